@@ -1,0 +1,102 @@
+# Cortado from a fresh clone: `make serve` to speak and read, `make test` to check everything.
+# Needed: make and Python 3.11 or newer (PYTHON=... names another one). The rest goes into .venv.
+
+PYTHON      ?=
+TORCH_INDEX ?=
+ARGS        ?=
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+PY    := $(BIN)/python
+# The first that runs and is new enough is taken; a python of pyenv that is not active does not run.
+CANDIDATES := $(or $(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
+
+.DEFAULT_GOAL := help
+.PHONY: help serve install develop test lint types pytest format constraints clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo '  ARGS="--port 9000"   further arguments for serve and pytest'
+	@echo '  PYTHON=python3.12    the Python to use; TORCH_INDEX=URL takes torch from another package index'
+
+serve: install ## install what is missing, then serve the shipped model on 127.0.0.1:8000
+	@$(BIN)/cortado serve $(ARGS)
+
+install: $(VENV)/.installed ## install Cortado into .venv
+
+develop: $(VENV)/.developing ## install Cortado and the tools that check it into .venv
+
+test: lint types pytest ## format, lint, types and tests: all that has to pass
+
+lint: develop ## ruff: format and lint
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+
+types: develop ## mypy --strict
+	@$(BIN)/mypy --strict
+
+pytest: develop ## the tests alone: make pytest ARGS="tests/model -x"
+	@$(PY) -m pytest $(ARGS)
+
+format: develop ## rewrite the code in the one format
+	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
+
+constraints: develop ## pin the newest versions that pyproject.toml allows
+	@head -n 2 constraints.txt > constraints.new
+	@$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --upgrade \
+	    --no-header --no-annotate --no-emit-find-links --quiet >> constraints.new
+	@mv constraints.new constraints.txt
+
+clean: ## remove .venv and everything that was made by running
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(PY):
+	@found=; for candidate in $(CANDIDATES); do \
+	    if $$candidate -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
+	        >/dev/null 2>&1; then found=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	    echo 'cortado: Python 3.11 to 3.14 is needed and none of these is one: $(CANDIDATES).' \
+	        'Install it, or name it: make serve PYTHON=/path/to/python3.11' >&2; exit 1; \
+	fi; \
+	if ! $$found -c 'import ensurepip, venv' >/dev/null 2>&1; then \
+	    echo "cortado: $$found lacks the venv module." \
+	        'Install it (on Debian and Ubuntu: apt install python3-venv).' >&2; exit 1; \
+	fi; \
+	echo "cortado: making $(VENV) with $$($$found --version)"; \
+	$$found -m venv $(VENV) || { rm -rf $(VENV); \
+	    echo "cortado: $$found could not make $(VENV); its own message is above." >&2; exit 1; }
+
+# uv installs in seconds what takes pip minutes; where it is not to be had, pip does the same.
+$(VENV)/.uv: | $(PY)
+	@[ -x $(BIN)/uv ] \
+	    || { $(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip >/dev/null; \
+	         $(PY) -m pip install --quiet --disable-pip-version-check uv >/dev/null 2>&1; } \
+	    || echo 'cortado: uv is not to be had here; pip does its work, more slowly.'
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/.uv
+	@$(call install,.)
+	@touch $@
+
+$(VENV)/.developing: pyproject.toml constraints.txt | $(VENV)/.uv
+	@$(call install,.[dev])
+	@touch $@ $(VENV)/.installed
+
+# With TORCH_INDEX, torch and torchaudio come from there first and then satisfy the pins.
+define install
+echo 'cortado: installing into $(VENV); the first time this downloads PyTorch and takes some minutes.'; \
+if [ -n '$(TORCH_INDEX)' ]; then \
+    $(call either,--index-url '$(TORCH_INDEX)' $(shell grep -oE '^torch(audio)?==[0-9.]+' constraints.txt)); \
+fi; \
+$(call either,--constraint constraints.txt --editable '$(1)') \
+    || { echo 'cortado: the packages could not be installed; the reason is above' \
+             '(no network, or no room on the disk?).' >&2; exit 1; }
+endef
+
+define either
+{ { [ -x $(BIN)/uv ] && $(BIN)/uv pip install --quiet --python $(PY) $(1); } \
+    || $(PY) -m pip install --quiet --disable-pip-version-check $(1); }
+endef
