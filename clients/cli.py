@@ -1,0 +1,142 @@
+"""The console command `cortado`: where the four packages meet.
+
+Each command imports what it needs inside its own function, so that `cortado --help` answers at
+once. A user's mistake (`ValueError` from a boundary, `OSError` on a file) is one line on stderr and
+exit code 2; Ctrl-C is 130; anything else is a fault of ours and shows its traceback.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXIT_OK = 0
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="cortado",
+    help="Streaming speech recognition: speak, and read characters as they are heard.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help takes a third of the time
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="DIRECTORY",
+        help="A checkpoint: model.safetensors and model.json.  [default: the shipped model]",
+    ),
+]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `cortado` on `arguments` (those of the process if none) and return its exit code."""
+    try:
+        app(args=arguments, prog_name="cortado")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else EXIT_OK
+    except (ValueError, OSError) as error:
+        if os.environ.get("CORTADO_TRACEBACK"):
+            raise
+        typer.echo(f"cortado: {_one_line(error)}", err=True)
+        return EXIT_USER_ERROR
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return EXIT_OK
+
+
+def _one_line(error: Exception) -> str:
+    """Say `error` on one line, with the file first where the system names one."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _examples(*lines: str) -> str:
+    """Lay out command lines for the end of a command's help."""
+    # The \b keeps the lines below it from being wrapped into one paragraph.
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"cortado {version('cortado')}")
+        raise typer.Exit
+
+
+@app.callback()
+def cortado(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Streaming speech recognition: speak, and read characters as they are heard."""
+
+
+@app.command(epilog=_examples("cortado serve", "cortado serve --host 0.0.0.0 --port 9000"))
+def serve() -> None:
+    """Serve the web page and the streaming API."""
+    raise NotImplementedError
+
+
+@app.command(
+    epilog=_examples("cortado transcribe talk.mp3", "cortado transcribe --json *.wav > out.jsonl")
+)
+def transcribe() -> None:
+    """Print the text of audio files as it is decided."""
+    raise NotImplementedError
+
+
+@app.command(
+    epilog=_examples(
+        "cortado evaluate ../shared/data/librispeech-mini/dev.jsonl",
+        "cortado evaluate dev.jsonl test.jsonl --json scores.json",
+    )
+)
+def evaluate() -> None:
+    """Score a model on manifests: error rates with 95 % intervals."""
+    raise NotImplementedError
+
+
+@app.command(epilog=_examples("cortado train training/recipes/small-en.toml"))
+def train() -> None:
+    """Train a model by a recipe; run it again to go on after a stop."""
+    raise NotImplementedError
+
+
+@app.command(epilog=_examples("cortado synth sentences.txt data/synthetic --count 1000 --seed 1"))
+def synth() -> None:
+    """Speak a text file with synthetic voices and write a manifest."""
+    raise NotImplementedError
+
+
+@app.command(epilog=_examples("cortado mic", "cortado mic --url wss://example.org/v1/stream"))
+def mic() -> None:
+    """Speak into the microphone and read in the terminal."""
+    raise NotImplementedError
+
+
+@app.command(epilog=_examples("cortado info", "cortado info runs/small-en/best"))
+def info(
+    checkpoint: Annotated[
+        Path | None,
+        typer.Argument(metavar="CHECKPOINT", help="A checkpoint's directory.", show_default=False),
+    ] = None,
+) -> None:
+    """Describe a model: size, look-ahead, memory, scores."""
+    raise NotImplementedError
+
+
+if __name__ == "__main__":
+    sys.exit(main())
