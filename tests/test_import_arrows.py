@@ -1,0 +1,76 @@
+"""Who may import whom: model <- training, model <- server, server.protocol <- clients."""
+
+import ast
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("model", "training", "server", "clients")
+ALLOWED = {
+    "model": ("model",),
+    "training": ("training", "model"),
+    "server": ("server", "model"),
+    "clients": ("clients", "server.protocol"),
+}
+COMPOSITION_ROOT = ROOT / "clients" / "cli.py"
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def imported(tree: ast.AST, path: Path) -> Iterator[str]:
+    """Yield the dotted names that the code in `tree`, read from `path`, imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = path.relative_to(ROOT).parent.parts
+                above = parents[: len(parents) - node.level + 1]
+                base = ".".join((*above, *([node.module] if node.module else [])))
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def is_within(name: str, allowed: tuple[str, ...]) -> bool:
+    return any(name == prefix or name.startswith(f"{prefix}.") for prefix in allowed)
+
+
+def strangers(path: Path, tree: ast.AST) -> list[str]:
+    """Return the names of ours that the file at `path` may not import and does."""
+    allowed = ALLOWED[path.relative_to(ROOT).parts[0]]
+    ours = (*PACKAGES, "tests")
+    return [
+        name
+        for name in imported(tree, path)
+        if is_within(name, ours) and not is_within(name, allowed)
+    ]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: os.fspath(path.relative_to(ROOT)))
+def test_every_import_follows_the_arrows(path: Path) -> None:
+    if path != COMPOSITION_ROOT:
+        assert strangers(path, ast.parse(path.read_text())) == []
+
+
+def test_the_composition_root_imports_the_packages_only_inside_its_commands() -> None:
+    tree = ast.parse(COMPOSITION_ROOT.read_text())
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    tree.body = [node for node in tree.body if not isinstance(node, functions)]
+    assert [name for name in imported(tree, COMPOSITION_ROOT) if is_within(name, PACKAGES)] == []
+
+
+@pytest.mark.parametrize("module", ["asyncio", "fastapi", "starlette", "torch", "websockets"])
+def test_the_protocol_is_pure(module: str) -> None:
+    path = ROOT / "server" / "protocol.py"
+    assert not any(
+        is_within(name, (module,)) for name in imported(ast.parse(path.read_text()), path)
+    )
+
+
+def test_a_relative_import_is_resolved_to_its_package() -> None:
+    tree = ast.parse("from ..server import engine\nfrom . import web\nfrom .web import page")
+    names = list(imported(tree, ROOT / "clients" / "player.py"))
+    assert names == ["server.engine", "clients.web", "clients.web.page"]
+    assert strangers(ROOT / "clients" / "player.py", tree) == ["server.engine"]

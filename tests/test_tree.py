@@ -1,0 +1,79 @@
+"""What no file of the tree may say, and how its versions are pinned."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BINARY = {
+    ".safetensors",
+    ".png",
+    ".wav",
+    ".flac",
+    ".ico",
+    ".woff2",
+    ".webm",
+    ".mp3",
+    ".ogg",
+    ".m4a",
+}
+# Written in halves so that this file does not say them itself.
+REGISTRIES = [
+    "pypi" + ".org",
+    "python" + "hosted.org",
+    "npmjs" + ".org",
+    "download." + "pytorch.org",
+    "docker" + ".io",
+    "deb." + "debian.org",
+]
+# Absolute paths of whoever built it; `../shared` is the one place outside the tree.
+PRIVATE_PATHS = re.compile(r"(?<![\w.])/(" + "|".join(["work", "root", "opt/pyp" + "i"]) + r")/\w")
+
+
+def tracked() -> list[Path]:
+    """Return the text files that git would hand to somebody who clones."""
+    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+        pytest.skip("not a git checkout")
+    listing = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    paths = (ROOT / name for name in listing.stdout.decode().split("\0") if name)
+    return [path for path in paths if path.is_file() and path.suffix not in BINARY]
+
+
+@pytest.mark.parametrize("host", REGISTRIES)
+def test_no_file_names_a_package_registry(host: str) -> None:
+    assert [path for path in tracked() if host in path.read_text()] == []
+
+
+def test_no_file_names_a_path_of_the_machine_it_was_written_on() -> None:
+    assert [path for path in tracked() if PRIVATE_PATHS.search(path.read_text())] == []
+
+
+def test_the_tree_stays_small_enough_to_clone_in_a_moment() -> None:
+    checkpoints = list((ROOT / "model" / "pretrained").rglob("*.safetensors"))
+    assert all(path.stat().st_size <= 12_000_000 for path in checkpoints)
+    assert all(path.stat().st_size <= 1_000_000 for path in tracked())
+
+
+def test_every_dependency_is_pinned_to_one_version() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [line.split(";")[0].strip() for line in lines if line and not line.startswith("#")]
+    assert [pin for pin in pins if not re.fullmatch(r"[a-z0-9-]+==[\w.+]+", pin)] == []
+    pinned = {pin.partition("==")[0] for pin in pins}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    wanted = [*project["dependencies"], *(name for extra in extras for name in extra)]
+    assert {re.split(r"[=<>]", name)[0] for name in wanted} <= pinned
+
+
+def test_packages_begin_empty() -> None:
+    for package in ("model", "training", "server", "clients"):
+        assert (ROOT / package / "__init__.py").read_text() == ""
