@@ -1,0 +1,108 @@
+"""Everything about the server that can be set, by environment (CORTADO_PORT=9000) or by flag.
+
+`cortado serve` makes its flags from these fields (`--port 9000`); docs/settings.md lists them.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+ENV_PREFIX = "CORTADO_"
+
+PositiveSeconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+
+
+class Settings(BaseSettings):
+    """The settings of `cortado serve`; a flag wins over the environment, that over the default."""
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="ignore")
+
+    host: Annotated[str, Field(min_length=1)] = Field(
+        "127.0.0.1", description="Address to listen on; 0.0.0.0 for every interface."
+    )
+    port: int = Field(8000, ge=0, le=65_535, description="Port to listen on; 0 for any free one.")
+    checkpoint: Path | None = Field(
+        None, description="Folder of the checkpoint to serve; the shipped model if not set."
+    )
+    allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Web origins, separated by commas, whose pages may open streams besides the"
+        " server's own, such as https://example.org; * for any.",
+    )
+    max_streams: int = Field(
+        64, ge=1, le=4096, description="Streams at once; one more is refused: too_many_streams."
+    )
+    max_connections: int = Field(
+        256, ge=1, le=65_536, description="Connections at once; one more is answered HTTP 503."
+    )
+    max_message_bytes: int = Field(
+        1_048_576, ge=1024, le=2**26, description="Bytes in one message of a client."
+    )
+    buffer_seconds: PositiveSeconds = Field(
+        10.0,
+        description="Seconds of audio that wait for the model, per stream; while they are full"
+        " the connection is not read.",
+    )
+    outbox_characters: int = Field(
+        4096, ge=1, description="Characters that wait for a slow client before it is given up."
+    )
+    send_timeout_seconds: PositiveSeconds = Field(
+        10.0, description="Seconds that sending one message may take before the client is given up."
+    )
+    start_timeout_seconds: PositiveSeconds = Field(
+        10.0, description="Seconds that a client has for its start message."
+    )
+    idle_timeout_seconds: PositiveSeconds = Field(
+        30.0, description="Seconds without audio after which a stream that has not ended is closed."
+    )
+    max_stream_seconds: float = Field(
+        14_400.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds that a stream may last, in audio and by the clock; 0 for no limit.",
+    )
+    close_timeout_seconds: PositiveSeconds = Field(
+        5.0, description="Seconds that a client has to answer a close before it is cut off."
+    )
+    drain_timeout_seconds: PositiveSeconds = Field(
+        10.0, description="Seconds that streams have to be told of a shutdown."
+    )
+    threads: int = Field(
+        0, ge=0, le=1024, description="CPU threads of the model; 0 leaves it to PyTorch."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severity that is logged."
+    )
+    log_format: Literal["text", "json"] = Field(
+        "text", description="Form of a log line: for people or, as JSON, for machines."
+    )
+
+    @field_validator("allowed_origins", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return tuple(part.strip().rstrip("/") for part in value.split(",") if part.strip())
+
+
+def read_settings(**flags: object) -> Settings:
+    """Return the settings of the environment with `flags` over them; a flag of None is not given.
+
+    Raises:
+        ValueError: one cannot be used; the message names it, what was expected and what was got.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        return Settings(**given)  # type: ignore[arg-type]
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = str(first["loc"][0])
+        named = f"--{flag(name)}" if name in given else ENV_PREFIX + name.upper()
+        raise ValueError(f"{named}: {first['msg'].lower()}, got {first['input']!r}") from None
+
+
+def flag(name: str) -> str:
+    """Return the flag of the setting `name`, without its dashes."""
+    return name.replace("_", "-")
