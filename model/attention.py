@@ -1,0 +1,108 @@
+"""Monotonic chunkwise attention, MoChA (Chiu & Raffel 2018)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from model.alignment import expected_alignment
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """Sizes and initial values of MoChA; the defaults are the paper's for WSJ, r apart."""
+
+    width: int = 128  # d, of both energies
+    chunk: int = 2  # w, encoder frames that a symbol attends to; 1 is hard monotonic attention
+    bias: float = -1.0  # r, initial bias of the monotonic energy; -4 never engages on little data
+
+
+class AdditiveEnergy(nn.Module):
+    """g * v'/||v|| tanh(W_s s + W_h h + b) + r (Raffel et al. 2017, eq. 16)."""
+
+    def __init__(self, query_width: int, key_width: int, width: int, bias: float) -> None:
+        super().__init__()
+        self.query = nn.Linear(query_width, width, bias=False)
+        self.key = nn.Linear(key_width, width)
+        self.direction = nn.Parameter(torch.randn(width))
+        self.scale = nn.Parameter(torch.tensor(width**-0.5))
+        self.bias = nn.Parameter(torch.tensor(bias))
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Return (B, T) energies of (B, H) queries at (B, T, d) projected keys."""
+        direction = self.scale * self.direction / self.direction.norm()
+        return (self.query(query).unsqueeze(1) + keys).tanh() @ direction + self.bias
+
+
+def expected_chunk(alpha: Tensor, energies: Tensor, chunk: int) -> Tensor:
+    """Return beta (B, T): alpha_k times the softmax of its own window, summed over the stops k.
+
+    Args:
+        alpha: (B, T) probability of stopping at each frame.
+        energies: (B, T) chunk energies.
+        chunk: w, the window's width in frames; it ends at the stop.
+
+    Source: Chiu & Raffel 2018, eq. 19, computed from the windows themselves: the form with moving
+    sums of exponentials loses every chunk whose energies lie far below the row's maximum.
+    """
+    if chunk == 1:
+        return alpha
+    padded = nn.functional.pad(energies, (chunk - 1, 0), value=-torch.inf)
+    weights = alpha.unsqueeze(2) * padded.unfold(1, chunk, 1).softmax(2)  # (B, T, w)
+    beta = weights[..., -1]
+    for back in range(1, chunk):  # a stop at k gives to entry k - back
+        beta = beta + nn.functional.pad(weights[:, back:, chunk - 1 - back], (0, back))
+    return beta
+
+
+class MoChA(nn.Module):
+    """Monotonic chunkwise attention: hard stops in serving, their expectation in training."""
+
+    def __init__(self, config: AttentionConfig, query_width: int, key_width: int) -> None:
+        super().__init__()
+        self.chunk = config.chunk
+        self.monotonic = AdditiveEnergy(query_width, key_width, config.width, config.bias)
+        self.chunkwise = AdditiveEnergy(query_width, key_width, config.width, 0.0)
+
+    def expected(
+        self,
+        query: Tensor,
+        keys: tuple[Tensor, Tensor],
+        values: Tensor,
+        previous: Tensor,
+        mask: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the expected context (B, H), alpha (B, T) and monotonic energies (B, T).
+
+        Args:
+            query: (B, H) decoder state before this symbol.
+            keys: the (B, T, d) projections of the values by the two energies.
+            values: (B, T, H) encoder frames.
+            previous: (B, T) alpha of the symbol before.
+            mask: (B, T) true on frames, false on padding.
+        """
+        energies = self.monotonic(query, keys[0])
+        p = energies.sigmoid() * mask
+        alpha = expected_alignment(p, previous)
+        beta = expected_chunk(alpha, self.chunkwise(query, keys[1]), self.chunk)
+        return torch.bmm(beta.unsqueeze(1), values).squeeze(1), alpha, energies
+
+    def keys(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the (B, T, d) projections of (B, T, H) encoder frames by the two energies."""
+        return self.monotonic.key(values), self.chunkwise.key(values)
+
+    def stops(self, query: Tensor, key: Tensor) -> Tensor:
+        """Return (S,) true where p >= 0.5 at this frame (Chiu & Raffel 2018, algorithm 1)."""
+        return self.monotonic(query, key.unsqueeze(1)).squeeze(1) >= 0
+
+    def context(self, query: Tensor, keys: Tensor, values: Tensor, valid: Tensor) -> Tensor:
+        """Return the (S, H) context of a chunk that ends at the stop.
+
+        Args:
+            query: (S, H) decoder states.
+            keys: (S, w, d) chunk keys of the last w frames.
+            values: (S, w, H) the last w frames.
+            valid: (S, w) false before the stream's first frame.
+        """
+        energies = self.chunkwise(query, keys).masked_fill(~valid, -torch.inf)
+        return torch.bmm(energies.softmax(1).unsqueeze(1), values).squeeze(1)

@@ -1,0 +1,91 @@
+"""The unidirectional conv-LSTM encoder (Chiu & Raffel 2018, appendix A; Zhang et al. 2017)."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from model.conv_lstm import ConvLSTM, ConvLSTMState
+from model.convolution import StreamingConv
+from model.features import FRAMES_PER_STEP, MELS
+from model.recurrent import LSTMState, RecurrentLayer
+
+PLANES = 3  # log-mel, delta, delta-delta
+FREQUENCIES = MELS // 4  # after two strides of 2
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """Sizes of the encoder; the defaults are the paper's."""
+
+    channels: int = 32  # of every convolution and of the convolutional LSTM
+    width: int = 256  # of every LSTM and dense layer
+    layers: int = 3  # recurrent layers
+
+
+class EncoderState(NamedTuple):
+    """What the encoder remembers of each stream."""
+
+    conv1: Tensor  # (S, 3, 1, 80)
+    conv2: Tensor  # (S, C, 1, 40)
+    conv_lstm: ConvLSTMState
+    conv3: Tensor  # (S, C, 2, 20)
+    layers: tuple[LSTMState, ...]
+
+
+class Encoder(nn.Module):
+    """Features (B, T, F, 3) to encoder frames (B, T / 4, H); one frame every 40 ms."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        channels, width = config.channels, config.width
+        self.conv1 = StreamingConv(PLANES, channels, stride=2)
+        self.conv2 = StreamingConv(channels, channels, stride=2)
+        self.conv_lstm = ConvLSTM(channels, channels)
+        self.conv3 = StreamingConv(channels, channels, stride=1)
+        inputs = [channels * FREQUENCIES] + [width] * (config.layers - 1)
+        self.layers = nn.ModuleList(RecurrentLayer(n, width) for n in inputs)
+
+    @property
+    def lookahead(self) -> int:
+        """Feature frames that an encoder frame sees beyond its own first one."""
+        frames, stride = 0, 1
+        for conv in (self.conv1, self.conv2, self.conv3):
+            frames += stride * conv.lookahead
+            stride *= conv.stride
+        return frames
+
+    def initial_state(self, streams: int) -> EncoderState:
+        """Return the state of streams that have heard nothing."""
+        return EncoderState(
+            self.conv1.initial_state(streams, MELS),
+            self.conv2.initial_state(streams, MELS // 2),
+            self.conv_lstm.initial_state(streams, FREQUENCIES),
+            self.conv3.initial_state(streams, FREQUENCIES),
+            tuple(layer.initial_state(streams) for layer in self.layers),  # type: ignore[operator]
+        )
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return (B, T / 4, H) encoder frames of whole (B, T, F, 3) utterances."""
+        x = self.conv2(self.conv1(features.permute(0, 3, 1, 2)))  # (B, C, T', 20)
+        x = self.conv_lstm(x.permute(0, 2, 3, 1))  # (B, T', 20, C)
+        x = self.conv3(x.permute(0, 3, 1, 2))
+        x = x.permute(0, 2, 3, 1).flatten(2)  # (B, T', 20 C)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def step(self, features: Tensor, state: EncoderState) -> tuple[Tensor, EncoderState]:
+        """Return the next (S, H) encoder frame of (S, 4, F, 3) features, and the new state."""
+        if features.shape[1] != FRAMES_PER_STEP:
+            raise ValueError(f"expected {FRAMES_PER_STEP} frames, got {features.shape[1]}")
+        x, conv1 = self.conv1.step(features.permute(0, 3, 1, 2), state.conv1)
+        x, conv2 = self.conv2.step(x, state.conv2)
+        y, conv_lstm = self.conv_lstm.step(x[:, :, 0].transpose(1, 2), state.conv_lstm)
+        x, conv3 = self.conv3.step(y.transpose(1, 2).unsqueeze(2), state.conv3)
+        h = x[:, :, 0].transpose(1, 2).flatten(1)  # (S, 20 C)
+        states = []
+        for layer, layer_state in zip(self.layers, state.layers, strict=True):
+            h, new = layer.step(h, layer_state)  # type: ignore[operator]
+            states.append(new)
+        return h, EncoderState(conv1, conv2, conv_lstm, conv3, tuple(states))
