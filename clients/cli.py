@@ -7,9 +7,10 @@ exit code 2; Ctrl-C is 130; anything else is a fault of ours and shows its trace
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,21 +18,19 @@ EXIT_OK = 0
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 
-app = typer.Typer(
-    name="cortado",
-    help="Streaming speech recognition: speak, and read characters as they are heard.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,  # plain help takes a third of the time
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+STYLE: dict[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,  # plain help takes a third of the time
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+app = typer.Typer(no_args_is_help=True, **STYLE)
 
 Checkpoint = Annotated[
     Path | None,
     typer.Option(
-        "--model",
-        "-m",
+        "--checkpoint",
+        "-c",
         metavar="DIRECTORY",
         help="A checkpoint: model.safetensors and model.json.  [default: the shipped model]",
     ),
@@ -84,10 +83,52 @@ def cortado(
     """Streaming speech recognition: speak, and read characters as they are heard."""
 
 
-@app.command(epilog=_examples("cortado serve", "cortado serve --host 0.0.0.0 --port 9000"))
-def serve() -> None:
+@app.command(
+    add_help_option=False,  # its flags, and so its help, are made from the settings
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+def serve(context: typer.Context) -> None:
     """Serve the web page and the streaming API."""
-    raise NotImplementedError
+    examples = _examples("cortado serve", "CORTADO_PORT=9000 cortado serve --host 0.0.0.0")
+    command = typer.Typer(**STYLE)
+    command.command(epilog=examples)(_with_flags_of_the_settings(_serve))
+    command(args=context.args, prog_name="cortado serve")
+
+
+def _serve(flags: dict[str, str | None]) -> None:
+    from server.app import run
+    from server.settings import read_settings
+
+    run(read_settings(**flags))
+
+
+def _with_flags_of_the_settings(
+    call: Callable[[dict[str, str | None]], None],
+) -> Callable[..., None]:
+    """Return a command that takes each setting of the server as a flag and hands them to `call`."""
+    from server.settings import Settings, flag
+
+    def command(**flags: str | None) -> None:
+        """Serve the web page and the streaming API.
+
+        Each flag is an environment variable too: CORTADO_MAX_STREAMS for --max-streams.
+        """
+        call(flags)
+
+    parameters = []
+    for name, field in Settings.model_fields.items():
+        default = "" if field.default in (None, ()) else f"  [default: {field.default}]"
+        option = typer.Option(
+            f"--{flag(name)}", metavar="VALUE", help=f"{field.description}{default}"
+        )
+        parameters.append(
+            Parameter(
+                name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]
+            )
+        )
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
 
 
 @app.command(
