@@ -1,0 +1,74 @@
+"""What compose would run, read as it reads it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from server.settings import ENV_PREFIX, Settings
+
+ROOT = Path(__file__).parent.parent.parent
+FOLDER = ROOT / "docker"
+
+
+@pytest.fixture(scope="module")
+def service() -> dict[str, Any]:
+    document = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+    assert list(document["services"]) == ["cortado"]
+    found = document["services"]["cortado"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_it_builds_the_dockerfile_with_the_tree_as_its_context(service: dict[str, Any]) -> None:
+    context = (FOLDER / service["build"]["context"]).resolve()
+    assert context == ROOT
+    assert (context / service["build"]["dockerfile"]).is_file()
+
+
+def test_its_build_arguments_are_those_of_the_dockerfile(service: dict[str, Any]) -> None:
+    known = re.findall(r"^ARG (\w+)", (FOLDER / "Dockerfile").read_text(), flags=re.MULTILINE)
+    assert set(service["build"]["args"]) <= set(known)
+
+
+def test_it_is_published_on_loopback_unless_told_otherwise(service: dict[str, Any]) -> None:
+    assert service["ports"] == ["${PUBLISH:-127.0.0.1:8000}:8000"]
+
+
+def test_it_may_write_nothing_but_tmp_and_has_no_privileges(service: dict[str, Any]) -> None:
+    assert service["read_only"] is True
+    assert [mount.partition(":")[0] for mount in service["tmpfs"]] == ["/tmp"]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+def test_it_is_watched_and_started_again(service: dict[str, Any]) -> None:
+    assert service["restart"] == "unless-stopped"
+    assert service["healthcheck"]["retries"] > 0
+
+
+def test_it_is_given_longer_to_stop_than_its_streams_need(service: dict[str, Any]) -> None:
+    grace = float(service["stop_grace_period"].removesuffix("s"))
+    assert grace > Settings.model_fields["drain_timeout_seconds"].default
+
+
+def test_every_setting_that_it_passes_exists_and_has_a_value_that_the_server_takes(
+    service: dict[str, Any],
+) -> None:
+    values = {}
+    for name, value in service["environment"].items():
+        assert value.startswith(f"${{{name}:-"), f"{name} must come from the shell"
+        values[name.removeprefix(ENV_PREFIX).lower()] = value.partition(":-")[2].removesuffix("}")
+    assert set(values) <= set(Settings.model_fields)
+    settings = Settings(**values)
+    changed = {
+        name for name in values if getattr(settings, name) != Settings.model_fields[name].default
+    }
+    assert changed <= {"log_format"}
+
+
+@pytest.mark.parametrize("word", ["TORCH_INDEX", "PYTHON_IMAGE", "PUBLISH", "10001", "/ready"])
+def test_its_documentation_names_what_it_offers(word: str) -> None:
+    assert word in (FOLDER / "README.md").read_text()

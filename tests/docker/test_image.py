@@ -1,0 +1,151 @@
+"""What can be known of the image without pulling anything."""
+
+import http.server
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.docker.dockerfile import Instruction, is_ignored, read
+
+ROOT = Path(__file__).parent.parent.parent
+INSTRUCTIONS = read(ROOT / "docker" / "Dockerfile")
+IGNORE = [
+    line
+    for line in (ROOT / ".dockerignore").read_text().splitlines()
+    if line and not line.startswith("#")
+]
+
+
+def named(name: str, stage: str) -> list[Instruction]:
+    return [it for it in INSTRUCTIONS if it.name == name and it.stage == stage]
+
+
+def environment(stage: str) -> dict[str, str]:
+    pairs = (word.partition("=") for it in named("ENV", stage) for word in it.words)
+    return {name: value.strip('"') for name, _, value in pairs}
+
+
+def test_it_is_built_in_one_stage_and_served_from_another() -> None:
+    assert [it.stage for it in INSTRUCTIONS if it.name == "FROM"] == ["build", "serve"]
+    assert [it.flags["from"] for it in named("COPY", "serve")] == ["build"]
+
+
+def test_every_file_that_is_copied_exists_and_is_not_ignored() -> None:
+    sources = [word for it in named("COPY", "build") for word in it.words[:-1]]
+    assert {"pyproject.toml", "constraints.txt", "model", "server", "clients"} <= set(sources)
+    assert [source for source in sources if not (ROOT / source).exists()] == []
+    assert [source for source in sources if is_ignored(source, IGNORE)] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "ignored"),
+    [
+        ("clients/web/index.html", False),
+        ("model/pretrained/small-en/model.safetensors", False),
+        ("server/__pycache__/app.cpython-311.pyc", True),
+        (".venv/bin/python", True),
+        (".git/config", True),
+        ("tests/test_tree.py", True),
+        ("runs/small-en/last/model.safetensors", True),
+    ],
+)
+def test_the_build_sees_what_it_ships_and_nothing_else(path: str, ignored: bool) -> None:
+    assert is_ignored(path, IGNORE) is ignored
+
+
+def test_every_file_that_the_packages_metadata_names_is_copied() -> None:
+    sources = {word for it in named("COPY", "build") for word in it.words[:-1]}
+    assert {"README.md", "LICENSE"} <= sources
+
+
+def test_it_does_not_run_as_root() -> None:
+    [user] = named("USER", "serve")
+    assert user.words == ["10001:10001"]
+    assert INSTRUCTIONS.index(user) < INSTRUCTIONS.index(named("ENTRYPOINT", "serve")[0])
+
+
+def test_it_runs_cortado_serve_on_every_interface_of_the_container() -> None:
+    [entry], [command] = named("ENTRYPOINT", "serve"), named("CMD", "serve")
+    assert [*entry.words, *command.words] == ["cortado", "serve"]
+    assert environment("serve")["CORTADO_HOST"] == "0.0.0.0"
+    assert [it.words for it in named("EXPOSE", "serve")] == [[environment("serve")["CORTADO_PORT"]]]
+
+
+def test_every_setting_that_it_sets_exists() -> None:
+    from server.settings import ENV_PREFIX, Settings
+
+    names = [name for name in environment("serve") if name.startswith(ENV_PREFIX)]
+    known = {ENV_PREFIX + field.upper() for field in Settings.model_fields}
+    assert names
+    assert set(names) <= known
+
+
+def test_torch_may_come_from_an_index_that_the_user_names() -> None:
+    assert "TORCH_INDEX" in [it.words[0].partition("=")[0] for it in named("ARG", "build")]
+    [install] = [it for it in named("RUN", "build") if "${TORCH_INDEX}" in it.text]
+    assert "--index-url" in install.text
+    pins = subprocess.run(
+        ["grep", "-E", "^torch(audio)?==", "constraints.txt"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert pins.stdout.split() == ["torch==2.11.0", "torchaudio==2.11.0"]
+
+
+def test_its_labels_are_those_of_the_open_container_initiative() -> None:
+    [label] = named("LABEL", "serve")
+    for name in ("title", "description", "licenses", "version", "revision"):
+        assert f"org.opencontainers.image.{name}=" in label.text
+
+
+@contextmanager
+def answering(status: int) -> Iterator[int]:
+    """Run a server that answers every request with `status`; yield its port."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/ready" else 404)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def health(port: int) -> int:
+    """Run the image's health check against `port`; return its exit code."""
+    [check] = named("HEALTHCHECK", "serve")
+    words = read_command(check.text.partition("CMD ")[2])
+    own = {**os.environ, "CORTADO_PORT": str(port), "http_proxy": "http://127.0.0.1:9"}
+    return subprocess.run(
+        [sys.executable, *words[1:]], env=own, capture_output=True, timeout=30
+    ).returncode
+
+
+def read_command(text: str) -> list[str]:
+    return Instruction("serve", "CMD", text).words
+
+
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False), (404, False)])
+def test_it_is_healthy_when_the_server_is_ready(status: int, healthy: bool) -> None:
+    with answering(status) as port:
+        assert (health(port) == 0) is healthy
+
+
+def test_it_is_not_healthy_when_nothing_listens() -> None:
+    with answering(200) as port:
+        pass
+    assert health(port) == 1

@@ -1,0 +1,109 @@
+"""What somebody gets who installs Cortado from a wheel or from a source archive."""
+
+import configparser
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("hatchling")
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("model", "training", "server", "clients")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the source archive, built without a network."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", os.fspath(folder)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> zipfile.ZipFile:
+    [path] = built.glob("cortado-*-py3-none-any.whl")
+    return zipfile.ZipFile(path)
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which the wheel is unpacked, away from the tree."""
+    folder = tmp_path_factory.mktemp("site")
+    wheel.extractall(folder)
+    return folder
+
+
+def shipped() -> set[str]:
+    """The files of the packages, as paths of the tree."""
+    files = (path for package in PACKAGES for path in (ROOT / package).rglob("*"))
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in files
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def test_the_wheel_holds_the_four_packages_whole_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert names == shipped()
+    assert {name.partition("/")[0] for name in names} == set(PACKAGES)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "clients/web/index.html",
+        "clients/web/*.js",
+        "clients/web/*.css",
+        "model/pretrained/small-en/model.safetensors",
+        "model/pretrained/small-en/model.json",
+        "training/recipes/small-en.toml",
+    ],
+)
+def test_the_wheel_holds_the_page_the_model_and_its_recipe(installed: Path, pattern: str) -> None:
+    assert list(installed.glob(pattern)) != []
+
+
+def test_the_wheel_installs_the_one_command_and_its_licence(wheel: zipfile.ZipFile) -> None:
+    [entry] = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
+    parser = configparser.ConfigParser()
+    parser.read_string(wheel.read(entry).decode())
+    assert dict(parser["console_scripts"]) == {"cortado": "clients.cli:main"}
+    assert any(name.endswith("licenses/LICENSE") for name in wheel.namelist())
+
+
+def test_the_source_archive_holds_what_builds_and_checks_it(built: Path) -> None:
+    [path] = built.glob("cortado-*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"pyproject.toml", "constraints.txt", "Makefile", "README.md", "LICENSE", "PKG-INFO"}
+    assert wanted <= names
+    assert shipped() <= names
+    assert "tests/test_packaging.py" in names
+
+
+def test_the_command_of_the_wheel_runs_away_from_the_tree(installed: Path, tmp_path: Path) -> None:
+    code = "import sys, clients.cli as cli; print(cli.__file__); sys.exit(cli.main())"
+    own = {**os.environ, "PYTHONPATH": os.fspath(installed)}
+    result = subprocess.run(
+        [sys.executable, "-c", code, "serve", "--help"],
+        cwd=tmp_path,
+        env=own,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    assert Path(result.stdout.splitlines()[0]).is_relative_to(installed)
+    assert "--port" in result.stdout
