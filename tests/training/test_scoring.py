@@ -1,0 +1,112 @@
+"""Error rates against jiwer's own, against counts by hand, and their intervals."""
+
+import jiwer
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from training.scoring import (
+    Errors,
+    bootstrap_interval,
+    character_errors,
+    is_loop,
+    rate,
+    score,
+    word_errors,
+)
+
+sentences = st.lists(st.text("ab'", min_size=1, max_size=3), max_size=8).map(" ".join)
+
+
+def test_edits_are_counted_as_by_hand() -> None:
+    assert word_errors("the cat sat down", "the hat sat") == Errors(1, 1, 0, 4)
+    assert word_errors("the cat", "oh the the cat") == Errors(0, 0, 2, 2)
+    assert character_errors("cat", "hats") == Errors(1, 0, 1, 3)
+    assert character_errors("a cat", "acat") == Errors(0, 1, 0, 5)
+
+
+def test_an_empty_hypothesis_is_all_deletions() -> None:
+    assert word_errors("the cat", "") == Errors(0, 2, 0, 2)
+    assert character_errors("the", "") == Errors(0, 3, 0, 3)
+
+
+def test_words_heard_in_silence_are_insertions() -> None:
+    assert word_errors("", "the cat") == Errors(0, 0, 2, 0)
+    assert character_errors("", "the") == Errors(0, 0, 3, 0)
+    assert word_errors("", "") == Errors(0, 0, 0, 0)
+    result = score([("", "the cat"), ("a b c d", "a b c d")], ["x", "y"])
+    assert (result.wer, result.insertions) == (0.5, 2)
+
+
+def test_a_set_without_any_reference_counts_its_insertions() -> None:
+    assert rate(0, 0) == 0
+    assert score([("", "")], ["x"]).wer == 0
+    assert score([("", "a b")], ["x"]).wer == jiwer.wer([""], ["a b"]) == 2
+
+
+@given(st.lists(st.tuples(sentences, sentences), min_size=1, max_size=12))
+@settings(max_examples=50, deadline=None)
+def test_rates_and_counts_are_jiwers(pairs: list[tuple[str, str]]) -> None:
+    result = score(pairs, ["x"] * len(pairs))
+    references, hypotheses = (list(texts) for texts in zip(*pairs, strict=True))
+    words = jiwer.process_words(references, hypotheses)
+    assert result.wer == pytest.approx(words.wer)
+    assert result.substitutions == words.substitutions
+    assert result.deletions == words.deletions
+    assert result.insertions == words.insertions
+    assert result.cer == pytest.approx(jiwer.cer(references, hypotheses))
+
+
+@given(st.lists(st.tuples(sentences, sentences), min_size=1, max_size=12))
+@settings(max_examples=20, deadline=None)
+def test_an_interval_holds_its_rate_s_neighbourhood_and_is_repeatable(
+    pairs: list[tuple[str, str]],
+) -> None:
+    speakers = [f"speaker {index % 3}" for index in range(len(pairs))]
+    result = score(pairs, speakers, seed=3)
+    low, high = result.wer_ci95
+    assert 0 <= low <= high
+    assert result == score(pairs, speakers, seed=3)
+
+
+def test_an_interval_narrows_to_the_normal_approximation() -> None:
+    random = np.random.default_rng(0)
+    errors = random.binomial(20, 0.3, size=2000)
+    lengths = np.full(2000, 20)
+    low, high = bootstrap_interval(errors, lengths, [str(index) for index in range(2000)])
+    spread = 1.96 * errors.std() / 20 / np.sqrt(2000)
+    mean = errors.mean() / 20
+    assert low == pytest.approx(mean - spread, abs=0.1 * spread)
+    assert high == pytest.approx(mean + spread, abs=0.1 * spread)
+
+
+def test_speakers_are_drawn_whole() -> None:
+    errors, lengths = np.array([0, 5] * 50), np.full(100, 5)
+    by_speaker = bootstrap_interval(errors, lengths, ["good", "bad"] * 50)
+    assert by_speaker == (0, 1)  # two voices may well both be good or both be bad
+    low, high = bootstrap_interval(errors, lengths, [str(index) for index in range(100)])
+    assert 0.35 < low < high < 0.65
+
+
+def test_a_single_speaker_is_drawn_by_utterance() -> None:
+    errors, lengths = np.array([0, 5] * 50), np.full(100, 5)
+    low, high = bootstrap_interval(errors, lengths, ["one"] * 100)
+    assert 0.35 < low < high < 0.65
+
+
+def test_a_long_hypothesis_is_a_loop_from_two_characters_on() -> None:
+    assert not is_loop("a" * 10, "a" * 13)
+    assert is_loop("a" * 10, "a" * 14)
+    assert not is_loop("no", "noo")  # half as long again, by one character
+    assert is_loop("no", "nooo")
+    assert is_loop("", "no")
+    assert not is_loop("", "o")
+    assert score([("no", "no no no"), ("yes", "yes")], ["x", "y"]).loops == 1
+
+
+def test_speakers_must_match_pairs() -> None:
+    with pytest.raises(ValueError, match="got 1 pairs and 2 speakers"):
+        score([("a", "a")], ["x", "y"])
+    with pytest.raises(ValueError, match="got 0 pairs"):
+        score([], [])
