@@ -21,13 +21,13 @@ class ConvLSTMState(NamedTuple):
 
 
 def neighbourhoods(x: Tensor) -> Tensor:
-    """Return (..., F, WIDTH * C): each frequency of (..., F, C) with its neighbours, zero-padded."""
+    """Return (..., F, WIDTH * C): each frequency beside its neighbours."""
     x = nn.functional.pad(x, (0, 0, WIDTH // 2, WIDTH // 2))
     return torch.cat([x[..., k : x.shape[-2] - WIDTH + 1 + k, :] for k in range(WIDTH)], -1)
 
 
 def from_neighbourhoods(grad: Tensor) -> Tensor:
-    """Return the (..., F, C) transpose of `neighbourhoods`: what each frequency's copies add up to."""
+    """Return (..., F, C) sums of what `neighbourhoods` copied from each entry: its transpose."""
     parts = grad.chunk(WIDTH, -1)
     total = parts[1].clone()
     total[..., :-1, :] += parts[0][..., 1:, :]

@@ -1,0 +1,260 @@
+"""The one streaming path: serving, transcription and evaluation all take these steps.
+
+A step takes 640 samples (40 ms) of each stream, gives one encoder frame, and lets the attention
+advance over it. The state is a value; streams live on dim 0 and do not feel each other.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.decoder import DecoderState
+from model.encoder import EncoderState
+from model.features import SAMPLE_RATE, SAMPLES_PER_STEP, STEP_SECONDS, FeatureState
+from model.recognizer import Recognizer
+from model.vocabulary import Vocabulary
+
+Samples = NDArray[np.float32]
+
+MAX_SYMBOLS_PER_STEP = 2  # 50 characters a second; nobody speaks as fast, a loop would
+FLUSH_STEPS = 8  # steps of silence after the end of the input: look-ahead, then late stops
+TILE = 8  # rows; a batch is padded to a multiple, so that its size does not change a row's result
+
+
+class OnlineState(NamedTuple):
+    """All that the recogniser remembers of each stream."""
+
+    features: FeatureState
+    encoder: EncoderState
+    decoder: DecoderState
+
+
+@dataclass(frozen=True)
+class Character:
+    """A character and when it was heard."""
+
+    text: str
+    time: float  # seconds: the end of the encoder frame where the attention stopped
+
+
+State = TypeVar("State", bound=tuple)  # type: ignore[type-arg]
+
+
+def select(state: State, rows: Sequence[int] | Tensor) -> State:
+    """Return the state of some streams of a larger one."""
+    index = torch.as_tensor(rows, dtype=torch.long)
+    return _map(state, lambda tensor: tensor[index])
+
+
+def put(state: State, rows: Sequence[int] | Tensor, part: State) -> State:
+    """Return a larger state in which some streams have the state of `part`."""
+    index = torch.as_tensor(rows, dtype=torch.long)
+    return _merge(state, part, lambda whole, new: whole.index_copy(0, index, new))
+
+
+def _map(state: State, change: Callable[[Tensor], Tensor]) -> State:
+    """Return the nested state with every tensor changed."""
+    parts = [change(x) if isinstance(x, Tensor) else _map(x, change) for x in state]
+    return _like(state, parts)
+
+
+def _merge(state: State, other: State, merge: Callable[[Tensor, Tensor], Tensor]) -> State:
+    """Return the nested state that `merge` makes of the tensors of two."""
+    parts = [
+        merge(x, y) if isinstance(x, Tensor) else _merge(x, y, merge)
+        for x, y in zip(state, other, strict=True)
+    ]
+    return _like(state, parts)
+
+
+def _like(state: State, parts: list[Any]) -> State:
+    kind = type(state)
+    return kind(parts) if kind is tuple else kind(*parts)
+
+
+class OnlineRecognizer:
+    """A recogniser in serving: frozen weights, states in and out."""
+
+    def __init__(self, recognizer: Recognizer) -> None:
+        """Take a recogniser, which is put in evaluation mode."""
+        self.recognizer = recognizer.eval().requires_grad_(False)
+        self.vocabulary = recognizer.config.vocabulary
+        self.lookahead_ms = recognizer.lookahead_ms
+        self.flush_steps = FLUSH_STEPS
+
+    def initial_state(self, streams: int) -> OnlineState:
+        """Return the state of streams that have heard nothing."""
+        model = self.recognizer
+        return OnlineState(
+            model.features.initial_state(streams),
+            model.encoder.initial_state(streams),
+            model.decoder.initial_state(streams),
+        )
+
+    @torch.inference_mode()
+    def step(self, samples: Tensor, state: OnlineState) -> tuple[Tensor, OnlineState]:
+        """Return the symbols (S, MAX_SYMBOLS_PER_STEP) written at the next step, -1 for none.
+
+        Args:
+            samples: (S, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each stream.
+            state: of the same streams.
+
+        Raises:
+            ValueError: samples of another shape.
+        """
+        streams = len(state.decoder.symbol)
+        if samples.shape != (streams, SAMPLES_PER_STEP):
+            raise ValueError(
+                f"expected samples ({streams}, {SAMPLES_PER_STEP}), got {tuple(samples.shape)}"
+            )
+        padding = -streams % TILE
+        if padding:
+            samples = torch.nn.functional.pad(samples, (0, 0, 0, padding))
+            state = _merge(state, self.initial_state(padding), lambda x, y: torch.cat([x, y]))
+        model = self.recognizer
+        features, feature_state = model.features.step(samples, state.features)
+        frame, encoder_state = model.encoder.step(features, state.encoder)
+        symbols, decoder_state = model.decoder.step(frame, state.decoder, MAX_SYMBOLS_PER_STEP)
+        new = OnlineState(feature_state, encoder_state, decoder_state)
+        if padding:
+            symbols, new = symbols[:streams], _map(new, lambda x: x[:streams])
+        return symbols, new
+
+    def stream(self) -> "Stream":
+        """Return the bookkeeping of a new stream."""
+        return Stream(self.vocabulary, self.recognizer.delay_steps)
+
+
+class Stream:
+    """The bookkeeping of one stream: samples in, steps out, characters with their times."""
+
+    def __init__(self, vocabulary: Vocabulary, delay_steps: int) -> None:
+        """Begin a stream for a recogniser's vocabulary and `Recognizer.delay_steps`."""
+        self._vocabulary = vocabulary
+        self._delay_steps = delay_steps
+        self._waiting: deque[Samples] = deque()
+        self._buffered = 0  # samples in _waiting
+        self._flush_left: int | None = None  # None until the end of the input
+        self.received = 0  # samples
+        self.steps_taken = 0  # given out by next_step
+        self.steps_done = 0  # whose symbols came back
+
+    @property
+    def buffered(self) -> int:
+        """Samples that wait for a step."""
+        return self._buffered
+
+    @property
+    def ready(self) -> bool:
+        """Whether next_step has something to give."""
+        return self._buffered >= SAMPLES_PER_STEP or bool(self._flush_left)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the input has ended and every step's symbols came back."""
+        ended = self._flush_left == 0 and self._buffered == 0
+        return ended and self.steps_done == self.steps_taken
+
+    @property
+    def position(self) -> float:
+        """Seconds of the input on which the characters so far rest."""
+        return min(self.steps_done * SAMPLES_PER_STEP, self.received) / SAMPLE_RATE
+
+    def push(self, samples: Samples) -> None:
+        """Add any number of samples at 16 kHz.
+
+        Raises:
+            ValueError: not one-dimensional float32, or the input has ended.
+        """
+        if self._flush_left is not None:
+            raise ValueError(f"expected no audio after the end, got {len(samples)} samples")
+        if samples.ndim != 1 or samples.dtype != np.float32:
+            raise ValueError(f"expected (N,) float32 samples, got {samples.shape} {samples.dtype}")
+        if len(samples):
+            self._waiting.append(samples)
+            self._buffered += len(samples)
+            self.received += len(samples)
+
+    def end(self) -> None:
+        """Say that the input has ended: silence completes the last step, then flushes."""
+        if self._flush_left is not None:
+            return
+        missing = -self._buffered % SAMPLES_PER_STEP
+        if missing:
+            self._waiting.append(np.zeros(missing, np.float32))
+            self._buffered += missing
+        self._flush_left = FLUSH_STEPS
+
+    def next_step(self) -> Samples | None:
+        """Return the next SAMPLES_PER_STEP samples, or None while there are not as many."""
+        if self._buffered >= SAMPLES_PER_STEP:
+            step = self._take(SAMPLES_PER_STEP)
+        elif self._flush_left:
+            self._flush_left -= 1
+            step = np.zeros(SAMPLES_PER_STEP, np.float32)
+        else:
+            return None
+        self.steps_taken += 1
+        return step
+
+    def _take(self, count: int) -> Samples:
+        taken = np.empty(count, np.float32)
+        filled = 0
+        while filled < count:
+            piece = self._waiting.popleft()
+            used = min(len(piece), count - filled)
+            taken[filled : filled + used] = piece[:used]
+            if used < len(piece):
+                self._waiting.appendleft(piece[used:])
+            filled += used
+        self._buffered -= count
+        return taken
+
+    def emitted(self, symbols: Sequence[int]) -> list[Character]:
+        """Return the characters of a step's symbols; call once for each step, in order."""
+        frames_heard = self.steps_done + 1 - self._delay_steps
+        self.steps_done += 1
+        time = round(max(frames_heard, 0) * STEP_SECONDS, 3)
+        return [Character(self._vocabulary.characters[s], time) for s in symbols if s >= 0]
+
+
+def transcribe(online: OnlineRecognizer, samples: Samples) -> list[Character]:
+    """Return the characters of a whole recording at 16 kHz."""
+    return next(characters for _, characters in transcribe_many(online, [samples], 1))
+
+
+def transcribe_many(
+    online: OnlineRecognizer, utterances: Iterable[Samples], streams: int = 64
+) -> Iterator[tuple[int, list[Character]]]:
+    """Yield (index, characters) of whole recordings as they finish, `streams` of them at a time."""
+    waiting = enumerate(utterances)
+    live: list[tuple[int, Stream, list[Character]]] = []
+    state = online.initial_state(0)
+    while True:
+        while len(live) < streams and (following := next(waiting, None)) is not None:
+            stream = online.stream()
+            stream.push(following[1])
+            stream.end()
+            live.append((following[0], stream, []))
+            state = _merge(state, online.initial_state(1), lambda x, y: torch.cat([x, y]))
+        if not live:
+            return
+        steps = [step for _, stream, _ in live if (step := stream.next_step()) is not None]
+        symbols, state = online.step(torch.from_numpy(np.stack(steps)), state)
+        kept = []
+        for row, written in enumerate(symbols.tolist()):
+            index, stream, characters = live[row]
+            characters += stream.emitted(written)
+            if stream.finished:
+                yield index, characters
+            else:
+                kept.append(row)
+        if len(kept) < len(live):
+            live = [live[row] for row in kept]
+            state = select(state, kept)

@@ -1,0 +1,111 @@
+"""Random changes of log-mel frames that keep the text: tempo, voice, level, noise, masks.
+
+They act on the cached frames, where they cost little: a stretch of time is an interpolation of
+frames, a shorter vocal tract a warp of the mel axis, and added noise an addition of powers.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.features import MELS, POWER_FLOOR
+from training.recipe import Augmentation
+
+Frames = NDArray[np.float32]  # (T, F) log-mel
+FLOOR = float(np.log(POWER_FLOOR))
+WARPS = 21  # warp factors are rounded to a grid, so that their matrices are built once
+
+
+def augmented(
+    logmel: Frames, other: Frames | None, config: Augmentation, rng: np.random.Generator
+) -> Frames:
+    """Return changed (T', F) log-mel frames; `other` is the utterance that babbles beneath."""
+    frames = stretched(logmel, 1 + rng.uniform(-config.tempo, config.tempo))
+    if config.warp:
+        frames = frames @ warp_matrix(int(rng.integers(WARPS)), config.warp)
+    if other is not None and rng.random() < config.babble:
+        frames = mixed(frames, repeated(other, len(frames)) - rng.uniform(2.0, 6.0))
+    if rng.random() < config.noise:
+        level = np.percentile(frames, 75) - rng.uniform(1.0, 7.0)
+        frames = mixed(frames, coloured_noise(len(frames), level, rng))
+    if config.gain:
+        frames = np.maximum(frames + rng.uniform(-1.5, 0.5) * config.gain / 1.5, FLOOR)
+    return masked(frames, config, rng)
+
+
+def stretched(logmel: Frames, factor: float) -> Frames:
+    """Return the frames played `factor` times as fast, by linear interpolation."""
+    length = max(1, int(len(logmel) / factor))
+    at = np.minimum(np.arange(length) * factor, len(logmel) - 1)
+    low = at.astype(np.int64)
+    high = np.minimum(low + 1, len(logmel) - 1)
+    weight = (at - low).astype(np.float32)[:, None]
+    return logmel[low] * (1 - weight) + logmel[high] * weight
+
+
+@lru_cache(maxsize=WARPS)
+def warp_matrix(step: int, most: float) -> Frames:
+    """Return the (F, F) interpolation that scales frequencies by 1 - most .. 1 + most.
+
+    The mel axis is linear below 1 kHz and logarithmic above, so scaling is done in hertz.
+    """
+    factor = 1 + most * (2 * step / (WARPS - 1) - 1)
+    mel = np.linspace(0, 45.245, MELS)  # 0 .. 8 kHz on Slaney's scale
+    hertz = np.where(mel < 15, mel * 200 / 3, 1000 * np.exp((mel - 15) * np.log(6.4) / 27))
+    source = np.interp(np.minimum(hertz * factor, 8000.0), hertz, np.arange(MELS))
+    low = np.minimum(source.astype(np.int64), MELS - 2)
+    matrix = np.zeros((MELS, MELS), np.float32)
+    columns = np.arange(MELS)
+    matrix[low, columns] = 1 - (source - low)
+    matrix[low + 1, columns] += source - low
+    return matrix
+
+
+def mixed(frames: Frames, noise: Frames) -> Frames:
+    """Return the log of the sum of two powers."""
+    return np.logaddexp(frames, noise)
+
+
+def repeated(frames: Frames, length: int) -> Frames:
+    """Return `length` frames, the given ones over and over."""
+    return np.resize(frames, (length, MELS))
+
+
+def coloured_noise(length: int, level: float, rng: np.random.Generator) -> Frames:
+    """Return (T, F) log-mel frames of stationary noise with a random smooth spectrum.
+
+    The power of a band of noise in one frame is close to a gamma variable; its log-normal
+    approximation is what is drawn here, narrower for the wider bands above.
+    """
+    slope = rng.uniform(-0.04, 0.03) * np.arange(MELS)
+    bumps = np.interp(np.arange(MELS), np.linspace(0, MELS - 1, 8), rng.normal(0, 1, 8))
+    spread = np.linspace(0.7, 0.25, MELS)
+    noise = level + slope + bumps + spread * rng.standard_normal((length, MELS), np.float32)
+    return noise.astype(np.float32)
+
+
+def silence(config: Augmentation, rng: np.random.Generator) -> Frames:
+    """Return 0.5 to 6 s of frames in which nobody speaks: digital silence, noise, or both."""
+    length = int(rng.integers(50, 600))
+    frames = np.full((length, MELS), FLOOR, np.float32)
+    if rng.random() < 0.8:
+        noise = coloured_noise(length, rng.uniform(-10.0, 2.0), rng)
+        start, stop = np.sort(rng.integers(0, length + 1, 2))
+        frames[start:stop] = mixed(frames[start:stop], noise[start:stop])
+    return frames
+
+
+def masked(frames: Frames, config: Augmentation, rng: np.random.Generator) -> Frames:
+    """Return frames with stretches of time and bands blanked (SpecAugment, Park et al. 2019)."""
+    frames = frames.copy()
+    mean = frames.mean()
+    for _ in range(config.time_masks):
+        width = int(rng.uniform(0, config.time_mask) * len(frames))
+        start = int(rng.integers(0, len(frames) - width + 1))
+        frames[start : start + width] = mean
+    for _ in range(config.band_masks):
+        width = int(rng.integers(0, config.band_mask + 1))
+        start = int(rng.integers(0, MELS - width + 1))
+        frames[:, start : start + width] = mean
+    return frames

@@ -1,0 +1,108 @@
+"""Batches of utterances of like length, a function of the seed and the step alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.features import FRAMES_PER_STEP, MELS
+from model.online import FLUSH_STEPS
+from model.vocabulary import Vocabulary
+from training.augment import FLOOR, augmented, silence
+from training.logmel import LogMelCorpus
+from training.recipe import Augmentation
+
+POOL = 512  # utterances drawn at once, sorted by length and cut into batches
+FRAMES_PER_SECOND = 100
+
+
+class Batch(NamedTuple):
+    """Padded utterances; beyond each one's end lies digital silence, as at a stream's end."""
+
+    logmel: Tensor  # (B, T, F)
+    lengths: Tensor  # (B,) encoder frames, the flush included
+    targets: Tensor  # (B, U) symbols, 0 on padding
+    target_lengths: Tensor  # (B,)
+
+
+class Drawn(NamedTuple):
+    """An utterance of a pool: which corpus, which utterance, how many frames; -1 for silence."""
+
+    corpus: int
+    index: int
+    frames: int
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Draws pools of utterances and cuts them into batches, the same on every process."""
+
+    corpora: Sequence[LogMelCorpus]
+    weights: Sequence[float]
+    vocabulary: Vocabulary
+    batch_frames: int
+    max_frames: int
+    seed: int
+
+    def pool(self, number: int, config: Augmentation) -> list[list[Drawn]]:
+        """Return the batches of a pool, in random order."""
+        rng = np.random.default_rng([self.seed, 1, number])
+        shares = np.array(self.weights) / sum(self.weights)
+        drawn = []
+        while len(drawn) < POOL:
+            if rng.random() < config.silence:
+                drawn.append(Drawn(-1, int(rng.integers(2**31)), 300))
+                continue
+            corpus = int(rng.choice(len(shares), p=shares))
+            index = int(rng.integers(len(self.corpora[corpus])))
+            frames = self.corpora[corpus].utterances[index].frames
+            if frames <= self.max_frames:
+                drawn.append(Drawn(corpus, index, frames))
+        batches = self._cut(sorted(drawn, key=lambda utterance: utterance.frames))
+        rng.shuffle(batches)  # type: ignore[arg-type]
+        return batches
+
+    def _cut(self, drawn: Sequence[Drawn]) -> list[list[Drawn]]:
+        """Return runs of utterances whose padded length fits the budget."""
+        batches: list[list[Drawn]] = [[]]
+        for utterance in drawn:
+            padded = (len(batches[-1]) + 1) * utterance.frames
+            if batches[-1] and padded > self.batch_frames:
+                batches.append([])
+            batches[-1].append(utterance)
+        return batches
+
+    def load(self, drawn: Sequence[Drawn], config: Augmentation, seed: int) -> Batch:
+        """Return a batch with its utterances augmented from the seed."""
+        rng = np.random.default_rng([self.seed, 2, seed])
+        frames, targets = [], []
+        for utterance in drawn:
+            if utterance.corpus < 0:
+                frames.append(silence(config, rng))
+                targets.append([])
+                continue
+            corpus = self.corpora[utterance.corpus]
+            other = corpus.logmel(int(rng.integers(len(corpus)))) if config.babble else None
+            frames.append(augmented(corpus.logmel(utterance.index), other, config, rng))
+            targets.append(self.vocabulary.encode(corpus.utterances[utterance.index].text))
+        return collate(frames, targets)
+
+
+def collate(frames: Sequence[NDArray[np.float32]], targets: Sequence[Sequence[int]]) -> Batch:
+    """Return a padded batch of (T, F) log-mel utterances and their symbols."""
+    lengths = [-(-len(x) // FRAMES_PER_STEP) + FLUSH_STEPS for x in frames]
+    logmel = np.full((len(frames), max(lengths) * FRAMES_PER_STEP, MELS), FLOOR, np.float32)
+    padded = np.zeros((len(targets), max(1, *map(len, targets))), np.int64)
+    for k, (x, target) in enumerate(zip(frames, targets, strict=True)):
+        logmel[k, : len(x)] = x
+        padded[k, : len(target)] = target
+    return Batch(
+        torch.from_numpy(logmel),
+        torch.tensor(lengths),
+        torch.from_numpy(padded),
+        torch.tensor([len(target) for target in targets]),
+    )

@@ -1,0 +1,123 @@
+"""A cache of log-mel frames on disk, so that training reads each recording once.
+
+One folder a manifest: `frames.f16`, all frames one after another, and `index.jsonl`, a line an
+utterance. It grows when the manifest does; what is there is not computed again.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.audio import decode
+from model.features import MELS, LogMel
+from training.manifest import Utterance, read
+
+
+@dataclass(frozen=True)
+class CachedUtterance:
+    """Where an utterance's frames lie, and what it says."""
+
+    id: str
+    text: str
+    start: int  # frames
+    frames: int
+
+
+class LogMelCorpus:
+    """The log-mel frames of a manifest's utterances."""
+
+    def __init__(self, folder: Path, utterances: Sequence[CachedUtterance]) -> None:
+        self.utterances = utterances
+        path = folder / "frames.f16"
+        self._frames = np.memmap(path, np.float16, "r").reshape(-1, MELS)
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    def logmel(self, index: int) -> NDArray[np.float32]:
+        """Return the (T, F) log-mel frames of an utterance."""
+        utterance = self.utterances[index]
+        stop = utterance.start + utterance.frames
+        return self._frames[utterance.start : stop].astype(np.float32)
+
+
+def _frames(utterance: Utterance) -> NDArray[np.float16]:
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        logmel = LogMel()(torch.from_numpy(decode(utterance.audio)).unsqueeze(0))[0]
+    return logmel.numpy().astype(np.float16)
+
+
+def _computed(todo: Sequence[Utterance], workers: int) -> Iterator[NDArray[np.float16]]:
+    if workers <= 1:
+        yield from map(_frames, todo)
+        return
+    with get_context("spawn").Pool(workers) as pool:
+        yield from pool.imap(_frames, todo, chunksize=16)
+
+
+def cached(
+    manifest: Path,
+    cache: Path,
+    workers: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> LogMelCorpus:
+    """Return a manifest's log-mel frames, computing those that the cache lacks.
+
+    Args:
+        manifest: JSON lines.
+        cache: folder of all caches.
+        workers: processes.
+        progress: called with the utterances done and the total.
+
+    Raises:
+        ValueError: a broken manifest or recording; it is named.
+    """
+    key = hashlib.sha256(str(manifest.resolve()).encode()).hexdigest()[:12]
+    folder = cache / f"{manifest.parent.name}-{manifest.stem}-{key}"
+    folder.mkdir(parents=True, exist_ok=True)
+    known = _index(folder / "index.jsonl")
+    wanted = read(manifest)
+    todo = [u for u in wanted if u.id not in known]
+    start = max((u.start + u.frames for u in known.values()), default=0)
+    frames_path = folder / "frames.f16"
+    frames_path.touch()
+    os.truncate(frames_path, start * MELS * 2)  # what a kill left without its line in the index
+    with open(frames_path, "ab") as frames, open(folder / "index.jsonl", "a") as index:
+        for done, (utterance, logmel) in enumerate(
+            zip(todo, _computed(todo, workers), strict=True)
+        ):
+            frames.write(logmel.tobytes())
+            frames.flush()
+            entry = CachedUtterance(utterance.id, utterance.text, start, len(logmel))
+            index.write(json.dumps(vars(entry)) + "\n")
+            index.flush()
+            known[utterance.id] = entry
+            start += len(logmel)
+            if progress:
+                progress(done + 1, len(todo))
+    texts = {u.id: u.text for u in wanted}
+    return LogMelCorpus(folder, [known[u] for u in texts])
+
+
+def _index(path: Path) -> dict[str, CachedUtterance]:
+    """Return the cache's entries; a last line cut short by a kill is dropped."""
+    entries: dict[str, CachedUtterance] = {}
+    if not path.exists():
+        return entries
+    whole = path.read_bytes()
+    kept = whole[: whole.rfind(b"\n") + 1]
+    if len(kept) < len(whole):
+        path.write_bytes(kept)
+    for line in kept.decode().splitlines():
+        entry = CachedUtterance(**json.loads(line))
+        entries[entry.id] = entry
+    return entries

@@ -1,0 +1,92 @@
+"""What a training run is made of: a TOML file that becomes frozen dataclasses."""
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from model.configuration import build
+from model.recognizer import RecognizerConfig
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """Synthetic speech for a corpus whose manifest is not there yet."""
+
+    text: Path  # one sentence a line
+    count: int  # utterances
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A manifest and how often its utterances are drawn."""
+
+    manifest: Path
+    weight: float  # share of the utterances drawn, relative to the other corpora
+    synthesis: Synthesis | None = None
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Random changes of the log-mel frames; each value is a largest deviation, 0 for none."""
+
+    tempo: float = 0.15  # relative time stretch
+    warp: float = 0.1  # relative vocal-tract length
+    gain: float = 3.0  # nepers of power, around a little below the recording's own
+    noise: float = 0.4  # share of utterances with added noise
+    babble: float = 0.1  # share of utterances with another one, softer, under them
+    time_masks: int = 2  # per utterance
+    time_mask: float = 0.06  # of its length, each at most
+    band_masks: int = 2
+    band_mask: int = 10  # mel bands, each at most
+    silence: float = 0.02  # share of utterances of noise or silence alone, with an empty text
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the run with its own objective and learning rate."""
+
+    name: str
+    steps: int  # updates
+    ctc: float = 0.3  # weight of the CTC loss
+    attention: float = 0.0  # weight of the decoder's cross-entropy; 0 trains the encoder alone
+    stop: float = 0.0  # weight of the stops' cross-entropy along the CTC alignment
+    quantity: float = 0.0  # weight of the quantity loss |sum alpha - U| / U
+    noise: float = 0.0  # standard deviation of the pre-sigmoid noise
+    smoothing: float = 0.0  # label smoothing of the decoder's cross-entropy
+    learning_rate: float = 1e-3
+    final_learning_rate: float = 1e-3  # reached along a cosine
+    warmup: int = 0  # updates
+    augmentation: Augmentation = field(default_factory=Augmentation)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A whole training run."""
+
+    name: str
+    corpora: tuple[Corpus, ...]
+    validation: tuple[Path, ...]
+    stages: tuple[Stage, ...]
+    description: str = ""
+    seed: int = 0
+    batch_seconds: float = 80.0  # of padded audio in one process's batch
+    max_seconds: float = 18.0  # longer utterances are left out
+    clip: float = 1.0  # global norm of the gradient
+    average: float = 0.999  # decay of the weights' moving average, which is what is kept
+    interval: int = 500  # updates between checkpoints
+    validation_utterances: int = 150  # of each validation set, between checkpoints
+    model: RecognizerConfig = field(default_factory=RecognizerConfig)
+
+
+def read(path: Path) -> Recipe:
+    """Return the recipe in a TOML file; paths in it are relative to the file's folder.
+
+    Raises:
+        ValueError: not TOML, an unknown or missing key, or a value of the wrong type.
+    """
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path}: expected TOML, got {error}") from error
+    return build(Recipe, tree, str(path), path.parent)
