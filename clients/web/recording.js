@@ -1,0 +1,77 @@
+/** A recording (a file that was opened or dropped) as a source of frames. */
+
+import { Failure } from "./failures.js";
+import { Packer } from "./frames.js";
+import { mono } from "./pcm.js";
+
+const MAX_BYTES = 200e6;
+const BLOCK = 0.04; // seconds of the recording resampled at a time
+const ANY_RATE = 48000; // what decoding goes to where the file's own rate is not known
+
+/**
+ * The sample rate that a wav or flac file states, or 48 kHz for any other.
+ * Decoding at the file's own rate leaves the resampling to our filter instead of the browser's.
+ * @param {ArrayBuffer} buffer
+ */
+export function statedRate(buffer) {
+  const view = new DataView(buffer);
+  const tag = (at) =>
+    at + 4 <= view.byteLength && String.fromCharCode(...new Uint8Array(buffer, at, 4));
+  let rate = 0;
+  if (tag(0) === "RIFF" && tag(8) === "WAVE") {
+    let at = 12;
+    while (at + 16 <= view.byteLength && tag(at) !== "fmt ") {
+      at += 8 + view.getUint32(at + 4, true) + (view.getUint32(at + 4, true) % 2);
+    }
+    if (at + 16 <= view.byteLength) rate = view.getUint32(at + 12, true);
+  } else if (tag(0) === "fLaC" && view.byteLength >= 22) {
+    rate = view.getUint32(18) >>> 12; // 20 bits of STREAMINFO
+  }
+  return rate >= 8000 && rate <= 192000 ? rate : ANY_RATE; // what every browser decodes to
+}
+
+export class Recording {
+  live = false;
+
+  /** @param {File} file */
+  constructor(file) {
+    this.file = file;
+    this.name = file.name;
+    this.stopped = false;
+    this.lost = null;
+  }
+
+  async open() {
+    if (this.file.size > MAX_BYTES) throw new Failure("too-large", `${this.file.size} bytes`);
+    try {
+      const bytes = await this.file.arrayBuffer();
+      const context = new OfflineAudioContext(1, 1, statedRate(bytes));
+      this.audio = await context.decodeAudioData(bytes);
+    } catch (error) {
+      throw new Failure("not-audio", `${this.name}: ${error.message}`);
+    }
+  }
+
+  /** Give every frame to `onframe`, each once the one before it was taken. */
+  async deliver(onframe) {
+    const { sampleRate, length, numberOfChannels } = this.audio;
+    const packer = new Packer(sampleRate);
+    const step = Math.round(BLOCK * sampleRate);
+    const channels = Array.from({ length: numberOfChannels }, (_, i) =>
+      this.audio.getChannelData(i));
+    for (let at = 0; at < length && !this.stopped; at += step) {
+      const block = mono(channels.map((channel) => channel.subarray(at, at + step)));
+      for (const frame of packer.push(block)) await onframe(frame);
+    }
+    for (const frame of packer.flush()) await onframe(frame);
+  }
+
+  stop() {
+    this.stopped = true;
+  }
+
+  close() {
+    this.stopped = true;
+    this.audio = null;
+  }
+}

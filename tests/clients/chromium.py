@@ -1,0 +1,211 @@
+"""A real Chromium without a window, driven over the Chrome DevTools protocol."""
+
+import base64
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from websockets.sync.client import ClientConnection, connect
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-extensions",
+    "--mute-audio",
+    "--autoplay-policy=no-user-gesture-required",
+    "--remote-debugging-port=0",
+)
+FAKE_MICROPHONE = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
+
+
+def executable() -> str | None:
+    """Return the path of the Chromium of this machine, if there is one."""
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
+def playing(recording: Path) -> tuple[str, ...]:
+    """Return the flags that make the wav file `recording`, once through, the microphone."""
+    return (*FAKE_MICROPHONE, f"--use-file-for-fake-audio-capture={recording}%noloop")
+
+
+class Page:
+    """One page of the browser."""
+
+    def __init__(self, socket: ClientConnection, session: str) -> None:
+        self._socket = socket
+        self._session = session
+        self._last = 0
+        self.messages: list[str] = []  # of the page's console, and exceptions
+
+    def command(self, method: str, **parameters: object) -> dict[str, Any]:
+        """Return the browser's answer to one command of the protocol."""
+        self._last += 1
+        message = {"id": self._last, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        self._socket.send(json.dumps(message))
+        while True:
+            answer = json.loads(self._socket.recv(timeout=60))
+            if answer.get("id") == self._last:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']['message']}")
+                return dict(answer["result"])
+            self._note(answer)
+
+    def _note(self, event: dict[str, Any]) -> None:
+        details = event.get("params", {})
+        if event.get("method") == "Runtime.exceptionThrown":
+            thrown = details["exceptionDetails"]
+            self.messages.append(thrown.get("exception", {}).get("description", thrown["text"]))
+        elif event.get("method") == "Log.entryAdded":
+            entry = details["entry"]
+            self.messages.append(f"{entry['level']}: {entry['text']} {entry.get('url', '')}".strip())
+
+    def open(self, url: str) -> None:
+        """Go to `url` and wait until its scripts have run."""
+        for domain in ("Page", "Runtime", "Log"):
+            self.command(f"{domain}.enable")
+        self.command("Page.navigate", url=url)
+        self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    def evaluate(self, expression: str) -> Any:
+        """Return the JSON value of a JavaScript expression; a promise is waited for."""
+        answer = self.command(
+            "Runtime.evaluate",
+            expression=expression,
+            returnByValue=True,
+            awaitPromise=True,
+            userGesture=True,
+        )
+        if "exceptionDetails" in answer:
+            raise RuntimeError(f"{expression}: {answer['exceptionDetails']}")
+        return answer["result"].get("value")
+
+    def wait_for(self, expression: str, seconds: float = 30) -> None:
+        """Wait until a JavaScript expression is true.
+
+        Raises:
+            TimeoutError: it did not become true; with the page's text and its console.
+        """
+        until = time.monotonic() + seconds
+        while not self.evaluate(f"Boolean({expression})"):
+            if time.monotonic() > until:
+                text = self.evaluate("document.body.dataset.state + ' | ' + document.body.innerText")
+                raise TimeoutError(f"{expression} is not true: {text} {self.messages}")
+            time.sleep(0.05)
+
+    def click(self, element: str) -> None:
+        """Press the element with that id as a person does."""
+        self.evaluate(f"document.getElementById({element!r}).click()")
+
+    def press(self, key: str) -> None:
+        """Press and release a key, such as Tab, Enter or a space."""
+        codes = {"Enter": (13, "\r"), " ": (32, " "), "Tab": (9, "")}
+        code, text = codes[key]
+        for kind in ("keyDown", "keyUp"):
+            self.command(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                windowsVirtualKeyCode=code,
+                text=text if kind == "keyDown" else "",
+            )
+
+    def text(self, element: str) -> str:
+        """Return the text of the element with that id, as it is shown."""
+        return str(self.evaluate(f"document.getElementById({element!r}).innerText"))
+
+    def transcript(self) -> str:
+        """Return the text of the latest take."""
+        return str(self.evaluate("[...document.querySelectorAll('.text')].at(-1)?.textContent ?? ''"))
+
+    def sent(self) -> bytes:
+        """Return the PCM that the page has sent; it must have been opened with ?debug=1."""
+        encoded = self.evaluate(
+            """(async () => {
+                const blob = new Blob(window.cortadoSent);
+                const reader = new FileReader();
+                const read = new Promise((done) => { reader.onload = done; });
+                reader.readAsDataURL(blob);
+                await read;
+                return reader.result.split(",")[1] ?? "";
+            })()"""
+        )
+        return base64.b64decode(encoded)
+
+    def look(self, scheme: str = "light", width: int = 1100, height: int = 760) -> None:
+        """Set the colour scheme and the size of the window."""
+        self.command(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": scheme}],
+        )
+        self.command(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=2,
+            mobile=False,
+        )
+
+    def screenshot(self) -> bytes:
+        """Return a PNG of what is shown."""
+        return base64.b64decode(self.command("Page.captureScreenshot", format="png")["data"])
+
+    def allow_microphone(self, setting: str) -> None:
+        """Answer every question for the microphone with "granted" or "denied"."""
+        self.command(
+            "Browser.setPermission", permission={"name": "microphone"}, setting=setting
+        )
+
+
+@contextmanager
+def chromium(profile: Path, *flags: str) -> Iterator[Page]:
+    """Run a Chromium with the empty folder `profile`, and give its one page."""
+    path = executable()
+    assert path, "no Chromium here"
+    with (profile / "chromium.log").open("wb") as log:
+        process = subprocess.Popen(
+            ["nice", "-n", "15", path, *FLAGS, *flags, f"--user-data-dir={profile}", "about:blank"],
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        with connect(_endpoint(profile, process), max_size=2**28) as socket:
+            browser = Page(socket, "")
+            pages = browser.command("Target.getTargets")["targetInfos"]
+            target = next(each["targetId"] for each in pages if each["type"] == "page")
+            attached = browser.command("Target.attachToTarget", targetId=target, flatten=True)
+            yield Page(socket, attached["sessionId"])
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _endpoint(profile: Path, process: "subprocess.Popen[bytes]") -> str:
+    """Wait for the browser to say where it is driven from."""
+    stated = profile / "DevToolsActivePort"
+    until = time.monotonic() + 60
+    while time.monotonic() < until and process.poll() is None:
+        lines = stated.read_text().splitlines() if stated.exists() else []
+        if len(lines) == 2:
+            return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
+        time.sleep(0.05)
+    raise RuntimeError(f"Chromium did not start: {(profile / 'chromium.log').read_text()[-2000:]}")
