@@ -29,10 +29,7 @@ app = typer.Typer(no_args_is_help=True, **STYLE)
 Checkpoint = Annotated[
     Path | None,
     typer.Option(
-        "--checkpoint",
-        "-c",
-        metavar="DIRECTORY",
-        help="A checkpoint: model.safetensors and model.json.  [default: the shipped model]",
+        "--checkpoint", "-c", help="Folder of a checkpoint; the shipped model if not set."
     ),
 ]
 
@@ -96,10 +93,13 @@ def serve(context: typer.Context) -> None:
 
 
 def _serve(flags: dict[str, str | None]) -> None:
-    from server.app import run
     from server.settings import read_settings
 
-    run(read_settings(**flags))
+    settings = read_settings(**flags)  # a mistake is told before the model's libraries are loaded
+
+    from server.app import run
+
+    run(settings)
 
 
 def _with_flags_of_the_settings(
@@ -168,15 +168,39 @@ def mic() -> None:
     raise NotImplementedError
 
 
-@app.command(epilog=_examples("cortado info", "cortado info runs/small-en/best"))
+@app.command(epilog=_examples("cortado info", "cortado info runs/small-en/best --json"))
 def info(
     checkpoint: Annotated[
         Path | None,
-        typer.Argument(metavar="CHECKPOINT", help="A checkpoint's directory.", show_default=False),
+        typer.Argument(help="Folder of a checkpoint; the shipped model if not given."),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Describe a model: size, look-ahead, memory, scores."""
-    raise NotImplementedError
+    import dataclasses
+    import json
+
+    from model.checkpoint import DEFAULT
+    from model.description import describe
+
+    found = describe(checkpoint or DEFAULT)
+    if as_json:
+        typer.echo(json.dumps(dataclasses.asdict(found), indent=2, ensure_ascii=False))
+        return
+    lines = {
+        "model": found.name,
+        "parameters": f"{found.parameters:,}",
+        "sample rate": f"{found.sample_rate:,} Hz",
+        "step": f"{found.step_ms} ms of audio",
+        "look-ahead": f"{found.lookahead_ms} ms, and a window of {found.window_ms} ms",
+        "memory": f"{found.state_bytes:,} bytes of state per stream",
+    }
+    lines |= {name: str(value) for name, value in found.card.items() if name != "scores"}
+    for scores in found.card.get("scores", []):
+        lines[scores["name"]] = f"WER {scores['wer']:.1%}, CER {scores['cer']:.1%}"
+    width = max(map(len, lines))
+    for name, value in lines.items():
+        typer.echo(f"{name:{width}}  {value}")
 
 
 if __name__ == "__main__":

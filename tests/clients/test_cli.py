@@ -1,0 +1,175 @@
+"""The console command: help, version, exit codes, and one line for a user's mistake."""
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from clients import cli
+from model.checkpoint import CARD, save
+from model.recognizer import Recognizer, RecognizerConfig
+
+ROOT = Path(__file__).parent.parent.parent
+COMMANDS = ["serve", "transcribe", "evaluate", "train", "synth", "mic", "info"]
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_help_lists_every_command_with_a_whole_sentence(capsys: Capture) -> None:
+    assert cli.main(["--help"]) == 0
+    listed = capsys.readouterr().out.partition("Commands:")[2].strip().splitlines()
+    assert [line.split()[0] for line in listed] == COMMANDS
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_explains_itself_with_examples_that_its_options_allow(
+    command: str, capsys: Capture
+) -> None:
+    assert cli.main([command, "--help"]) == 0
+    text, _, examples = capsys.readouterr().out.partition("Examples:")
+    assert text.startswith(f"Usage: cortado {command} ")
+    lines = [line for line in examples.strip().splitlines() if line]
+    assert lines
+    for line in lines:
+        assert f"cortado {command}" in line
+        for option in re.findall(r" (--?[a-z][a-z-]*)", line):
+            assert re.search(rf"{option}\b", text), f"{line}: no option {option}"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_answers_to_the_short_form_of_help(command: str, capsys: Capture) -> None:
+    assert cli.main([command, "-h"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: ")
+
+
+def test_help_answers_at_once_because_nothing_heavy_is_imported() -> None:
+    heavy = "{'torch', 'numpy', 'fastapi', 'pydantic_settings', 'rich', 'av'}"
+    code = (
+        "import sys; from clients.cli import main; code = main(['--help']);"
+        f"sys.exit(code or ' '.join({heavy} & set(sys.modules)) or 0)"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert (result.returncode, result.stderr) == (0, "")
+    # Processor time, not the clock's: whatever else runs on this machine does not count.
+    assert after.ru_utime - before.ru_utime < 0.3
+
+
+def test_the_version_is_that_of_the_project(capsys: Capture) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"cortado {project['version']}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["frobnicate"], ["--frobnicate"], ["info", "--frobnicate"], ["serve", "--frobnicate"]],
+    ids=" ".join,
+)
+def test_a_word_that_is_not_known_is_exit_code_2(arguments: list[str], capsys: Capture) -> None:
+    assert cli.main(arguments) == 2
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert "Error: No such" in streams.err
+
+
+def test_no_command_at_all_shows_the_help_and_is_exit_code_2(capsys: Capture) -> None:
+    assert cli.main([]) == 2
+    assert "Commands:" in "".join(capsys.readouterr())
+
+
+def one_line(capsys: Capture) -> str:
+    """Return the one line that a failed command wrote, on stderr."""
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    [line] = streams.err.splitlines()
+    return line
+
+
+def test_a_users_mistake_is_one_line_and_exit_code_2(tmp_path: Path, capsys: Capture) -> None:
+    assert cli.main(["info", str(tmp_path / "absent")]) == 2
+    line = one_line(capsys)
+    assert line.startswith("cortado: expected a checkpoint at ")
+    assert "absent" in line
+
+
+def test_a_setting_that_cannot_be_used_is_named_by_its_flag(capsys: Capture) -> None:
+    assert cli.main(["serve", "--port", "many"]) == 2
+    line = one_line(capsys)
+    assert line.startswith("cortado: --port")
+    assert "many" in line
+
+
+def test_the_traceback_of_a_users_mistake_is_there_for_those_who_want_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CORTADO_TRACEBACK", "1")
+    with pytest.raises(ValueError, match="expected a checkpoint"):
+        cli.main(["info", str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "a.wav"), 2, "a.wav: No such file"),
+        (ValueError("expected one\n line,  got two"), 2, "expected one line, got two"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+    ids=["file", "value", "ctrl-c"],
+)
+def test_the_exit_code_tells_what_stopped_a_command(
+    error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def stop(folder: Path) -> None:
+        raise error
+
+    monkeypatch.setattr("model.description.describe", stop)
+    assert cli.main(["info"]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_fault_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(folder: Path) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr("model.description.describe", fail)
+    with pytest.raises(RuntimeError, match="a fault"):
+        cli.main(["info"])
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "untrained"
+    scores = [{"name": "dev", "wer": 0.51234, "cer": 0.25}]
+    save(Recognizer(RecognizerConfig()), folder, {"updates": 12, "scores": scores})
+    return folder
+
+
+def test_info_describes_a_checkpoint_in_lines(checkpoint: Path, capsys: Capture) -> None:
+    assert cli.main(["info", os.fspath(checkpoint)]) == 0
+    lines = dict(
+        re.split(r"\s{2,}", line, maxsplit=1) for line in capsys.readouterr().out.splitlines()
+    )
+    assert lines["model"] == "untrained"
+    assert lines["look-ahead"] == "110 ms, and a window of 25 ms"
+    assert lines["step"] == "40 ms of audio"
+    assert lines["updates"] == "12"
+    assert lines["dev"] == "WER 51.2%, CER 25.0%"
+
+
+def test_info_as_json_agrees_with_the_checkpoint(checkpoint: Path, capsys: Capture) -> None:
+    assert cli.main(["info", "--json", os.fspath(checkpoint)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    written = json.loads((checkpoint / CARD).read_text())
+    assert found["card"] == written["card"]
+    for name in ("parameters", "lookahead_ms", "sample_rate"):
+        assert found[name] == written[name]
+    assert 0 < found["state_bytes"] < 100_000
