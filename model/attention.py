@@ -71,6 +71,7 @@ class MoChA(nn.Module):
         values: Tensor,
         previous: Tensor,
         mask: Tensor,
+        noise: float = 0.0,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the expected context (B, H), alpha (B, T) and monotonic energies (B, T).
 
@@ -80,9 +81,11 @@ class MoChA(nn.Module):
             values: (B, T, H) encoder frames.
             previous: (B, T) alpha of the symbol before.
             mask: (B, T) true on frames, false on padding.
+            noise: standard deviation of the noise that pushes p towards 0 and 1 in training.
         """
         energies = self.monotonic(query, keys[0])
-        p = energies.sigmoid() * mask
+        noisy = energies + noise * torch.randn_like(energies) if noise else energies
+        p = noisy.sigmoid() * mask
         alpha = expected_alignment(p, previous)
         beta = expected_chunk(alpha, self.chunkwise(query, keys[1]), self.chunk)
         return torch.bmm(beta.unsqueeze(1), values).squeeze(1), alpha, energies

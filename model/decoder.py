@@ -54,13 +54,16 @@ class Decoder(nn.Module):
         self.lstm = nn.LSTMCell(config.embedding + encoder_width, config.width)
         self.output = nn.Linear(config.width + encoder_width, symbols)
 
-    def forward(self, values: Tensor, mask: Tensor, targets: Tensor) -> Decoded:
+    def forward(
+        self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0
+    ) -> Decoded:
         """Return the teacher-forced pass over whole utterances.
 
         Args:
             values: (B, T, H) encoder frames.
             mask: (B, T) true on frames, false on padding.
             targets: (B, U) symbols, any index on padding.
+            noise: standard deviation of the monotonic attention's pre-sigmoid noise.
         """
         batch, frames, _ = values.shape
         keys = self.attention.keys(values)
@@ -71,7 +74,7 @@ class Decoder(nn.Module):
         alphas, energies, outputs = [], [], []
         for i in range(heard.shape[1]):
             context, alpha, energy = self.attention.expected(
-                state.hidden, keys, values, alpha, mask
+                state.hidden, keys, values, alpha, mask, noise
             )
             alphas.append(alpha)
             energies.append(energy)

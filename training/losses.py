@@ -1,0 +1,121 @@
+"""What training minimises: CTC, the decoder's cross-entropy, and what engages the attention."""
+
+import torch
+import torchaudio
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, ctc_loss
+
+from model.recognizer import Recognizer
+from training.batches import Batch
+from training.recipe import Stage
+
+MIXED = torch.bfloat16  # the encoder's matrix products; recurrences and losses stay in float32
+
+
+def losses(recognizer: Recognizer, batch: Batch, stage: Stage) -> dict[str, Tensor]:
+    """Return the stage's losses by name, each per symbol; "total" is their weighted sum."""
+    with torch.autocast(batch.logmel.device.type, MIXED):
+        encoded = recognizer.encode_logmel(batch.logmel).float()
+    log_probs = recognizer.ctc(encoded).log_softmax(2)  # (B, T, V + 1)
+    symbols = batch.target_lengths.sum().clamp(min=1)
+    blank = len(recognizer.config.vocabulary)
+    parts = {
+        "ctc": ctc_loss(
+            log_probs.transpose(0, 1),
+            batch.targets,
+            batch.lengths,
+            batch.target_lengths,
+            blank,
+            "sum",
+            zero_infinity=True,
+        )
+        / symbols
+    }
+    total = stage.ctc * parts["ctc"]
+    if stage.attention or stage.stop:
+        decoder = decoder_losses(recognizer, batch, stage, encoded, log_probs.detach())
+        parts |= decoder
+        total = total + sum(getattr(stage, name) * loss for name, loss in decoder.items())
+    return parts | {"total": total}
+
+
+def decoder_losses(
+    recognizer: Recognizer, batch: Batch, stage: Stage, encoded: Tensor, log_probs: Tensor
+) -> dict[str, Tensor]:
+    """Return the losses of the teacher-forced decoder by name."""
+    mask = recognizer.frame_mask(batch.lengths, encoded.shape[1])
+    decoded = recognizer.decoder(encoded, mask, batch.targets, stage.noise)
+    spoken = recognizer.frame_mask(batch.target_lengths, batch.targets.shape[1])  # (B, U)
+    parts = {
+        "attention": cross_entropy(
+            decoded.logits[spoken], batch.targets[spoken], label_smoothing=stage.smoothing
+        )
+        if spoken.any()
+        else decoded.logits.sum() * 0
+    }
+    if stage.stop:
+        times, aligned = ctc_alignment(log_probs, batch)
+        parts["stop"] = stop_loss(decoded.energies, times, aligned, batch)
+    if stage.quantity:
+        mass = (decoded.alpha[:, :-1].sum(2) * spoken).sum(1)
+        excess = (mass - batch.target_lengths).abs() / batch.target_lengths.clamp(min=1)
+        parts["quantity"] = excess.mean()
+    return parts
+
+
+def stop_loss(energies: Tensor, times: Tensor, aligned: Tensor, batch: Batch) -> Tensor:
+    """Return the cross-entropy of the stops along the CTC alignment, per symbol.
+
+    The scan for symbol i begins at the frame of symbol i - 1 and should pass every frame before
+    its own, then stop; the scan for one more symbol should run off the end. This is CTC-synchronous
+    training (Inaguma & Kawahara 2021) on the probabilities of stopping instead of their expected
+    times, which reaches every frame that the scan passes.
+
+    Args:
+        energies: (B, U + 1, T) monotonic energies.
+        times: (B, U) frame of each symbol.
+        aligned: (B,) false where the utterance has no alignment.
+        batch: its lengths.
+    """
+    rows = torch.arange(energies.shape[1])
+    frames = torch.arange(energies.shape[2])
+    ends = (batch.lengths - 1).unsqueeze(1)
+    count = batch.target_lengths.unsqueeze(1)
+    stops = torch.cat([times, ends], 1).where(rows < count, ends)  # (B, U + 1)
+    starts = nn.functional.pad(stops[:, :-1], (1, 0))
+    scanned = (frames >= starts.unsqueeze(2)) & (frames <= stops.unsqueeze(2))
+    scanned &= ((rows <= count) & aligned.unsqueeze(1)).unsqueeze(2)
+    stop = (frames == stops.unsqueeze(2)) & (rows < count).unsqueeze(2)
+    loss = binary_cross_entropy_with_logits(
+        energies[scanned], stop[scanned].to(energies.dtype), reduction="sum"
+    )
+    return loss / batch.target_lengths.sum().clamp(min=1)
+
+
+def ctc_alignment(log_probs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return the last frame (B, U) of each symbol on the best CTC path, and which rows have one.
+
+    Args:
+        log_probs: (B, T, V + 1) of the CTC head, the blank last.
+        batch: its targets and lengths.
+    """
+    blank = log_probs.shape[2] - 1
+    times = torch.zeros_like(batch.targets)
+    aligned = torch.ones(len(times), dtype=torch.bool)
+    for b, (length, count) in enumerate(
+        zip(batch.lengths.tolist(), batch.target_lengths.tolist(), strict=True)
+    ):
+        target = batch.targets[b, :count]
+        repeats = int((target[1:] == target[:-1]).sum())
+        if count == 0:
+            continue
+        if count + repeats > length:
+            aligned[b] = False
+            continue
+        path, _ = torchaudio.functional.forced_align(
+            log_probs[b : b + 1, :length].contiguous(), target.unsqueeze(0), blank=blank
+        )
+        path = path[0]
+        following = nn.functional.pad(path[1:], (0, 1), value=-1)
+        times[b, :count] = ((path != blank) & (path != following)).nonzero()[:, 0]
+    return times, aligned

@@ -1,0 +1,123 @@
+"""What a person watches during a run: progress, TensorBoard scalars, validation, alignments."""
+
+import copy
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import jiwer
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+from torch.utils.tensorboard import SummaryWriter
+
+from model.features import SAMPLES_PER_STEP
+from model.online import FLUSH_STEPS, OnlineRecognizer, Samples, transcribe_many
+from model.recognizer import Recognizer
+from training.recipe import Stage
+
+log = logging.getLogger(__name__)
+ValidationSet = Sequence[tuple[Samples, str]]  # recordings and what they say
+EVERY = 10  # updates between two points of a curve
+
+
+class Monitor:
+    """The first process's view of a run."""
+
+    def __init__(
+        self,
+        output: Path,
+        sets: Mapping[str, ValidationSet],
+        progress: Callable[[int, str], None] | None = None,
+    ) -> None:
+        """Watch a run that writes to `output`."""
+        self.output, self.sets, self.progress = output, sets, progress
+        self.writer = SummaryWriter(str(output / "tensorboard"))
+        self.sums: dict[str, float] = {}
+        self.counted, self.audio, self.since = 0, 0.0, time.monotonic()
+
+    def updated(
+        self, stage: Stage, step: int, rate: float, parts: dict[str, float], audio: float
+    ) -> None:
+        """Take note of an update: its losses, and the seconds of audio it heard."""
+        for name, value in parts.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+        self.counted += 1
+        self.audio += audio
+        if step % EVERY:
+            return
+        means = {name: value / self.counted for name, value in self.sums.items()}
+        speed = self.audio / (time.monotonic() - self.since)
+        for name, value in {**means, "rate": rate, "times_real_time": speed}.items():
+            self.writer.add_scalar(f"training/{name}", value, step)
+        told = " ".join(f"{name} {value:.3f}" for name, value in means.items())
+        if self.progress:
+            self.progress(step, f"{stage.name}: {told}, {speed:.0f} x real time")
+        if step % (10 * EVERY) == 0:
+            log.info("step %d %s: %s, %.0f x real time", step, stage.name, told, speed)
+        self.sums, self.counted, self.audio, self.since = {}, 0, 0.0, time.monotonic()
+
+    def validate(self, model: Recognizer, stage: Stage, step: int) -> None:
+        """Score the averaged weights: the CTC head's greedy path, and the online decoder."""
+        model.eval()
+        for name, utterances in self.sets.items():
+            references = [text for _, text in utterances]
+            samples = [x for x, _ in utterances]
+            hypotheses = {"ctc": list(ctc_transcripts(model, samples))}
+            if stage.attention:
+                online = dict(transcribe_many(OnlineRecognizer(copy.deepcopy(model)), samples))
+                hypotheses["online"] = [
+                    "".join(c.text for c in online[k]) for k in range(len(samples))
+                ]
+            for path, texts in hypotheses.items():
+                self._scored(f"{name}/{path}", references, texts, step)
+        if stage.attention:
+            self._draw(model, step)
+        self.since = time.monotonic()
+
+    def _scored(self, name: str, references: list[str], texts: list[str], step: int) -> None:
+        scores = {"cer": jiwer.cer(references, texts), "wer": jiwer.wer(references, texts)}
+        for kind, score in scores.items():
+            self.writer.add_scalar(f"{name}/{kind}", score, step)
+        log.info("step %d %s: CER %.3f WER %.3f", step, name, scores["cer"], scores["wer"])
+        log.info("  said: %s", references[0])
+        log.info("  read: %s", texts[0])
+        with open(self.output / "validation.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, "set": name} | scores) + "\n")
+
+    def _draw(self, model: Recognizer, step: int) -> None:
+        """Draw the expected alignment of the last set's first utterance."""
+        samples, text = next(iter(self.sets.values()))[0]
+        targets = torch.tensor([model.config.vocabulary.encode(text)])
+        with torch.no_grad():
+            encoded = model.encode(flushed(samples).unsqueeze(0))
+            mask = torch.ones(encoded.shape[:2], dtype=torch.bool)
+            alpha = model.decoder(encoded, mask, targets).alpha[0, :-1]
+        figure = Figure(figsize=(10, 6), layout="constrained")
+        axes = figure.subplots()
+        axes.imshow(alpha, aspect="auto", origin="lower", cmap="magma", interpolation="nearest")
+        axes.set_xlabel("encoder frame (40 ms)")
+        axes.set_yticks(range(len(text)), list(text.replace(" ", "_")), fontsize=5)
+        self.writer.add_figure("expected alignment", figure, step)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self.writer.close()
+
+
+def flushed(samples: Samples) -> Tensor:
+    """Return the samples with the silence that serving puts at a stream's end."""
+    missing = -len(samples) % SAMPLES_PER_STEP + FLUSH_STEPS * SAMPLES_PER_STEP
+    return nn.functional.pad(torch.from_numpy(samples), (0, missing))
+
+
+@torch.no_grad()
+def ctc_transcripts(model: Recognizer, utterances: Sequence[Samples]) -> Iterator[str]:
+    """Yield the texts on the CTC head's greedy paths."""
+    vocabulary = model.config.vocabulary
+    for samples in utterances:
+        best = model.ctc(model.encode(flushed(samples).unsqueeze(0)))[0].argmax(1)
+        symbols = best.unique_consecutive().tolist()
+        yield vocabulary.decode(s for s in symbols if s != vocabulary.blank)

@@ -1,0 +1,106 @@
+"""`cortado train`: gather the corpora, then train in one process or several."""
+
+import logging
+import os
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import multiprocessing
+
+from model.audio import decode
+from training import manifest
+from training.logmel import LogMelCorpus, cached
+from training.monitor import Monitor, ValidationSet
+from training.recipe import Corpus, Recipe
+from training.synth import SynthConfig, synthesise
+from training.trainer import Trainer
+
+Progress = Callable[[str, int, int], None]  # what is done, how many, of how many
+PATIENCE = timedelta(minutes=30)  # for the slowest process, while the first one validates
+
+
+def train(
+    recipe: Recipe, output: Path, processes: int = 1, progress: Progress | None = None
+) -> Path:
+    """Train a recipe, or go on with it; return the folder of its checkpoint.
+
+    Args:
+        recipe: what to train.
+        output: the run's folder: snapshots, TensorBoard's files, checkpoint.
+        processes: data-parallel processes of one thread each; ignored under `torchrun`.
+        progress: called as parts of the work advance.
+
+    Raises:
+        ValueError: a broken manifest, or a run begun with another number of processes.
+        OSError: a file that cannot be read or written.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    if "RANK" in os.environ:  # under torchrun, which has set the rendezvous
+        _process(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), "env://", recipe, output)
+        return output / "checkpoint"
+    for corpus in recipe.corpora:
+        prepare(corpus, output, processes, progress)
+    if processes == 1:
+        _process(0, 1, "", recipe, output, progress)
+        return output / "checkpoint"
+    with tempfile.TemporaryDirectory() as meeting:
+        rendezvous = (Path(meeting) / "rendezvous").as_uri()
+        arguments = (processes, rendezvous, recipe, output)
+        multiprocessing.spawn(_process, arguments, nprocs=processes)
+    return output / "checkpoint"
+
+
+def prepare(
+    corpus: Corpus, output: Path, workers: int, progress: Progress | None = None
+) -> LogMelCorpus:
+    """Return a corpus' log-mel frames, its synthetic speech made first where it is not there."""
+    name = f"{corpus.manifest.parent.name}/{corpus.manifest.stem}"
+    if corpus.synthesis and not corpus.manifest.exists():
+        folder = corpus.manifest.parent
+        wanted = corpus.synthesis
+        config = SynthConfig(wanted.text, folder, wanted.count, wanted.seed, workers)
+        synthesise(config, _named(progress, f"synthesise {name}"))
+    return cached(corpus.manifest, output / "cache", workers, _named(progress, f"features {name}"))
+
+
+def _named(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
+    return (lambda done, total: progress(name, done, total)) if progress else None
+
+
+def _process(
+    rank: int,
+    processes: int,
+    rendezvous: str,
+    recipe: Recipe,
+    output: Path,
+    progress: Progress | None = None,
+) -> None:
+    """Be one process of a run."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    if processes > 1:
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo", rendezvous, PATIENCE, processes, rank)
+    corpora = [prepare(corpus, output, 1) for corpus in recipe.corpora]
+    monitor = None
+    if rank == 0:
+        total = sum(stage.steps for stage in recipe.stages)
+        report = (lambda step, told: progress(told, step, total)) if progress else None
+        monitor = Monitor(output, validation_sets(recipe), report)
+    Trainer(recipe, corpora, output).run(monitor)
+    if monitor:
+        monitor.close()
+    if processes > 1:
+        dist.destroy_process_group()
+
+
+def validation_sets(recipe: Recipe) -> dict[str, ValidationSet]:
+    """Return the first recordings of each validation manifest, by name, with their texts."""
+    sets = {}
+    for path in recipe.validation:
+        utterances = manifest.read(path)[: recipe.validation_utterances]
+        sets[f"{path.parent.name}/{path.stem}"] = [(decode(u.audio), u.text) for u in utterances]
+    return sets

@@ -1,0 +1,70 @@
+"""What a run leaves on disk at intervals, from which it resumes after a kill at any instant.
+
+A snapshot is a folder, written beside and renamed when whole; the last two are kept.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+STATE, TENSORS = "state.json", "tensors.safetensors"
+
+
+def snapshots(folder: Path) -> list[Path]:
+    """Return a run's snapshots, oldest first."""
+    return sorted(folder.glob("snapshot-????????"))
+
+
+def save(
+    folder: Path,
+    step: int,
+    modules: dict[str, nn.Module],
+    optimizer: torch.optim.Optimizer,
+    extra: dict[str, Any],
+) -> None:
+    """Write a snapshot of the modules, the optimiser's moments and the position in the run."""
+    tensors = {
+        f"{prefix}/{name}": tensor.contiguous()
+        for prefix, module in modules.items()
+        for name, tensor in module.state_dict().items()
+    }
+    moments = optimizer.state_dict()["state"]
+    for index, values in moments.items():
+        tensors |= {f"optimizer/{index}/{name}": value for name, value in values.items()}
+    final = folder / f"snapshot-{step:08d}"
+    partial = folder / "snapshot.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    save_file(tensors, partial / TENSORS)
+    (partial / STATE).write_text(json.dumps({"step": step} | extra), encoding="utf-8")
+    shutil.rmtree(final, ignore_errors=True)
+    os.replace(partial, final)
+    for old in snapshots(folder)[:-2]:
+        shutil.rmtree(old)
+
+
+def restore(
+    snapshot: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optimizer
+) -> dict[str, Any]:
+    """Put a snapshot back into the modules and the optimiser; return its position in the run."""
+    tensors = load_file(snapshot / TENSORS)
+    parts: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        prefix, rest = name.split("/", 1)
+        parts.setdefault(prefix, {})[rest] = tensor
+    for prefix, module in modules.items():
+        module.load_state_dict(parts[prefix])
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in parts.get("optimizer", {}).items():
+        index, moment = name.split("/")
+        moments.setdefault(int(index), {})[moment] = tensor
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": moments, "param_groups": groups})
+    state: dict[str, Any] = json.loads((snapshot / STATE).read_text(encoding="utf-8"))
+    return state

@@ -1,0 +1,192 @@
+"""The training run: stages of a recipe, snapshots, validation; any number of processes."""
+
+import copy
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from model import checkpoint
+from model.recognizer import Recognizer
+from training import runstate
+from training.batches import FRAMES_PER_SECOND, Batch, Sampler
+from training.logmel import LogMelCorpus
+from training.losses import losses
+from training.monitor import Monitor
+from training.recipe import Recipe, Stage
+
+BATCHES_AHEAD = 1_000_003  # spreads the seeds of pools apart from those of their batches
+STATISTICS_UTTERANCES = 1_000
+
+
+class Trainer:
+    """One process of a run. All processes hold the same weights and take the same steps."""
+
+    def __init__(self, recipe: Recipe, corpora: list[LogMelCorpus], output: Path) -> None:
+        """Start a run, or resume it from the last snapshot in `output`."""
+        self.recipe, self.output = recipe, output
+        self.rank = dist.get_rank() if dist.is_initialized() else 0
+        self.processes = dist.get_world_size() if dist.is_initialized() else 1
+        torch.manual_seed(recipe.seed)
+        self.model = Recognizer(recipe.model)
+        self.sampler = Sampler(
+            corpora,
+            [corpus.weight for corpus in recipe.corpora],
+            recipe.model.vocabulary,
+            int(recipe.batch_seconds * FRAMES_PER_SECOND),
+            int(recipe.max_seconds * FRAMES_PER_SECOND),
+            recipe.seed,
+        )
+        set_statistics(self.model, corpora, self.sampler.weights)
+        self.average = copy.deepcopy(self.model).requires_grad_(False)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), 1e-3, (0.9, 0.999), 1e-6)
+        self.step, self.pool, self.place, self.seconds = 0, 0, 0, 0.0
+        self._resume()
+
+    def _modules(self) -> dict[str, nn.Module]:
+        return {"model": self.model, "average": self.average}
+
+    def _resume(self) -> None:
+        found = runstate.snapshots(self.output)
+        if not found:
+            return
+        state = runstate.restore(found[-1], self._modules(), self.optimizer)
+        if state["processes"] != self.processes:
+            raise ValueError(
+                f"expected {state['processes']} processes, with which {self.output} was begun, "
+                f"got {self.processes}"
+            )
+        self.step, self.pool, self.place = state["step"], state["pool"], state["place"]
+        self.seconds = state["seconds"]
+
+    def _snapshot(self) -> None:
+        average_buffers(self.model)
+        average_buffers(self.average)
+        if self.rank == 0:
+            extra = {"pool": self.pool, "place": self.place, "seconds": self.seconds}
+            runstate.save(
+                self.output,
+                self.step,
+                self._modules(),
+                self.optimizer,
+                extra | {"processes": self.processes},
+            )
+            checkpoint.save(self.average, self.output / "checkpoint", {"steps": self.step})
+
+    def run(self, monitor: Monitor | None) -> None:
+        """Take all steps that are left; `monitor` is the first process's."""
+        first = 0
+        for stage in self.recipe.stages:
+            last = first + stage.steps
+            if self.step < last:
+                self._stage(stage, first, monitor)
+            first = last
+        self._snapshot()
+
+    def _stage(self, stage: Stage, first: int, monitor: Monitor | None) -> None:
+        self.model.train()
+        for batch in self._batches(stage):
+            started = time.monotonic()
+            rate = learning_rate(stage, self.step - first)
+            parts = self._update(batch, stage, rate)
+            self.step += 1
+            self.seconds += time.monotonic() - started
+            if monitor:
+                audio = float(batch.lengths.sum()) / 25 * self.processes
+                monitor.updated(stage, self.step, rate, parts, audio)
+            if self.step % self.recipe.interval == 0:
+                self._snapshot()
+                if monitor:
+                    monitor.validate(self.average, stage, self.step)
+            if self.step >= first + stage.steps:
+                return
+
+    def _batches(self, stage: Stage) -> Iterator[Batch]:
+        """Yield this process's batches from the run's position on, and move the position."""
+        while True:
+            drawn = self.sampler.pool(self.pool, stage.augmentation)
+            usable = len(drawn) // self.processes * self.processes
+            while self.place < usable:
+                place = self.place + self.rank
+                seed = self.pool * BATCHES_AHEAD + place
+                batch = self.sampler.load(drawn[place], stage.augmentation, seed)
+                self.place += self.processes
+                yield batch
+            self.pool, self.place = self.pool + 1, 0
+
+    def _update(self, batch: Batch, stage: Stage, rate: float) -> dict[str, float]:
+        torch.manual_seed(self.recipe.seed + self.step * self.processes + self.rank)
+        self.optimizer.zero_grad()
+        parts = losses(self.model, batch, stage)
+        parts["total"].backward()
+        average_gradients(self.model, self.processes)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        if math.isfinite(float(norm)):
+            self.optimizer.step()
+        decay = min(self.recipe.average, (1 + self.step) / (10 + self.step))
+        update_average(self.average, self.model, decay)
+        return {name: float(value.detach()) for name, value in parts.items()} | {"norm": float(norm)}
+
+
+def learning_rate(stage: Stage, step: int) -> float:
+    """Return the rate of a stage's step: a linear warm-up, then a cosine."""
+    if step < stage.warmup:
+        return stage.learning_rate * (step + 1) / stage.warmup
+    part = (step - stage.warmup) / max(1, stage.steps - stage.warmup)
+    top, bottom = stage.learning_rate, stage.final_learning_rate
+    return bottom + (top - bottom) * (1 + math.cos(math.pi * part)) / 2
+
+
+def average_gradients(model: nn.Module, processes: int) -> None:
+    """Make every parameter's gradient the mean over the processes; none counts as zero."""
+    if processes == 1:
+        return
+    parameters = list(model.parameters())
+    flat = torch.cat(
+        [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters]
+    )
+    dist.all_reduce(flat)
+    flat /= processes
+    for p, grad in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
+        p.grad = grad.view_as(p)
+
+
+def average_buffers(model: nn.Module) -> None:
+    """Make the batch norms' running statistics the mean over the processes."""
+    if not dist.is_initialized():
+        return
+    for buffer in model.buffers():
+        if buffer.is_floating_point():
+            dist.all_reduce(buffer)
+            buffer /= dist.get_world_size()
+
+
+@torch.no_grad()
+def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
+    """Move the averaged weights and statistics a little towards the model's."""
+    kept, new = average.state_dict(), model.state_dict()
+    names = [name for name, value in kept.items() if value.is_floating_point()]
+    torch._foreach_lerp_([kept[n] for n in names], [new[n] for n in names], 1 - decay)
+
+
+def set_statistics(
+    model: Recognizer, corpora: list[LogMelCorpus], weights: Any, seed: int = 0
+) -> None:
+    """Set the features' prior mean and deviation from utterances drawn as in training."""
+    rng = np.random.default_rng(seed)
+    shares = np.array(weights) / sum(weights)
+    frames = []
+    for corpus in rng.choice(len(shares), STATISTICS_UTTERANCES, p=shares):
+        frames.append(corpora[corpus].logmel(int(rng.integers(len(corpora[corpus])))))
+    every = np.concatenate(frames)
+    normalizer = model.features.normalizer
+    normalizer.mean.copy_(torch.from_numpy(every.mean(0)))
+    normalizer.deviation.copy_(torch.from_numpy(every.std(0)))
