@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 EXIT_OK = 0
+EXIT_FAILURE = 1
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 
@@ -43,11 +44,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         if os.environ.get("CORTADO_TRACEBACK"):
             raise
-        typer.echo(f"cortado: {_one_line(error)}", err=True)
+        _complain(error)
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return EXIT_OK
+
+
+def _complain(error: Exception) -> None:
+    """Write what is wrong to stderr, on one line."""
+    typer.echo(f"cortado: {_one_line(error)}", err=True)
 
 
 def _one_line(error: Exception) -> str:
@@ -97,9 +103,9 @@ def _serve(flags: dict[str, str | None]) -> None:
 
     settings = read_settings(**flags)  # a mistake is told before the model's libraries are loaded
 
-    from server.app import run
+    from server.run import run
 
-    run(settings)
+    run(settings, typer.echo)
 
 
 def _with_flags_of_the_settings(
@@ -134,9 +140,21 @@ def _with_flags_of_the_settings(
 @app.command(
     epilog=_examples("cortado transcribe talk.mp3", "cortado transcribe --json *.wav > out.jsonl")
 )
-def transcribe() -> None:
+def transcribe(
+    files: Annotated[list[Path], typer.Argument(help="Audio or video files of any common kind.")],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a file, with each character's time.")
+    ] = False,
+    checkpoint: Checkpoint = None,
+) -> None:
     """Print the text of audio files as it is decided."""
-    raise NotImplementedError
+    from model.checkpoint import DEFAULT, load
+    from model.online import OnlineRecognizer
+    from model.transcribe import transcribe_files
+
+    online = OnlineRecognizer(load(checkpoint or DEFAULT))
+    if not transcribe_files(online, files, as_json, sys.stdout, _complain):
+        raise typer.Exit(EXIT_USER_ERROR)
 
 
 @app.command(
@@ -150,16 +168,65 @@ def evaluate() -> None:
     raise NotImplementedError
 
 
-@app.command(epilog=_examples("cortado train training/recipes/small-en.toml"))
-def train() -> None:
+@app.command(
+    epilog=_examples(
+        "cortado train training/recipes/small-en.toml",
+        "cortado train my.toml --output runs/mine --processes 4",
+    )
+)
+def train(
+    recipe: Annotated[Path, typer.Argument(help="The TOML file that says what to train.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Folder of the run; runs/NAME of the recipe if not set."
+        ),
+    ] = None,
+    processes: Annotated[
+        int, typer.Option("--processes", "-p", min=1, help="Processes that share the work.")
+    ] = 1,
+) -> None:
     """Train a model by a recipe; run it again to go on after a stop."""
-    raise NotImplementedError
+    from clients.progress import progress_bar
+    from training import recipe as recipes
+    from training.run import train as run
+
+    plan = recipes.read(recipe)
+    with progress_bar() as report:
+        written = run(plan, output or Path("runs") / plan.name, processes, report)
+    typer.echo(written)
 
 
-@app.command(epilog=_examples("cortado synth sentences.txt data/synthetic --count 1000 --seed 1"))
-def synth() -> None:
+@app.command(
+    epilog=_examples(
+        "cortado synth sentences.txt data/synthetic --count 1000",
+        "cortado synth sentences.txt data/robot --count 50 --seed 7 --engine espeak-ng",
+    )
+)
+def synth(
+    text: Annotated[Path, typer.Argument(help="Sentences, one a line: a-z, apostrophe, space.")],
+    output: Annotated[Path, typer.Argument(help="Folder for manifest.jsonl and audio/.")],
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many utterances.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, other voices and noise.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that speak at once.")] = 1,
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(help="espeak-ng, flite or festival; may be given again. All if not given."),
+    ] = None,
+) -> None:
     """Speak a text file with synthetic voices and write a manifest."""
-    raise NotImplementedError
+    from clients.progress import progress_bar
+    from training.synth import DEFAULT_SHARES, SynthConfig, SynthError, synthesise
+
+    shares = {name: DEFAULT_SHARES.get(name, 1.0) for name in engine or DEFAULT_SHARES}
+    config = SynthConfig(text, output, count, seed, workers, shares)
+    try:
+        with progress_bar() as report:
+            manifest = synthesise(config, lambda done, total: report("spoken", done, total))
+    except SynthError as error:
+        _complain(error)
+        raise typer.Exit(EXIT_FAILURE) from None
+    typer.echo(manifest)
 
 
 @app.command(epilog=_examples("cortado mic", "cortado mic --url wss://example.org/v1/stream"))
