@@ -2,12 +2,14 @@
 
 import configparser
 import os
+import re
 import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
+import httpx
 import pytest
 
 pytest.importorskip("hatchling")
@@ -93,17 +95,24 @@ def test_the_source_archive_holds_what_builds_and_checks_it(built: Path) -> None
     assert "tests/test_packaging.py" in names
 
 
-def test_the_command_of_the_wheel_runs_away_from_the_tree(installed: Path, tmp_path: Path) -> None:
+def test_the_wheel_serves_its_page_and_its_model_away_from_the_tree(
+    installed: Path, tmp_path: Path
+) -> None:
     code = "import sys, clients.cli as cli; print(cli.__file__); sys.exit(cli.main())"
-    own = {**os.environ, "PYTHONPATH": os.fspath(installed)}
-    result = subprocess.run(
-        [sys.executable, "-c", code, "serve", "--help"],
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "serve", "--port", "0"],
         cwd=tmp_path,
-        env=own,
-        capture_output=True,
+        env={**os.environ, "PYTHONPATH": os.fspath(installed)},
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=60,
     )
-    assert result.returncode == 0, result.stderr
-    assert Path(result.stdout.splitlines()[0]).is_relative_to(installed)
-    assert "--port" in result.stdout
+    try:
+        assert process.stdout is not None
+        assert Path(process.stdout.readline().strip()).is_relative_to(installed)
+        found = re.search(r"http://[\d.]+:\d+", process.stdout.readline())
+        assert found is not None
+        assert httpx.get(f"{found[0]}/ready", timeout=30).json() == {"status": "ready"}
+        assert "<title>" in httpx.get(f"{found[0]}/", timeout=30).text
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
