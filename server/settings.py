@@ -45,6 +45,13 @@ class Settings(BaseSettings):
         description="Seconds of audio that wait for the model, per stream; while they are full"
         " the connection is not read.",
     )
+    receive_buffer_bytes: int = Field(
+        131_072,
+        ge=4096,
+        le=2**26,
+        description="Bytes of a connection that the system holds unread, so that a paused upload"
+        " is not megabytes ahead.",
+    )
     outbox_characters: int = Field(
         4096, ge=1, description="Characters that wait for a slow client before it is given up."
     )
@@ -70,7 +77,10 @@ class Settings(BaseSettings):
         10.0, description="Seconds that streams have to be told of a shutdown."
     )
     threads: int = Field(
-        0, ge=0, le=1024, description="CPU threads of the model; 0 leaves it to PyTorch."
+        1,
+        ge=1,
+        le=1024,
+        description="CPU threads of the model; more than one helps only on idle cores.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severity that is logged."

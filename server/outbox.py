@@ -1,0 +1,47 @@
+"""What waits to be sent to one client, bounded in characters."""
+
+from collections import deque
+
+from server.protocol import Chars, ErrorCode, ProtocolError, ServerMessage
+
+
+class Outbox:
+    """Messages in order; characters that wait are joined into one message.
+
+    A client that reads thus gets every character at once, one that is busy gets fewer and longer
+    messages, and one that does not read at all holds a bounded number of characters here.
+    """
+
+    def __init__(self, max_characters: int) -> None:
+        self._max_characters = max_characters
+        self._messages: deque[ServerMessage] = deque()
+
+    def add(self, message: ServerMessage) -> None:
+        """Let `message` wait.
+
+        Raises:
+            ProtocolError: more characters would wait than are allowed.
+        """
+        last = self._messages[-1] if self._messages else None
+        if isinstance(message, Chars) and isinstance(last, Chars):
+            message = _joined(last, message)
+            if len(message.text) > self._max_characters:
+                raise ProtocolError(
+                    ErrorCode.SLOW_CLIENT,
+                    f"expected at most {self._max_characters} characters to wait for the client,"
+                    f" got {len(message.text)}",
+                )
+            self._messages.pop()
+        self._messages.append(message)
+
+    def take(self) -> ServerMessage | None:
+        """Return the first message that waits, if one does; it waits no longer."""
+        return self._messages.popleft() if self._messages else None
+
+
+def _joined(first: Chars, second: Chars) -> Chars:
+    return Chars(
+        text=first.text + second.text,
+        times=first.times + second.times,
+        position=second.position,
+    )

@@ -1,0 +1,153 @@
+"""The parts of a running server: settings, metrics, engine, and the sessions that are open."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from starlette.responses import JSONResponse
+from starlette.websockets import WebSocket
+
+from model import checkpoint
+from model.features import SAMPLE_RATE, STEP_SECONDS
+from model.online import OnlineRecognizer
+from server.engine import Engine, EngineFull, EngineStream, Update
+from server.metrics import Metrics
+from server.origin import allowed
+from server.protocol import (
+    MAX_SAMPLE_RATE,
+    MIN_SAMPLE_RATE,
+    SAMPLE_BYTES,
+    ErrorCode,
+    ProtocolError,
+)
+from server.session import Session
+from server.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+class Service:
+    """One model, listening to many connections."""
+
+    step_ms = round(STEP_SECONDS * 1000)
+
+    def __init__(
+        self, online: OnlineRecognizer, facts: dict[str, Any], name: str, settings: Settings
+    ) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.model_name = name
+        self.lookahead_ms = online.lookahead_ms
+        self.draining = False
+        self.engine = Engine(
+            online,
+            self.metrics,
+            max_streams=settings.max_streams,
+            buffer_seconds=settings.buffer_seconds,
+            threads=settings.threads,
+        )
+        self._facts = facts
+        self._sessions: dict[Session, asyncio.Task[None]] = {}
+
+    @property
+    def ready(self) -> bool:
+        """Whether new streams are let in."""
+        return self.engine.alive and not self.draining
+
+    def info(self) -> dict[str, Any]:
+        """Return the facts of the model and the limits that a client meets."""
+        return {
+            "model": self.model_name,
+            "sample_rate": SAMPLE_RATE,
+            "step_ms": self.step_ms,
+            "lookahead_ms": self.lookahead_ms,
+            "accepts": {
+                "encodings": list(SAMPLE_BYTES),
+                "min_sample_rate": MIN_SAMPLE_RATE,
+                "max_sample_rate": MAX_SAMPLE_RATE,
+            },
+            "limits": self.settings.model_dump(
+                include={
+                    "max_streams",
+                    "max_message_bytes",
+                    "idle_timeout_seconds",
+                    "max_stream_seconds",
+                }
+            ),
+            "card": self._facts,
+        }
+
+    def open_stream(self, sample_rate: int, listener: Callable[[Update], None]) -> EngineStream:
+        """Return a stream of the engine.
+
+        Raises:
+            ProtocolError: no stream is let in now.
+        """
+        try:
+            if self.draining:
+                raise _shutting_down()
+            if not self.engine.alive:
+                raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the model does not run")
+            return self.engine.open(sample_rate, listener)
+        except EngineFull:
+            error = ProtocolError(
+                ErrorCode.TOO_MANY_STREAMS,
+                f"expected at most {self.settings.max_streams} streams at once, got one more",
+            )
+        except ProtocolError as caught:
+            error = caught
+        self.metrics.refused.labels(error.code.value).inc()
+        raise error
+
+    async def connect(self, socket: WebSocket) -> None:
+        """Let a connection talk, unless it comes from a foreign page or is one too many."""
+        headers = socket.headers
+        if not allowed(headers.get("origin"), headers.get("host"), self.settings.allowed_origins):
+            await self._refuse(socket, 403, "origin")
+        elif len(self._sessions) >= self.settings.max_connections:
+            await self._refuse(socket, 503, "too_many_connections")
+        else:
+            await self._talk(Session(socket, self))
+
+    async def _refuse(self, socket: WebSocket, status: int, reason: str) -> None:
+        self.metrics.refused.labels(reason).inc()
+        logger.warning("connection refused", extra={"reason": reason})
+        await socket.send_denial_response(JSONResponse({"error": reason}, status))
+
+    async def _talk(self, session: Session) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._sessions[session] = task
+        try:
+            await session.run()
+        finally:
+            del self._sessions[session]
+
+    async def drain(self) -> None:
+        """Let no stream in any more, and tell those that are live that the server goes."""
+        self.draining = True
+        error = _shutting_down()
+        for session in self._sessions:
+            session.fail(error.code, error.message)
+        if self._sessions:
+            await asyncio.wait(self._sessions.values(), timeout=self.settings.drain_timeout_seconds)
+
+
+def load(settings: Settings) -> Service:
+    """Return the service of the checkpoint that `settings` names.
+
+    Raises:
+        ValueError: there is none, or it is broken.
+    """
+    folder = settings.checkpoint or checkpoint.DEFAULT
+    facts = checkpoint.read_card(folder)
+    return Service(
+        OnlineRecognizer(checkpoint.load(folder)), facts, folder.resolve().name, settings
+    )
+
+
+def _shutting_down() -> ProtocolError:
+    return ProtocolError(
+        ErrorCode.SHUTTING_DOWN, "expected a running server, got one that is shutting down"
+    )
