@@ -1,0 +1,242 @@
+"""A stream of speech to a Cortado server, for asyncio.
+
+    async with connect("ws://127.0.0.1:8000/v1/stream") as stream:
+        await stream.send(samples)
+        await stream.end()
+        async for chars in stream:
+            ...
+
+or, with the sending done alongside, `async for chars in transcribe_stream(url, chunks)`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import Literal
+from urllib.parse import urlsplit
+
+import numpy as np
+import websockets
+from numpy.typing import NDArray
+from websockets.asyncio.client import ClientConnection
+
+from server.protocol import (
+    DEFAULT_SAMPLE_RATE,
+    Chars,
+    Encoding,
+    End,
+    Error,
+    Final,
+    Ready,
+    ServerMessage,
+    Start,
+    parse_server,
+)
+
+Audio = bytes | NDArray[np.float32]
+
+OPEN_SECONDS = 10.0  # to connect, and again to be answered `ready`
+MAX_MESSAGE_BYTES = 2**26  # the final message of many hours of speech
+
+
+class StreamError(ConnectionError):
+    """A stream that ended without its final text, with the server's code or one of ours.
+
+    The server's codes are those of `server.protocol.ErrorCode`; ours are `unreachable`, `refused`,
+    `connection_lost` and `not_understood`.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+class Stream:
+    """One stream, from `ready` to `final`; `connect` makes it."""
+
+    def __init__(self, socket: ClientConnection, ready: Ready) -> None:
+        self._socket = socket
+        self.ready = ready
+        self.final: Final | None = None  # once the iteration has ended
+
+    async def send(self, audio: Audio) -> None:
+        """Send audio of any length: bytes in the stream's encoding, or (N,) samples in [-1, 1).
+
+        Waits while the server has enough to do.
+
+        Raises:
+            StreamError: the stream has ended.
+        """
+        data = audio if isinstance(audio, bytes) else encode(audio, self.ready.encoding)
+        await self._say(data)
+
+    async def end(self) -> None:
+        """Say that no more audio follows; the characters that remain still come.
+
+        Raises:
+            StreamError: the stream has ended.
+        """
+        await self._say(End().model_dump_json())
+
+    async def close(self) -> None:
+        """Give the stream up, without its final text."""
+        await self._socket.close()
+
+    async def __aiter__(self) -> AsyncIterator[Chars]:
+        """Yield characters as the server decides them, until `final` is there.
+
+        Raises:
+            StreamError: the server ends the stream with an error, or is gone.
+        """
+        while self.final is None:
+            match await _receive(self._socket):
+                case Chars() as chars:
+                    yield chars
+                case Final() as final:
+                    self.final = final
+
+    async def _say(self, data: str | bytes) -> None:
+        try:
+            await self._socket.send(data)
+        except websockets.ConnectionClosed:
+            raise await self._reason() from None
+
+    async def _reason(self) -> StreamError:
+        """Return why the stream is closed: the error that the server sent last, if it did."""
+        try:
+            while True:
+                await _receive(self._socket)
+        except StreamError as error:
+            return error
+
+
+@asynccontextmanager
+async def connect(
+    url: str,
+    *,
+    sample_rate: int = DEFAULT_SAMPLE_RATE,
+    encoding: Encoding = "pcm_s16le",
+) -> AsyncIterator[Stream]:
+    """Open a stream at `url` (ws:// or wss://) for mono audio of that rate in Hz and encoding.
+
+    Raises:
+        ValueError: `url` is no WebSocket address.
+        StreamError: the server is not there, refuses, or does not answer.
+    """
+    socket = await _open(url)
+    try:
+        start = Start(sample_rate=sample_rate, encoding=encoding)
+        with suppress(websockets.ConnectionClosed):  # what was said before the close tells why
+            await socket.send(start.model_dump_json())
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                ready = await _receive(socket)
+        except TimeoutError:
+            message = f"expected ready within {OPEN_SECONDS:g} s, got nothing"
+            raise StreamError("unreachable", message) from None
+        if not isinstance(ready, Ready):
+            raise StreamError("not_understood", f"expected ready, got {ready.type}")
+        yield Stream(socket, ready)
+    finally:
+        await socket.close()
+
+
+async def transcribe_stream(
+    url: str,
+    chunks: AsyncIterable[Audio] | Iterable[Audio],
+    *,
+    sample_rate: int = DEFAULT_SAMPLE_RATE,
+    encoding: Encoding = "pcm_s16le",
+) -> AsyncIterator[Chars]:
+    """Send `chunks` to the server and yield its characters meanwhile, until the last.
+
+    Raises:
+        ValueError: `url` is no WebSocket address.
+        StreamError: the server is not there or ends the stream with an error.
+        Exception: whatever `chunks` raises; the stream is then given up.
+    """
+    async with connect(url, sample_rate=sample_rate, encoding=encoding) as stream:
+        sending = asyncio.create_task(_send_all(stream, chunks))
+        try:
+            async for chars in stream:
+                yield chars
+        except StreamError:
+            if sending.done():
+                sending.result()  # what went wrong with the chunks is the reason, if anything did
+            raise
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+
+def encode(samples: NDArray[np.float32], encoding: Encoding) -> bytes:
+    """Return the bytes of (N,) samples in [-1, 1); what is outside is clipped.
+
+    Raises:
+        ValueError: `samples` is not one-dimensional.
+    """
+    if samples.ndim != 1:
+        raise ValueError(f"expected samples (N,), got {samples.shape}")
+    if encoding == "pcm_f32le":
+        return samples.astype("<f4").tobytes()
+    scaled = np.round(samples * np.float32(32768))
+    return scaled.clip(-32768, 32767).astype("<i2").tobytes()
+
+
+async def _send_all(stream: Stream, chunks: AsyncIterable[Audio] | Iterable[Audio]) -> None:
+    try:
+        if isinstance(chunks, AsyncIterable):
+            async for chunk in chunks:
+                await stream.send(chunk)
+        else:
+            for chunk in chunks:
+                await stream.send(chunk)
+        await stream.end()
+    except BaseException:
+        await stream.close()  # or the server would wait for audio that does not come
+        raise
+
+
+async def _open(url: str) -> ClientConnection:
+    proxy: Literal[True] | None = None if _is_loopback(url) else True
+    try:
+        return await websockets.connect(
+            url,
+            open_timeout=OPEN_SECONDS,
+            max_size=MAX_MESSAGE_BYTES,
+            compression=None,  # speech does not shrink, and trying costs more than it saves
+            proxy=proxy,
+        )
+    except websockets.InvalidURI as error:
+        raise ValueError(f"expected an address like ws://host:8000/v1/stream, got {url}") from error
+    except websockets.InvalidHandshake as error:
+        raise StreamError("refused", f"{url}: {error}") from error
+    except (OSError, TimeoutError, EOFError) as error:
+        reason = str(error) or f"no answer within {OPEN_SECONDS:g} s"
+        raise StreamError("unreachable", f"no server at {url}: {reason}") from error
+
+
+def _is_loopback(url: str) -> bool:
+    return urlsplit(url).hostname in {"localhost", "127.0.0.1", "::1"}
+
+
+async def _receive(socket: ClientConnection) -> ServerMessage:
+    """Return the server's next message.
+
+    Raises:
+        StreamError: it is an error, is none, or the connection is closed.
+    """
+    try:
+        data = await socket.recv()
+    except websockets.ConnectionClosed as closed:
+        raise StreamError("connection_lost", f"the connection was lost: {closed}") from closed
+    if isinstance(data, bytes):
+        raise StreamError("not_understood", f"expected text, got {len(data)} bytes")
+    try:
+        message = parse_server(data)
+    except ValueError as error:
+        raise StreamError("not_understood", f"expected a message, got {data[:80]!r}") from error
+    if isinstance(message, Error):
+        raise StreamError(message.code.value, message.message)
+    return message
