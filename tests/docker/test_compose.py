@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from server.settings import ENV_PREFIX, Settings
+from server.settings import ENV_PREFIX, Settings, read_settings
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "docker"
@@ -63,7 +63,7 @@ def test_every_setting_of_the_server_is_passed_on(service: dict[str, Any]) -> No
 def test_only_the_form_of_the_log_has_another_default(service: dict[str, Any]) -> None:
     given = {name: value for name, value in service["environment"].items() if value is not None}
     assert given == {"CORTADO_LOG_FORMAT": "${CORTADO_LOG_FORMAT:-json}"}
-    assert Settings(log_format="json").log_format == "json"
+    assert read_settings(log_format="json").log_format == "json"
 
 
 @pytest.mark.parametrize("word", ["TORCH_INDEX", "PYTHON_IMAGE", "PUBLISH", "10001", "/ready"])
