@@ -1,0 +1,46 @@
+"""A recogniser with random weights that writes different text for different audio."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.online import OnlineRecognizer
+from model.recognizer import Recognizer, RecognizerConfig
+
+SEED = 2  # of the few tried, the one whose stops and symbols depend most on the audio
+GAIN = 10
+
+
+def noise(seed: int, seconds: float) -> NDArray[np.float32]:
+    """Noise at 16 kHz whose loudness swings a few times a second, as that of speech does."""
+    random = np.random.default_rng(seed)
+    count = round(16000 * seconds)
+    swing = np.abs(np.sin(np.arange(count) / random.uniform(1000, 5000)))
+    return (random.normal(0, 0.05, count) * swing).astype(np.float32)
+
+
+def untrained() -> OnlineRecognizer:
+    """A default recogniser, as large as the real one, that stops at about half of the frames.
+
+    Untrained encoders give nearly the same frame for all audio, so what reads the frames is
+    set to standardise them: what is left is what differs.
+    """
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(SEED)
+        recognizer = Recognizer(RecognizerConfig()).eval()
+        frames = recognizer.encode(torch.from_numpy(noise(9, 3.0))[None])[0]
+        mean, deviation = frames.mean(0), frames.std(0) + 1e-6
+
+        def standardise(weight: Tensor, bias: Tensor, gain: float = 1) -> None:
+            weight.mul_(gain / deviation)
+            bias.sub_(weight @ mean)
+
+        decoder = recognizer.decoder
+        attention, embedding = decoder.attention, decoder.embedding.embedding_dim
+        for energy in (attention.monotonic, attention.chunkwise):
+            standardise(energy.key.weight, energy.key.bias, GAIN)
+        standardise(decoder.lstm.weight_ih[:, embedding:], decoder.lstm.bias_ih)
+        standardise(decoder.output.weight[:, decoder.lstm.hidden_size :], decoder.output.bias)
+        attention.monotonic.bias.zero_()
+    return OnlineRecognizer(recognizer)
