@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -173,3 +174,38 @@ def test_info_as_json_agrees_with_the_checkpoint(checkpoint: Path, capsys: Captu
     for name in ("parameters", "lookahead_ms", "sample_rate"):
         assert found[name] == written[name]
     assert 0 < found["state_bytes"] < 100_000
+
+
+def test_a_recipe_with_an_unknown_key_is_refused_by_that_key(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    recipe = tmp_path / "wrong.toml"
+    recipe.write_text('name = "wrong"\nlerning_rate = 1.0\n')
+    assert cli.main(["train", os.fspath(recipe)]) == 2
+    line = one_line(capsys)
+    assert "wrong.toml" in line
+    assert "'lerning_rate'" in line
+
+
+@pytest.mark.parametrize("command", [["train", "absent"], ["synth", "absent", "folder"]], ids=str)
+def test_a_file_that_is_not_there_is_named(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(command) == 2
+    assert one_line(capsys) == "cortado: absent: No such file or directory"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is absent")
+def test_synth_prints_the_path_of_the_manifest_that_it_wrote(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    text = tmp_path / "sentences.txt"
+    text.write_text("speak and read\n")
+    folder = tmp_path / "corpus"
+    words = ["synth", str(text), str(folder), "--count", "2", "--engine", "espeak-ng"]
+    assert cli.main(words) == 0
+    manifest = Path(capsys.readouterr().out.strip())
+    assert manifest.parent == folder
+    assert len(manifest.read_text().splitlines()) == 2
