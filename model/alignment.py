@@ -88,5 +88,5 @@ def expected_alignment(p: Tensor, previous: Tensor) -> Tensor:
         )
     if p.dtype not in (torch.float32, torch.float64):
         raise ValueError(f"expected float32 or float64, got {p.dtype}")
-    alpha: Tensor = _ExpectedAlignment.apply(p, previous)
+    alpha: Tensor = _ExpectedAlignment.apply(p, previous)  # type: ignore[no-untyped-call]
     return alpha

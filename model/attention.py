@@ -1,11 +1,13 @@
 """Monotonic chunkwise attention, MoChA (Chiu & Raffel 2018)."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from model.alignment import expected_alignment
+from model.energy import AdditiveEnergy, Keys
 
 
 @dataclass(frozen=True)
@@ -17,21 +19,12 @@ class AttentionConfig:
     bias: float = -1.0  # r, initial bias of the monotonic energy; -4 never engages on little data
 
 
-class AdditiveEnergy(nn.Module):
-    """g * v'/||v|| tanh(W_s s + W_h h + b) + r (Raffel et al. 2017, eq. 16)."""
+class MochaKeys(NamedTuple):
+    """Whole utterances as both energies see them."""
 
-    def __init__(self, query_width: int, key_width: int, width: int, bias: float) -> None:
-        super().__init__()
-        self.query = nn.Linear(query_width, width, bias=False)
-        self.key = nn.Linear(key_width, width)
-        self.direction = nn.Parameter(torch.randn(width))
-        self.scale = nn.Parameter(torch.tensor(width**-0.5))
-        self.bias = nn.Parameter(torch.tensor(bias))
-
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Return (B, T) energies of (B, H) queries at (B, T, d) projected keys."""
-        direction = self.scale * self.direction / self.direction.norm()
-        return (self.query(query).unsqueeze(1) + keys).tanh() @ direction + self.bias
+    monotonic: Keys
+    chunkwise: Keys
+    units: tuple[Tensor, Tensor]  # (d,) of the two energies
 
 
 def expected_chunk(alpha: Tensor, energies: Tensor, chunk: int) -> Tensor:
@@ -67,7 +60,7 @@ class MoChA(nn.Module):
     def expected(
         self,
         query: Tensor,
-        keys: tuple[Tensor, Tensor],
+        keys: MochaKeys,
         values: Tensor,
         previous: Tensor,
         mask: Tensor,
@@ -77,26 +70,28 @@ class MoChA(nn.Module):
 
         Args:
             query: (B, H) decoder state before this symbol.
-            keys: the (B, T, d) projections of the values by the two energies.
+            keys: of the values.
             values: (B, T, H) encoder frames.
             previous: (B, T) alpha of the symbol before.
             mask: (B, T) true on frames, false on padding.
             noise: standard deviation of the noise that pushes p towards 0 and 1 in training.
         """
-        energies = self.monotonic(query, keys[0])
+        energies = self.monotonic(query, keys.monotonic, keys.units[0])
         noisy = energies + noise * torch.randn_like(energies) if noise else energies
         p = noisy.sigmoid() * mask
         alpha = expected_alignment(p, previous)
-        beta = expected_chunk(alpha, self.chunkwise(query, keys[1]), self.chunk)
+        chunk_energies = self.chunkwise(query, keys.chunkwise, keys.units[1])
+        beta = expected_chunk(alpha, chunk_energies, self.chunk)
         return torch.bmm(beta.unsqueeze(1), values).squeeze(1), alpha, energies
 
-    def keys(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the (B, T, d) projections of (B, T, H) encoder frames by the two energies."""
-        return self.monotonic.key(values), self.chunkwise.key(values)
+    def keys(self, values: Tensor) -> MochaKeys:
+        """Return the keys of whole (B, T, H) utterances."""
+        units = (self.monotonic.unit(), self.chunkwise.unit())
+        return MochaKeys(self.monotonic.keys(values), self.chunkwise.keys(values), units)
 
     def stops(self, query: Tensor, key: Tensor) -> Tensor:
         """Return (S,) true where p >= 0.5 at this frame (Chiu & Raffel 2018, algorithm 1)."""
-        return self.monotonic(query, key.unsqueeze(1)).squeeze(1) >= 0
+        return self.monotonic.at(query, key.unsqueeze(1)).squeeze(1) >= 0
 
     def context(self, query: Tensor, keys: Tensor, values: Tensor, valid: Tensor) -> Tensor:
         """Return the (S, H) context of a chunk that ends at the stop.
@@ -107,5 +102,5 @@ class MoChA(nn.Module):
             values: (S, w, H) the last w frames.
             valid: (S, w) false before the stream's first frame.
         """
-        energies = self.chunkwise(query, keys).masked_fill(~valid, -torch.inf)
+        energies = self.chunkwise.at(query, keys).masked_fill(~valid, -torch.inf)
         return torch.bmm(energies.softmax(1).unsqueeze(1), values).squeeze(1)

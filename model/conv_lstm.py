@@ -108,7 +108,7 @@ class ConvLSTM(nn.Module):
         """Return (B, T, F, C') hidden states of whole (B, T, F, C) utterances."""
         inputs = self.input(neighbourhoods(x)).transpose(0, 1).float().contiguous()
         with torch.autocast(x.device.type, enabled=False):
-            hidden: Tensor = Recurrence.apply(inputs, self.recurrent)
+            hidden: Tensor = Recurrence.apply(inputs, self.recurrent)  # type: ignore[no-untyped-call]
         return hidden.transpose(0, 1)
 
     def step(self, x: Tensor, state: ConvLSTMState) -> tuple[Tensor, ConvLSTMState]:

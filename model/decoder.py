@@ -54,9 +54,7 @@ class Decoder(nn.Module):
         self.lstm = nn.LSTMCell(config.embedding + encoder_width, config.width)
         self.output = nn.Linear(config.width + encoder_width, symbols)
 
-    def forward(
-        self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0
-    ) -> Decoded:
+    def forward(self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0) -> Decoded:
         """Return the teacher-forced pass over whole utterances.
 
         Args:
@@ -111,18 +109,19 @@ class Decoder(nn.Module):
         The scan for a symbol begins at the frame where the last one stopped, so several may stop
         at one frame: `cap` bounds them. Source: Chiu & Raffel 2018, algorithm 1.
         """
-        key, chunk_key = self.attention.keys(value)
+        attention = self.attention
+        key = attention.monotonic.key(value)
         lstm, symbol = state.lstm, state.symbol
-        keys = push(state.keys, chunk_key)
+        keys = push(state.keys, attention.chunkwise.key(value))
         values = push(state.values, value)
         valid = push(state.valid, torch.ones_like(symbol, dtype=torch.bool))
         scanning = torch.ones_like(symbol, dtype=torch.bool)
         written = []
         for _ in range(cap):
-            scanning = scanning & self.attention.stops(lstm.hidden, key)
+            scanning = scanning & attention.stops(lstm.hidden, key)
             if not scanning.any():
                 break
-            context = self.attention.context(lstm.hidden, keys, values, valid)
+            context = attention.context(lstm.hidden, keys, values, valid)
             inputs = torch.cat([self.embedding(symbol), context], 1)
             hidden, cell = self.lstm(inputs, lstm)
             best = self.output(torch.cat([hidden, context], 1)).argmax(1)

@@ -73,7 +73,8 @@ class Encoder(nn.Module):
         x = x.permute(0, 2, 3, 1).flatten(2)  # (B, T', 20 C)
         for layer in self.layers:
             x = layer(x)
-        return x
+        encoded: Tensor = x
+        return encoded
 
     def step(self, features: Tensor, state: EncoderState) -> tuple[Tensor, EncoderState]:
         """Return the next (S, H) encoder frame of (S, 4, F, 3) features, and the new state."""

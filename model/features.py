@@ -33,7 +33,7 @@ class FeatureState(NamedTuple):
 
     samples: Tensor  # (S, OVERLAP) the last samples heard
     mean: Tensor  # (S, F) running mean of the log-mel frames
-    count: Tensor  # (S, 1) frames that the running mean counts, prior included
+    counted: Tensor  # (S, 1) frames that the running mean counts, prior included
     frames: Tensor  # (S, 2 * DELTA_LOOKAHEAD, F) the last normalised frames
 
 

@@ -23,7 +23,7 @@ class RecurrentLayer(nn.Module):
         self.width = width
         self.lstm = nn.LSTM(width_in, width, batch_first=True)
         with torch.no_grad():  # forget gates start open (Jozefowicz et al. 2015)
-            self.lstm.bias_ih_l0[width : 2 * width] = 1
+            self.lstm.all_weights[0][2][width : 2 * width] = 1
         self.dense = nn.Linear(width, width, bias=False)
         self.norm = nn.BatchNorm1d(width)
 
@@ -40,7 +40,5 @@ class RecurrentLayer(nn.Module):
 
     def step(self, x: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         """Return (S, H) for the next (S, H_in) frame, and the new state."""
-        lstm = self.lstm
-        weights = (lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)
-        hidden, cell = torch.lstm_cell(x, state, *weights)
+        hidden, cell = torch.lstm_cell(x, state, *self.lstm.all_weights[0])
         return self.norm(self.dense(hidden)).relu(), LSTMState(hidden, cell)

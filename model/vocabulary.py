@@ -19,9 +19,7 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         if len(set(self.characters)) != len(self.characters) or not self.characters:
-            raise ValueError(
-                f"expected distinct characters, at least one, got {self.characters!r}"
-            )
+            raise ValueError(f"expected distinct characters, at least one, got {self.characters!r}")
 
     def __len__(self) -> int:
         return len(self.characters)

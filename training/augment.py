@@ -27,7 +27,7 @@ def augmented(
     if other is not None and rng.random() < config.babble:
         frames = mixed(frames, repeated(other, len(frames)) - rng.uniform(2.0, 6.0))
     if rng.random() < config.noise:
-        level = np.percentile(frames, 75) - rng.uniform(1.0, 7.0)
+        level = float(np.percentile(frames, 75)) - rng.uniform(1.0, 7.0)
         frames = mixed(frames, coloured_noise(len(frames), level, rng))
     if config.gain:
         frames = np.maximum(frames + rng.uniform(-1.5, 0.5) * config.gain / 1.5, FLOOR)

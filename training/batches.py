@@ -33,7 +33,7 @@ class Drawn(NamedTuple):
     """An utterance of a pool: which corpus, which utterance, how many frames; -1 for silence."""
 
     corpus: int
-    index: int
+    utterance: int
     frames: int
 
 
@@ -52,7 +52,7 @@ class Sampler:
         """Return the batches of a pool, in random order."""
         rng = np.random.default_rng([self.seed, 1, number])
         shares = np.array(self.weights) / sum(self.weights)
-        drawn = []
+        drawn: list[Drawn] = []
         while len(drawn) < POOL:
             if rng.random() < config.silence:
                 drawn.append(Drawn(-1, int(rng.integers(2**31)), 300))
@@ -63,7 +63,7 @@ class Sampler:
             if frames <= self.max_frames:
                 drawn.append(Drawn(corpus, index, frames))
         batches = self._cut(sorted(drawn, key=lambda utterance: utterance.frames))
-        rng.shuffle(batches)  # type: ignore[arg-type]
+        rng.shuffle(batches)
         return batches
 
     def _cut(self, drawn: Sequence[Drawn]) -> list[list[Drawn]]:
@@ -79,16 +79,17 @@ class Sampler:
     def load(self, drawn: Sequence[Drawn], config: Augmentation, seed: int) -> Batch:
         """Return a batch with its utterances augmented from the seed."""
         rng = np.random.default_rng([self.seed, 2, seed])
-        frames, targets = [], []
-        for utterance in drawn:
-            if utterance.corpus < 0:
+        frames: list[NDArray[np.float32]] = []
+        targets: list[list[int]] = []
+        for one in drawn:
+            if one.corpus < 0:
                 frames.append(silence(config, rng))
                 targets.append([])
                 continue
-            corpus = self.corpora[utterance.corpus]
+            corpus = self.corpora[one.corpus]
             other = corpus.logmel(int(rng.integers(len(corpus)))) if config.babble else None
-            frames.append(augmented(corpus.logmel(utterance.index), other, config, rng))
-            targets.append(self.vocabulary.encode(corpus.utterances[utterance.index].text))
+            frames.append(augmented(corpus.logmel(one.utterance), other, config, rng))
+            targets.append(self.vocabulary.encode(corpus.utterances[one.utterance].text))
         return collate(frames, targets)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch import multiprocessing
+from torch.multiprocessing.spawn import spawn
 
 from model.audio import decode
 from training import manifest
@@ -50,7 +50,7 @@ def train(
     with tempfile.TemporaryDirectory() as meeting:
         rendezvous = (Path(meeting) / "rendezvous").as_uri()
         arguments = (processes, rendezvous, recipe, output)
-        multiprocessing.spawn(_process, arguments, nprocs=processes)
+        spawn(_process, arguments, nprocs=processes)
     return output / "checkpoint"
 
 
@@ -99,7 +99,7 @@ def _process(
 
 def validation_sets(recipe: Recipe) -> dict[str, ValidationSet]:
     """Return the first recordings of each validation manifest, by name, with their texts."""
-    sets = {}
+    sets: dict[str, ValidationSet] = {}
     for path in recipe.validation:
         utterances = manifest.read(path)[: recipe.validation_utterances]
         sets[f"{path.parent.name}/{path.stem}"] = [(decode(u.audio), u.text) for u in utterances]

@@ -1,0 +1,195 @@
+"""The additive energy of monotonic attention, with a compiled kernel for training on the CPU.
+
+    e_j = g * v'/||v|| tanh(W_s s + W_h h_j + b) + r        (Raffel et al. 2017, eq. 16)
+
+A decoder asks for the energies of all frames once a symbol. Written with tensor operations, that
+is a (B, T, d) tensor of tanh a symbol, kept for the backward pass and there summed with all the
+others; most of a training step would be spent on moving them. The kernel keeps none: it computes
+tanh again on the way back and adds each symbol's gradient to the keys into one buffer.
+"""
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+Array = NDArray[np.float32]
+
+# tanh as a ratio of polynomials, good to 4 ulp (the coefficients of Eigen's ptanh_float)
+_LIMIT = np.float32(7.90531110763549805)
+_P = tuple(
+    np.float32(c)
+    for c in (
+        -2.76076847742355e-16,
+        2.00018790482477e-13,
+        -8.60467152213735e-11,
+        5.12229709037114e-08,
+        1.48572235717979e-05,
+        6.37261928875436e-04,
+        4.89352455891786e-03,
+    )
+)
+_Q = tuple(
+    np.float32(c)
+    for c in (
+        1.19825839466702e-06,
+        1.18534705686654e-04,
+        2.26843463243900e-03,
+        4.89352518554385e-03,
+    )
+)
+# sums may be reordered, else nothing is vectorised; nor is anything that may divide by zero as
+# Python does, hence error_model="numpy" below
+_FAST = {"reassoc", "contract", "arcp", "nsz"}
+
+
+@numba.njit(fastmath=_FAST, error_model="numpy", inline="always")
+def _tanh(x: np.float32) -> np.float32:
+    x = min(max(x, -_LIMIT), _LIMIT)
+    s = x * x
+    p = _P[0]
+    p = p * s + _P[1]
+    p = p * s + _P[2]
+    p = p * s + _P[3]
+    p = p * s + _P[4]
+    p = p * s + _P[5]
+    p = p * s + _P[6]
+    q = _Q[0]
+    q = q * s + _Q[1]
+    q = q * s + _Q[2]
+    q = q * s + _Q[3]
+    return x * p / q
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def _forward(query: Array, keys: Array, direction: Array, energies: Array) -> None:
+    for b in range(keys.shape[0]):
+        for j in range(keys.shape[1]):
+            total = np.float32(0)
+            for k in range(keys.shape[2]):
+                total += direction[k] * _tanh(query[b, k] + keys[b, j, k])
+            energies[b, j] = total
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def _backward(
+    query: Array,
+    keys: Array,
+    direction: Array,
+    grad: Array,
+    grad_query: Array,
+    grad_keys: Array,
+    grad_direction: Array,
+) -> None:
+    for b in range(keys.shape[0]):
+        for j in range(keys.shape[1]):
+            g = grad[b, j]
+            if g == 0:  # frames that the attention cannot reach
+                continue
+            for k in range(keys.shape[2]):
+                t = _tanh(query[b, k] + keys[b, j, k])
+                d = g * direction[k] * (np.float32(1) - t * t)
+                grad_direction[k] += g * t
+                grad_query[b, k] += d
+                grad_keys[b, j, k] += d
+
+
+class _Sink:
+    """Where the symbols' gradients to the keys are added up."""
+
+    def __init__(self) -> None:
+        self.gradient: Tensor | None = None
+
+
+class Keys(NamedTuple):
+    """Encoder frames as an energy sees them."""
+
+    projected: Tensor  # (B, T, d) W_h h + b
+    sink: _Sink
+
+
+class _Shared(torch.autograd.Function):
+    """The keys, unchanged; on the way back, what all symbols left in the sink."""
+
+    @staticmethod
+    def forward(ctx: Any, keys: Tensor, sink: _Sink) -> Tensor:
+        ctx.sink = sink
+        ctx.set_materialize_grads(False)
+        return keys.view_as(keys)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
+        total, ctx.sink.gradient = ctx.sink.gradient, None
+        direct = grads[0]
+        if total is None or direct is None:
+            return (direct if total is None else total), None
+        return total + direct, None
+
+
+class _Energies(torch.autograd.Function):
+    """direction' tanh(query + keys)."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, keys: Tensor, direction: Tensor, sink: _Sink) -> Tensor:
+        query, direction = query.contiguous(), direction.contiguous()
+        energies = query.new_empty(keys.shape[:2])
+        _forward(query.numpy(), keys.numpy(), direction.numpy(), energies.numpy())
+        ctx.save_for_backward(query, keys, direction)
+        ctx.sink = sink
+        return energies
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor, None]:
+        query, keys, direction = ctx.saved_tensors
+        if ctx.sink.gradient is None:
+            ctx.sink.gradient = torch.zeros_like(keys)
+        grad_query, grad_direction = torch.zeros_like(query), torch.zeros_like(direction)
+        _backward(
+            query.numpy(),
+            keys.numpy(),
+            direction.numpy(),
+            grads[0].contiguous().numpy(),
+            grad_query.numpy(),
+            ctx.sink.gradient.numpy(),
+            grad_direction.numpy(),
+        )
+        return grad_query, None, grad_direction, None
+
+
+class AdditiveEnergy(nn.Module):
+    """g * v'/||v|| tanh(W_s s + W_h h + b) + r."""
+
+    def __init__(self, query_width: int, key_width: int, width: int, bias: float) -> None:
+        super().__init__()
+        self.query = nn.Linear(query_width, width, bias=False)
+        self.key = nn.Linear(key_width, width)
+        self.direction = nn.Parameter(torch.randn(width))
+        self.scale = nn.Parameter(torch.tensor(width**-0.5))
+        self.bias = nn.Parameter(torch.tensor(bias))
+
+    def keys(self, values: Tensor) -> Keys:
+        """Return the keys of (B, T, H) encoder frames, for any number of queries."""
+        sink = _Sink()
+        projected: Tensor = _Shared.apply(self.key(values).contiguous(), sink)  # type: ignore[no-untyped-call]
+        return Keys(projected, sink)
+
+    def unit(self) -> Tensor:
+        """Return the (d,) direction g * v / ||v||; compute once for all symbols."""
+        return self.scale * self.direction / self.direction.norm()
+
+    def forward(self, query: Tensor, keys: Keys, unit: Tensor) -> Tensor:
+        """Return (B, T) energies of (B, H) queries."""
+        projected, sink = keys
+        if projected.dtype == torch.float32 and projected.device.type == "cpu":
+            energies: Tensor = _Energies.apply(self.query(query), projected, unit, sink)  # type: ignore[no-untyped-call]
+        else:
+            energies = (self.query(query).unsqueeze(1) + projected).tanh() @ unit
+        return energies + self.bias
+
+    def at(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Return (S, w) energies of (S, H) queries at (S, w, d) projected keys, in serving."""
+        energies: Tensor = (self.query(query).unsqueeze(1) + keys).tanh() @ self.unit()
+        return energies + self.bias
