@@ -97,7 +97,9 @@ $(call either,--constraint constraints.txt --editable '$(1)') \
              '(no network, or no room on the disk?).' >&2; exit 1; }
 endef
 
+# Somebody who watches sees the downloads move.
 define either
-{ { [ -x $(BIN)/uv ] && $(BIN)/uv pip install --quiet --python $(PY) $(1); } \
-    || $(PY) -m pip install --quiet --disable-pip-version-check $(1); }
+{ quiet=$$([ -t 2 ] || echo --quiet); \
+  { [ -x $(BIN)/uv ] && $(BIN)/uv pip install $$quiet --python $(PY) $(1); } \
+    || $(PY) -m pip install $$quiet --disable-pip-version-check $(1); }
 endef
