@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from model.alignment import expected_alignment
 from model.energy import AdditiveEnergy, Keys
+from model.shared_matmul import SharedMatrix
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class MochaKeys(NamedTuple):
 
     monotonic: Keys
     chunkwise: Keys
-    units: tuple[Tensor, Tensor]  # (d,) of the two energies
+    values: SharedMatrix  # (B, T, H) encoder frames
 
 
 def expected_chunk(alpha: Tensor, energies: Tensor, chunk: int) -> Tensor:
@@ -61,7 +62,6 @@ class MoChA(nn.Module):
         self,
         query: Tensor,
         keys: MochaKeys,
-        values: Tensor,
         previous: Tensor,
         mask: Tensor,
         noise: float = 0.0,
@@ -70,24 +70,23 @@ class MoChA(nn.Module):
 
         Args:
             query: (B, H) decoder state before this symbol.
-            keys: of the values.
-            values: (B, T, H) encoder frames.
+            keys: of the encoder frames.
             previous: (B, T) alpha of the symbol before.
             mask: (B, T) true on frames, false on padding.
             noise: standard deviation of the noise that pushes p towards 0 and 1 in training.
         """
-        energies = self.monotonic(query, keys.monotonic, keys.units[0])
+        energies = self.monotonic(query, keys.monotonic)
         noisy = energies + noise * torch.randn_like(energies) if noise else energies
         p = noisy.sigmoid() * mask
         alpha = expected_alignment(p, previous)
-        chunk_energies = self.chunkwise(query, keys.chunkwise, keys.units[1])
+        chunk_energies = self.chunkwise(query, keys.chunkwise)
         beta = expected_chunk(alpha, chunk_energies, self.chunk)
-        return torch.bmm(beta.unsqueeze(1), values).squeeze(1), alpha, energies
+        return keys.values.multiply(beta.unsqueeze(1)).squeeze(1), alpha, energies
 
     def keys(self, values: Tensor) -> MochaKeys:
         """Return the keys of whole (B, T, H) utterances."""
-        units = (self.monotonic.unit(), self.chunkwise.unit())
-        return MochaKeys(self.monotonic.keys(values), self.chunkwise.keys(values), units)
+        monotonic, chunkwise = self.monotonic.keys(values), self.chunkwise.keys(values)
+        return MochaKeys(monotonic, chunkwise, SharedMatrix(values))
 
     def stops(self, query: Tensor, key: Tensor) -> Tensor:
         """Return (S,) true where p >= 0.5 at this frame (Chiu & Raffel 2018, algorithm 1)."""

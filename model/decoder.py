@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from model.alignment import first_alignment
 from model.attention import AttentionConfig, MoChA
 from model.recurrent import LSTMState
+from model.shared_matmul import SharedMatrix
 
 
 @dataclass(frozen=True)
@@ -66,27 +67,26 @@ class Decoder(nn.Module):
         batch, frames, _ = values.shape
         keys = self.attention.keys(values)
         heard = nn.functional.pad(targets, (1, 0), value=self.start)  # y_0, y_1, ...
-        embedded, weight = self._embedded_gates(heard)
+        embedded, recurrent = self._gates(heard)
+        alphas, energies, outputs = [], [], []
         state = self._zeros(values, batch)
         alpha = first_alignment(batch, frames).to(values)
-        alphas, energies, outputs = [], [], []
-        for i in range(heard.shape[1]):
-            context, alpha, energy = self.attention.expected(
-                state.hidden, keys, values, alpha, mask, noise
-            )
+        for gate in embedded.unbind():
+            context, alpha, energy = self.attention.expected(state.hidden, keys, alpha, mask, noise)
             alphas.append(alpha)
             energies.append(energy)
-            gates = embedded[i] + context @ weight.t() + state.hidden @ self.lstm.weight_hh.t()
+            gates = gate + recurrent.multiply(torch.cat([context, state.hidden], 1))
             state = lstm_update(gates, state.cell)
             outputs.append(torch.cat([state.hidden, context], 1))
         logits = self.output(torch.stack(outputs[:-1], 1))
         return Decoded(logits, torch.stack(alphas, 1), torch.stack(energies, 1))
 
-    def _embedded_gates(self, heard: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (U, B, 4 H) what the last symbols give to the gates, and the context's weights."""
+    def _gates(self, heard: Tensor) -> tuple[Tensor, SharedMatrix]:
+        """Return (U, B, 4 H) what the last symbols give to the gates, and the other weights."""
         lstm, width = self.lstm, self.embedding.embedding_dim
         embedded = self.embedding(heard.t()) @ lstm.weight_ih[:, :width].t()
-        return embedded + (lstm.bias_ih + lstm.bias_hh), lstm.weight_ih[:, width:]
+        others = torch.cat([lstm.weight_ih[:, width:], lstm.weight_hh], 1)  # context, hidden
+        return embedded + (lstm.bias_ih + lstm.bias_hh), SharedMatrix(others.t())
 
     def _zeros(self, like: Tensor, streams: int) -> LSTMState:
         zeros = like.new_zeros(streams, self.lstm.hidden_size)

@@ -16,6 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from model.shared_matmul import SharedMatrix
+
 Array = NDArray[np.float32]
 
 # tanh as a ratio of polynomials, good to 4 ulp (the coefficients of Eigen's ptanh_float)
@@ -109,6 +111,8 @@ class Keys(NamedTuple):
 
     projected: Tensor  # (B, T, d) W_h h + b
     sink: _Sink
+    query: SharedMatrix  # W_s
+    unit: Tensor  # (d,) g * v / ||v||
 
 
 class _Shared(torch.autograd.Function):
@@ -174,19 +178,20 @@ class AdditiveEnergy(nn.Module):
         """Return the keys of (B, T, H) encoder frames, for any number of queries."""
         sink = _Sink()
         projected: Tensor = _Shared.apply(self.key(values).contiguous(), sink)  # type: ignore[no-untyped-call]
-        return Keys(projected, sink)
+        return Keys(projected, sink, SharedMatrix(self.query.weight.t()), self.unit())
 
     def unit(self) -> Tensor:
-        """Return the (d,) direction g * v / ||v||; compute once for all symbols."""
+        """Return the (d,) direction g * v / ||v||."""
         return self.scale * self.direction / self.direction.norm()
 
-    def forward(self, query: Tensor, keys: Keys, unit: Tensor) -> Tensor:
+    def forward(self, query: Tensor, keys: Keys) -> Tensor:
         """Return (B, T) energies of (B, H) queries."""
-        projected, sink = keys
+        projected, sink, matrix, unit = keys
+        asked = matrix.multiply(query)
         if projected.dtype == torch.float32 and projected.device.type == "cpu":
-            energies: Tensor = _Energies.apply(self.query(query), projected, unit, sink)  # type: ignore[no-untyped-call]
+            energies: Tensor = _Energies.apply(asked, projected, unit, sink)  # type: ignore[no-untyped-call]
         else:
-            energies = (self.query(query).unsqueeze(1) + projected).tanh() @ unit
+            energies = (asked.unsqueeze(1) + projected).tanh() @ unit
         return energies + self.bias
 
     def at(self, query: Tensor, keys: Tensor) -> Tensor:

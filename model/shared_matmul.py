@@ -1,0 +1,68 @@
+"""Products with one matrix that a decoder makes once a symbol.
+
+Autograd would form the matrix's gradient at every symbol and add the gradients up: U passes over
+memory the size of the matrix. Here the factors are kept and the sum is one product at the end.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class _Factors:
+    """The factors of the matrix's gradient, one pair a product."""
+
+    def __init__(self) -> None:
+        self.left: list[Tensor] = []
+        self.grads: list[Tensor] = []
+
+
+class _Share(torch.autograd.Function):
+    """The matrix, unchanged; on the way back, the sum of its products' gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, factors: _Factors) -> Tensor:
+        ctx.factors = factors
+        ctx.set_materialize_grads(False)
+        return matrix.view_as(matrix)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
+        factors: _Factors = ctx.factors
+        if not factors.left:
+            return None, None
+        left, grad = torch.cat(factors.left, -2), torch.cat(factors.grads, -2)
+        factors.left, factors.grads = [], []
+        return left.transpose(-1, -2) @ grad, None
+
+
+class _Product(torch.autograd.Function):
+    """x @ matrix, whose gradient to the matrix is left to `_Share`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: Tensor, factors: _Factors) -> Tensor:
+        ctx.save_for_backward(x, matrix)
+        ctx.factors = factors
+        return x @ matrix
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        x, matrix = ctx.saved_tensors
+        ctx.factors.left.append(x)
+        ctx.factors.grads.append(grads[0])
+        return grads[0] @ matrix.transpose(-1, -2), None, None
+
+
+class SharedMatrix:
+    """A matrix (..., K, N) that many (..., M, K) are multiplied with before one backward pass."""
+
+    def __init__(self, matrix: Tensor) -> None:
+        """Share a matrix, a parameter or not."""
+        self._factors = _Factors()
+        self._matrix: Tensor = _Share.apply(matrix, self._factors)  # type: ignore[no-untyped-call]
+
+    def multiply(self, x: Tensor) -> Tensor:
+        """Return the (..., M, N) product of a (..., M, K) and the matrix."""
+        product: Tensor = _Product.apply(x, self._matrix, self._factors)  # type: ignore[no-untyped-call]
+        return product
