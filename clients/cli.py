@@ -19,6 +19,8 @@ EXIT_FAILURE = 1
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 
+WIDTH_OF_A_FILE = 132  # columns of a table that does not go to a terminal
+
 STYLE: dict[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,  # plain help takes a third of the time
@@ -163,9 +165,38 @@ def transcribe(
         "cortado evaluate dev.jsonl test.jsonl --json scores.json",
     )
 )
-def evaluate() -> None:
+def evaluate(
+    manifests: Annotated[list[Path], typer.Argument(help="JSON lines files; a set each.")],
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the scores here as JSON.")
+    ] = None,
+    hypotheses: Annotated[
+        Path | None, typer.Option(help="Write each utterance here: said, heard, errors.")
+    ] = None,
+    checkpoint: Checkpoint = None,
+) -> None:
     """Score a model on manifests: error rates with 95 % intervals."""
-    raise NotImplementedError
+    from rich.console import Console
+
+    from clients.progress import progress_bar
+    from model.checkpoint import DEFAULT
+    from training import evaluate as evaluation
+    from training.report import table
+
+    for path in filter(None, (json_file, hypotheses)):
+        evaluation.check_place(path)
+    with progress_bar() as report:
+        sets = evaluation.evaluate(checkpoint or DEFAULT, manifests, report)
+    if json_file is not None:
+        evaluation.write_json(sets, json_file)
+    if hypotheses is not None:
+        evaluation.write_hypotheses(sets, hypotheses)
+    Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_FILE).print(table(sets))
+    failures = [failure for one in sets for failure in one.failures]
+    for failure in failures:
+        _complain(failure)
+    if failures:
+        raise typer.Exit(EXIT_FAILURE)
 
 
 @app.command(

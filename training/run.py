@@ -1,15 +1,14 @@
 """`cortado train`: gather the corpora, then train in one process or several."""
 
-import logging
 import os
 import tempfile
 from collections.abc import Callable
 from datetime import timedelta
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch.multiprocessing.spawn import spawn
 
 from model.audio import decode
 from training import manifest
@@ -44,13 +43,22 @@ def train(
         return output / "checkpoint"
     for corpus in recipe.corpora:
         prepare(corpus, output, processes, progress)
-    if processes == 1:
-        _process(0, 1, "", recipe, output, progress)
-        return output / "checkpoint"
     with tempfile.TemporaryDirectory() as meeting:
         rendezvous = (Path(meeting) / "rendezvous").as_uri()
-        arguments = (processes, rendezvous, recipe, output)
-        spawn(_process, arguments, nprocs=processes)
+        others = [
+            get_context("spawn").Process(
+                target=_process, args=(rank, processes, rendezvous, recipe, output), daemon=True
+            )
+            for rank in range(1, processes)
+        ]
+        for other in others:
+            other.start()
+        try:
+            _process(0, processes, rendezvous, recipe, output, progress)
+        finally:
+            for other in others:
+                other.terminate()
+                other.join()
     return output / "checkpoint"
 
 
@@ -80,7 +88,6 @@ def _process(
     progress: Progress | None = None,
 ) -> None:
     """Be one process of a run."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     if processes > 1:
         torch.set_num_threads(1)
         dist.init_process_group("gloo", rendezvous, PATIENCE, processes, rank)
