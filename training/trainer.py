@@ -133,7 +133,9 @@ class Trainer:
             self.optimizer.step()
         decay = min(self.recipe.average, (1 + self.step) / (10 + self.step))
         update_average(self.average, self.model, decay)
-        return {name: float(value.detach()) for name, value in parts.items()} | {"norm": float(norm)}
+        return {name: float(value.detach()) for name, value in parts.items()} | {
+            "norm": float(norm)
+        }
 
 
 def learning_rate(stage: Stage, step: int) -> float:
