@@ -44,7 +44,8 @@ def decoder_losses(
 ) -> dict[str, Tensor]:
     """Return the losses of the teacher-forced decoder by name."""
     mask = recognizer.frame_mask(batch.lengths, encoded.shape[1])
-    decoded = recognizer.decoder(encoded, mask, batch.targets, stage.noise)
+    heard = corrupted(batch.targets, stage.corruption, log_probs.shape[2] - 1)
+    decoded = recognizer.decoder(encoded, mask, heard, stage.noise)
     spoken = recognizer.frame_mask(batch.target_lengths, batch.targets.shape[1])  # (B, U)
     parts = {
         "attention": cross_entropy(
@@ -61,6 +62,15 @@ def decoder_losses(
         excess = (mass - batch.target_lengths).abs() / batch.target_lengths.clamp(min=1)
         parts["quantity"] = excess.mean()
     return parts
+
+
+def corrupted(targets: Tensor, share: float, symbols: int) -> Tensor:
+    """Return the symbols with a share replaced at random, as errors will replace them in serving.
+
+    Source: unigram noising (Xie et al. 2017), here against exposure bias.
+    """
+    replaced = torch.rand(targets.shape) < share
+    return targets.where(~replaced, torch.randint_like(targets, symbols))
 
 
 def stop_loss(energies: Tensor, times: Tensor, aligned: Tensor, batch: Batch) -> Tensor:

@@ -53,6 +53,7 @@ class Stage:
     stop: float = 0.0  # weight of the stops' cross-entropy along the CTC alignment
     quantity: float = 0.0  # weight of the quantity loss |sum alpha - U| / U
     noise: float = 0.0  # standard deviation of the pre-sigmoid noise
+    corruption: float = 0.0  # share of the decoder's input symbols replaced by random ones
     smoothing: float = 0.0  # label smoothing of the decoder's cross-entropy
     learning_rate: float = 1e-3
     final_learning_rate: float = 1e-3  # reached along a cosine
