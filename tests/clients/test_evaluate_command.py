@@ -1,0 +1,97 @@
+"""`cortado evaluate` and `cortado transcribe` from the command line: files, words, exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from clients import cli
+from model import checkpoint
+from tests.model.untrained import noise, untrained
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("checkpoint")
+    checkpoint.save(untrained().recognizer, folder)
+    return str(folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tiny").mkdir()
+    return tmp_path / "tiny"
+
+
+@pytest.fixture
+def manifest(folder: Path) -> Path:
+    rows: list[str] = []
+    for name in ("a", "b"):
+        soundfile.write(folder / f"{name}.wav", noise(len(rows), 0.8), 16_000)
+        row = {"id": name, "audio": f"{name}.wav", "duration": 0.8, "speaker": name}
+        rows.append(json.dumps({**row, "text": "some words"}))
+    (folder / "dev.jsonl").write_text("\n".join(rows))
+    return folder / "dev.jsonl"
+
+
+def test_evaluate_writes_a_table_and_two_files(
+    saved: str, manifest: Path, folder: Path, capsys: Capture
+) -> None:
+    scores, heard = folder / "scores.json", folder / "heard.jsonl"
+    arguments = ["evaluate", str(manifest), "--json", str(scores), "--hypotheses", str(heard)]
+    assert cli.main([*arguments, "--checkpoint", saved]) == 0
+    streams = capsys.readouterr()
+    assert "tiny/dev  " in streams.out
+    assert "(RTF) counts features, encoder and decoder" in " ".join(streams.out.split())
+    assert streams.err == ""
+    assert [one["utterances"] for one in json.loads(scores.read_text())["sets"]] == [2]
+    assert len(heard.read_text().splitlines()) == 2
+
+
+def test_evaluate_lists_bad_audio_and_ends_with_exit_code_1(
+    saved: str, manifest: Path, folder: Path, capsys: Capture
+) -> None:
+    (folder / "a.wav").unlink()
+    scores = folder / "scores.json"
+    arguments = ["evaluate", str(manifest), "--json", str(scores), "--checkpoint", saved]
+    assert cli.main(arguments) == 1
+    assert f"cortado: {folder / 'a.wav'}: expected" in capsys.readouterr().err
+    assert [one["utterances"] for one in json.loads(scores.read_text())["sets"]] == [1]
+
+
+def test_evaluate_refuses_what_it_cannot_use_with_exit_code_2(
+    saved: str, manifest: Path, folder: Path, capsys: Capture
+) -> None:
+    missing = str(folder / "none.jsonl")
+    for arguments in (
+        [missing, "--checkpoint", saved],
+        [str(manifest), "--checkpoint", str(folder)],
+        [str(manifest), "--checkpoint", saved, "--json", str(folder)],
+    ):
+        assert cli.main(["evaluate", *arguments]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+    assert cli.main(["evaluate"]) == 2
+
+
+def test_transcribe_does_the_good_files_and_ends_with_exit_code_2(
+    saved: str, manifest: Path, folder: Path, capsys: Capture
+) -> None:
+    good, bad = folder / "a.wav", folder / "none.wav"
+    assert cli.main(["transcribe", "--json", str(bad), str(good), "--checkpoint", saved]) == 2
+    streams = capsys.readouterr()
+    assert json.loads(streams.out)["file"] == str(good)
+    assert (
+        streams.err == f"cortado: {bad}: expected an audio file, got nothing: it does not exist\n"
+    )
+
+
+def test_transcribe_prints_text_alone(
+    saved: str, manifest: Path, folder: Path, capsys: Capture
+) -> None:
+    assert cli.main(["transcribe", str(folder / "a.wav"), "--checkpoint", saved]) == 0
+    streams = capsys.readouterr()
+    assert len(streams.out.splitlines()) == 1
+    assert streams.err == ""

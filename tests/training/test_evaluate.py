@@ -1,0 +1,178 @@
+"""Evaluation of a recogniser whose text is nonsense, but depends on the audio."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jiwer
+import pytest
+import soundfile
+from rich.console import Console
+
+from model import checkpoint
+from model.audio import decode
+from model.online import transcribe
+from tests.model.untrained import noise, untrained
+from training.evaluate import (
+    SetScore,
+    check_place,
+    evaluate,
+    set_name,
+    write_hypotheses,
+    write_json,
+)
+from training.report import table
+
+TEXTS = ["the cat", "it's a long sentence", "", "no"]
+KEYS = {"name", "utterances", "hours", "wer", "cer", "wer_ci95", "rtf"} | {
+    "substitutions",
+    "deletions",
+    "insertions",
+}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoint")
+    checkpoint.save(untrained().recognizer, folder)
+    return folder
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    return corpus(tmp_path / "tiny", len(TEXTS))
+
+
+def corpus(folder: Path, count: int) -> Path:
+    folder.mkdir()
+    rows = []
+    for k, text in enumerate(TEXTS[:count]):
+        soundfile.write(folder / f"{k}.wav", noise(k, 0.6 + 0.2 * k), 16_000)
+        row = {"id": str(k), "audio": f"{k}.wav", "duration": 0.6 + 0.2 * k}
+        rows.append({**row, "speaker": f"speaker {k % 2}", "text": text})
+    path = folder / "dev.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def ignore(name: str, done: int, total: int) -> None:
+    pass
+
+
+def as_json(sets: list[SetScore], folder: Path) -> list[dict[str, Any]]:
+    write_json(sets, folder / "scores.json")
+    return json.loads((folder / "scores.json").read_text())["sets"]
+
+
+def test_a_set_is_named_by_its_folder_and_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set_name(Path("../data/librispeech-mini/dev.jsonl")) == "librispeech-mini/dev"
+    monkeypatch.chdir("/usr")
+    assert set_name(Path("dev.jsonl")) == "usr/dev"
+
+
+def test_scores_are_those_of_what_each_file_gives_alone(
+    saved: Path, manifest: Path, tmp_path: Path
+) -> None:
+    [found] = as_json(evaluate(saved, [manifest], ignore), tmp_path)
+    online = untrained()
+    recordings = [decode(manifest.parent / f"{k}.wav") for k in range(len(TEXTS))]
+    hypotheses = ["".join(one.text for one in transcribe(online, each)) for each in recordings]
+    words = jiwer.process_words(TEXTS, hypotheses)
+    assert set(found) >= KEYS
+    assert found["name"] == "tiny/dev"
+    assert found["utterances"] == len(TEXTS)
+    assert found["hours"] == pytest.approx((0.6 + 0.8 + 1.0 + 1.2) / 3600)
+    assert found["wer"] == pytest.approx(words.wer)
+    assert found["cer"] == pytest.approx(jiwer.cer(TEXTS, hypotheses))
+    assert found["substitutions"] == words.substitutions
+    assert found["deletions"] == words.deletions
+    assert found["insertions"] == words.insertions
+    low, high = found["wer_ci95"]
+    assert low <= found["wer"] <= high
+    assert found["rtf"] > 0
+    assert found["unreadable"] == 0
+
+
+def test_sets_come_in_the_order_of_their_manifests_with_progress(
+    saved: Path, manifest: Path, tmp_path: Path
+) -> None:
+    other = corpus(tmp_path / "other", 1)
+    seen: list[tuple[str, int, int]] = []
+    sets = evaluate(saved, [other, manifest], lambda *now: seen.append(now))
+    assert [one.name for one in sets] == ["other/dev", "tiny/dev"]
+    assert seen[0] == ("other/dev", 0, 1)
+    assert seen[-1] == ("tiny/dev", 4, 4)
+    assert seen == sorted(seen)
+
+
+def test_audio_that_cannot_be_read_is_listed_and_not_scored(
+    saved: Path, manifest: Path, tmp_path: Path
+) -> None:
+    (manifest.parent / "1.wav").write_text("no audio")
+    (manifest.parent / "3.wav").unlink()
+    [one] = evaluate(saved, [manifest], ignore)
+    assert [result.utterance.id for result in one.results] == ["0", "2"]
+    assert [str(line).split(": expected")[0] for line in one.failures] == [
+        str(manifest.parent / "1.wav"),
+        str(manifest.parent / "3.wav"),
+    ]
+    [found] = as_json([one], tmp_path)
+    assert (found["utterances"], found["unreadable"]) == (2, 2)
+
+
+def test_a_set_of_which_nothing_can_be_read_has_no_rates(saved: Path, tmp_path: Path) -> None:
+    path = corpus(tmp_path / "gone", 1)
+    (path.parent / "0.wav").unlink()
+    sets = evaluate(saved, [path], ignore)
+    [found] = as_json(sets, tmp_path)
+    assert (found["wer"], found["wer_ci95"], found["utterances"]) == (None, None, 0)
+    assert shown(sets).count(" - ") > 0
+
+
+def test_each_hypothesis_is_written_beside_its_reference(
+    saved: Path, manifest: Path, tmp_path: Path
+) -> None:
+    write_hypotheses(evaluate(saved, [manifest], ignore), tmp_path / "out.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [(row["set"], row["id"], row["reference"]) for row in rows] == [
+        ("tiny/dev", str(k), text) for k, text in enumerate(TEXTS)
+    ]
+    assert all(row["hypothesis"] for row in rows)
+    for row in rows:
+        counts = jiwer.process_words(row["reference"], row["hypothesis"])
+        for name in ("substitutions", "deletions", "insertions"):
+            assert row[name] == getattr(counts, name)
+        assert row["words"] == len(row["reference"].split())
+
+
+def test_a_bad_manifest_stops_before_any_work(saved: Path, manifest: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("{}\n")
+    seen: list[str] = []
+    with pytest.raises(ValueError, match=r"bad\.jsonl, line 1: field 'id'"):
+        evaluate(saved, [manifest, bad], lambda name, *_: seen.append(name))
+    assert seen == []
+
+
+def test_a_place_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
+    check_place(tmp_path / "scores.json")
+    for place in (tmp_path, tmp_path / "none" / "scores.json"):
+        with pytest.raises(ValueError, match="expected a file in a folder that exists, got "):
+            check_place(place)
+
+
+def shown(sets: list[SetScore]) -> str:
+    console = Console(width=132)
+    with console.capture() as capture:
+        console.print(table(sets))
+    return capture.get()
+
+
+def test_the_table_shows_every_figure_of_a_set_on_its_line(saved: Path, manifest: Path) -> None:
+    sets = evaluate(saved, [manifest], ignore)
+    [line] = [line for line in shown(sets).splitlines() if "tiny/dev" in line]
+    score = sets[0].score
+    assert score is not None
+    assert f"{100 * score.wer:.1f} [" in line
+    for count in (score.substitutions, score.deletions, score.insertions, score.loops):
+        assert f" {count} " in line
