@@ -77,7 +77,8 @@ class Trainer:
                 self.optimizer,
                 extra | {"processes": self.processes},
             )
-            checkpoint.save(self.average, self.output / "checkpoint", {"steps": self.step})
+            card = {"recipe": self.recipe.name, "steps": self.step}
+            checkpoint.save(self.average, self.output / "checkpoint", card, half=True)
 
     def run(self, monitor: Monitor | None) -> None:
         """Take all steps that are left; `monitor` is the first process's."""
