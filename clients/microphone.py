@@ -170,7 +170,7 @@ def _rate(sound: ModuleType, device: int | str | None) -> int:
                 device=device, channels=1, dtype="int16", samplerate=PREFERRED_RATE
             )
             return PREFERRED_RATE
-        return round(info["default_samplerate"])
+        return int(info["default_samplerate"])
     except (sound.PortAudioError, ValueError) as error:
         raise _cannot_open(device, error) from error
 
@@ -191,4 +191,5 @@ def _sounddevice() -> ModuleType:
         raise MicrophoneError(
             f"the microphone needs PortAudio (on Debian: apt install libportaudio2): {error}"
         ) from error
-    return sounddevice
+    module: ModuleType = sounddevice
+    return module

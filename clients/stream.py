@@ -59,6 +59,7 @@ class Stream:
         self._socket = socket
         self.ready = ready
         self.final: Final | None = None  # once the iteration has ended
+        self.given_up = False  # by close()
 
     async def send(self, audio: Audio) -> None:
         """Send audio of any length: bytes in the stream's encoding, or (N,) samples in [-1, 1).
@@ -81,6 +82,7 @@ class Stream:
 
     async def close(self) -> None:
         """Give the stream up, without its final text."""
+        self.given_up = True
         await self._socket.close()
 
     async def __aiter__(self) -> AsyncIterator[Chars]:
@@ -109,6 +111,8 @@ class Stream:
                 await _receive(self._socket)
         except StreamError as error:
             return error
+        except websockets.ConcurrencyError:  # an iteration is reading, which will be told
+            return StreamError("connection_lost", "the stream has ended")
 
 
 @asynccontextmanager
@@ -162,8 +166,8 @@ async def transcribe_stream(
             async for chars in stream:
                 yield chars
         except StreamError:
-            if sending.done():
-                sending.result()  # what went wrong with the chunks is the reason, if anything did
+            if stream.given_up:
+                await sending  # raises what went wrong with the chunks
             raise
         finally:
             sending.cancel()
@@ -193,6 +197,8 @@ async def _send_all(stream: Stream, chunks: AsyncIterable[Audio] | Iterable[Audi
             for chunk in chunks:
                 await stream.send(chunk)
         await stream.end()
+    except StreamError:
+        raise
     except BaseException:
         await stream.close()  # or the server would wait for audio that does not come
         raise

@@ -60,6 +60,10 @@ function showFailure(failure) {
   byId("failure").hidden = false;
 }
 
+function showModel({ model, lookahead_ms: ahead }) {
+  byId("model").textContent = `${model}, ${ahead} ms of look-ahead`;
+}
+
 function showLevel(rms) {
   const level = meter(rms);
   byId("meter").style.setProperty("--level", level.toFixed(3));
@@ -79,7 +83,7 @@ function run(source) {
     opening: () => show("opening", source.live ? "Waiting for the microphone" : `Reading ${source.name}`),
     connecting: () => show("connecting", "Connecting"),
     listening: (ready) => {
-      byId("model").textContent = `${ready.model}, ${ready.lookahead_ms} ms of look-ahead`;
+      showModel(ready);
       if (source.live) listDevices();
       transcript.begin(timeline);
       picture.follow(timeline, () => (source.live ? delay.now(wallClock()) : timeline.seconds));
@@ -121,7 +125,8 @@ function run(source) {
       transcript.append(some);
       announcer.append(some);
       byId("copy").disabled = false;
-      if (!source.live) return; // a recording is sent faster than it was spoken
+      // A recording is sent faster than it was spoken, and the end of a take is not waited for.
+      if (!source.live || take.state !== "listening") return;
       for (const { time } of some) delay.shown(time, wallClock());
       byId("delay").textContent = seconds(delay.seconds);
     },
@@ -202,5 +207,9 @@ document.addEventListener("drop", (event) => {
 });
 
 show("idle");
+fetch("v1/info")
+  .then((answer) => answer.json())
+  .then(showModel)
+  .catch(() => {}); // a server that is gone is told on Start, with what helps
 const failure = obstacle();
 if (failure) showFailure(failure); // say at once that this page cannot record, not on Start

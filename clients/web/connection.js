@@ -3,6 +3,7 @@
 import { Failure, closeFailure } from "./failures.js";
 import { END, START, characters, parse } from "./messages.js";
 import { BYTES_PER_SECOND } from "./pcm.js";
+import { answers } from "./reach.js";
 
 const READY_WITHIN = 15_000; // ms
 const FINAL_WITHIN = 60_000; // ms since the last message: the server may have much to catch up with
@@ -113,18 +114,6 @@ export class Connection {
   #fail(failure) {
     this.failed.reject(failure);
     this.close();
-  }
-}
-
-/** Whether anything answers HTTP at the stream's address. */
-async function answers(address) {
-  const page = new URL(address);
-  page.protocol = page.protocol === "wss:" ? "https:" : "http:";
-  try {
-    await fetch(page, { cache: "no-store", signal: AbortSignal.timeout(5000) });
-    return true;
-  } catch {
-    return false;
   }
 }
 

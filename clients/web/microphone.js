@@ -7,6 +7,7 @@
  */
 
 import { Failure, microphoneFailure } from "./failures.js";
+import { answers } from "./reach.js";
 
 const RESUME_WITHIN = 3000; // ms
 
@@ -51,9 +52,7 @@ export class Microphone {
       .catch((error) => Promise.reject(microphoneFailure(error)));
     if (this.closed) return this.close(); // given up while the browser was asking
     this.context = new AudioContext({ latencyHint: "interactive" });
-    await this.context.audioWorklet
-      .addModule(new URL("capture-worklet.js", import.meta.url))
-      .catch((error) => Promise.reject(new Failure("no-worklet", error.message)));
+    await this.#load(new URL("capture-worklet.js", import.meta.url));
     await this.#resume();
     this.node = new AudioWorkletNode(this.context, "cortado-capture");
     this.context.createMediaStreamSource(this.stream).connect(this.node);
@@ -86,6 +85,15 @@ export class Microphone {
       track.stop();
     }
     if (this.context && this.context.state !== "closed") this.context.close();
+  }
+
+  async #load(worklet) {
+    try {
+      await this.context.audioWorklet.addModule(worklet);
+    } catch (error) {
+      // The worklet comes from the server too: when that is gone, the browser is not to blame.
+      throw new Failure((await answers(worklet)) ? "no-worklet" : "unreachable", error.message);
+    }
   }
 
   async #resume() {

@@ -73,7 +73,9 @@ class Page:
             self.messages.append(thrown.get("exception", {}).get("description", thrown["text"]))
         elif event.get("method") == "Log.entryAdded":
             entry = details["entry"]
-            self.messages.append(f"{entry['level']}: {entry['text']} {entry.get('url', '')}".strip())
+            self.messages.append(
+                f"{entry['level']}: {entry['text']} {entry.get('url', '')}".strip()
+            )
 
     def open(self, url: str) -> None:
         """Go to `url` and wait until its scripts have run."""
@@ -104,7 +106,9 @@ class Page:
         until = time.monotonic() + seconds
         while not self.evaluate(f"Boolean({expression})"):
             if time.monotonic() > until:
-                text = self.evaluate("document.body.dataset.state + ' | ' + document.body.innerText")
+                text = self.evaluate(
+                    "document.body.dataset.state + ' | ' + document.body.innerText"
+                )
                 raise TimeoutError(f"{expression} is not true: {text} {self.messages}")
             time.sleep(0.05)
 
@@ -131,7 +135,9 @@ class Page:
 
     def transcript(self) -> str:
         """Return the text of the latest take."""
-        return str(self.evaluate("[...document.querySelectorAll('.text')].at(-1)?.textContent ?? ''"))
+        return str(
+            self.evaluate("[...document.querySelectorAll('.text')].at(-1)?.textContent ?? ''")
+        )
 
     def sent(self) -> bytes:
         """Return the PCM that the page has sent; it must have been opened with ?debug=1."""
@@ -167,9 +173,7 @@ class Page:
 
     def allow_microphone(self, setting: str) -> None:
         """Answer every question for the microphone with "granted" or "denied"."""
-        self.command(
-            "Browser.setPermission", permission={"name": "microphone"}, setting=setting
-        )
+        self.command("Browser.setPermission", permission={"name": "microphone"}, setting=setting)
 
 
 @contextmanager

@@ -122,7 +122,7 @@ test("a rate that is no whole number of hertz in range is refused", () => {
 test("a minute of microphone blocks is resampled in well under a minute", () => {
   const resampler = new Resampler(48000);
   const block = new Float32Array(128).fill(0.1);
-  const began = performance.now();
+  const before = process.cpuUsage();
   for (let i = 0; i < (60 * 48000) / 128; i += 1) resampler.push(block);
-  assert.ok(performance.now() - began < 20000);
+  assert.ok(process.cpuUsage(before).user < 20e6); // microseconds
 });

@@ -1,0 +1,50 @@
+"""One model, one server and one recording for all tests of the clients."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from model import checkpoint
+from tests.clients.serving import Served, serving
+from tests.clients.speech import speech, write
+from tests.model.untrained import untrained
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("clients")
+
+
+@pytest.fixture(scope="session")
+def is_shipped() -> bool:
+    return (checkpoint.DEFAULT / checkpoint.WEIGHTS).exists()
+
+
+@pytest.fixture(scope="session")
+def model(is_shipped: bool, folder: Path) -> Path:
+    """The shipped checkpoint; where it is not there yet, one with random weights."""
+    if is_shipped:
+        return checkpoint.DEFAULT
+    checkpoint.save(untrained().recognizer, folder / "untrained")
+    return folder / "untrained"
+
+
+@pytest.fixture(scope="session")
+def server(model: Path, folder: Path) -> Iterator[Served]:
+    with serving(model, folder / "server.log") as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def spoken(folder: Path) -> NDArray[np.float32]:
+    """Speech as 16-bit samples, which every way to the server carries unchanged."""
+    _, samples = speech(folder)
+    return (np.round(samples * 32768).clip(-32768, 32767) / 32768).astype(np.float32)
+
+
+@pytest.fixture(scope="session")
+def recording(spoken: NDArray[np.float32], folder: Path) -> Path:
+    return write(folder / "speech.wav", spoken)

@@ -1,0 +1,74 @@
+"""A real server in a process of its own, and the command line beside it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+CORTADO = ("nice", "-n", "15", sys.executable, "-m", "clients.cli")
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+START_SECONDS = 150  # on a machine that has other work
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that runs."""
+
+    process: "subprocess.Popen[str]"
+    page: str  # http://127.0.0.1:PORT
+
+    @property
+    def stream(self) -> str:
+        """The address of its stream."""
+        return self.page.replace("http://", "ws://") + "/v1/stream"
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self.page.rpartition(":")[2])
+
+    def stop(self) -> None:
+        """Stop it as Ctrl-C does, and wait for its end."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.wait(20)
+
+
+@contextmanager
+def serving(checkpoint: Path, log: Path, *flags: str) -> Iterator[Served]:
+    """Run `cortado serve` with a checkpoint, on any free port unless `flags` name one."""
+    command = [*CORTADO, "serve", "--port", "0", "--checkpoint", os.fspath(checkpoint), *flags]
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=ENVIRONMENT, stdout=out, stderr=subprocess.STDOUT, text=True
+        )
+    try:
+        yield Served(process, _announced(process, log))
+    finally:
+        Served(process, "").stop()
+
+
+def _announced(process: "subprocess.Popen[str]", log: Path) -> str:
+    """Wait for the server to say where it listens."""
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until and process.poll() is None:
+        if found := re.search(r"http://\S+", log.read_text()):
+            return found[0]
+        time.sleep(0.1)
+    raise RuntimeError(f"the server did not start: {log.read_text()}")
+
+
+def transcribe(checkpoint: Path, *files: Path) -> list[dict[str, Any]]:
+    """Return what `cortado transcribe --json` says of files."""
+    command = [*CORTADO, "transcribe", "--json", "--checkpoint", str(checkpoint), *map(str, files)]
+    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]

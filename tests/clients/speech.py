@@ -1,0 +1,37 @@
+"""Real speech for the clients' tests: a recording where there is one, else a synthetic voice."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from numpy.typing import NDArray
+
+from model.audio import decode
+
+RATE = 16_000  # Hz
+DEV = Path(__file__).parent.parent.parent.parent / "shared" / "data" / "librispeech-mini"
+SENTENCE = "the old man walked slowly down to the river and sat there in the morning sun"
+
+
+def speech(folder: Path) -> tuple[str, NDArray[np.float32]]:
+    """Return the name and the samples (N,) at 16 kHz of 3 to 8 seconds of speech."""
+    manifest = DEV / "dev.jsonl"
+    if manifest.exists():
+        rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+        row = min((row for row in rows if row["duration"] > 3), key=lambda row: row["duration"])
+        return row["id"], decode(DEV / row["audio"])
+    if not shutil.which("espeak-ng"):
+        pytest.skip("no recordings in ../shared/data and no espeak-ng to speak")
+    path = folder / "espeak.wav"
+    subprocess.run(["espeak-ng", "-s", "150", "-w", path, SENTENCE], check=True)
+    return "espeak-ng", decode(path)
+
+
+def write(path: Path, samples: NDArray[np.float32], rate: int = RATE) -> Path:
+    """Write (N,) samples as 16-bit wav and return the path."""
+    soundfile.write(path, samples, rate, subtype="PCM_16")
+    return path
