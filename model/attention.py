@@ -45,7 +45,8 @@ def expected_chunk(alpha: Tensor, energies: Tensor, chunk: int) -> Tensor:
     weights = alpha.unsqueeze(2) * padded.unfold(1, chunk, 1).softmax(2)  # (B, T, w)
     beta = weights[..., -1]
     for back in range(1, chunk):  # a stop at k gives to entry k - back
-        beta = beta + nn.functional.pad(weights[:, back:, chunk - 1 - back], (0, back))
+        given = nn.functional.pad(weights[:, :, chunk - 1 - back], (0, back))
+        beta = beta + given[:, back:]
     return beta
 
 

@@ -15,6 +15,8 @@ from model.recognizer import Recognizer, RecognizerConfig
 DEFAULT = Path(__file__).parent / "pretrained" / "small-en"
 WEIGHTS, CARD = "model.safetensors", "model.json"
 FORMAT = 1
+# what files that `save` did not write, or sizes that no model has, make of building and loading
+BROKEN = (KeyError, TypeError, ValueError, ArithmeticError, OSError, RuntimeError, SafetensorError)
 
 
 class CheckpointError(ValueError):
@@ -60,7 +62,7 @@ def read_card(folder: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CheckpointError(f"expected a checkpoint at {folder}, got no {CARD}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
         raise CheckpointError(f"expected JSON in {path}, got {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
@@ -81,6 +83,6 @@ def load(folder: Path = DEFAULT) -> Recognizer:
         tensors = load_file(folder / WEIGHTS)
         widened = {k: v.float() if v.dtype == torch.float16 else v for k, v in tensors.items()}
         recognizer.load_state_dict(widened)
-    except (KeyError, ValueError, OSError, RuntimeError, SafetensorError) as error:
+    except BROKEN as error:
         raise CheckpointError(f"expected a checkpoint in {folder}, got {error}") from error
     return recognizer.eval()

@@ -16,6 +16,8 @@ def build(kind: type[Built], tree: Mapping[str, Any], where: str, folder: Path) 
     Raises:
         ValueError: an unknown or missing key, or a value of the wrong type; `where` is named.
     """
+    if not isinstance(tree, Mapping):
+        raise ValueError(f"{where}: expected a table of keys, got {tree!r}")
     hints = typing.get_type_hints(kind)
     fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
     unknown = sorted(set(tree) - set(fields))

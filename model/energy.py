@@ -16,67 +16,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from model.kernels import FAST, tanh
 from model.shared_matmul import SharedMatrix
 
 Array = NDArray[np.float32]
 
-# tanh as a ratio of polynomials, good to 4 ulp (the coefficients of Eigen's ptanh_float)
-_LIMIT = np.float32(7.90531110763549805)
-_P = tuple(
-    np.float32(c)
-    for c in (
-        -2.76076847742355e-16,
-        2.00018790482477e-13,
-        -8.60467152213735e-11,
-        5.12229709037114e-08,
-        1.48572235717979e-05,
-        6.37261928875436e-04,
-        4.89352455891786e-03,
-    )
-)
-_Q = tuple(
-    np.float32(c)
-    for c in (
-        1.19825839466702e-06,
-        1.18534705686654e-04,
-        2.26843463243900e-03,
-        4.89352518554385e-03,
-    )
-)
-# sums may be reordered, else nothing is vectorised; nor is anything that may divide by zero as
-# Python does, hence error_model="numpy" below
-_FAST = {"reassoc", "contract", "arcp", "nsz"}
 
-
-@numba.njit(fastmath=_FAST, error_model="numpy", inline="always")
-def _tanh(x: np.float32) -> np.float32:
-    x = min(max(x, -_LIMIT), _LIMIT)
-    s = x * x
-    p = _P[0]
-    p = p * s + _P[1]
-    p = p * s + _P[2]
-    p = p * s + _P[3]
-    p = p * s + _P[4]
-    p = p * s + _P[5]
-    p = p * s + _P[6]
-    q = _Q[0]
-    q = q * s + _Q[1]
-    q = q * s + _Q[2]
-    q = q * s + _Q[3]
-    return x * p / q
-
-
-@numba.njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _forward(query: Array, keys: Array, direction: Array, energies: Array) -> None:
     for b in range(keys.shape[0]):
         for j in range(keys.shape[1]):
             total = np.float32(0)
             for k in range(keys.shape[2]):
-                total += direction[k] * _tanh(query[b, k] + keys[b, j, k])
+                total += direction[k] * tanh(query[b, k] + keys[b, j, k])
             energies[b, j] = total
 
 
-@numba.njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _backward(
     query: Array,
     keys: Array,
@@ -92,7 +48,7 @@ def _backward(
             if g == 0:  # frames that the attention cannot reach
                 continue
             for k in range(keys.shape[2]):
-                t = _tanh(query[b, k] + keys[b, j, k])
+                t = tanh(query[b, k] + keys[b, j, k])
                 d = g * direction[k] * (np.float32(1) - t * t)
                 grad_direction[k] += g * t
                 grad_query[b, k] += d
