@@ -24,9 +24,9 @@ def run(settings: Settings, announce: Callable[[str], None]) -> None:
     Raises:
         ValueError: the address cannot be listened on, or the checkpoint cannot be used.
     """
-    logs.configure(settings)
     with listen(settings) as listener:
         server = Server(load(settings), announce)
+        logs.configure(settings)
         server.run(sockets=[listener])
 
 

@@ -1,0 +1,158 @@
+"""A real server in a thread, and a real client that says what it is told to."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import websockets
+from numpy.typing import NDArray
+
+from model.online import Character, OnlineRecognizer
+from server.run import Server, listen
+from server.service import Service
+from server.settings import Settings
+
+Samples = NDArray[np.float32]
+START, END = '{"type":"start"}', '{"type":"end"}'
+PATIENCE = 20.0  # seconds; far more than anything here takes
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that runs."""
+
+    server: Server
+    page: str  # http://127.0.0.1:PORT
+
+    @property
+    def service(self) -> Service:
+        return self.server.service
+
+    @property
+    def url(self) -> str:
+        return self.page.replace("http", "ws", 1) + "/v1/stream"
+
+    def is_at_rest(self) -> bool:
+        """Wait until no stream and no connection is left; return whether that came about."""
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            if not self.service.engine.active and not self.server.server_state.connections:
+                return True
+            time.sleep(0.01)
+        return False
+
+    def metric(self, name: str, **labels: str) -> float:
+        return self.service.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+@contextmanager
+def running(online: OnlineRecognizer, **settings: Any) -> Iterator[Running]:
+    """Run a server around `online`; the settings that are not given are the defaults."""
+    settings = {"port": 0, "close_timeout_seconds": 0.5} | settings
+    service = Service(online, {}, "untrained", Settings(**settings))
+    said: list[str] = []
+    listening = threading.Event()
+
+    def announce(line: str) -> None:
+        said.append(line)
+        listening.set()
+
+    with listen(service.settings) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        server = Server(service, announce)
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            assert listening.wait(PATIENCE)
+            yield Running(server, said[0].split()[3])
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a client got, to the end."""
+
+    messages: list[dict[str, Any]]
+    close_code: int | None
+
+    @property
+    def types(self) -> list[str]:
+        return [message["type"] for message in self.messages]
+
+    @property
+    def error(self) -> str | None:
+        last = self.messages[-1] if self.messages else {}
+        return last["code"] if last.get("type") == "error" else None
+
+    @property
+    def text(self) -> str:
+        return "".join(m["text"] for m in self.messages if m["type"] == "chars")
+
+    @property
+    def times(self) -> list[float]:
+        return [time for m in self.messages if m["type"] == "chars" for time in m["times"]]
+
+
+async def listened(connection: websockets.ClientConnection) -> Heard:
+    """Read until the close."""
+    messages = []
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for frame in connection:
+                messages.append(json.loads(frame))
+    except websockets.ConnectionClosedError:
+        pass
+    return Heard(messages, connection.close_code)
+
+
+async def converse(url: str, *frames: str | bytes, **options: Any) -> Heard:
+    """Send frames, reading meanwhile as a client should, and return all that came back."""
+    async with websockets.connect(url, max_size=None, **options) as connection:
+        reading = asyncio.create_task(listened(connection))
+        try:
+            for frame in frames:
+                await connection.send(frame)
+        except websockets.ConnectionClosed:
+            pass
+        return await reading
+
+
+def say(url: str, *frames: str | bytes, **options: Any) -> Heard:
+    """`converse`, for a test that has no other client."""
+    return asyncio.run(converse(url, *frames, **options))
+
+
+def pcm(samples: Samples) -> bytes:
+    """Return samples as 16-bit integers."""
+    return np.round(samples * 32768).clip(-32768, 32767).astype("<i2").tobytes()
+
+
+def rounded(samples: Samples) -> Samples:
+    """Return samples as a server gets them from `pcm`."""
+    return np.frombuffer(pcm(samples), "<i2").astype(np.float32) / np.float32(32768)
+
+
+def cut(data: bytes, seed: int, longest: int = 96_000) -> list[bytes]:
+    """Return `data` in pieces of random sizes, odd ones too."""
+    random = np.random.default_rng(seed)
+    pieces = []
+    while data:
+        size = int(longest ** random.uniform(0.3, 1))
+        pieces.append(data[:size])
+        data = data[size:]
+    return pieces
+
+
+def spelt(characters: list[Character]) -> tuple[str, list[float]]:
+    """Return the text of characters and their times."""
+    return "".join(c.text for c in characters), [c.time for c in characters]
