@@ -5,6 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from model.features import SAMPLES_PER_STEP
 from model.online import OnlineRecognizer
 from model.recognizer import Recognizer, RecognizerConfig
 
@@ -20,16 +21,27 @@ def noise(seed: int, seconds: float) -> NDArray[np.float32]:
     return (random.normal(0, 0.05, count) * swing).astype(np.float32)
 
 
-def untrained() -> OnlineRecognizer:
-    """A default recogniser, as large as the real one, that stops at about half of the frames.
+def encoded(recognizer: Recognizer, samples: NDArray[np.float32]) -> Tensor:
+    """The (T, H) encoder frames of a stream; steps need none of the kernels that training has."""
+    features, encoder = recognizer.features.initial_state(1), recognizer.encoder.initial_state(1)
+    frames = []
+    for step in torch.from_numpy(samples)[None].split(SAMPLES_PER_STEP, 1)[:-1]:
+        heard, features = recognizer.features.step(step, features)
+        frame, encoder = recognizer.encoder.step(heard, encoder)
+        frames.append(frame)
+    return torch.cat(frames)
+
+
+def untrained(config: RecognizerConfig | None = None, seed: int = SEED) -> OnlineRecognizer:
+    """A recogniser, by default as large as the real one, that stops at about half of the frames.
 
     Untrained encoders give nearly the same frame for all audio, so what reads the frames is
     set to standardise them: what is left is what differs.
     """
     with torch.random.fork_rng(), torch.no_grad():
-        torch.manual_seed(SEED)
-        recognizer = Recognizer(RecognizerConfig()).eval()
-        frames = recognizer.encode(torch.from_numpy(noise(9, 3.0))[None])[0]
+        torch.manual_seed(seed)
+        recognizer = Recognizer(config or RecognizerConfig()).eval()
+        frames = encoded(recognizer, noise(9, 3.0))
         mean, deviation = frames.mean(0), frames.std(0) + 1e-6
 
         def standardise(weight: Tensor, bias: Tensor, gain: float = 1) -> None:
