@@ -81,6 +81,7 @@ class Page:
         """Go to `url` and wait until its scripts have run."""
         for domain in ("Page", "Runtime", "Log"):
             self.command(f"{domain}.enable")
+        self.command("Emulation.setFocusEmulationEnabled", enabled=True)
         self.command("Page.navigate", url=url)
         self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'")
 
@@ -183,7 +184,7 @@ def chromium(profile: Path, *flags: str) -> Iterator[Page]:
     assert path, "no Chromium here"
     with (profile / "chromium.log").open("wb") as log:
         process = subprocess.Popen(
-            ["nice", "-n", "15", path, *FLAGS, *flags, f"--user-data-dir={profile}", "about:blank"],
+            [path, *FLAGS, *flags, f"--user-data-dir={profile}", "about:blank"],
             stdout=log,
             stderr=log,
         )

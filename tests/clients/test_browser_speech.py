@@ -17,7 +17,7 @@ from tests.clients.speech import RATE, write
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.timeout(400),  # a server and a browser start, perhaps beside other work
+    pytest.mark.timeout(600),  # a server and a browser start, perhaps beside other work
     pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
 ]
 

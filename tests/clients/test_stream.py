@@ -12,7 +12,7 @@ from clients.stream import StreamError, connect, encode, transcribe_stream
 from server.protocol import Chars, Encoding
 from tests.clients.serving import Served, serving, transcribe
 
-pytestmark = pytest.mark.timeout(400)  # servers start, perhaps beside other work
+pytestmark = pytest.mark.timeout(600)  # servers start, perhaps beside other work
 
 Samples = NDArray[np.float32]
 
