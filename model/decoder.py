@@ -78,7 +78,7 @@ class Decoder(nn.Module):
             gates = gate + recurrent.multiply(torch.cat([context, state.hidden], 1))
             state = lstm_update(gates, state.cell)
             outputs.append(torch.cat([state.hidden, context], 1))
-        logits = self.output(torch.stack(outputs[:-1], 1))
+        logits = self.output(torch.stack(outputs, 1)[:, :-1])
         return Decoded(logits, torch.stack(alphas, 1), torch.stack(energies, 1))
 
     def _gates(self, heard: Tensor) -> tuple[Tensor, SharedMatrix]:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from model.audio import decode
 from model.features import MELS, LogMel
 from training.manifest import Utterance, read
+
+FRAME_BYTES = MELS * np.dtype(np.float16).itemsize
 
 
 @dataclass(frozen=True)
@@ -84,13 +86,13 @@ def cached(
     key = hashlib.sha256(str(manifest.resolve()).encode()).hexdigest()[:12]
     folder = cache / f"{manifest.parent.name}-{manifest.stem}-{key}"
     folder.mkdir(parents=True, exist_ok=True)
-    known = _index(folder / "index.jsonl")
+    frames_path = folder / "frames.f16"
+    frames_path.touch()
+    known = _index(folder / "index.jsonl", frames_path.stat().st_size // FRAME_BYTES)
     wanted = read(manifest)
     todo = [u for u in wanted if u.id not in known]
     start = max((u.start + u.frames for u in known.values()), default=0)
-    frames_path = folder / "frames.f16"
-    frames_path.touch()
-    os.truncate(frames_path, start * MELS * 2)  # what a kill left without its line in the index
+    os.truncate(frames_path, start * FRAME_BYTES)  # what a kill left without its line in the index
     with open(frames_path, "ab") as frames, open(folder / "index.jsonl", "a") as index:
         for done, (utterance, logmel) in enumerate(
             zip(todo, _computed(todo, workers), strict=True)
@@ -104,20 +106,21 @@ def cached(
             start += len(logmel)
             if progress:
                 progress(done + 1, len(todo))
-    texts = {u.id: u.text for u in wanted}
-    return LogMelCorpus(folder, [known[u] for u in texts])
+    return LogMelCorpus(folder, [replace(known[u.id], text=u.text) for u in wanted])
 
 
-def _index(path: Path) -> dict[str, CachedUtterance]:
-    """Return the cache's entries; a last line cut short by a kill is dropped."""
+def _index(path: Path, frames: int) -> dict[str, CachedUtterance]:
+    """Return the cache's entries, of which `frames` are on disk; what a kill cut off is dropped."""
     entries: dict[str, CachedUtterance] = {}
     if not path.exists():
         return entries
-    whole = path.read_bytes()
-    kept = whole[: whole.rfind(b"\n") + 1]
-    if len(kept) < len(whole):
-        path.write_bytes(kept)
-    for line in kept.decode().splitlines():
-        entry = CachedUtterance(**json.loads(line))
-        entries[entry.id] = entry
+    kept = 0  # bytes
+    with path.open("rb+") as file:
+        for line in file:
+            entry = CachedUtterance(**json.loads(line)) if line.endswith(b"\n") else None
+            if entry is None or entry.start + entry.frames > frames:
+                break
+            entries[entry.id] = entry
+            kept += len(line)
+        file.truncate(kept)
     return entries

@@ -73,7 +73,7 @@ class Monitor:
                 ]
             for path, texts in hypotheses.items():
                 self._scored(f"{name}/{path}", references, texts, step)
-        if stage.attention:
+        if stage.attention and self.sets:
             self._draw(model, step)
         self.since = time.monotonic()
 
@@ -88,7 +88,7 @@ class Monitor:
             file.write(json.dumps({"step": step, "set": name} | scores) + "\n")
 
     def _draw(self, model: Recognizer, step: int) -> None:
-        """Draw the expected alignment of the last set's first utterance."""
+        """Draw the expected alignment of the first set's first utterance."""
         samples, text = next(iter(self.sets.values()))[0]
         targets = torch.tensor([model.config.vocabulary.encode(text)])
         with torch.no_grad():

@@ -19,7 +19,7 @@ from training.synth import SynthConfig, synthesise
 from training.trainer import Trainer
 
 Progress = Callable[[str, int, int], None]  # what is done, how many, of how many
-PATIENCE = timedelta(minutes=30)  # for the slowest process, while the first one validates
+PATIENCE = timedelta(hours=12)  # for the first process, which prepares corpora and validates
 
 
 def train(
@@ -91,7 +91,11 @@ def _process(
     if processes > 1:
         torch.set_num_threads(1)
         dist.init_process_group("gloo", rendezvous, PATIENCE, processes, rank)
+    if rank > 0:
+        dist.barrier()  # until the first process has filled the caches
     corpora = [prepare(corpus, output, 1) for corpus in recipe.corpora]
+    if rank == 0 and processes > 1:
+        dist.barrier()
     monitor = None
     if rank == 0:
         total = sum(stage.steps for stage in recipe.stages)

@@ -64,6 +64,8 @@ def restore(
     for name, tensor in parts.get("optimizer", {}).items():
         index, moment = name.split("/")
         moments.setdefault(int(index), {})[moment] = tensor
+    # a parameter that nothing has moved yet begins as Adam begins, whatever steps were counted
+    moments = {k: values for k, values in moments.items() if values["exp_avg_sq"].any()}
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
     state: dict[str, Any] = json.loads((snapshot / STATE).read_text(encoding="utf-8"))
