@@ -1,0 +1,164 @@
+"""The expected alignment against a literal double loop in float64."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.alignment import expected_alignment, first_alignment
+
+Doubles = NDArray[np.float64]
+SYMBOLS = 4
+
+
+def oracle(p: Doubles) -> Doubles:
+    """alpha (U, T) of one utterance: alpha_ij = p_ij q_ij, entry by entry, from all mass on 1."""
+    symbols, frames = p.shape
+    alpha = np.zeros((symbols + 1, frames))
+    alpha[0, 0] = 1
+    for i in range(1, symbols + 1):
+        q = 0.0
+        for j in range(frames):
+            passed = (1 - p[i - 1, j - 1]) * q if j else 0.0
+            q = passed + alpha[i - 1, j]
+            alpha[i, j] = p[i - 1, j] * q
+    return alpha[1:]
+
+
+def differentiable_oracle(p: Tensor) -> Tensor:
+    """The same with float64 tensors, for autograd."""
+    symbols, frames = p.shape
+    rows, previous = [], [torch.ones((), dtype=torch.float64)] + [p.new_zeros(())] * (frames - 1)
+    for i in range(symbols):
+        q, row = p.new_zeros(()), []
+        for j in range(frames):
+            q = ((1 - p[i, j - 1]) * q if j else q) + previous[j]
+            row.append(p[i, j] * q)
+        rows.append(torch.stack(row))
+        previous = row
+    return torch.stack(rows)
+
+
+def alignments(p: Tensor) -> Tensor:
+    """alpha (U, T) of one utterance's (U, T) probabilities."""
+    alpha, rows = first_alignment(1, p.shape[1]).to(p), []
+    for row in p:
+        alpha = expected_alignment(row.unsqueeze(0), alpha)
+        rows.append(alpha[0])
+    return torch.stack(rows)
+
+
+def probabilities(kind: str, frames: int) -> Tensor:
+    """(U, T) probabilities of stopping in float32."""
+    torch.manual_seed(frames)
+    noise = torch.randn(SYMBOLS, frames)
+    if kind.startswith("r ="):
+        return (float(kind[3:]) + 0.5 * noise).sigmoid()
+    return {
+        "near 0": 1e-6 * torch.rand(SYMBOLS, frames),
+        "near 1": 1 - 1e-6 * torch.rand(SYMBOLS, frames),
+        "mixed": (20 * noise).sigmoid(),
+        "exactly 0 and 1": (noise > 1).float(),
+        "never": torch.zeros(SYMBOLS, frames),
+        "always": torch.ones(SYMBOLS, frames),
+    }[kind]
+
+
+KINDS = [
+    "near 0",
+    "near 1",
+    "mixed",
+    "exactly 0 and 1",
+    "never",
+    "always",
+    "r = -4",
+    "r = -1",
+    "r = 0",
+    "r = 4",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_alignments_equal_the_double_loop_at_any_length(kind: str) -> None:
+    for frames in (1, 2, 10, 100, 1000, 4000):
+        p = probabilities(kind, frames)
+        found = alignments(p).double().numpy()
+        error = np.abs(found - oracle(p.double().numpy())).max()
+        assert error < 1e-6, f"T = {frames}: off by {error}"
+        assert (found >= 0).all()
+        assert (found.sum(1) < 1 + 1e-5).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_equal_autograd_through_the_double_loop(kind: str) -> None:
+    p = probabilities(kind, 40)
+    weight = torch.randn(SYMBOLS, 40)
+    fast, slow = p.clone().requires_grad_(), p.double().requires_grad_()
+    (alignments(fast) * weight).sum().backward()
+    (differentiable_oracle(slow) * weight).sum().backward()
+    assert fast.grad is not None
+    assert slow.grad is not None
+    assert fast.grad.isfinite().all()
+    scale = float(slow.grad.abs().max())
+    torch.testing.assert_close(fast.grad.double(), slow.grad, rtol=1e-5, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_ever_not_a_number_on_long_inputs(kind: str) -> None:
+    p = probabilities(kind, 4000).requires_grad_()
+    alpha = alignments(p)
+    alpha.sum().backward()
+    assert p.grad is not None
+    assert alpha.isfinite().all()
+    assert p.grad.isfinite().all()
+
+
+def test_gradients_pass_gradcheck() -> None:
+    torch.manual_seed(0)
+    p = torch.rand(2, 6).double().requires_grad_()
+    previous = (torch.rand(2, 6).double() / 6).requires_grad_()
+    assert torch.autograd.gradcheck(expected_alignment, (p, previous))
+
+
+def test_the_first_symbol_starts_from_the_first_frame() -> None:
+    assert first_alignment(2, 3).tolist() == [[1, 0, 0], [1, 0, 0]]
+    assert expected_alignment(torch.full((1, 3), 0.5), first_alignment(1, 3)).tolist() == [
+        [0.5, 0.25, 0.125]
+    ]
+
+
+def test_the_mass_of_a_scan_that_runs_off_the_end_is_missing() -> None:
+    p = torch.tensor([[0.1, 0.2, 0.3]])
+    alpha = expected_alignment(p, first_alignment(1, 3))
+    assert alpha.sum().item() == pytest.approx(1 - 0.9 * 0.8 * 0.7, abs=1e-6)
+    assert expected_alignment(torch.zeros(1, 3), first_alignment(1, 3)).sum() == 0
+
+
+def test_padding_of_p_zero_takes_no_mass_and_changes_nothing_before_it() -> None:
+    p, previous = torch.rand(2, 9), torch.rand(2, 9) / 9
+    p[0, 5:], previous[0, 5:] = 0, 0
+    alpha = expected_alignment(p, previous)
+    assert not alpha[0, 5:].any()
+    assert torch.equal(alpha[:1, :5], expected_alignment(p[:1, :5], previous[:1, :5]))
+    assert torch.equal(alpha[1:], expected_alignment(p[1:], previous[1:]))
+
+
+def test_strided_input_gives_what_its_copy_gives() -> None:
+    p, previous = torch.rand(7, 3).t(), first_alignment(7, 3).t()
+    copy = expected_alignment(p.clone(memory_format=torch.contiguous_format), previous.contiguous())
+    assert torch.equal(expected_alignment(p, previous), copy)
+
+
+@pytest.mark.parametrize(
+    ("p", "previous", "message"),
+    [
+        (torch.zeros(2, 3), torch.zeros(2, 4), r"one shape .* got \(2, 3\) .* and \(2, 4\)"),
+        (torch.zeros(3), torch.zeros(3), r"expected p and previous of one shape \(B, T\)"),
+        (torch.zeros(1, 3), torch.zeros(1, 3).double(), r"got .*float32 and .*float64"),
+        (torch.zeros(1, 3).half(), torch.zeros(1, 3).half(), r"expected float32 .*float16"),
+    ],
+)
+def test_other_shapes_and_types_are_refused(p: Tensor, previous: Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        expected_alignment(p, previous)

@@ -1,0 +1,144 @@
+"""Features against their formulas, written out with loops."""
+
+import numpy as np
+import pytest
+import torch
+import torchaudio
+from numpy.typing import NDArray
+
+from model.decoder import DecoderConfig
+from model.encoder import EncoderConfig
+from model.features import (
+    DELTA_LOOKAHEAD,
+    DELTA_WINDOW,
+    HOP,
+    MELS,
+    OVERLAP,
+    POWER_FLOOR,
+    PRIOR_FRAMES,
+    SAMPLE_RATE,
+    SAMPLES_PER_STEP,
+    STEP_SECONDS,
+    WINDOW,
+    LogMel,
+    Normalizer,
+    delta_taps,
+)
+from model.recognizer import Recognizer, RecognizerConfig
+from tests.model.contract import randomised
+
+Doubles = NDArray[np.float64]
+
+
+def logmel_loop(samples: Doubles) -> Doubles:
+    """The log-mel frames of (N,) samples, frame by frame and band by band."""
+    bank = torchaudio.functional.melscale_fbanks(257, 20.0, 8000.0, 80, 16_000, mel_scale="slaney")
+    heard = np.concatenate([np.zeros(240), samples])
+    frames = []
+    for end in range(400, len(heard) + 1, 160):
+        hann = [0.5 - 0.5 * np.cos(2 * np.pi * n / 400) for n in range(400)]
+        windowed = [heard[end - 400 + n] * hann[n] for n in range(400)]
+        power = np.abs(np.fft.rfft(windowed, 512)) ** 2
+        bands = [sum(power[k] * float(bank[k, m]) for k in range(257)) for m in range(80)]
+        frames.append([np.log(band + 1e-5) for band in bands])
+    return np.array(frames)
+
+
+def regression(x: Doubles) -> Doubles:
+    """HTK's deltas of (T,) values, zero outside: sum_n n (x[t+n] - x[t-n]) / (2 sum_n n^2)."""
+    padded = np.pad(x, 2)
+    return np.array(
+        [
+            sum(n * (padded[t + 2 + n] - padded[t + 2 - n]) for n in (1, 2)) / (2 * (1 + 4))
+            for t in range(len(x))
+        ]
+    )
+
+
+def test_constants_are_those_of_the_design() -> None:
+    assert (SAMPLE_RATE, HOP, WINDOW, SAMPLES_PER_STEP) == (16_000, 160, 400, 640)
+    assert STEP_SECONDS == 0.04
+    assert OVERLAP == WINDOW - HOP
+
+
+def test_log_mel_frames_equal_a_literal_loop() -> None:
+    samples = np.random.default_rng(0).normal(0, 0.1, 5 * HOP)
+    found = LogMel()(torch.from_numpy(samples).float().unsqueeze(0))[0]
+    np.testing.assert_allclose(found.numpy(), logmel_loop(samples), atol=1e-4)
+
+
+def test_digital_silence_lies_at_the_floor() -> None:
+    assert torch.equal(LogMel()(torch.zeros(1, 320)), torch.full((1, 2, MELS), POWER_FLOOR).log())
+
+
+def test_a_frame_ends_where_its_hop_ends() -> None:
+    samples = torch.randn(1, 5 * HOP)
+    changed = samples.clone()
+    changed[:, 3 * HOP :] = 1
+    one, other = LogMel()(samples), LogMel()(changed)
+    assert torch.equal(one[:, :3], other[:, :3])
+    assert (one[:, 3] != other[:, 3]).any()
+
+
+def test_samples_short_of_a_hop_give_no_frame() -> None:
+    assert LogMel()(torch.zeros(2, 2 * HOP + HOP - 1)).shape == (2, 2, MELS)
+
+
+def test_deltas_are_those_of_htk() -> None:
+    assert (DELTA_WINDOW, DELTA_LOOKAHEAD) == (2, 4)
+    x = np.random.default_rng(0).normal(size=30)
+    padded = torch.from_numpy(np.pad(x, DELTA_LOOKAHEAD)).float()
+    found = padded.unfold(0, 2 * DELTA_LOOKAHEAD + 1, 1) @ delta_taps()
+    # the delta of the padding beside x counts in the delta-delta at x's ends
+    wide = np.pad(x, DELTA_LOOKAHEAD)
+    delta = regression(wide)
+    wanted = np.stack([wide, delta, regression(delta)], 1)[DELTA_LOOKAHEAD:-DELTA_LOOKAHEAD]
+    np.testing.assert_allclose(found.numpy(), wanted, atol=1e-6)
+
+
+def test_frames_are_normalised_by_the_mean_so_far_with_a_prior() -> None:
+    torch.manual_seed(0)
+    module = Normalizer()
+    module.mean.normal_()
+    module.deviation.uniform_(1, 2)
+    logmel = torch.randn(1, 12, MELS)
+    features = module(logmel)
+    for t in range(12 - DELTA_LOOKAHEAD):
+        heard = logmel[0, : t + 1].double().sum(0) + PRIOR_FRAMES * module.mean.double()
+        wanted = (logmel[0, t] - heard / (PRIOR_FRAMES + t + 1)) / module.deviation
+        found = features[0, t + DELTA_LOOKAHEAD, :, 0].double()
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def recognizer() -> Recognizer:
+    torch.manual_seed(0)
+    encoder = EncoderConfig(channels=4, width=8, layers=3)
+    module = Recognizer(RecognizerConfig(encoder=encoder, decoder=DecoderConfig(8, 4)))
+    randomised(module)
+    return module
+
+
+def test_the_whole_looks_110_ms_ahead(recognizer: Recognizer) -> None:
+    assert recognizer.lookahead_ms == 110
+    assert recognizer.lookahead_frames == 11
+    assert recognizer.delay_steps == 2
+
+
+@pytest.mark.parametrize("frame", [0, 3, 5])
+def test_nothing_changes_beyond_the_stated_lookahead_and_something_within(
+    recognizer: Recognizer, frame: int
+) -> None:
+    """An encoder frame's own first feature frame ends 10 ms after the frame's begin."""
+    torch.manual_seed(frame)
+    samples = 0.1 * torch.randn(1, 10 * SAMPLES_PER_STEP)
+    lookahead = recognizer.lookahead_ms * SAMPLE_RATE // 1000
+    end = frame * SAMPLES_PER_STEP + HOP + lookahead
+    given = frame + recognizer.delay_steps  # the step that gives the frame
+    with torch.no_grad():
+        before = recognizer.encode(samples)[0, given]
+        beyond, within = samples.clone(), samples.clone()
+        beyond[:, end:] = 0.5 * torch.randn_like(beyond[:, end:])
+        within[:, end - HOP : end] = 0.5 * torch.randn(1, HOP)
+        assert torch.equal(recognizer.encode(beyond)[0, given], before)
+        assert not torch.equal(recognizer.encode(within)[0, given], before)

@@ -1,0 +1,206 @@
+"""Every layer, and the whole recogniser, keeps the streaming contract."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from model.conv_lstm import ConvLSTM
+from model.convolution import StreamingConv
+from model.decoder import DecoderConfig
+from model.encoder import Encoder, EncoderConfig
+from model.features import (
+    FRAMES_PER_STEP,
+    HOP,
+    MELS,
+    MEMORY_FRAMES,
+    OVERLAP,
+    PRIOR_FRAMES,
+    SAMPLES_PER_STEP,
+    Features,
+    LogMel,
+    Normalizer,
+    running_means,
+    stepwise_means,
+)
+from model.recognizer import Recognizer, RecognizerConfig
+from model.recurrent import RecurrentLayer
+from tests.model.contract import Layer, check, close, framewise, randomised
+
+SMALL = EncoderConfig(channels=3, width=6, layers=2)
+cuts = st.lists(st.integers(1, 5), min_size=1, max_size=6)
+few = settings(max_examples=8, deadline=None)
+
+
+def seeded(seed: int = 0) -> None:
+    torch.manual_seed(seed)
+
+
+def conv(stride: int) -> Layer:
+    """A convolution on (B, T, C, F)."""
+    module = randomised(StreamingConv(2, 3, stride))
+    assert isinstance(module, StreamingConv)
+
+    def step(x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        y, state = module.step(x.transpose(1, 2), state)
+        return y.transpose(1, 2), state
+
+    return Layer(
+        lambda x: module(x.transpose(1, 2)).transpose(1, 2),
+        step,
+        lambda streams: module.initial_state(streams, 6),
+        stride,
+    )
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@given(cuts=cuts)
+@few
+def test_a_convolution_streams(stride: int, cuts: list[int]) -> None:
+    seeded()
+    check(conv(stride), torch.randn(3, 12, 2, 6), cuts)
+
+
+@given(cuts=cuts)
+@few
+def test_the_convolutional_lstm_streams(cuts: list[int]) -> None:
+    seeded()
+    module = ConvLSTM(2, 3)
+    step = framewise(lambda x, state: module.step(x[:, 0], state), 1)
+    layer = Layer(module, step, lambda streams: module.initial_state(streams, 5))
+    check(layer, torch.randn(3, 9, 5, 2), cuts)
+
+
+@given(cuts=cuts)
+@few
+def test_a_recurrent_layer_streams(cuts: list[int]) -> None:
+    seeded()
+    module = randomised(RecurrentLayer(4, 5))
+    assert isinstance(module, RecurrentLayer)
+    step = framewise(lambda x, state: module.step(x[:, 0], state), 1)
+    check(Layer(module, step, module.initial_state), torch.randn(3, 9, 4), cuts)
+
+
+@given(cuts=cuts)
+@few
+def test_log_mel_frames_stream(cuts: list[int]) -> None:
+    seeded()
+    module = LogMel()
+
+    def step(x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        heard = torch.cat([state, x], 1)
+        return module.frames(heard), heard[:, -OVERLAP:]
+
+    layer = Layer(module, step, lambda streams: torch.zeros(streams, OVERLAP), HOP)
+    check(layer, 0.1 * torch.randn(3, 10 * HOP), cuts)
+
+
+def normalizer() -> Normalizer:
+    module = Normalizer()
+    module.mean.normal_(-5, 1)
+    module.deviation.uniform_(1, 3)
+    return module
+
+
+def normalizer_layer(module: Normalizer) -> Layer:
+    def step(x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        y, *new = module.step(x, *state)
+        return y, tuple(new)
+
+    return Layer(module, step, module.initial_state)
+
+
+@given(cuts=cuts)
+@few
+def test_the_normaliser_streams(cuts: list[int]) -> None:
+    seeded()
+    check(normalizer_layer(normalizer()), torch.randn(3, 14, MELS) - 5, cuts)
+
+
+@given(cuts=st.lists(st.integers(1, 700), min_size=1, max_size=4))
+@settings(max_examples=2, deadline=None)
+def test_the_normaliser_streams_beyond_its_memory(cuts: list[int]) -> None:
+    seeded()
+    frames = MEMORY_FRAMES - PRIOR_FRAMES + 60
+    x = torch.randn(2, frames, MELS) + torch.linspace(-8, 0, frames).unsqueeze(1)
+    check(normalizer_layer(normalizer()), x, cuts)
+
+
+def test_the_running_mean_forgets_beyond_its_memory() -> None:
+    x = torch.cat([torch.zeros(1, 4 * MEMORY_FRAMES, 1), torch.ones(1, MEMORY_FRAMES, 1)], 1)
+    mean, count = torch.zeros(1, 1), torch.full((1, 1), float(PRIOR_FRAMES))
+    means = running_means(x, mean, count)
+    close(means, stepwise_means(x, mean, count)[0])
+    forgotten = (1 - 1 / MEMORY_FRAMES) ** MEMORY_FRAMES
+    assert means[0, -1, 0].item() == pytest.approx(1 - forgotten, rel=1e-3)
+
+
+@given(cuts=cuts)
+@few
+def test_features_stream(cuts: list[int]) -> None:
+    seeded()
+    module = Features()
+    module.normalizer = normalizer()
+    layer = Layer(module, module.step, module.initial_state, HOP)
+    check(layer, 0.1 * torch.randn(3, 12 * HOP), cuts)
+
+
+@given(cuts=cuts)
+@few
+def test_the_encoder_streams(cuts: list[int]) -> None:
+    seeded()
+    module = randomised(Encoder(SMALL))
+    assert isinstance(module, Encoder)
+    step = framewise(module.step, FRAMES_PER_STEP)
+    layer = Layer(module, step, module.initial_state, FRAMES_PER_STEP)
+    check(layer, torch.randn(3, 8 * FRAMES_PER_STEP, MELS, 3), cuts)
+
+
+def recognizer(seed: int = 0) -> Recognizer:
+    seeded(seed)
+    module = Recognizer(RecognizerConfig(encoder=SMALL, decoder=DecoderConfig(8, 4)))
+    randomised(module)
+    module.features.normalizer = normalizer()
+    return module
+
+
+@given(cuts=cuts)
+@few
+def test_the_whole_recogniser_streams(cuts: list[int]) -> None:
+    module = recognizer()
+
+    def step(samples: Tensor, state: tuple[Any, Any]) -> tuple[Tensor, tuple[Any, Any]]:
+        features, first = module.features.step(samples, state[0])
+        frame, second = module.encoder.step(features, state[1])
+        return frame, (first, second)
+
+    layer = Layer(
+        module.encode,
+        framewise(step, SAMPLES_PER_STEP),
+        lambda streams: (
+            module.features.initial_state(streams),
+            module.encoder.initial_state(streams),
+        ),
+        SAMPLES_PER_STEP,
+    )
+    check(layer, 0.1 * torch.randn(3, 8 * SAMPLES_PER_STEP), cuts)
+
+
+def test_log_mel_frames_encode_as_their_samples_do() -> None:
+    module = recognizer()
+    samples = 0.1 * torch.randn(2, 8 * SAMPLES_PER_STEP)
+    close(module.encode_logmel(module.features.logmel(samples)), module.encode(samples))
+
+
+def test_a_step_of_another_length_is_refused() -> None:
+    module = recognizer()
+    with pytest.raises(ValueError, match=r"expected a multiple of 160 samples, got 100"):
+        module.features.step(torch.zeros(1, 100), module.features.initial_state(1))
+    with pytest.raises(ValueError, match=r"expected 4 frames, got 3"):
+        module.encoder.step(torch.zeros(1, 3, MELS, 3), module.encoder.initial_state(1))
+    layer = module.encoder.conv1
+    with pytest.raises(ValueError, match=r"expected a multiple of 2 frames, got 3"):
+        layer.step(torch.zeros(1, 3, 3, MELS), layer.initial_state(1, MELS))
