@@ -48,10 +48,21 @@ class Sampler:
     max_frames: int
     seed: int
 
-    def pool(self, number: int, config: Augmentation) -> list[list[Drawn]]:
-        """Return the batches of a pool, in random order."""
+    def __post_init__(self) -> None:
+        for corpus in self.corpora:
+            if all(utterance.frames > self.max_frames for utterance in corpus.utterances):
+                raise ValueError(
+                    f"expected an utterance of at most {self.max_frames} frames in each corpus, "
+                    f"got none in one of {len(corpus)}"
+                )
+
+    def pool(
+        self, number: int, config: Augmentation, weights: Sequence[float] = ()
+    ) -> list[list[Drawn]]:
+        """Return the batches of a pool, in random order; `weights` replace the corpora's own."""
         rng = np.random.default_rng([self.seed, 1, number])
-        shares = np.array(self.weights) / sum(self.weights)
+        weights = weights or self.weights
+        shares = np.array(weights) / sum(weights)
         drawn: list[Drawn] = []
         while len(drawn) < POOL:
             if rng.random() < config.silence:

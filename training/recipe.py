@@ -58,6 +58,7 @@ class Stage:
     learning_rate: float = 1e-3
     final_learning_rate: float = 1e-3  # reached along a cosine
     warmup: int = 0  # updates
+    weights: tuple[float, ...] = ()  # of the corpora in this stage; their own if not given
     augmentation: Augmentation = field(default_factory=Augmentation)
 
 
@@ -78,6 +79,19 @@ class Recipe:
     interval: int = 500  # updates between checkpoints
     validation_utterances: int = 150  # of each validation set, between checkpoints
     model: RecognizerConfig = field(default_factory=RecognizerConfig)
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot say.
+
+        Raises:
+            ValueError: a stage does not weigh every corpus.
+        """
+        for stage in self.stages:
+            if len(stage.weights) not in (0, len(self.corpora)):
+                raise ValueError(
+                    f"expected {len(self.corpora)} weights in stage {stage.name!r}, one a corpus, "
+                    f"got {len(stage.weights)}"
+                )
 
 
 def read(path: Path) -> Recipe:

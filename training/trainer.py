@@ -111,7 +111,7 @@ class Trainer:
     def _batches(self, stage: Stage) -> Iterator[Batch]:
         """Yield this process's batches from the run's position on, and move the position."""
         while True:
-            drawn = self.sampler.pool(self.pool, stage.augmentation)
+            drawn = self.sampler.pool(self.pool, stage.augmentation, stage.weights)
             usable = len(drawn) // self.processes * self.processes
             while self.place < usable:
                 place = self.place + self.rank
@@ -149,17 +149,19 @@ def learning_rate(stage: Stage, step: int) -> float:
 
 
 def average_gradients(model: nn.Module, processes: int) -> None:
-    """Make every parameter's gradient the mean over the processes; none counts as zero."""
+    """Make every gradient the mean over the processes.
+
+    A stage gives the same parameters gradients on every process. Those it leaves out keep none:
+    with zeros, Adam would count their updates, and take its first real ones for late ones.
+    """
     if processes == 1:
         return
-    parameters = list(model.parameters())
-    flat = torch.cat(
-        [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters]
-    )
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
     dist.all_reduce(flat)
     flat /= processes
-    for p, grad in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
-        p.grad = grad.view_as(p)
+    for gradient, mean in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+        gradient.copy_(mean.view_as(gradient))
 
 
 def average_buffers(model: nn.Module) -> None:
