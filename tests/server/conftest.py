@@ -5,15 +5,25 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from model.attention import AttentionConfig
+from model.decoder import DecoderConfig
+from model.encoder import EncoderConfig
 from model.online import OnlineRecognizer
+from model.recognizer import RecognizerConfig
 from tests.model.untrained import untrained
 from tests.server.running import Running, running
+
+TINY = RecognizerConfig(
+    encoder=EncoderConfig(channels=4, width=16, layers=1),
+    decoder=DecoderConfig(width=16, embedding=8, attention=AttentionConfig(width=8)),
+)
+SEED = 10  # of a dozen, the one that writes the most symbols
 
 
 @pytest.fixture(scope="session")
 def online() -> OnlineRecognizer:
     torch.set_num_threads(1)
-    return untrained()
+    return untrained(TINY, SEED)
 
 
 @pytest.fixture(scope="session")

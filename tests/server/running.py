@@ -21,7 +21,7 @@ from server.settings import Settings
 
 Samples = NDArray[np.float32]
 START, END = '{"type":"start"}', '{"type":"end"}'
-PATIENCE = 20.0  # seconds; far more than anything here takes
+PATIENCE = 60.0  # seconds; far more than anything here takes, on a busy machine too
 
 
 @dataclass(frozen=True)

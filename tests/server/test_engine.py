@@ -1,0 +1,155 @@
+"""The engine's thread, without a socket: who is stepped when, and who is told."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+
+from model.online import Character, OnlineRecognizer, Samples, transcribe
+from server.engine import Engine, EngineFull, EngineStream, Update
+from server.metrics import Metrics
+from tests.model.untrained import noise
+from tests.server.running import PATIENCE
+
+STEP = 640
+SPEECH = noise(5, 1.2)
+
+
+class Listener:
+    """Keeps what one stream is told."""
+
+    def __init__(self) -> None:
+        self.updates: list[Update] = []
+        self.over = asyncio.Event()
+
+    def __call__(self, update: Update) -> None:
+        self.updates.append(update)
+        if update.finished:
+            self.over.set()
+
+    async def characters(self) -> list[Character]:
+        """Return what was written, when it is complete."""
+        await asyncio.wait_for(self.over.wait(), PATIENCE)
+        return [character for update in self.updates for character in update.characters]
+
+
+@asynccontextmanager
+async def running(
+    online: OnlineRecognizer, max_streams: int = 4, buffer_seconds: float = 10.0
+) -> AsyncIterator[Engine]:
+    engine = Engine(online, Metrics(), max_streams=max_streams, buffer_seconds=buffer_seconds)
+    engine.start()
+    try:
+        yield engine
+    finally:
+        engine.stop()
+    assert not engine.alive
+
+
+async def hear(engine: Engine, samples: Samples) -> list[Character]:
+    listener = Listener()
+    stream = engine.open(16_000, listener)
+    await stream.push(samples)
+    stream.end()
+    characters = await listener.characters()
+    stream.close()
+    return characters
+
+
+def test_a_slot_that_changes_hands_starts_afresh(online: OnlineRecognizer) -> None:
+    async def scenario() -> None:
+        async with running(online, max_streams=1) as engine:
+            first = await hear(engine, noise(6, 1.0))
+            second = await hear(engine, SPEECH)
+            assert first != second == transcribe(online, SPEECH)
+
+    asyncio.run(scenario())
+
+
+def test_what_was_meant_for_the_last_owner_of_a_slot_is_dropped(online: OnlineRecognizer) -> None:
+    async def scenario() -> None:
+        async with running(online, max_streams=1) as engine:
+            last, next_ = Listener(), Listener()
+            stream = engine.open(16_000, last)
+            # No await between here and the next owner: what the thread gives must come too late.
+            engine.hear(stream, SPEECH)
+            engine.end(stream, SPEECH[:0])
+            stream.close()
+            assert engine.active == 0
+            owner = engine.open(16_000, next_)
+            assert owner.slot == stream.slot
+            await owner.push(SPEECH)
+            owner.end()
+            assert await next_.characters() == transcribe(online, SPEECH)
+            assert last.updates == []
+            stream.close()  # again, and late: it is not the owner's slot that is freed
+            assert engine.active == 1
+            owner.close()
+            assert engine.active == 0
+
+    asyncio.run(scenario())
+
+
+def test_an_upload_does_not_hold_up_live_speech(online: OnlineRecognizer) -> None:
+    async def scenario() -> None:
+        async with running(online, buffer_seconds=30.0) as engine:
+            bulk, live = Listener(), Listener()
+            uploading, speaking = engine.open(16_000, bulk), engine.open(16_000, live)
+            engine.hear(uploading, np.tile(SPEECH, 20))  # 600 steps
+            while not bulk.updates:
+                await asyncio.sleep(0)
+            engine.hear(speaking, SPEECH[:STEP])
+            waited_for = len(bulk.updates)
+            while not live.updates:
+                await asyncio.sleep(0)
+            # The step that was under way, those whose results were on their way, and its own.
+            assert len(bulk.updates) - waited_for < 60
+
+    asyncio.run(scenario())
+
+
+def test_a_full_buffer_makes_the_sender_wait(online: OnlineRecognizer) -> None:
+    async def scenario() -> None:
+        async with running(online, buffer_seconds=1.0) as engine:
+            most = 0
+
+            def watch(update: Update) -> None:
+                nonlocal most
+                most = max(most, stream.stream.buffered)
+
+            stream: EngineStream = engine.open(16_000, watch)
+            await asyncio.wait_for(stream.push(np.tile(SPEECH, 5)), PATIENCE)
+            assert 0 < most <= 16_000
+
+    asyncio.run(scenario())
+
+
+def test_there_are_as_many_streams_as_slots(online: OnlineRecognizer) -> None:
+    async def scenario() -> None:
+        async with running(online, max_streams=2) as engine:
+            streams = [engine.open(16_000, Listener()) for _ in range(2)]
+            with pytest.raises(EngineFull):
+                engine.open(16_000, Listener())
+            streams[0].close()
+            assert engine.open(16_000, Listener()).slot == 0
+
+    asyncio.run(scenario())
+
+
+def test_streams_that_come_and_go_do_not_feel_each_other(online: OnlineRecognizer) -> None:
+    async def scenario() -> None:
+        async with running(online, max_streams=3) as engine:
+            speech = [noise(seed, 0.4 + 0.2 * (seed % 4)) for seed in range(12)]
+            free = asyncio.Semaphore(3)
+
+            async def one(samples: Samples) -> list[Character]:
+                async with free:
+                    return await hear(engine, samples)
+
+            heard = await asyncio.gather(*map(one, speech))
+            assert heard == [transcribe(online, samples) for samples in speech]
+            assert engine.active == 0
+
+    asyncio.run(scenario())

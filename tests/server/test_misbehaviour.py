@@ -1,0 +1,246 @@
+"""What clients do wrong ends their own conversation, with a code, and nobody else's."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import websockets
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from model.online import OnlineRecognizer, OnlineState, transcribe
+from server.protocol import CLOSE_CODES, ErrorCode
+from tests.model.untrained import noise
+from tests.server.running import (
+    END,
+    START,
+    Heard,
+    Running,
+    converse,
+    pcm,
+    rounded,
+    running,
+    say,
+    spelt,
+)
+
+FLOATS = '{"type":"start","encoding":"pcm_f32le"}'
+NAN = np.array([0.1, np.nan], "<f4").tobytes()
+SPEECH = noise(3, 1.0)
+
+WRONG = {
+    ("not json",): ErrorCode.INVALID_MESSAGE,
+    ('{"type":"begin"}',): ErrorCode.INVALID_MESSAGE,
+    ('{"type":"start","language":"de"}',): ErrorCode.INVALID_MESSAGE,
+    (START, "{}"): ErrorCode.INVALID_MESSAGE,
+    (bytes(640),): ErrorCode.UNEXPECTED_MESSAGE,
+    (END,): ErrorCode.UNEXPECTED_MESSAGE,
+    (START, START): ErrorCode.UNEXPECTED_MESSAGE,
+    ('{"type":"start","encoding":"opus"}',): ErrorCode.UNSUPPORTED_ENCODING,
+    ('{"type":"start","sample_rate":4000}',): ErrorCode.UNSUPPORTED_SAMPLE_RATE,
+    (FLOATS, NAN): ErrorCode.INVALID_AUDIO,
+    (FLOATS, NAN[:5], NAN[5:]): ErrorCode.INVALID_AUDIO,
+    (START, bytes(8001)): ErrorCode.MESSAGE_TOO_BIG,
+    (" " * 8001,): ErrorCode.MESSAGE_TOO_BIG,
+}
+
+
+@pytest.fixture(scope="module")
+def strict(online: OnlineRecognizer) -> Iterator[Running]:
+    """A server of small numbers."""
+    with running(online, max_message_bytes=8000, max_streams=2, max_connections=3) as server:
+        yield server
+
+
+def refused(heard: Heard, code: ErrorCode) -> bool:
+    """Return whether a client was told of `code`, in words, and then closed upon."""
+    return (
+        heard.error == code
+        and heard.close_code == CLOSE_CODES[code]
+        and heard.messages[-1]["message"].startswith("expected ")
+    )
+
+
+@pytest.mark.parametrize(("frames", "code"), WRONG.items())
+def test_a_wrong_message_is_refused_with_its_code(
+    frames: tuple[str | bytes, ...], code: ErrorCode, strict: Running
+) -> None:
+    before = strict.metric("cortado_errors_total", code=code)
+    assert refused(say(strict.url, *frames), code)
+    assert strict.metric("cortado_errors_total", code=code) == before + 1
+    assert strict.is_at_rest()
+
+
+def test_audio_after_the_end_is_refused(at_rest: Running) -> None:
+    heard = say(at_rest.url, START, pcm(np.tile(SPEECH, 5)), END, bytes(640))
+    assert refused(heard, ErrorCode.UNEXPECTED_MESSAGE)
+
+
+def test_a_message_far_too_big_is_cut_off(strict: Running) -> None:
+    heard = say(strict.url, START, bytes(100_000))
+    assert heard.close_code == 1009
+    assert strict.is_at_rest()
+
+
+def test_a_client_that_never_starts_is_closed(online: OnlineRecognizer) -> None:
+    with running(online, start_timeout_seconds=0.2) as server:
+        assert refused(say(server.url), ErrorCode.START_TIMEOUT)
+
+
+def test_a_client_that_falls_silent_is_closed(online: OnlineRecognizer) -> None:
+    with running(online, idle_timeout_seconds=0.5) as server:
+        assert refused(say(server.url, START, b""), ErrorCode.IDLE_TIMEOUT)
+        heard = say(server.url, START, pcm(SPEECH), b"")
+        assert refused(heard, ErrorCode.IDLE_TIMEOUT)
+        assert heard.text  # what was decided is not lost
+        assert server.is_at_rest()
+
+
+def test_a_stream_may_last_only_so_long_in_audio(online: OnlineRecognizer) -> None:
+    with running(online, max_stream_seconds=5.0) as server:
+        heard = say(server.url, START, *[pcm(SPEECH)] * 6)
+        assert refused(heard, ErrorCode.STREAM_TOO_LONG)
+        assert server.is_at_rest()
+
+
+def test_a_stream_may_last_only_so_long_by_the_clock(online: OnlineRecognizer) -> None:
+    with running(online, max_stream_seconds=1.5) as server:
+        assert refused(say(server.url, START, pcm(SPEECH)), ErrorCode.STREAM_TOO_LONG)
+        assert server.is_at_rest()
+
+
+def test_one_stream_too_many_is_refused_and_counted(strict: Running) -> None:
+    async def three() -> Heard:
+        async with (
+            websockets.connect(strict.url) as first,
+            websockets.connect(strict.url) as second,
+        ):
+            for connection in (first, second):
+                await connection.send(START)
+                await connection.recv()
+            return await converse(strict.url, START)
+
+    name, reason = "cortado_connections_refused_total", "too_many_streams"
+    before = strict.metric(name, reason=reason)
+    assert refused(asyncio.run(three()), ErrorCode.TOO_MANY_STREAMS)
+    assert strict.metric(name, reason=reason) == before + 1
+    assert strict.is_at_rest()
+
+
+def test_one_connection_too_many_is_answered_503(strict: Running) -> None:
+    async def four() -> int:
+        async with (
+            websockets.connect(strict.url),
+            websockets.connect(strict.url),
+            websockets.connect(strict.url),
+        ):
+            with pytest.raises(websockets.InvalidStatus) as caught:
+                await websockets.connect(strict.url)
+            return caught.value.response.status_code
+
+    assert asyncio.run(four()) == 503
+    assert strict.is_at_rest()
+
+
+def test_a_foreign_page_is_refused(at_rest: Running) -> None:
+    with pytest.raises(websockets.InvalidStatus) as caught:
+        say(at_rest.url, origin="https://evil.example")
+    assert caught.value.response.status_code == 403
+    assert at_rest.metric("cortado_connections_refused_total", reason="origin") >= 1
+    assert say(at_rest.url, START, END, origin=at_rest.page).close_code == 1000
+
+
+def test_a_client_may_vanish_at_any_moment(at_rest: Running) -> None:
+    async def vanish(*frames: str | bytes) -> None:
+        connection = await websockets.connect(at_rest.url)
+        for frame in frames:
+            await connection.send(frame)
+        connection.transport.abort()
+
+    async def all_of_them() -> None:
+        await asyncio.gather(
+            vanish(), vanish(START), vanish(START, pcm(SPEECH)), vanish(START, pcm(SPEECH), END)
+        )
+
+    before = at_rest.metric("cortado_streams_total", ending="disconnected")
+    asyncio.run(all_of_them())
+    assert at_rest.is_at_rest()
+    assert at_rest.metric("cortado_streams_total", ending="disconnected") > before
+
+
+def test_a_client_that_closes_early_frees_its_slot(at_rest: Running) -> None:
+    async def close() -> None:
+        async with websockets.connect(at_rest.url) as connection:
+            await connection.send(START)
+            await connection.recv()
+
+    asyncio.run(close())
+    assert at_rest.is_at_rest()
+
+
+def test_a_slow_reader_is_given_up_and_blocks_nobody(online: OnlineRecognizer) -> None:
+    async def both(server: Running) -> Heard:
+        narrow = socket.socket()
+        narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        narrow.connect(("127.0.0.1", int(server.page.rpartition(":")[2])))
+        slow = await websockets.connect(server.url, sock=narrow)
+        slow.transport.pause_reading()
+        await slow.send(START)
+        sending = asyncio.create_task(slow.send(pcm(np.tile(SPEECH, 60))))
+        while not server.metric("cortado_streams_total", ending="slow_client"):
+            heard = await converse(server.url, START, pcm(SPEECH), END)
+        await asyncio.gather(sending, return_exceptions=True)
+        slow.transport.abort()
+        return heard
+
+    limits = {"outbox_characters": 20, "send_timeout_seconds": 0.5, "max_message_bytes": 2**22}
+    with running(online, **limits) as server:
+        heard = asyncio.run(asyncio.wait_for(both(server), 30))
+        assert (heard.text, heard.times) == spelt(transcribe(online, rounded(SPEECH)))
+        assert server.is_at_rest()
+
+
+class Fragile(OnlineRecognizer):
+    """A recogniser that cannot bear loud audio."""
+
+    def step(self, samples: Tensor, state: OnlineState) -> tuple[Tensor, OnlineState]:
+        if samples.abs().max() > 0.99:
+            raise RuntimeError("too loud")
+        return super().step(samples, state)
+
+
+def test_a_step_that_fails_ends_its_streams_and_no_others(online: OnlineRecognizer) -> None:
+    with running(Fragile(online.recognizer)) as server:
+        loud = say(server.url, START, np.full(1000, 32767, "<i2").tobytes())
+        assert loud.error == ErrorCode.INTERNAL_ERROR
+        assert loud.close_code == 1011
+        assert server.is_at_rest()
+        assert server.service.ready
+        heard = say(server.url, START, pcm(SPEECH), END)
+        assert (heard.text, heard.times) == spelt(transcribe(online, rounded(SPEECH)))
+
+
+anything = st.one_of(
+    st.sampled_from([START, END, FLOATS]),
+    st.text(max_size=20),
+    st.binary(max_size=2000),
+    st.dictionaries(st.sampled_from(["type", "x"]), st.sampled_from(["start", "end", 1])).map(
+        json.dumps
+    ),
+)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(frames=st.lists(anything, max_size=6), starts=st.booleans())
+def test_no_sequence_of_frames_hurts_the_server(
+    frames: list[str | bytes], starts: bool, strict: Running
+) -> None:
+    heard = say(strict.url, *[START] * starts, *frames, "and so it ends")
+    assert heard.close_code in CLOSE_CODES.values()
+    assert heard.types[-1] == "error"
+    assert heard.error != ErrorCode.INTERNAL_ERROR
+    assert strict.is_at_rest()

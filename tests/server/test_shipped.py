@@ -1,0 +1,81 @@
+"""The shipped model over the wire: what `cortado transcribe` writes, for thirty at once."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model import checkpoint
+from model.audio import decode
+from model.online import OnlineRecognizer, Samples, transcribe
+from server.service import load
+from server.settings import read_settings
+from tests.server.running import END, START, Running, converse, cut, pcm, rounded, running, spelt
+
+DEV = Path(__file__).parents[3] / "shared/data/librispeech-mini/dev.jsonl"
+CLIENTS = 30
+SECONDS = 2.5  # of each recording
+
+pytestmark = [
+    pytest.mark.shared,
+    pytest.mark.skipif(not DEV.exists(), reason="needs the recordings of ../shared"),
+    pytest.mark.skipif(
+        not (checkpoint.DEFAULT / checkpoint.CARD).exists(), reason="needs the shipped model"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def shipped() -> OnlineRecognizer:
+    return OnlineRecognizer(checkpoint.load())
+
+
+@pytest.fixture(scope="module")
+def server(shipped: OnlineRecognizer) -> Iterator[Running]:
+    with running(shipped) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def speech() -> list[Samples]:
+    lines = DEV.read_text().splitlines()[:CLIENTS]
+    paths = [DEV.parent / json.loads(line)["audio"] for line in lines]
+    whole = [rounded(decode(path)) for path in paths]
+    # From 1 s on, when the reader has begun; of different lengths, so that they end apart.
+    return [
+        samples[16_000 : 16_000 + int(SECONDS * 16_000) - 317 * k]
+        for k, samples in enumerate(whole)
+    ]
+
+
+def test_thirty_readers_each_get_the_sentence_that_they_get_alone(
+    server: Running, shipped: OnlineRecognizer, speech: list[Samples]
+) -> None:
+    alone = [spelt(transcribe(shipped, samples)) for samples in speech]
+
+    async def together() -> list[tuple[str, list[float]]]:
+        clients = (
+            converse(server.url, START, *cut(pcm(samples), seed, 32_000), END)
+            for seed, samples in enumerate(speech)
+        )
+        return [(heard.text, heard.times) for heard in await asyncio.gather(*clients)]
+
+    assert asyncio.run(together()) == alone
+    assert sum(len(text) for text, _ in alone) > CLIENTS * SECONDS * 4  # it is speech
+    assert server.is_at_rest()
+
+
+def test_the_server_loads_the_shipped_model_by_default() -> None:
+    info = load(read_settings()).info()
+    assert info["model"] == checkpoint.DEFAULT.name
+    assert info["card"]["sample_rate"] == 16_000
+    assert info["card"]["lookahead_ms"] == info["lookahead_ms"] <= 110
+
+
+def test_a_second_of_silence_writes_nothing(server: Running) -> None:
+    silence = np.zeros(16_000, "<i2").tobytes()
+    heard = asyncio.run(converse(server.url, START, silence, END))
+    assert heard.text == ""

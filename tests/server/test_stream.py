@@ -1,0 +1,157 @@
+"""What a well-behaved client gets over a real websocket."""
+
+import asyncio
+import json
+import logging
+
+import numpy as np
+import pytest
+import websockets
+
+from model.audio import Resampler
+from model.online import OnlineRecognizer, transcribe
+from tests.model.untrained import noise
+from tests.server.running import (
+    END,
+    START,
+    Running,
+    converse,
+    cut,
+    listened,
+    pcm,
+    rounded,
+    running,
+    say,
+    spelt,
+)
+
+SPEECH = noise(1, 2.5)
+CLIENTS = 30
+
+
+def test_a_client_gets_ready_then_characters_then_the_whole_text(
+    at_rest: Running, online: OnlineRecognizer
+) -> None:
+    text, times = spelt(transcribe(online, rounded(SPEECH)))
+    heard = say(at_rest.url, START, pcm(SPEECH), END)
+    assert heard.close_code == 1000
+    assert heard.types[0] == "ready"
+    assert heard.types[-1] == "final"
+    assert set(heard.types[1:-1]) == {"chars"}
+    final = heard.messages[-1]
+    assert (final["text"], final["times"]) == (text, times) == (heard.text, heard.times)
+    assert final["duration"] == 2.5
+    assert len(set(text)) > 2
+
+
+def test_ready_says_how_the_server_listens(at_rest: Running, online: OnlineRecognizer) -> None:
+    start = '{"type":"start","sample_rate":48000,"encoding":"pcm_f32le"}'
+    ready = say(at_rest.url, start, END).messages[0]
+    assert len(ready.pop("session")) == 16
+    assert ready == {
+        "type": "ready",
+        "model": "untrained",
+        "sample_rate": 48_000,
+        "encoding": "pcm_f32le",
+        "step_ms": 40,
+        "lookahead_ms": online.lookahead_ms,
+    }
+
+
+def test_characters_rest_on_audio_that_was_sent(at_rest: Running) -> None:
+    heard = say(at_rest.url, START, pcm(SPEECH), END)
+    positions = [m["position"] for m in heard.messages if m["type"] == "chars"]
+    assert positions == sorted(positions)
+    assert positions[-1] <= 2.5
+    for message in heard.messages[1:-1]:
+        assert message["times"] == sorted(message["times"])
+        assert len(message["times"]) == len(message["text"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_frames_may_be_cut_anywhere(seed: int, at_rest: Running, online: OnlineRecognizer) -> None:
+    heard = say(at_rest.url, START, *cut(pcm(SPEECH), seed), END)
+    assert (heard.text, heard.times) == spelt(transcribe(online, rounded(SPEECH)))
+
+
+def test_floats_give_the_same_text(at_rest: Running, online: OnlineRecognizer) -> None:
+    start = '{"type":"start","encoding":"pcm_f32le"}'
+    heard = say(at_rest.url, start, *cut(SPEECH.astype("<f4").tobytes(), 5), END)
+    assert (heard.text, heard.times) == spelt(transcribe(online, SPEECH))
+
+
+@pytest.mark.parametrize("rate", [8000, 44_100, 48_000])
+def test_other_rates_are_resampled(rate: int, at_rest: Running, online: OnlineRecognizer) -> None:
+    samples = rounded(Resampler(16_000, rate).push(np.tile(SPEECH, 2)))
+    resampler = Resampler(rate)
+    whole = np.concatenate([resampler.push(samples), resampler.finish()])
+    start = json.dumps({"type": "start", "sample_rate": rate})
+    heard = say(at_rest.url, start, *cut(pcm(samples), 7), END)
+    assert (heard.text, heard.times) == spelt(transcribe(online, whole))
+    assert heard.messages[-1]["duration"] == pytest.approx(len(samples) / rate, abs=1e-3)
+
+
+@pytest.mark.parametrize("frames", [(END,), (b"", END), (b"\x01", END), (bytes(2), END)])
+def test_a_stream_of_next_to_nothing_ends_well(
+    frames: tuple[str | bytes, ...], at_rest: Running
+) -> None:
+    heard = say(at_rest.url, START, *frames)
+    assert heard.close_code == 1000
+    assert heard.messages[-1]["duration"] < 0.001
+
+
+def test_characters_come_while_the_client_speaks(at_rest: Running) -> None:
+    async def speak() -> bool:
+        async with websockets.connect(at_rest.url) as connection:
+            await connection.send(START)
+            await connection.send(pcm(SPEECH))
+            messages = [json.loads(await connection.recv()) for _ in range(3)]
+            await connection.send(END)
+            await listened(connection)
+            return bool(messages[-1]["type"] == "chars")
+
+    assert asyncio.run(speak())
+
+
+def test_thirty_clients_each_get_what_they_get_alone(
+    at_rest: Running, online: OnlineRecognizer
+) -> None:
+    speech = [noise(seed, 1.0 + seed % 5 / 2) for seed in range(CLIENTS)]
+    alone = [spelt(transcribe(online, rounded(samples))) for samples in speech]
+
+    async def together() -> list[tuple[str, list[float]]]:
+        clients = (
+            converse(at_rest.url, START, *cut(pcm(samples), seed, 32_000), END)
+            for seed, samples in enumerate(speech)
+        )
+        return [(heard.text, heard.times) for heard in await asyncio.gather(*clients)]
+
+    assert asyncio.run(together()) == alone
+    assert len({text for text, _ in alone}) > CLIENTS // 2
+    # They were heard together, not one after another.
+    batches = "cortado_step_batch_streams_bucket"
+    assert at_rest.metric(batches, le="+Inf") > at_rest.metric(batches, le="8.0")
+
+
+def test_an_upload_faster_than_real_time_waits_and_loses_nothing(
+    online: OnlineRecognizer,
+) -> None:
+    samples = np.tile(SPEECH, 4)
+    with running(online, buffer_seconds=1.0) as server:
+        heard = say(server.url, START, pcm(samples), END)
+        assert (heard.text, heard.times) == spelt(transcribe(online, rounded(samples)))
+        assert server.is_at_rest()
+
+
+def test_neither_text_nor_audio_is_logged(
+    online: OnlineRecognizer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "server")
+    with running(online) as server:
+        text = say(server.url, START, pcm(SPEECH), END).text
+    facts = " ".join(str(vars(record)) for record in caplog.records)
+    assert [record.message for record in caplog.records if record.name == "server.session"] == [
+        "stream started",
+        "stream ended",
+    ]
+    assert text[:6] not in facts
