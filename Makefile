@@ -11,6 +11,9 @@ PY    := $(BIN)/python
 # The first that runs and is new enough is taken; a python of pyenv that is not active does not run.
 CANDIDATES := $(or $(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
 
+# As pip does: certificates that somebody has added to this machine count.
+export UV_SYSTEM_CERTS ?= true
+
 .DEFAULT_GOAL := help
 .PHONY: help serve install develop test lint types pytest format constraints clean
 
