@@ -21,7 +21,7 @@ const WORDS = {
   ],
   "no-microphone": [
     "No microphone was found.",
-    "Connect one, or choose one in the system's sound settings, and try again.",
+    "Connect one, or choose another below, under Microphone, and try again.",
   ],
   "microphone-busy": [
     "The microphone could not be opened.",

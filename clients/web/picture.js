@@ -22,7 +22,7 @@ export class Picture {
     this.now = null; // gives the right edge while a take runs
     this.still = matchMedia("(prefers-reduced-motion: reduce)");
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
-    new ResizeObserver(() => this.draw()).observe(canvas);
+    new ResizeObserver(() => (this.now ? this.draw() : this.#move(0))).observe(canvas);
     canvas.addEventListener("keydown", (event) => this.#key(event));
     canvas.addEventListener("pointermove", (event) => {
       if (event.buttons) this.#move(-event.movementX / SCALE);
