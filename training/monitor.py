@@ -73,7 +73,7 @@ class Monitor:
                 ]
             for path, texts in hypotheses.items():
                 self._scored(f"{name}/{path}", references, texts, step)
-        if stage.attention and self.sets:
+        if stage.attention:
             self._draw(model, step)
         self.since = time.monotonic()
 
@@ -88,13 +88,16 @@ class Monitor:
             file.write(json.dumps({"step": step, "set": name} | scores) + "\n")
 
     def _draw(self, model: Recognizer, step: int) -> None:
-        """Draw the expected alignment of the first set's first utterance."""
-        samples, text = next(iter(self.sets.values()))[0]
+        """Draw the expected alignment of the first utterance that has a text."""
+        spoken = [one for utterances in self.sets.values() for one in utterances if one[1]]
+        if not spoken:
+            return
+        samples, text = spoken[0]
         targets = torch.tensor([model.config.vocabulary.encode(text)])
         with torch.no_grad():
             encoded = model.encode(flushed(samples).unsqueeze(0))
             mask = torch.ones(encoded.shape[:2], dtype=torch.bool)
-            alpha = model.decoder(encoded, mask, targets).alpha[0, :-1]
+            alpha = model.decoder(encoded, mask, targets).alpha[0, :-1].numpy()
         figure = Figure(figsize=(10, 6), layout="constrained")
         axes = figure.subplots()
         axes.imshow(alpha, aspect="auto", origin="lower", cmap="magma", interpolation="nearest")

@@ -60,7 +60,18 @@ def test_the_card_says_what_the_model_is_and_how_it_was_trained(folder: Path) ->
     assert "é" in (folder / checkpoint.CARD).read_text(encoding="utf-8")  # for people to read
 
 
-def test_weights_of_half_the_bytes_are_read(folder: Path) -> None:
+def test_half_a_checkpoint_keeps_matrices_in_16_bits(tmp_path: Path) -> None:
+    save(recognizer(), tmp_path, half=True)
+    loaded, wanted = load(tmp_path).state_dict(), recognizer().state_dict()
+    for name, tensor in loaded.items():
+        assert tensor.dtype == wanted[name].dtype
+        exact = wanted[name].dim() < 2
+        assert torch.equal(
+            tensor, wanted[name] if exact else wanted[name].half().to(wanted[name].dtype)
+        )
+
+
+def test_weights_in_bfloat16_are_read(folder: Path) -> None:
     path = folder / checkpoint.WEIGHTS
     halves = {
         name: tensor.bfloat16() if tensor.is_floating_point() else tensor

@@ -94,7 +94,7 @@ def test_audio_after_the_end_is_refused() -> None:
 
 
 @pytest.mark.parametrize("samples", [np.zeros(3), np.zeros((1, 3), np.float32), np.zeros(3, "i2")])
-def test_audio_of_another_kind_is_refused(samples: np.ndarray[tuple[int, ...], np.dtype]) -> None:  # type: ignore[type-arg]
+def test_audio_of_another_kind_is_refused(samples: np.ndarray[tuple[int, ...], np.dtype]) -> None:
     with pytest.raises(ValueError, match=r"expected \(N,\) float32 samples, got \("):
         stream().push(samples)
 
