@@ -17,7 +17,7 @@ from tests.server.running import END, START, Running, converse, cut, pcm, rounde
 
 DEV = Path(__file__).parents[3] / "shared/data/librispeech-mini/dev.jsonl"
 CLIENTS = 30
-SECONDS = 2.5  # of each recording
+SECONDS = 2.0  # of each recording
 
 pytestmark = [
     pytest.mark.shared,
@@ -30,7 +30,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def shipped() -> OnlineRecognizer:
-    return OnlineRecognizer(checkpoint.load())
+    return OnlineRecognizer(checkpoint.load(checkpoint.DEFAULT))
 
 
 @pytest.fixture(scope="module")
