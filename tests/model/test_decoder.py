@@ -1,0 +1,241 @@
+"""The decoder in training and in serving, against Algorithm 1 of Chiu & Raffel in plain loops."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.attention import AttentionConfig
+from model.decoder import Decoder, DecoderConfig, lstm_update, push
+from model.energy import AdditiveEnergy
+from model.online import put, select
+
+Doubles = NDArray[np.float64]
+
+SYMBOLS, WIDTH, FRAMES = 7, 6, 24
+
+
+# By chunk width: decoders whose states change enough with a symbol that they do not stop at one
+# frame for ever, and that write more than a few.
+SEEDS = {1: (9, 11, 13), 2: (3, 4, 11, 13), 4: (4, 11)}
+
+
+class Written(NamedTuple):
+    """A symbol as Algorithm 1 writes it."""
+
+    frame: int  # where the attention stopped
+    symbol: int
+    logits: Doubles  # (V,)
+
+
+def decoder(seed: int, chunk: int = 2) -> Decoder:
+    """A decoder that stops now and then, with energies that saturate p."""
+    torch.manual_seed(seed)
+    config = DecoderConfig(width=8, embedding=5, attention=AttentionConfig(9, chunk, -25_000.0))
+    module = Decoder(config, WIDTH, SYMBOLS).eval()
+    with torch.no_grad():
+        module.attention.monotonic.scale.fill_(60_000.0)
+        module.attention.chunkwise.scale.fill_(3.0)
+        module.attention.monotonic.query.weight.mul_(4)
+        module.output.weight.mul_(5)
+        module.lstm.weight_ih.mul_(2)
+        module.lstm.weight_hh.mul_(12)
+    return module.requires_grad_(False)
+
+
+def frames(seed: int, streams: int = 1) -> Tensor:
+    """(S, T, H) encoder frames."""
+    return torch.randn(streams, FRAMES, WIDTH, generator=torch.Generator().manual_seed(seed))
+
+
+def array(tensor: Tensor) -> Doubles:
+    return tensor.double().numpy()
+
+
+def energy(module: AdditiveEnergy, query: Doubles, value: Doubles) -> float:
+    v = array(module.direction)
+    hidden = array(module.query.weight) @ query + array(module.key.weight) @ value
+    inner = np.tanh(hidden + array(module.key.bias))
+    length = float(np.sqrt(v @ v))
+    return module.scale.item() * float(v @ inner) / length + module.bias.item()
+
+
+def algorithm_1(module: Decoder, values: Doubles, cap: int) -> list[Written]:
+    """Write the symbols of one stream's (T, H) frames, one frame and one symbol at a time."""
+
+    def sigmoid(x: Doubles) -> Doubles:
+        return 1 / (1 + np.exp(-x))
+
+    lstm, attention = module.lstm, module.attention
+    weight_in, weight_hidden = array(lstm.weight_ih), array(lstm.weight_hh)
+    bias = array(lstm.bias_ih) + array(lstm.bias_hh)
+    hidden = cell = np.zeros(lstm.hidden_size)
+    symbol, written = module.start, list[Written]()
+    for j in range(len(values)):
+        for _ in range(cap):
+            if energy(attention.monotonic, hidden, values[j]) < 0:  # p < 0.5: go on to the next
+                break
+            window = range(max(0, j - attention.chunk + 1), j + 1)
+            chunk = [energy(attention.chunkwise, hidden, values[k]) for k in window]
+            weights = np.exp(np.array(chunk) - max(chunk))
+            weights /= weights.sum()
+            context = np.zeros(values.shape[1])
+            for weight, k in zip(weights, window, strict=True):
+                context = context + weight * values[k]
+            inputs = np.concatenate([array(module.embedding.weight)[symbol], context])
+            i, f, g, o = np.split(weight_in @ inputs + weight_hidden @ hidden + bias, 4)
+            cell = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
+            hidden = sigmoid(o) * np.tanh(cell)
+            both = np.concatenate([hidden, context])
+            logits = array(module.output.weight) @ both + array(module.output.bias)
+            symbol = int(logits.argmax())
+            written.append(Written(j, symbol, logits))
+    return written
+
+
+def online(module: Decoder, values: Tensor, cap: int) -> Tensor:
+    """(S, T, cap) symbols of the steps."""
+    state, steps = module.initial_state(len(values)), []
+    for value in values.unbind(1):
+        written, state = module.step(value, state, cap)
+        steps.append(written)
+    return torch.stack(steps, 1)
+
+
+def stops(written: Tensor) -> list[tuple[int, int]]:
+    """The (frame, symbol) of each symbol of one stream's (T, cap) steps."""
+    return [(j, s) for j, row in enumerate(written.tolist()) for s in row if s >= 0]
+
+
+@pytest.mark.parametrize("chunk", SEEDS)
+@pytest.mark.parametrize("cap", [1, 2, 5])
+def test_online_steps_are_algorithm_1(chunk: int, cap: int) -> None:
+    written = list[Written]()
+    for seed in SEEDS[chunk]:
+        module, values = decoder(seed, chunk), frames(seed)
+        oracle = algorithm_1(module, array(values[0]), cap)
+        assert stops(online(module, values, cap)[0]) == [(one.frame, one.symbol) for one in oracle]
+        written += oracle
+    assert len({one.frame for one in written}) > 3
+    assert len({one.symbol for one in written}) > 2
+
+
+@pytest.mark.parametrize(("chunk", "seed"), [(w, seed) for w in SEEDS for seed in SEEDS[w]])
+def test_a_saturated_teacher_forced_pass_is_the_online_decoding(chunk: int, seed: int) -> None:
+    module, values = decoder(seed, chunk), frames(seed)
+    oracle = algorithm_1(module, array(values[0]), 50)
+    assert len(oracle) > 5
+    assert stops(online(module, values, 50)[0]) == [(one.frame, one.symbol) for one in oracle]
+    targets = torch.tensor([[one.symbol for one in oracle]])
+    decoded = module(values, torch.ones(values.shape[:2], dtype=torch.bool), targets)
+    for row, one in enumerate(oracle):
+        assert decoded.alpha[0, row].nonzero()[:, 0].tolist() == [one.frame]
+        assert decoded.alpha[0, row, one.frame] == 1
+        wanted = torch.from_numpy(one.logits).float()
+        torch.testing.assert_close(decoded.logits[0, row], wanted, rtol=1e-3, atol=1e-3)
+    assert not decoded.alpha[0, -1].any()  # the scan for one more symbol runs off the end
+
+
+def test_a_text_of_nothing_is_the_scan_for_one_symbol() -> None:
+    values, mask = frames(0, 2), torch.ones(2, FRAMES, dtype=torch.bool)
+    decoded = decoder(0)(values, mask, torch.zeros(2, 0, dtype=torch.long))
+    assert decoded.logits.shape == (2, 0, SYMBOLS)
+    assert decoded.alpha.shape == decoded.energies.shape == (2, 1, FRAMES)
+
+
+@pytest.mark.parametrize("cap", [1, 2, 3])
+def test_no_frame_gets_more_symbols_than_the_cap(cap: int) -> None:
+    module = decoder(0)
+    module.attention.monotonic.bias.fill_(1e6)  # stops everywhere, for ever
+    assert (online(module, frames(0), cap) >= 0).all()
+
+
+def test_nothing_is_written_where_nothing_stops() -> None:
+    module = decoder(0)
+    module.attention.monotonic.bias.fill_(-1e6)
+    assert (online(module, frames(0), 2) == -1).all()
+
+
+def test_what_is_not_written_is_padded_behind_what_is() -> None:
+    for seed in range(4):
+        written = online(decoder(seed), frames(seed, 5), 4)
+        assert ((written >= -1) & (written < SYMBOLS)).all()
+        assert ((written[..., :-1] >= 0) | (written[..., 1:] == -1)).all()
+
+
+def test_a_stream_does_not_feel_its_neighbours() -> None:
+    module, values = decoder(1), frames(1, 6)
+    together = online(module, values, 3)
+    assert len({str(row.tolist()) for row in together}) == 6
+    for row in range(6):
+        assert torch.equal(together[row], online(module, values[row : row + 1], 3)[0])
+
+
+def test_streams_that_step_at_times_of_their_own_write_what_they_write_alone() -> None:
+    module, values = decoder(2), frames(2, 4)
+    state, heard = module.initial_state(4), [0] * 4
+    found: list[list[list[int]]] = [[] for _ in range(4)]
+    random = np.random.default_rng(0)
+    while min(heard) < FRAMES:
+        rows = [row for row in range(4) if heard[row] < FRAMES and random.random() < 0.5]
+        if not rows:
+            continue
+        newest = torch.stack([values[row, heard[row]] for row in rows])
+        written, part = module.step(newest, select(state, rows), 2)
+        state = put(state, rows, part)
+        for row, symbols in zip(rows, written.tolist(), strict=True):
+            found[row].append(symbols)
+            heard[row] += 1
+    assert found == online(module, values, 2).tolist()
+
+
+def test_steps_leave_the_state_they_were_given_as_it_was() -> None:
+    module, values = decoder(1), frames(1, 3)
+    state = module.initial_state(3)
+    for value in values.unbind(1):
+        before = copied(state)
+        _, new = module.step(value, state, 2)
+        assert all(map(torch.equal, flat(state), flat(before)))
+        state = new
+
+
+def flat(state: Any) -> list[Tensor]:
+    return [state] if isinstance(state, Tensor) else [t for part in state for t in flat(part)]
+
+
+def copied(state: Any) -> list[Tensor]:
+    return [tensor.clone() for tensor in flat(state)]
+
+
+def test_padding_changes_neither_values_nor_gradients() -> None:
+    torch.manual_seed(0)
+    config = DecoderConfig(width=8, embedding=5, attention=AttentionConfig(9, 2, 0.0))
+    module = Decoder(config, WIDTH, SYMBOLS)
+    values, targets = torch.randn(1, 10, WIDTH), torch.randint(SYMBOLS, (1, 4))
+    padded = torch.cat([values, 9 * torch.randn(1, 5, WIDTH)], 1)
+    longer = torch.cat([targets, torch.zeros(1, 3, dtype=torch.long)], 1)
+    results = []
+    for x, symbols in ((values, targets), (padded, longer)):
+        decoded = module(x, torch.arange(x.shape[1]).unsqueeze(0) < 10, symbols)
+        parts = [decoded.logits[:, :4], decoded.alpha[:, :5, :10], decoded.energies[:, :5, :10]]
+        assert not decoded.alpha[:, :, 10:].any()
+        loss = parts[0].square().sum() + parts[1].square().sum()
+        results.append([*parts, *torch.autograd.grad(loss, [*module.parameters()])])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
+
+
+def test_the_lstm_is_that_of_torch() -> None:
+    torch.manual_seed(0)
+    cell = torch.nn.LSTMCell(3, 4)
+    x, hidden, memory = torch.randn(2, 3), torch.randn(2, 4), torch.randn(2, 4)
+    gates = x @ cell.weight_ih.t() + cell.bias_ih + hidden @ cell.weight_hh.t() + cell.bias_hh
+    for found, wanted in zip(lstm_update(gates, memory), cell(x, (hidden, memory)), strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_pushing_drops_the_oldest() -> None:
+    assert push(torch.tensor([[1, 2, 3]]), torch.tensor([4])).tolist() == [[2, 3, 4]]
