@@ -47,6 +47,7 @@ class Sampler:
     batch_frames: int
     max_frames: int
     seed: int
+    processes: int = 1  # they wait for each other, so their batches are of like length
 
     def __post_init__(self) -> None:
         for corpus in self.corpora:
@@ -74,8 +75,11 @@ class Sampler:
             if frames <= self.max_frames:
                 drawn.append(Drawn(corpus, index, frames))
         batches = self._cut(sorted(drawn, key=lambda utterance: utterance.frames))
-        rng.shuffle(batches)
-        return batches
+        n = self.processes
+        first = int(rng.integers(len(batches) % n + 1))  # what is left over is left out
+        groups = [batches[k : k + n] for k in range(first, len(batches) - n + 1, n)]
+        rng.shuffle(groups)
+        return [batch for group in groups for batch in group]
 
     def _cut(self, drawn: Sequence[Drawn]) -> list[list[Drawn]]:
         """Return runs of utterances whose padded length fits the budget."""

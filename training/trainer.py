@@ -42,6 +42,7 @@ class Trainer:
             int(recipe.batch_seconds * FRAMES_PER_SECOND),
             int(recipe.max_seconds * FRAMES_PER_SECOND),
             recipe.seed,
+            self.processes,
         )
         set_statistics(self.model, corpora, self.sampler.weights)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
