@@ -1,0 +1,159 @@
+"""Augmentation keeps shapes, follows its random numbers, and does what it says."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from model.features import MELS
+from tests.training.tiny import PLAIN
+from training.augment import (
+    FLOOR,
+    WARPS,
+    Frames,
+    augmented,
+    coloured_noise,
+    masked,
+    mixed,
+    repeated,
+    silence,
+    stretched,
+    warp_matrix,
+)
+from training.recipe import Augmentation
+
+ALL = Augmentation(noise=1.0, babble=1.0)
+
+
+def random(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def frames(length: int = 50, seed: int = 0) -> Frames:
+    return random(seed).normal(-5, 2, (length, MELS)).astype(np.float32).clip(FLOOR)
+
+
+def test_a_configuration_of_nothing_changes_nothing() -> None:
+    np.testing.assert_allclose(augmented(frames(), None, PLAIN, random()), frames(), atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [1, 2, 50, 301])
+@pytest.mark.parametrize("config", [Augmentation(), ALL, PLAIN])
+def test_frames_stay_finite_frames_of_one_type(length: int, config: Augmentation) -> None:
+    for seed in range(5):
+        found = augmented(frames(length), frames(30, 1), config, random(seed))
+        assert found.shape[1:] == (MELS,)
+        assert found.dtype == np.float32
+        assert len(found) >= 1
+        assert np.isfinite(found).all()
+
+
+def test_the_same_random_numbers_give_the_same_frames() -> None:
+    one, again, other = (augmented(frames(), frames(30, 1), ALL, random(k)) for k in (1, 1, 2))
+    np.testing.assert_array_equal(one, again)
+    assert one.shape != other.shape or not np.array_equal(one, other)
+
+
+def test_the_frames_given_are_left_alone() -> None:
+    given, other = frames(), frames(30, 1)
+    augmented(given, other, ALL, random())
+    np.testing.assert_array_equal(given, frames())
+    np.testing.assert_array_equal(other, frames(30, 1))
+
+
+@pytest.mark.parametrize(("factor", "length"), [(1.0, 100), (2.0, 50), (0.5, 200), (1.25, 80)])
+def test_tempo_changes_the_length(factor: float, length: int) -> None:
+    ramp = np.tile(np.arange(100, dtype=np.float32)[:, None], MELS)
+    found = stretched(ramp, factor)
+    assert len(found) == length
+    wanted = np.minimum(np.arange(length) * factor, 99)
+    np.testing.assert_allclose(found[:, 0], wanted, rtol=1e-5)
+
+
+def test_a_drawn_tempo_stays_within_its_bounds() -> None:
+    config = dataclasses.replace(PLAIN, tempo=0.2)
+    lengths = [len(augmented(frames(600), None, config, random(seed))) for seed in range(50)]
+    assert 500 <= min(lengths) < 540
+    assert 690 < max(lengths) <= 750
+
+
+def test_a_warp_of_one_is_the_identity() -> None:
+    np.testing.assert_allclose(warp_matrix(WARPS // 2, 0.1), np.eye(MELS), atol=1e-6)
+
+
+@pytest.mark.parametrize("step", [0, WARPS - 1])
+def test_a_warp_moves_a_peak_by_its_share_of_hertz(step: int) -> None:
+    factor = 1 + 0.2 * (2 * step / (WARPS - 1) - 1)
+    mel = np.linspace(0, 45.245, MELS)
+    hertz = np.where(mel < 15, mel * 200 / 3, 1000 * np.exp((mel - 15) * np.log(6.4) / 27))
+    for band in (20, 40, 60):
+        peak = np.exp(-0.5 * ((np.arange(MELS) - band) / 2) ** 2)[None].astype(np.float32)
+        found = int((peak @ warp_matrix(step, 0.2)).argmax())
+        assert hertz[found] * factor == pytest.approx(hertz[band], rel=0.04)
+
+
+def test_a_warp_keeps_the_level_of_a_flat_spectrum() -> None:
+    flat = np.full((1, MELS), -5, np.float32)
+    for step in range(WARPS):
+        np.testing.assert_allclose(flat @ warp_matrix(step, 0.1), flat, atol=1e-5)
+
+
+def test_mixing_adds_powers() -> None:
+    one, other = frames(seed=1), frames(seed=2)
+    np.testing.assert_allclose(np.exp(mixed(one, other)), np.exp(one) + np.exp(other), rtol=1e-4)
+
+
+def test_noise_adds_power_everywhere() -> None:
+    config = dataclasses.replace(PLAIN, noise=1.0)
+    for seed in range(10):
+        found = augmented(frames(), None, config, random(seed))
+        assert (found >= frames() - 1e-5).all()
+        assert found.mean() > frames().mean()
+
+
+def test_noise_has_the_level_asked_for() -> None:
+    for level in (-8.0, 0.0):
+        means = [coloured_noise(200, level, random(seed)).mean() for seed in range(30)]
+        assert np.mean(means) == pytest.approx(level, abs=0.7)
+
+
+def test_babble_is_softer_than_the_speech() -> None:
+    config = dataclasses.replace(PLAIN, babble=1.0)
+    found = augmented(np.full((40, MELS), -3, np.float32), frames(7) * 0 - 3, config, random())
+    assert (found > -3).all()
+    assert (found < -3 + np.log(1.2)).all()
+
+
+def test_repeating_goes_round() -> None:
+    given = frames(3)
+    np.testing.assert_array_equal(repeated(given, 7), given[[0, 1, 2, 0, 1, 2, 0]])
+    np.testing.assert_array_equal(repeated(given, 2), given[:2])
+
+
+def test_gain_moves_all_frames_alike_down_to_the_floor() -> None:
+    config = dataclasses.replace(PLAIN, gain=3.0)
+    high = np.full((5, MELS), 2, np.float32)
+    found = [augmented(high, None, config, random(seed)) - high for seed in range(40)]
+    shifts = [float(one[0, 0]) for one in found]
+    assert all((one == one[0, 0]).all() for one in found)
+    assert -3 <= min(shifts) < -2
+    assert 0.5 < max(shifts) <= 1
+    low = np.full((5, MELS), FLOOR, np.float32)
+    assert min(augmented(low, None, config, random(k)).min() for k in range(20)) >= FLOOR - 1e-5
+
+
+def test_masks_blank_no_more_than_they_may() -> None:
+    config = dataclasses.replace(PLAIN, time_masks=2, time_mask=0.1, band_masks=1, band_mask=10)
+    given = frames(100)
+    for seed in range(20):
+        blank = masked(given, config, random(seed)) != given
+        bands = blank.all(0)
+        assert bands.sum() <= 10
+        assert blank[:, ~bands].any(1).sum() <= 20
+
+
+def test_silence_is_half_a_second_to_six_of_floor_or_noise() -> None:
+    found = [silence(PLAIN, random(seed)) for seed in range(40)]
+    assert all(50 <= len(one) < 600 and one.min() >= FLOOR - 1e-5 for one in found)
+    assert any((one == np.float32(FLOOR)).all() for one in found)
+    assert any((one > FLOOR + 1).any() for one in found)

@@ -1,0 +1,100 @@
+"""Batches are a function of the seed and the step, and their padding is silence."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from model.features import FRAMES_PER_STEP, MELS
+from model.online import FLUSH_STEPS
+from model.vocabulary import Vocabulary
+from tests.training.tiny import PLAIN, TEXTS, corpus
+from training.augment import FLOOR
+from training.batches import POOL, Drawn, Sampler, collate
+from training.logmel import cached
+from training.recipe import Augmentation
+
+
+@pytest.fixture(scope="module")
+def sampler(tmp_path_factory: pytest.TempPathFactory) -> Sampler:
+    folder = tmp_path_factory.mktemp("batches")
+    parts = [corpus(folder / "a", TEXTS), corpus(folder / "b", ["q", "queen"])]
+    corpora = [cached(manifest, folder / "cache") for manifest in parts]
+    return Sampler(corpora, [3.0, 1.0], Vocabulary(), 400, 100, 7)
+
+
+def test_a_pool_is_a_function_of_the_seed_and_its_number(sampler: Sampler) -> None:
+    config = Augmentation()
+    assert sampler.pool(3, config) == sampler.pool(3, config)
+    assert sampler.pool(3, config) != sampler.pool(4, config)
+    assert sampler.pool(3, config) != replace(sampler, seed=8).pool(3, config)
+
+
+def test_a_batch_is_a_function_of_the_seed_and_its_place(sampler: Sampler) -> None:
+    config = Augmentation()
+    drawn = sampler.pool(0, config)[0]
+    one, again, other = (sampler.load(drawn, config, place) for place in (5, 5, 6))
+    assert all(map(torch.equal, one, again))
+    assert one.logmel.shape != other.logmel.shape or not torch.equal(one.logmel, other.logmel)
+    assert torch.equal(one.targets, other.targets)
+
+
+def test_a_pool_draws_corpora_by_their_weights_and_leaves_out_what_is_long(
+    sampler: Sampler,
+) -> None:
+    drawn = [one for batch in sampler.pool(0, Augmentation(silence=0.1)) for one in batch]
+    assert len(drawn) == POOL
+    counts = np.bincount([one.corpus + 1 for one in drawn]) / POOL
+    np.testing.assert_allclose(counts, [0.1, 0.9 * 0.75, 0.9 * 0.25], atol=0.08)
+    spoken = [one for one in drawn if one.corpus >= 0]
+    assert (
+        max(one.frames for one in spoken)
+        <= 100
+        < max(utterance.frames for utterance in sampler.corpora[0].utterances)
+    )
+
+
+def test_batches_keep_within_their_budget_and_are_of_like_length(sampler: Sampler) -> None:
+    batches = sampler.pool(0, PLAIN)
+    longest = [max(one.frames for one in batch) for batch in batches]
+    shortest = [min(one.frames for one in batch) for batch in batches]
+    assert all(len(batch) * most <= 400 for batch, most in zip(batches, longest, strict=True))
+    order = np.argsort(longest, kind="stable")
+    assert not np.array_equal(order, np.arange(len(order)))  # batches come in random order
+    kinds = {(low, high) for low, high in zip(shortest, longest, strict=True) if low != high}
+    assert len(kinds) <= 5  # six lengths, sorted: few batches hold two
+
+
+def test_a_batch_holds_each_utterance_with_its_text(sampler: Sampler) -> None:
+    batch = sampler.load([Drawn(0, 2, 36), Drawn(1, 1, 60), Drawn(-1, 0, 300)], PLAIN, 0)
+    texts = [
+        sampler.vocabulary.decode(row[:count].tolist())
+        for row, count in zip(batch.targets, batch.target_lengths.tolist(), strict=True)
+    ]
+    assert texts == ["bee", "queen", ""]
+    wanted = torch.from_numpy(sampler.corpora[0].logmel(2))
+    torch.testing.assert_close(batch.logmel[0, : len(wanted)], wanted)
+
+
+def test_padding_is_the_silence_at_a_stream_s_end() -> None:
+    frames = [np.zeros((length, MELS), np.float32) for length in (9, 4, 1)]
+    batch = collate(frames, [[1, 2, 3], [], [4]])
+    assert batch.lengths.tolist() == [3 + FLUSH_STEPS, 1 + FLUSH_STEPS, 1 + FLUSH_STEPS]
+    assert batch.logmel.shape == (3, (3 + FLUSH_STEPS) * FRAMES_PER_STEP, MELS)
+    for row, length in enumerate((9, 4, 1)):
+        assert not batch.logmel[row, :length].any()
+        assert (batch.logmel[row, length:] == FLOOR).all()
+    assert batch.targets.tolist() == [[1, 2, 3], [0, 0, 0], [4, 0, 0]]
+    assert batch.target_lengths.tolist() == [3, 0, 1]
+
+
+def test_a_batch_of_silence_has_an_empty_text(sampler: Sampler) -> None:
+    batch = sampler.load([Drawn(-1, 0, 300)], Augmentation(), 0)
+    assert batch.target_lengths.tolist() == [0]
+    assert batch.targets.shape == (1, 1)
+
+
+def test_a_corpus_of_nothing_but_long_utterances_is_refused(sampler: Sampler) -> None:
+    with pytest.raises(ValueError, match=r"expected an utterance of at most 5 frames.*got none"):
+        replace(sampler, max_frames=5)

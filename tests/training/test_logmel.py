@@ -1,0 +1,114 @@
+"""The cache of log-mel frames grows, and survives a kill at any byte."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from model.features import HOP, MELS, LogMel
+from tests.training.tiny import TEXTS, corpus, spoken
+from training import logmel
+from training.logmel import LogMelCorpus, cached
+from training.manifest import Utterance
+
+TWO, THREE = TEXTS[:2], TEXTS[:3]
+
+
+def sound(found: LogMelCorpus, texts: list[str]) -> bool:
+    """Whether a corpus holds the frames of the texts' recordings."""
+    assert [utterance.text for utterance in found.utterances] == texts
+    for k, text in enumerate(texts):
+        wanted = LogMel()(torch.from_numpy(spoken(text)).unsqueeze(0))[0].numpy()
+        frames = found.logmel(k)
+        assert frames.dtype == np.float32
+        assert frames.shape == (len(spoken(text)) // HOP, MELS)
+        np.testing.assert_allclose(frames, wanted, atol=0.2)  # half precision, 16-bit audio
+    return True
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of the recordings that were read."""
+    ids: list[str] = []
+    frames = logmel._frames
+
+    def noted(utterance: Utterance) -> NDArray[np.float16]:
+        ids.append(utterance.id)
+        return frames(utterance)
+
+    monkeypatch.setattr(logmel, "_frames", noted)
+    return ids
+
+
+def test_frames_are_those_of_the_recordings(tmp_path: Path) -> None:
+    assert sound(cached(corpus(tmp_path / "tones"), tmp_path / "cache"), TEXTS)
+
+
+def test_nothing_is_computed_twice(tmp_path: Path, computed: list[str]) -> None:
+    manifest = corpus(tmp_path / "tones", THREE)
+    cached(manifest, tmp_path / "cache")
+    assert sound(cached(manifest, tmp_path / "cache"), THREE)
+    assert computed == ["train-0", "train-1", "train-2"]
+
+
+def test_the_cache_grows_with_its_manifest(tmp_path: Path, computed: list[str]) -> None:
+    cached(corpus(tmp_path / "tones", TWO), tmp_path / "cache")
+    assert sound(cached(corpus(tmp_path / "tones", TEXTS), tmp_path / "cache"), TEXTS)
+    assert computed == [f"train-{k}" for k in range(len(TEXTS))]
+
+
+def test_a_manifest_that_lost_utterances_or_their_order_gets_its_own(tmp_path: Path) -> None:
+    manifest = corpus(tmp_path / "tones", THREE)
+    cached(manifest, tmp_path / "cache")
+    lines = manifest.read_text().splitlines(keepends=True)
+    manifest.write_text(lines[2] + lines[0])
+    assert sound(cached(manifest, tmp_path / "cache"), [THREE[2], THREE[0]])
+
+
+def test_a_corrected_text_is_the_manifest_s(tmp_path: Path, computed: list[str]) -> None:
+    manifest = corpus(tmp_path / "tones", TWO)
+    cached(manifest, tmp_path / "cache")
+    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    rows[1]["text"] = "its"
+    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = cached(manifest, tmp_path / "cache")
+    assert [utterance.text for utterance in found.utterances] == ["a cat", "its"]
+    assert len(computed) == 2
+
+
+@pytest.mark.parametrize("index", [0.0, 0.1, 0.5, 0.66, 0.9, 1.0])
+@pytest.mark.parametrize("frames", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_files_cut_anywhere_are_completed(tmp_path: Path, index: float, frames: float) -> None:
+    manifest = corpus(tmp_path / "tones", THREE)
+    cached(manifest, tmp_path / "cache")
+    (folder,) = (tmp_path / "cache").iterdir()
+    for name, share in (("index.jsonl", index), ("frames.f16", frames)):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: int(share * len(content))])
+    assert sound(cached(manifest, tmp_path / "cache"), THREE)
+    assert sound(cached(manifest, tmp_path / "cache"), THREE)  # what was mended stays so
+
+
+def test_two_manifests_of_one_name_have_caches_of_their_own(tmp_path: Path) -> None:
+    one, other = corpus(tmp_path / "a/tones", TWO), corpus(tmp_path / "b/tones", THREE)
+    cached(one, tmp_path / "cache")
+    assert sound(cached(other, tmp_path / "cache"), THREE)
+    assert sound(cached(one, tmp_path / "cache"), TWO)
+
+
+def test_progress_is_told_of_what_is_computed(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    manifest = corpus(tmp_path / "tones", THREE)
+    for _ in range(2):
+        cached(manifest, tmp_path / "cache", progress=lambda *done: told.append(done))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_recording_that_is_not_there_is_named(tmp_path: Path) -> None:
+    manifest = corpus(tmp_path / "tones", TWO)
+    (tmp_path / "tones/train-1.wav").unlink()
+    with pytest.raises(ValueError, match=r"train-1.wav"):
+        cached(manifest, tmp_path / "cache")

@@ -1,0 +1,198 @@
+"""Losses against literal loops, on ordinary and on impossible utterances."""
+
+from dataclasses import replace
+from itertools import pairwise
+from math import exp, log
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from model.features import FRAMES_PER_STEP, MELS
+from model.recognizer import Recognizer
+from tests.training.tiny import MODEL
+from training.batches import Batch, collate
+from training.losses import corrupted, ctc_alignment, losses, stop_loss
+from training.recipe import Stage
+
+EVERYTHING = Stage(
+    "all", 1, ctc=0.3, attention=1.0, stop=0.3, quantity=0.2, noise=1.0, smoothing=0.1
+)
+BLANK = 28
+
+
+def batch(texts: list[list[int]], steps: list[int]) -> Batch:
+    """Noise with these symbols, of these lengths in encoder steps without the flush."""
+    random = np.random.default_rng(0)
+    frames = [random.normal(-5, 2, (n * FRAMES_PER_STEP, MELS)).astype(np.float32) for n in steps]
+    return collate(frames, texts)
+
+
+def recognizer() -> Recognizer:
+    torch.manual_seed(0)
+    return Recognizer(MODEL)
+
+
+def aligned(heard: Batch, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(seed)
+    log_probs = torch.randn(len(heard.lengths), int(heard.lengths.max()), BLANK + 1).log_softmax(2)
+    return log_probs, *ctc_alignment(log_probs, heard)
+
+
+def best_score(log_probs: Tensor, target: list[int]) -> float:
+    """The score of the best CTC path of one utterance's (T, V + 1), by dynamic programming."""
+    path = [BLANK] + [symbol for one in target for symbol in (one, BLANK)]
+    scores = [0.0] + [-np.inf] * (len(path) - 1)
+    for t, frame in enumerate(log_probs.tolist()):
+        before = scores
+        scores = []
+        for k, symbol in enumerate(path):
+            ways = [before[k]]
+            if k > 0 and t > 0:
+                ways.append(before[k - 1])
+            if k == 1 and t == 0:
+                ways.append(0.0)
+            if k > 1 and symbol not in (BLANK, path[k - 2]) and t > 0:
+                ways.append(before[k - 2])
+            scores.append(max(ways) + frame[symbol])
+    return max(scores[-2:]) if target else scores[-1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_alignment_is_a_path_of_rising_frames_within_the_utterance(seed: int) -> None:
+    heard = batch([[1, 2, 3, 4], [5, 5, 5], [7], []], [20, 12, 3, 5])
+    _, times, has = aligned(heard, seed)
+    assert has.tolist() == [True] * 4
+    for b, (length, count) in enumerate(
+        zip(heard.lengths.tolist(), heard.target_lengths.tolist(), strict=True)
+    ):
+        found, target = times[b, :count].tolist(), heard.targets[b, :count].tolist()
+        assert found == sorted(set(found))
+        assert all(0 <= time < length for time in found)
+        for (one, other), (before, after) in zip(pairwise(found), pairwise(target), strict=True):
+            assert other - one >= 1 + (before == after)  # a blank lies between repeats
+
+
+def test_an_alignment_is_the_best_path() -> None:
+    """A reward on the frames that it gives raises the best path's score by all of it."""
+    heard = batch([[1, 2, 2, 4]], [6])
+    log_probs, times, _ = aligned(heard)
+    best = best_score(log_probs[0], [1, 2, 2, 4])
+    spread = log_probs.clone()
+    for frame, symbol in zip(times[0].tolist(), [1, 2, 2, 4], strict=True):
+        spread[0, frame, symbol] += 50  # a path through these frames gains the most
+    assert best_score(spread[0], [1, 2, 2, 4]) == pytest.approx(best + 4 * 50, abs=1e-3)
+
+
+def test_an_alignment_gives_the_last_frame_of_a_symbol() -> None:
+    heard = batch([[1, 2]], [1])
+    path = [1, 1, 1, BLANK, 2, 2, BLANK, BLANK, BLANK]
+    log_probs = torch.full((1, 9, BLANK + 1), -9.0)
+    for frame, symbol in enumerate(path):
+        log_probs[0, frame, symbol] = 0
+    times, _ = ctc_alignment(log_probs, heard)
+    assert times.tolist() == [[2, 5]]
+
+
+def test_a_text_too_long_for_its_audio_has_no_alignment() -> None:
+    heard = batch([[1] * 5, [1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2] * 5], [1, 1, 1])
+    assert heard.lengths.tolist() == [9, 9, 9]
+    assert aligned(heard)[2].tolist() == [True, True, False]
+
+
+def test_the_stop_loss_is_that_of_a_literal_loop() -> None:
+    heard = batch([[1, 2, 3], [4], [5, 5, 5, 5, 5, 5], []], [6, 4, 1, 2])
+    _, times, has = aligned(heard)
+    assert has.tolist() == [True, True, False, True]
+    energies = torch.randn(4, 7, int(heard.lengths.max()))
+    total = 0.0
+    for b in range(4):
+        if not has[b]:
+            continue
+        count, end = int(heard.target_lengths[b]), int(heard.lengths[b]) - 1
+        start = 0
+        for i in range(count + 1):
+            stop = int(times[b, i]) if i < count else end
+            for j in range(start, stop + 1):
+                p = 1 / (1 + exp(-float(energies[b, i, j])))
+                total -= log(p) if i < count and j == stop else log(1 - p)
+            start = stop
+    found = stop_loss(energies, times, has, heard)
+    assert found.item() == pytest.approx(total / 10, rel=1e-4)
+
+
+def test_the_stop_loss_falls_to_zero_on_the_alignment() -> None:
+    heard = batch([[1, 2, 3]], [6])
+    _, times, has = aligned(heard)
+    energies = torch.full((1, 4, int(heard.lengths[0])), -50.0)
+    for row, frame in enumerate(times[0].tolist()):
+        energies[0, row, frame] = 50
+    assert stop_loss(energies, times, has, heard).item() == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("texts", "steps"),
+    [
+        ([[1, 2, 3], [4]], [12, 5]),
+        ([[], [1, 2]], [12, 5]),
+        ([[], []], [3, 4]),
+        ([[1] * 30], [1]),
+        ([[1, 2], [3] * 30], [6, 1]),
+    ],
+    ids=["ordinary", "an empty text", "empty texts", "impossible", "one of two impossible"],
+)
+def test_losses_and_gradients_are_finite(texts: list[list[int]], steps: list[int]) -> None:
+    model = recognizer()
+    parts = losses(model, batch(texts, steps), EVERYTHING)
+    assert list(parts) == ["ctc", "attention", "stop", "quantity", "total"]
+    assert all(value.isfinite() for value in parts.values())
+    parts["total"].backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_the_total_is_the_weighted_sum() -> None:
+    model = recognizer().eval()
+    parts = losses(model, batch([[1, 2, 3], [4]], [12, 5]), EVERYTHING)
+    weighted = sum(getattr(EVERYTHING, name) * parts[name] for name in parts if name != "total")
+    torch.testing.assert_close(parts["total"], weighted)
+
+
+def test_the_encoder_s_stage_leaves_the_decoder_alone() -> None:
+    model = recognizer()
+    parts = losses(model, batch([[1, 2]], [8]), Stage("encoder", 1, ctc=1.0))
+    assert list(parts) == ["ctc", "total"]
+    parts["total"].backward()
+    assert all(p.grad is None for p in model.decoder.parameters())
+    assert all(p.grad is not None for p in model.encoder.parameters())
+
+
+def test_the_quantity_loss_counts_the_symbols_that_are_missing() -> None:
+    model, heard = recognizer(), batch([[1, 2, 3], [4]], [12, 5])
+    stage = replace(EVERYTHING, noise=0.0)
+    with torch.no_grad():
+        model.decoder.attention.monotonic.bias.fill_(-100)  # nothing is ever written
+        assert losses(model, heard, stage)["quantity"].item() == pytest.approx(1)
+        model.decoder.attention.monotonic.bias.fill_(100)  # every symbol is
+        assert losses(model, heard, stage)["quantity"].item() == pytest.approx(0, abs=1e-4)
+
+
+def test_symbols_beyond_a_text_s_end_count_nothing() -> None:
+    model, stage = recognizer().eval(), replace(EVERYTHING, noise=0.0)
+    heard = batch([[1, 2, 3], [4]], [12, 5])
+    junk = heard.targets.clone()
+    junk[1, 1:] = 9
+    one, other = losses(model, heard, stage), losses(model, heard._replace(targets=junk), stage)
+    for name in one:
+        torch.testing.assert_close(one[name], other[name])
+
+
+def test_corruption_replaces_its_share_of_symbols() -> None:
+    torch.manual_seed(0)
+    targets = torch.full((100, 100), 40)
+    assert torch.equal(corrupted(targets, 0.0, 28), targets)
+    found = corrupted(targets, 0.25, 28)
+    changed = found[found != 40]
+    assert len(changed) / 10_000 == pytest.approx(0.25, abs=0.02)
+    assert changed.min() >= 0
+    assert changed.max() < 28

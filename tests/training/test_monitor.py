@@ -1,0 +1,124 @@
+"""What a person sees of a run: curves, scores, an alignment."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from model.features import SAMPLES_PER_STEP
+from model.online import FLUSH_STEPS
+from model.recognizer import Recognizer
+from tests.training.tiny import MODEL, spoken
+from training.monitor import EVERY, Monitor, ctc_transcripts, flushed
+from training.recipe import Stage
+
+ENCODER, DECODER = Stage("encoder", 10), Stage("attention", 10, attention=1.0)
+SETS = {
+    "tones/dev": [(spoken("no"), "no"), (spoken("a tree"), "a tree")],
+    "b/dev": [(spoken("x"), "x")],
+}
+
+
+def recognizer() -> Recognizer:
+    torch.manual_seed(0)
+    return Recognizer(MODEL)
+
+
+def curves(folder: Path) -> EventAccumulator:
+    events = EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    return events
+
+
+def test_curves_are_means_since_the_last_point(tmp_path: Path) -> None:
+    told: list[tuple[int, str]] = []
+    monitor = Monitor(tmp_path, {}, lambda step, text: told.append((step, text)))
+    for step in range(1, 2 * EVERY + 1):
+        monitor.updated(ENCODER, step, 0.5, {"ctc": float(step)}, 4.0)
+    monitor.close()
+    events = curves(tmp_path)
+    points = [(point.step, point.value) for point in events.Scalars("training/ctc")]
+    assert points == [(10, 5.5), (20, 15.5)]
+    assert [point.value for point in events.Scalars("training/rate")] == [0.5, 0.5]
+    assert all(point.value > 0 for point in events.Scalars("training/times_real_time"))
+    assert [step for step, _ in told] == [10, 20]
+    assert told[0][1].startswith("encoder: ctc 5.500, ")
+
+
+@pytest.mark.parametrize(
+    ("stage", "paths"), [(ENCODER, ["ctc"]), (DECODER, ["ctc", "online"])], ids=["ctc", "both"]
+)
+def test_validation_scores_every_set_on_every_path(
+    tmp_path: Path, stage: Stage, paths: list[str]
+) -> None:
+    monitor = Monitor(tmp_path, SETS)
+    monitor.validate(recognizer(), stage, 7)
+    monitor.close()
+    rows = [json.loads(line) for line in (tmp_path / "validation.jsonl").read_text().splitlines()]
+    names = [f"{name}/{path}" for name in SETS for path in paths]
+    assert [row["set"] for row in rows] == names
+    assert all(row["step"] == 7 and row["cer"] >= 0 and row["wer"] >= 0 for row in rows)
+    events = curves(tmp_path)
+    for row in rows:
+        (point,) = events.Scalars(f"{row['set']}/cer")
+        assert point.value == pytest.approx(row["cer"])
+    assert events.Tags()["images"] == (["expected alignment"] if stage is DECODER else [])
+
+
+def test_validation_adds_to_the_scores_of_before(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for step in (1, 2):  # a run that was resumed
+        monitor = Monitor(tmp_path, {"b/dev": SETS["b/dev"]})
+        with caplog.at_level(logging.INFO):
+            monitor.validate(recognizer(), ENCODER, step)
+        monitor.close()
+    rows = (tmp_path / "validation.jsonl").read_text().splitlines()
+    assert [json.loads(row)["step"] for row in rows] == [1, 2]
+    assert "step 2 b/dev/ctc: CER" in caplog.text
+
+
+def test_validation_leaves_the_weights_alone(tmp_path: Path) -> None:
+    model = recognizer()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    monitor = Monitor(tmp_path, SETS)
+    monitor.validate(model, DECODER, 1)
+    monitor.close()
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_a_run_without_validation_sets_goes_on(tmp_path: Path) -> None:
+    monitor = Monitor(tmp_path, {})
+    monitor.validate(recognizer(), DECODER, 1)
+    monitor.close()
+    assert not (tmp_path / "validation.jsonl").exists()
+
+
+def test_recordings_in_which_nobody_speaks_are_scored_too(tmp_path: Path) -> None:
+    monitor = Monitor(tmp_path, {"quiet/dev": [(spoken("no"), ""), (spoken("x"), "x")]})
+    monitor.validate(recognizer(), DECODER, 1)
+    monitor.close()
+    assert (tmp_path / "validation.jsonl").exists()
+
+
+def test_the_silence_of_serving_follows_a_recording() -> None:
+    for length in (1, 639, 640, 641):
+        found = flushed(spoken("x")[:length])
+        assert len(found) == (-(-length // SAMPLES_PER_STEP) + FLUSH_STEPS) * SAMPLES_PER_STEP
+        assert not found[length:].any()
+
+
+def test_ctc_text_is_the_greedy_path_without_repeats_and_blanks() -> None:
+    model = recognizer().eval()
+    with torch.no_grad():
+        model.ctc.weight.zero_()
+        model.ctc.bias.zero_()
+        model.ctc.bias[5] = 1  # the same symbol at every frame
+    assert list(ctc_transcripts(model, [spoken("x")])) == [model.config.vocabulary.decode([5])]
+    with torch.no_grad():
+        model.ctc.bias[model.config.vocabulary.blank] = 2
+    assert list(ctc_transcripts(model, [spoken("x")])) == [""]

@@ -1,0 +1,64 @@
+from pathlib import Path
+
+import pytest
+
+from model.recognizer import RecognizerConfig
+from training import recipe as recipes
+from training.recipe import Recipe, read
+
+SHIPPED = sorted((Path(recipes.__file__).parent / "recipes").glob("*.toml"))
+
+LEAST = """
+name = "a"
+validation = ["dev.jsonl"]
+corpora = [{ manifest = "../train.jsonl", weight = 1 }]
+stages = [{ name = "one", steps = 10 }]
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "recipe.toml"
+    path.write_text(text)
+    return path
+
+
+def test_there_is_a_recipe_of_the_shipped_model() -> None:
+    assert "small-en" in [path.stem for path in SHIPPED]
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_shipped_recipe_is_sound(path: Path) -> None:
+    recipe = read(path)
+    assert recipe.name == path.stem
+    assert recipe.description
+    assert recipe.stages
+    assert all(stage.steps > 0 and stage.learning_rate > 0 for stage in recipe.stages)
+    assert sum(corpus.weight for corpus in recipe.corpora) == pytest.approx(1)
+    # audio lies in ../shared, or is synthesised from text that lies there
+    for corpus in recipe.corpora:
+        assert corpus.synthesis or "shared" in corpus.manifest.parts
+
+
+def test_a_recipe_of_the_least_has_the_paper_s_model(tmp_path: Path) -> None:
+    recipe = read(written(tmp_path, LEAST))
+    assert isinstance(recipe, Recipe)
+    assert recipe.model == RecognizerConfig()
+    assert recipe.corpora[0].manifest == tmp_path / "../train.jsonl"
+    assert recipe.stages[0].augmentation.tempo == 0.15
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (LEAST + "bacth_seconds = 3", r"recipe.toml: expected keys among .*, got 'bacth_seconds'"),
+        (LEAST.replace("steps", "stesp"), r"stages\[0\]: expected keys among .*, got 'stesp'"),
+        (LEAST + "[model.encoder]\nwidht = 3", r"model: encoder: expected .*, got 'widht'"),
+        (LEAST.replace('"one"', "1"), r"stages\[0\]: name: expected str, got 1"),
+        (LEAST.replace("weight = 1", ""), r"expected TOML|expected a key 'weight', got none"),
+        ("name = ", r"recipe.toml: expected TOML, got "),
+        ("", r"recipe.toml: expected a key 'name', got none"),
+    ],
+)
+def test_what_is_wrong_with_a_recipe_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(written(tmp_path, text))

@@ -1,0 +1,99 @@
+"""Snapshots are whole or not there."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from training import runstate
+from training.runstate import restore, save, snapshots
+
+
+def trained(seed: int, steps: int) -> tuple[nn.Module, torch.optim.Adam]:
+    torch.manual_seed(seed)
+    module = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    optimizer = torch.optim.Adam(module.parameters(), 0.1)
+    advance(module, optimizer, steps)
+    return module, optimizer
+
+
+def advance(module: nn.Module, optimizer: torch.optim.Adam, steps: int) -> None:
+    for step in range(steps):
+        optimizer.zero_grad()
+        x = torch.randn(4, 3, generator=torch.Generator().manual_seed(step))
+        module(x).pow(4).sum().backward()
+        optimizer.step()
+
+
+def same(one: nn.Module, other: nn.Module) -> bool:
+    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_what_was_saved_comes_back_with_its_moments(tmp_path: Path) -> None:
+    module, optimizer = trained(0, 5)
+    save(tmp_path, 5, {"model": module}, optimizer, {"pool": 2})
+    other, its_optimizer = trained(1, 0)
+    state = restore(tmp_path / "snapshot-00000005", {"model": other}, its_optimizer)
+    assert state == {"step": 5, "pool": 2}
+    assert same(module, other)
+    advance(module, optimizer, 3)
+    advance(other, its_optimizer, 3)
+    assert same(module, other)
+
+
+def test_the_last_two_are_kept_in_the_order_of_their_steps(tmp_path: Path) -> None:
+    module, optimizer = trained(0, 1)
+    for step in (5, 10, 100):
+        save(tmp_path, step, {"model": module}, optimizer, {})
+    assert [path.name for path in snapshots(tmp_path)] == ["snapshot-00000010", "snapshot-00000100"]
+
+
+def test_a_snapshot_of_the_same_step_takes_its_place(tmp_path: Path) -> None:
+    module, optimizer = trained(0, 1)
+    for extra in ({"pool": 1}, {"pool": 2}):
+        save(tmp_path, 5, {"model": module}, optimizer, extra)
+    (found,) = snapshots(tmp_path)
+    assert restore(found, {"model": module}, optimizer)["pool"] == 2
+
+
+@pytest.mark.parametrize("when", ["before the tensors", "within the state"])
+def test_a_kill_while_saving_leaves_the_snapshot_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    module, optimizer = trained(0, 3)
+    save(tmp_path, 3, {"model": module}, optimizer, {})
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if when == "before the tensors":
+            patch.setattr(runstate, "save_file", killed)
+        else:
+            patch.setattr(Path, "write_text", killed)
+        with pytest.raises(KeyboardInterrupt):
+            save(tmp_path, 6, {"model": module}, optimizer, {})
+    assert (tmp_path / "snapshot.partial").exists()
+    assert [path.name for path in snapshots(tmp_path)] == ["snapshot-00000003"]
+    assert restore(snapshots(tmp_path)[-1], {"model": module}, optimizer)["step"] == 3
+    save(tmp_path, 9, {"model": module}, optimizer, {})  # what is left over is no hindrance
+    assert [path.name for path in snapshots(tmp_path)] == ["snapshot-00000003", "snapshot-00000009"]
+    assert not (tmp_path / "snapshot.partial").exists()
+
+
+def test_a_parameter_that_nothing_has_moved_begins_as_adam_begins(tmp_path: Path) -> None:
+    module, optimizer = trained(0, 0)
+    for _ in range(4):
+        for parameter in module.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+    save(tmp_path, 4, {"model": module}, optimizer, {})
+    restore(snapshots(tmp_path)[-1], {"model": module}, optimizer)
+    assert optimizer.state_dict()["state"] == {}
+
+
+def test_a_folder_without_a_run_has_no_snapshots(tmp_path: Path) -> None:
+    assert snapshots(tmp_path / "nowhere") == []
