@@ -172,6 +172,8 @@ class Engine:
         torch.set_num_threads(self._threads)
         try:
             with torch.inference_mode():
+                # The first step of all sets up what later ones find: nobody should wait for it.
+                self.online.step(torch.zeros(1, SAMPLES_PER_STEP), self.online.initial_state(1))
                 while batch := self._gather():
                     self._advance(*zip(*batch, strict=True))
         finally:

@@ -3,10 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from starlette.responses import JSONResponse
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from model import checkpoint
 from model.features import SAMPLE_RATE, STEP_SECONDS
@@ -102,13 +103,14 @@ class Service:
 
     async def connect(self, socket: WebSocket) -> None:
         """Let a connection talk, unless it comes from a foreign page or is one too many."""
-        headers = socket.headers
-        if not allowed(headers.get("origin"), headers.get("host"), self.settings.allowed_origins):
-            await self._refuse(socket, 403, "origin")
-        elif len(self._sessions) >= self.settings.max_connections:
-            await self._refuse(socket, 503, "too_many_connections")
-        else:
-            await self._talk(Session(socket, self))
+        origin, host = socket.headers.get("origin"), socket.headers.get("host")
+        with suppress(WebSocketDisconnect):  # gone before it was let in
+            if not allowed(origin, host, self.settings.allowed_origins):
+                await self._refuse(socket, 403, "origin")
+            elif len(self._sessions) >= self.settings.max_connections:
+                await self._refuse(socket, 503, "too_many_connections")
+            else:
+                await self._talk(Session(socket, self))
 
     async def _refuse(self, socket: WebSocket, status: int, reason: str) -> None:
         self.metrics.refused.labels(reason).inc()

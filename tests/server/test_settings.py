@@ -1,8 +1,11 @@
 """Settings by environment and by flag."""
 
+import re
+
 import pytest
 
-from server.settings import flag, read_settings
+from clients.cli import main
+from server.settings import Settings, flag, read_settings
 
 
 def test_a_flag_wins_over_the_environment_and_that_over_the_default(
@@ -40,6 +43,19 @@ def test_a_value_that_cannot_be_used_is_named(
     monkeypatch.setenv(f"CORTADO_{name.upper()}", value)
     with pytest.raises(ValueError, match=f"^CORTADO_{name.upper()}: "):
         read_settings()
+
+
+def test_every_setting_is_a_flag_of_serve(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--help"]) == 0
+    shown = set(re.findall(r"--([a-z-]+) VALUE", capsys.readouterr().out))
+    assert shown == {flag(name) for name in Settings.model_fields}
+
+
+def test_a_flag_that_cannot_be_used_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--port", "seventy"]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("cortado: --port: ")
+    assert message.count("\n") == 1
 
 
 def test_settings_do_not_change() -> None:
