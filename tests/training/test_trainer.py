@@ -1,0 +1,275 @@
+"""Runs that are killed, resumed and shared by two processes, on a corpus of tones."""
+
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from model import checkpoint
+from model.recognizer import Recognizer
+from tests.training.tiny import MODEL, PLAIN, corpus, recipe
+from training.batches import Batch, Drawn, Sampler
+from training.logmel import cached
+from training.monitor import Monitor
+from training.recipe import Augmentation, Recipe, Stage
+from training.run import train
+from training.runstate import snapshots
+from training.trainer import Trainer, learning_rate, set_statistics, update_average
+
+ROOT = Path(__file__).parents[2]
+STEPS = 7  # of the whole run
+PATIENCE = 900  # seconds, for a machine that is busy; on an idle core ten are enough
+
+
+class Killed(Exception):
+    pass
+
+
+class Killer(Monitor):
+    """Kills the run after an update."""
+
+    def __init__(self, step: int) -> None:
+        self.last = step
+
+    def updated(
+        self, stage: Stage, step: int, rate: float, parts: dict[str, float], audio: float
+    ) -> None:
+        assert all(math.isfinite(value) for value in parts.values())
+        if step == self.last:
+            raise Killed
+
+    def validate(self, model: Recognizer, stage: Stage, step: int) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return corpus(tmp_path_factory.mktemp("tones"))
+
+
+def trainer(wanted: Recipe, output: Path) -> Trainer:
+    manifest = wanted.corpora[0].manifest
+    return Trainer(wanted, [cached(manifest, manifest.parent / "cache")], output)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("uninterrupted")
+    trainer(recipe(manifest), output).run(None)
+    return output
+
+
+def tensors(output: Path) -> dict[str, Tensor]:
+    """What the last snapshot of a run holds."""
+    return load_file(snapshots(output)[-1] / "tensors.safetensors")
+
+
+def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("kills", [[1], [2], [3], [5], [3, 6]])
+def test_a_run_killed_and_resumed_is_the_uninterrupted_one_bit_for_bit(
+    manifest: Path, uninterrupted: Path, tmp_path: Path, kills: list[int]
+) -> None:
+    for step in kills:
+        with pytest.raises(Killed):
+            trainer(recipe(manifest), tmp_path).run(Killer(step))
+    trainer(recipe(manifest), tmp_path).run(None)
+    assert snapshots(tmp_path)[-1].name == f"snapshot-{STEPS:08d}"
+    assert equal(tensors(tmp_path), tensors(uninterrupted))
+    weights = "checkpoint/model.safetensors"
+    assert (tmp_path / weights).read_bytes() == (uninterrupted / weights).read_bytes()
+
+
+def test_a_run_that_is_done_has_nothing_left_to_do(manifest: Path, uninterrupted: Path) -> None:
+    before = tensors(uninterrupted)
+    trainer(recipe(manifest), uninterrupted).run(Killer(STEPS + 1))
+    assert equal(tensors(uninterrupted), before)
+
+
+def test_a_longer_recipe_goes_on_where_the_shorter_one_ended(
+    manifest: Path, uninterrupted: Path, tmp_path: Path
+) -> None:
+    whole = recipe(manifest)
+    trainer(replace(whole, stages=whole.stages[:1]), tmp_path).run(None)
+    trainer(whole, tmp_path).run(None)
+    assert equal(tensors(tmp_path), tensors(uninterrupted))
+
+
+def test_the_checkpoint_is_the_averaged_model(uninterrupted: Path) -> None:
+    loaded = checkpoint.load(uninterrupted / "checkpoint").state_dict()
+    kept = tensors(uninterrupted)
+    for name, value in loaded.items():  # of which matrices are kept in 16 bits
+        torch.testing.assert_close(value, kept[f"average/{name}"], rtol=1e-3, atol=1e-6)
+    assert not torch.equal(kept["average/ctc.weight"], kept["model/ctc.weight"])
+    assert checkpoint.read_card(uninterrupted / "checkpoint")["card"]["steps"] == STEPS
+
+
+def test_a_run_begun_with_other_processes_is_refused(manifest: Path, tmp_path: Path) -> None:
+    wanted = recipe(manifest)
+    trainer(replace(wanted, stages=wanted.stages[:1]), tmp_path).run(None)
+    path = snapshots(tmp_path)[-1] / "state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"processes": 2}))
+    with pytest.raises(ValueError, match=r"expected 2 processes, with which .* got 1"):
+        trainer(wanted, tmp_path)
+
+
+def test_training_lowers_the_loss(manifest: Path, tmp_path: Path) -> None:
+    stage = Stage("encoder", 40, ctc=1.0, learning_rate=1e-2, augmentation=PLAIN)
+    run = trainer(replace(recipe(manifest), stages=(stage,), interval=1000), tmp_path)
+    run.model.train()
+    found = []
+    for _, batch in zip(range(40), run._batches(stage), strict=False):
+        found.append(run._update(batch, stage, 1e-2)["ctc"])
+        run.step += 1
+    assert sum(found[-5:]) < 0.6 * sum(found[:5])
+
+
+def test_an_update_without_a_finite_gradient_changes_no_weight(
+    manifest: Path, tmp_path: Path
+) -> None:
+    run = trainer(recipe(manifest), tmp_path)
+    stage = run.recipe.stages[0]
+    before = {name: value.clone() for name, value in run.model.named_parameters()}
+    handle = run.model.ctc.bias.register_hook(lambda grad: grad * math.inf)
+    run._update(next(run._batches(stage)), stage, 1e-2)
+    assert all(torch.equal(value, before[name]) for name, value in run.model.named_parameters())
+    handle.remove()
+    run._update(next(run._batches(stage)), stage, 1e-2)
+    assert not torch.equal(run.model.ctc.bias, before["ctc.bias"])
+
+
+@dataclass(frozen=True)
+class Noting(Sampler):
+    """Notes which utterances were loaded, with which seed."""
+
+    noted: list[tuple[tuple[Drawn, ...], int]] = field(default_factory=list)
+
+    def load(self, drawn: Sequence[Drawn], config: Augmentation, seed: int) -> Batch:
+        self.noted.append((tuple(drawn), seed))
+        return super().load(drawn, config, seed)
+
+
+def test_two_processes_share_a_pool_s_batches_out(manifest: Path, tmp_path: Path) -> None:
+    taken = []
+    for rank in range(2):
+        run = trainer(recipe(manifest), tmp_path)
+        run.rank, run.processes = rank, 2
+        run.sampler = Noting(**vars(run.sampler))
+        pool = run.sampler.pool(0, PLAIN)
+        batches = run._batches(replace(run.recipe.stages[0], augmentation=PLAIN))
+        for _ in range(len(pool) // 2):
+            next(batches)
+        assert run.pool == 0
+        taken.append(run.sampler.noted)
+    drawn = [one for noted in zip(*taken, strict=True) for one, _ in noted]
+    assert drawn == [tuple(batch) for batch in pool[: len(drawn)]]
+    seeds = [seed for noted in taken for _, seed in noted]
+    assert len(set(seeds)) == len(seeds)
+
+
+WORKER = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from safetensors.torch import save_file
+import tests.training.tiny as tiny
+import training.run
+from training.trainer import Trainer
+
+class Kept(Trainer):
+    def run(self, monitor):
+        super().run(monitor)
+        save_file(self.model.state_dict(), self.output / f"rank-{self.rank}.safetensors")
+
+training.run.Trainer = Kept
+manifest, output = map(Path, sys.argv[1:])
+training.run.train(replace(tiny.recipe(manifest), validation=()), output)
+"""
+
+
+@pytest.mark.timeout(2 * PATIENCE)
+def test_two_processes_train_and_agree(manifest: Path, tmp_path: Path) -> None:
+    """As under torchrun, which tells each process its place in the environment."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    environment = {**os.environ, **place, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", WORKER, str(manifest), str(tmp_path)]
+    running = [
+        subprocess.Popen(command, cwd=ROOT, env={**environment, "RANK": str(rank)})
+        for rank in range(2)
+    ]
+    try:
+        assert [process.wait(PATIENCE) for process in running] == [0, 0]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    one, other = (load_file(tmp_path / f"rank-{rank}.safetensors") for rank in range(2))
+    assert equal(one, other)
+    assert equal({f"model/{name}": value for name, value in one.items()}, of_model(tmp_path))
+    moments = tensors(tmp_path)
+    counts = {int(moments[name]) for name in moments if name.endswith("/step")}
+    assert counts == {4, STEPS}  # the decoder's begin with the stage that trains it
+    state = json.loads((snapshots(tmp_path)[-1] / "state.json").read_text())
+    assert (state["step"], state["processes"]) == (STEPS, 2)
+
+
+def of_model(output: Path) -> dict[str, Tensor]:
+    return {name: value for name, value in tensors(output).items() if name.startswith("model/")}
+
+
+def test_the_command_s_run_leaves_a_checkpoint_scores_and_curves(
+    manifest: Path, tmp_path: Path
+) -> None:
+    told: list[tuple[Any, ...]] = []
+    folder = train(recipe(manifest), tmp_path, progress=lambda *what: told.append(what))
+    assert checkpoint.load(folder).config == MODEL
+    scores = [json.loads(row) for row in (tmp_path / "validation.jsonl").read_text().splitlines()]
+    assert {row["step"] for row in scores} == {2, 4, 6}
+    assert scores[-1]["set"].endswith("/train/online")
+    assert list((tmp_path / "tensorboard").iterdir())
+    assert ("features " + f"{manifest.parent.name}/train", 6, 6) in told
+
+
+def test_the_rate_warms_up_and_falls_along_a_cosine() -> None:
+    stage = Stage("a", 110, learning_rate=1.0, final_learning_rate=0.2, warmup=10)
+    rates = [learning_rate(stage, step) for step in range(111)]
+    assert rates[:3] == pytest.approx([0.1, 0.2, 0.3])
+    assert rates[10] == 1.0
+    assert rates[60] == pytest.approx(0.6)
+    assert rates[110] == pytest.approx(0.2)
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+
+
+def test_the_average_moves_by_its_decay_and_counts_are_left() -> None:
+    torch.manual_seed(0)
+    average, model = Recognizer(MODEL), Recognizer(MODEL)
+    kept, new = average.ctc.weight.detach().clone(), model.ctc.weight.detach()
+    update_average(average, model, 0.9)
+    torch.testing.assert_close(average.ctc.weight.detach(), 0.9 * kept + 0.1 * new)
+
+
+def test_the_statistics_are_those_of_what_is_drawn(manifest: Path) -> None:
+    torch.manual_seed(0)
+    model = Recognizer(MODEL)
+    tones = cached(manifest, manifest.parent / "cache")
+    set_statistics(model, [tones], [1.0])
+    normalizer = model.features.normalizer
+    frames = torch.cat([torch.from_numpy(tones.logmel(k)) for k in range(len(tones))])
+    assert (normalizer.mean - frames.mean(0)).abs().max() < 0.8
+    assert (normalizer.deviation > 0).all()
