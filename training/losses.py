@@ -56,7 +56,7 @@ def decoder_losses(
     }
     if stage.stop:
         times, aligned = ctc_alignment(log_probs, batch)
-        parts["stop"] = stop_loss(decoded.energies, times, aligned, batch)
+        parts["stop"] = stop_loss(decoded.energies, times, aligned, batch, stage.eagerness)
     if stage.quantity:
         mass = (decoded.alpha[:, :-1].sum(2) * spoken).sum(1)
         excess = (mass - batch.target_lengths).abs() / batch.target_lengths.clamp(min=1)
@@ -73,7 +73,9 @@ def corrupted(targets: Tensor, share: float, symbols: int) -> Tensor:
     return targets.where(~replaced, torch.randint_like(targets, symbols))
 
 
-def stop_loss(energies: Tensor, times: Tensor, aligned: Tensor, batch: Batch) -> Tensor:
+def stop_loss(
+    energies: Tensor, times: Tensor, aligned: Tensor, batch: Batch, eagerness: float = 1.0
+) -> Tensor:
     """Return the cross-entropy of the stops along the CTC alignment, per symbol.
 
     The scan for symbol i begins at the frame of symbol i - 1 and should pass every frame before
@@ -86,6 +88,8 @@ def stop_loss(energies: Tensor, times: Tensor, aligned: Tensor, batch: Batch) ->
         times: (B, U) frame of each symbol.
         aligned: (B,) false where the utterance has no alignment.
         batch: its lengths.
+        eagerness: weight of a frame to stop at; above 1 it makes up for a greedy search that
+            misses a stop which two frames share, and with it a character for good.
     """
     rows = torch.arange(energies.shape[1])
     frames = torch.arange(energies.shape[2])
@@ -97,7 +101,10 @@ def stop_loss(energies: Tensor, times: Tensor, aligned: Tensor, batch: Batch) ->
     scanned &= ((rows <= count) & aligned.unsqueeze(1)).unsqueeze(2)
     stop = (frames == stops.unsqueeze(2)) & (rows < count).unsqueeze(2)
     loss = binary_cross_entropy_with_logits(
-        energies[scanned], stop[scanned].to(energies.dtype), reduction="sum"
+        energies[scanned],
+        stop[scanned].to(energies.dtype),
+        reduction="sum",
+        pos_weight=energies.new_tensor(eagerness),
     )
     return loss / batch.target_lengths.sum().clamp(min=1)
 

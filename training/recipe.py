@@ -51,6 +51,7 @@ class Stage:
     ctc: float = 0.3  # weight of the CTC loss
     attention: float = 0.0  # weight of the decoder's cross-entropy; 0 trains the encoder alone
     stop: float = 0.0  # weight of the stops' cross-entropy along the CTC alignment
+    eagerness: float = 1.0  # weight of a frame to stop at, against one to pass
     quantity: float = 0.0  # weight of the quantity loss |sum alpha - U| / U
     noise: float = 0.0  # standard deviation of the pre-sigmoid noise
     corruption: float = 0.0  # share of the decoder's input symbols replaced by random ones
