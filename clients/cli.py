@@ -65,6 +65,13 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+def _use_one_thread() -> None:
+    """Keep the model on one core: threads that share its small products wait more than they work."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
 def _examples(*lines: str) -> str:
     """Lay out command lines for the end of a command's help."""
     # The \b keeps the lines below it from being wrapped into one paragraph.
@@ -154,6 +161,7 @@ def transcribe(
     from model.online import OnlineRecognizer
     from model.transcribe import transcribe_files
 
+    _use_one_thread()
     online = OnlineRecognizer(load(checkpoint or DEFAULT))
     if not transcribe_files(online, files, as_json, sys.stdout, _complain):
         raise typer.Exit(EXIT_USER_ERROR)
@@ -183,6 +191,7 @@ def evaluate(
     from training import evaluate as evaluation
     from training.report import table
 
+    _use_one_thread()
     for path in filter(None, (json_file, hypotheses)):
         evaluation.check_place(path)
     with progress_bar() as report:
