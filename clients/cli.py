@@ -66,7 +66,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _use_one_thread() -> None:
-    """Keep the model on one core: threads that share its small products wait more than they work."""
+    """Keep the model on one core: its products are too small to be shared by threads."""
     import torch
 
     torch.set_num_threads(1)
