@@ -1,0 +1,27 @@
+"""The shipped model writes nothing where nobody speaks."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from model import checkpoint
+from model.features import SAMPLE_RATE
+from model.online import OnlineRecognizer, transcribe
+
+SECONDS = 20
+TIME = np.arange(SECONDS * SAMPLE_RATE) / SAMPLE_RATE
+NOISE = np.random.default_rng(0).standard_normal(len(TIME))
+
+SOUNDS = {
+    "digital silence": 0 * TIME,
+    "noise at -60 dB": 1e-3 * NOISE,
+    "noise at -30 dB": 0.03 * NOISE,
+    "a hum": 0.1 * np.sin(2 * np.pi * 50 * TIME),
+}
+
+
+@pytest.mark.skipif(not checkpoint.DEFAULT.exists(), reason="no shipped model in the tree")
+@pytest.mark.parametrize("sound", SOUNDS.values(), ids=SOUNDS.keys())
+def test_nothing_is_written_where_nobody_speaks(sound: NDArray[np.float64]) -> None:
+    online = OnlineRecognizer(checkpoint.load())
+    assert transcribe(online, sound.astype(np.float32)) == []
