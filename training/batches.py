@@ -76,6 +76,11 @@ class Sampler:
                 drawn.append(Drawn(corpus, index, frames))
         batches = self._cut(sorted(drawn, key=lambda utterance: utterance.frames))
         n = self.processes
+        if len(batches) < n:
+            raise ValueError(
+                f"expected a batch for each of {n} processes, got {len(batches)} from {POOL} "
+                "utterances: batch_seconds is too large"
+            )
         first = int(rng.integers(len(batches) % n + 1))  # what is left over is left out
         groups = [batches[k : k + n] for k in range(first, len(batches) - n + 1, n)]
         rng.shuffle(groups)

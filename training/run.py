@@ -105,6 +105,7 @@ def _process(
     if monitor:
         monitor.close()
     if processes > 1:
+        dist.barrier()  # the first process keeps the meeting point: nobody may need it after it
         dist.destroy_process_group()
 
 

@@ -98,3 +98,9 @@ def test_a_batch_of_silence_has_an_empty_text(sampler: Sampler) -> None:
 def test_a_corpus_of_nothing_but_long_utterances_is_refused(sampler: Sampler) -> None:
     with pytest.raises(ValueError, match=r"expected an utterance of at most 5 frames.*got none"):
         replace(sampler, max_frames=5)
+
+
+def test_fewer_batches_than_processes_are_refused(sampler: Sampler) -> None:
+    greedy = replace(sampler, batch_frames=10**9, processes=2)
+    with pytest.raises(ValueError, match="expected a batch for each of 2 processes, got 1"):
+        greedy.pool(0, PLAIN)
