@@ -17,7 +17,7 @@ class AttentionConfig:
 
     width: int = 128  # d, of both energies
     chunk: int = 2  # w, encoder frames that a symbol attends to; 1 is hard monotonic attention
-    bias: float = -1.0  # r, initial bias of the monotonic energy; -4 never engages on little data
+    bias: float = -1.0  # r, initial bias of the monotonic energy; the paper's -4 wants more data
 
 
 class MochaKeys(NamedTuple):
