@@ -81,6 +81,20 @@ class Decoder(nn.Module):
         logits = self.output(torch.stack(outputs, 1)[:, :-1])
         return Decoded(logits, torch.stack(alphas, 1), torch.stack(energies, 1))
 
+    def without_audio(self, targets: Tensor) -> Tensor:
+        """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero.
+
+        With them the decoder learns to spell from text alone (text_loss in training).
+        """
+        heard = self.embedding(nn.functional.pad(targets[:, :-1], (1, 0), value=self.start))
+        lstm, width = self.lstm, self.embedding.embedding_dim
+        weights = [lstm.weight_ih[:, :width], lstm.weight_hh, lstm.bias_ih, lstm.bias_hh]
+        state = [zeros.unsqueeze(0) for zeros in self._zeros(heard, len(targets))]
+        hidden, _, _ = torch.lstm(heard, state, weights, True, 1, 0.0, True, False, True)
+        return nn.functional.linear(
+            hidden, self.output.weight[:, : lstm.hidden_size], self.output.bias
+        )
+
     def _gates(self, heard: Tensor) -> tuple[Tensor, SharedMatrix]:
         """Return (U, B, 4 H) what the last symbols give to the gates, and the other weights."""
         lstm, width = self.lstm, self.embedding.embedding_dim

@@ -64,6 +64,22 @@ def decoder_losses(
     return parts
 
 
+def text_loss(recognizer: Recognizer, text: Tensor, lengths: Tensor) -> Tensor:
+    """Return the decoder's cross-entropy on text that nobody speaks, per symbol.
+
+    The contexts are zero, so that what the symbols say about one another is learnt apart from what
+    the audio says. It teaches spelling from more text than there is speech of.
+
+    Args:
+        recognizer: whose decoder learns.
+        text: (B, U) symbols.
+        lengths: (B,) of them.
+    """
+    logits = recognizer.decoder.without_audio(text)
+    written = recognizer.frame_mask(lengths, text.shape[1])
+    return cross_entropy(logits[written], text[written])
+
+
 def corrupted(targets: Tensor, share: float, symbols: int) -> Tensor:
     """Return the symbols with a share replaced at random, as errors will replace them in serving.
 

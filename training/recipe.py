@@ -56,6 +56,8 @@ class Stage:
     noise: float = 0.0  # standard deviation of the pre-sigmoid noise
     corruption: float = 0.0  # share of the decoder's input symbols replaced by random ones
     smoothing: float = 0.0  # label smoothing of the decoder's cross-entropy
+    text: float = 0.0  # weight of the decoder's cross-entropy on text alone
+    frozen_norm: bool = False  # batch norms with their running statistics, as in serving
     learning_rate: float = 1e-3
     final_learning_rate: float = 1e-3  # reached along a cosine
     warmup: int = 0  # updates
@@ -72,6 +74,7 @@ class Recipe:
     validation: tuple[Path, ...]
     stages: tuple[Stage, ...]
     description: str = ""
+    text: Path | None = None  # one sentence a line, for the stages that weigh text
     seed: int = 0
     batch_seconds: float = 80.0  # of padded audio in one process's batch
     max_seconds: float = 18.0  # longer utterances are left out
@@ -85,9 +88,11 @@ class Recipe:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: a stage does not weigh every corpus.
+            ValueError: a stage does not weigh every corpus, or weighs text that is not there.
         """
         for stage in self.stages:
+            if stage.text and self.text is None:
+                raise ValueError(f"expected text, which stage {stage.name!r} weighs, got none")
             if len(stage.weights) not in (0, len(self.corpora)):
                 raise ValueError(
                     f"expected {len(self.corpora)} weights in stage {stage.name!r}, one a corpus, "

@@ -17,9 +17,10 @@ from model.recognizer import Recognizer
 from training import runstate
 from training.batches import FRAMES_PER_SECOND, Batch, Sampler
 from training.logmel import LogMelCorpus
-from training.losses import losses
+from training.losses import losses, text_loss
 from training.monitor import Monitor
 from training.recipe import Recipe, Stage
+from training.text import TextSampler
 
 BATCHES_AHEAD = 1_000_003  # spreads the seeds of pools apart from those of their batches
 STATISTICS_UTTERANCES = 1_000
@@ -43,6 +44,9 @@ class Trainer:
             int(recipe.max_seconds * FRAMES_PER_SECOND),
             recipe.seed,
             self.processes,
+        )
+        self.text = (
+            TextSampler(recipe.text, recipe.model.vocabulary, recipe.seed) if recipe.text else None
         )
         set_statistics(self.model, corpora, self.sampler.weights)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
@@ -93,6 +97,8 @@ class Trainer:
 
     def _stage(self, stage: Stage, first: int, monitor: Monitor | None) -> None:
         self.model.train()
+        if stage.frozen_norm:
+            freeze_norm(self.model)
         for batch in self._batches(stage):
             started = time.monotonic()
             rate = learning_rate(stage, self.step - first)
@@ -126,6 +132,10 @@ class Trainer:
         torch.manual_seed(self.recipe.seed + self.step * self.processes + self.rank)
         self.optimizer.zero_grad()
         parts = losses(self.model, batch, stage)
+        if stage.text and self.text:
+            number = self.step * self.processes + self.rank
+            parts["text"] = text_loss(self.model, *self.text.batch(number))
+            parts["total"] = parts["total"] + stage.text * parts["text"]
         parts["total"].backward()
         average_gradients(self.model, self.processes)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
@@ -138,6 +148,17 @@ class Trainer:
         return {name: float(value.detach()) for name, value in parts.items()} | {
             "norm": float(norm)
         }
+
+
+def freeze_norm(model: nn.Module) -> None:
+    """Let every batch norm use its running statistics, as in serving, and keep them.
+
+    A batch of single words has other statistics than one of sentences. While the weights still move
+    much, those of the batch serve better; in the end they only disagree with serving.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.eval()
 
 
 def learning_rate(stage: Stage, step: int) -> float:
