@@ -22,7 +22,7 @@ def test_a_piece_begins_at_a_word_and_is_a_function_of_its_number(text: Path) ->
     sampler = TextSampler(text, VOCABULARY, 1)
     symbols, lengths = sampler.batch(3)
     assert symbols.shape[1] == PIECE
-    words = set(["it", "was", "good", "the", "quick", "brown", "fox"])
+    words = {"it", "was", "good", "the", "quick", "brown", "fox"}
     for row, length in zip(symbols.tolist(), lengths.tolist(), strict=True):
         assert VOCABULARY.decode(row[:length]).split()[0] in words
         assert not any(row[length:])
