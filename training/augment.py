@@ -22,15 +22,23 @@ def augmented(
 ) -> Frames:
     """Return changed (T', F) log-mel frames; `other` is the utterance that babbles beneath."""
     frames = stretched(logmel, 1 + rng.uniform(-config.tempo, config.tempo))
+    if config.speed:
+        step = int(rng.integers(WARPS))
+        frames = stretched(frames, warp_factor(step, config.speed))
+        frames = frames @ warp_matrix(WARPS - 1 - step, config.speed)
     if config.warp:
         frames = frames @ warp_matrix(int(rng.integers(WARPS)), config.warp)
     if other is not None and rng.random() < config.babble:
         frames = mixed(frames, repeated(other, len(frames)) - rng.uniform(2.0, 6.0))
+    if config.reverberation and rng.random() < config.reverberation:
+        frames = reverberated(frames, rng.uniform(0.2, 0.8), rng.uniform(0.0, 2.5))
     if rng.random() < config.noise:
         level = float(np.percentile(frames, 75)) - rng.uniform(1.0, 7.0)
         frames = mixed(frames, coloured_noise(len(frames), level, rng))
     if config.gain:
         frames = np.maximum(frames + rng.uniform(-1.5, 0.5) * config.gain / 1.5, FLOOR)
+    if config.telephone and rng.random() < config.telephone:
+        frames = transmitted(frames, rng.uniform(3400, 7000), rng.uniform(0.0, 300.0), rng)
     return masked(frames, config, rng)
 
 
@@ -44,16 +52,26 @@ def stretched(logmel: Frames, factor: float) -> Frames:
     return logmel[low] * (1 - weight) + logmel[high] * weight
 
 
-@lru_cache(maxsize=WARPS)
+def warp_factor(step: int, most: float) -> float:
+    """Return factor `step` of the WARPS from 1 - most to 1 + most."""
+    return 1 + most * (2 * step / (WARPS - 1) - 1)
+
+
+@lru_cache
+def band_centres() -> NDArray[np.float64]:
+    """Return the (F,) frequencies of the mel bands in hertz, on Slaney's scale to 8 kHz."""
+    mel = np.linspace(0, 45.245, MELS)
+    return np.where(mel < 15, mel * 200 / 3, 1000 * np.exp((mel - 15) * np.log(6.4) / 27))
+
+
+@lru_cache(maxsize=2 * WARPS)
 def warp_matrix(step: int, most: float) -> Frames:
     """Return the (F, F) interpolation that scales frequencies by 1 - most .. 1 + most.
 
     The mel axis is linear below 1 kHz and logarithmic above, so scaling is done in hertz.
     """
-    factor = 1 + most * (2 * step / (WARPS - 1) - 1)
-    mel = np.linspace(0, 45.245, MELS)  # 0 .. 8 kHz on Slaney's scale
-    hertz = np.where(mel < 15, mel * 200 / 3, 1000 * np.exp((mel - 15) * np.log(6.4) / 27))
-    source = np.interp(np.minimum(hertz * factor, 8000.0), hertz, np.arange(MELS))
+    hertz = band_centres()
+    source = np.interp(np.minimum(hertz * warp_factor(step, most), 8000.0), hertz, np.arange(MELS))
     low = np.minimum(source.astype(np.int64), MELS - 2)
     matrix = np.zeros((MELS, MELS), np.float32)
     columns = np.arange(MELS)
@@ -65,6 +83,40 @@ def warp_matrix(step: int, most: float) -> Frames:
 def mixed(frames: Frames, noise: Frames) -> Frames:
     """Return the log of the sum of two powers."""
     return np.logaddexp(frames, noise)
+
+
+def reverberated(frames: Frames, seconds: float, below: float) -> Frames:
+    """Return the frames in a room: what was said decays in power while the next is said.
+
+    Args:
+        frames: (T, F) log-mel.
+        seconds: the time in which the reverberation falls by 60 dB.
+        below: nepers of power by which it starts below the direct sound.
+    """
+    decay = 10 ** (-6 * 0.01 / seconds)  # of power, from one frame to the next
+    power = np.exp(frames.astype(np.float64))
+    late = np.zeros_like(power)
+    for t in range(1, len(power)):
+        late[t] = decay * late[t - 1] + (1 - decay) * power[t - 1]
+    return np.log(np.maximum(power + np.exp(-below) * late, POWER_FLOOR)).astype(np.float32)
+
+
+def transmitted(frames: Frames, highest: float, lowest: float, rng: np.random.Generator) -> Frames:
+    """Return the frames through a narrow channel whose codec spoils what is soft.
+
+    Args:
+        frames: (T, F) log-mel.
+        highest: hertz above which nothing passes.
+        lowest: hertz below which nothing passes.
+        rng: of the quantisation noise, 20 to 45 dB below each frame's loudest band.
+    """
+    hertz = band_centres()
+    sent = frames.copy()
+    loudest = sent.max(1, keepdims=True)
+    rough = loudest - rng.uniform(4.6, 10.4) + rng.normal(0, 0.7, sent.shape)
+    sent = mixed(sent, rough.astype(np.float32))
+    sent[:, (hertz > highest) | (hertz < lowest)] = FLOOR
+    return np.maximum(sent, FLOOR)
 
 
 def repeated(frames: Frames, length: int) -> Frames:

@@ -45,22 +45,42 @@ class Sampler:
     weights: Sequence[float]
     vocabulary: Vocabulary
     batch_frames: int
-    max_frames: int
+    max_seconds: float  # longer utterances are left out
     seed: int
     processes: int = 1  # they wait for each other, so their batches are of like length
 
     def __post_init__(self) -> None:
-        for corpus in self.corpora:
-            if all(utterance.frames > self.max_frames for utterance in corpus.utterances):
+        self._check_lengths(self.weights, self.max_seconds)
+
+    def _check_lengths(self, weights: Sequence[float], seconds: float) -> None:
+        for corpus, weight in zip(self.corpora, weights, strict=True):
+            shortest = min((u.frames for u in corpus.utterances), default=0) / FRAMES_PER_SECOND
+            if weight and shortest > seconds:
                 raise ValueError(
-                    f"expected an utterance of at most {self.max_frames} frames in each corpus, "
+                    f"expected an utterance of at most {seconds:g} s in each corpus, "
                     f"got none in one of {len(corpus)}"
                 )
 
     def pool(
-        self, number: int, config: Augmentation, weights: Sequence[float] = ()
+        self,
+        number: int,
+        config: Augmentation,
+        weights: Sequence[float] = (),
+        max_seconds: float | None = None,
     ) -> list[list[Drawn]]:
-        """Return the batches of a pool, in random order; `weights` replace the corpora's own."""
+        """Return the batches of a pool, in random order.
+
+        Args:
+            number: of the pool.
+            config: its share of silence.
+            weights: of the corpora, in place of their own.
+            max_seconds: longer utterances are left out, in place of the sampler's own.
+
+        Raises:
+            ValueError: a corpus has no utterance as short, or fewer batches than processes.
+        """
+        max_seconds = self.max_seconds if max_seconds is None else max_seconds
+        self._check_lengths(weights or self.weights, max_seconds)
         rng = np.random.default_rng([self.seed, 1, number])
         weights = weights or self.weights
         shares = np.array(weights) / sum(weights)
@@ -72,7 +92,7 @@ class Sampler:
             corpus = int(rng.choice(len(shares), p=shares))
             index = int(rng.integers(len(self.corpora[corpus])))
             frames = self.corpora[corpus].utterances[index].frames
-            if frames <= self.max_frames:
+            if frames <= max_seconds * FRAMES_PER_SECOND:
                 drawn.append(Drawn(corpus, index, frames))
         batches = self._cut(sorted(drawn, key=lambda utterance: utterance.frames))
         n = self.processes

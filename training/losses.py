@@ -8,6 +8,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from model.recognizer import Recognizer
 from training.batches import Batch
 from training.recipe import Stage
+from training.smoothing import localised
 
 MIXED = torch.bfloat16  # the encoder's matrix products; recurrences and losses stay in float32
 
@@ -45,23 +46,72 @@ def decoder_losses(
     """Return the losses of the teacher-forced decoder by name."""
     mask = recognizer.frame_mask(batch.lengths, encoded.shape[1])
     heard = corrupted(batch.targets, stage.corruption, log_probs.shape[2] - 1)
+    if stage.sampling:
+        heard = sampled(recognizer, encoded, mask, heard, stage.sampling)
     decoded = recognizer.decoder(encoded, mask, heard, stage.noise)
     spoken = recognizer.frame_mask(batch.target_lengths, batch.targets.shape[1])  # (B, U)
-    parts = {
-        "attention": cross_entropy(
-            decoded.logits[spoken], batch.targets[spoken], label_smoothing=stage.smoothing
-        )
-        if spoken.any()
-        else decoded.logits.sum() * 0
-    }
-    if stage.stop:
+    parts = {"attention": symbol_loss(decoded.logits, batch, spoken, stage)}
+    if stage.stop or stage.latency:
         times, aligned = ctc_alignment(log_probs, batch)
+    if stage.stop:
         parts["stop"] = stop_loss(decoded.energies, times, aligned, batch, stage.eagerness)
+    if stage.latency:
+        known = spoken & aligned.unsqueeze(1)
+        parts["latency"] = latency_loss(decoded.alpha[:, :-1], times, known)
     if stage.quantity:
         mass = (decoded.alpha[:, :-1].sum(2) * spoken).sum(1)
         excess = (mass - batch.target_lengths).abs() / batch.target_lengths.clamp(min=1)
         parts["quantity"] = excess.mean()
     return parts
+
+
+def symbol_loss(logits: Tensor, batch: Batch, spoken: Tensor, stage: Stage) -> Tensor:
+    """Return the cross-entropy of the (B, U, V) logits, per symbol.
+
+    Args:
+        logits: of each symbol.
+        batch: its targets.
+        spoken: (B, U) true on symbols, false on padding.
+        stage: which smoothing.
+    """
+    if not spoken.any():
+        return logits.sum() * 0
+    if not stage.neighbours:
+        return cross_entropy(logits[spoken], batch.targets[spoken], label_smoothing=stage.smoothing)
+    wanted = localised(batch.targets, batch.target_lengths, logits.shape[2], stage.neighbours)
+    return cross_entropy(logits[spoken], wanted[spoken], label_smoothing=stage.smoothing)
+
+
+@torch.no_grad()
+def sampled(
+    recognizer: Recognizer, encoded: Tensor, mask: Tensor, heard: Tensor, share: float
+) -> Tensor:
+    """Return the (B, U) input symbols with a share replaced by what the decoder would write.
+
+    All symbols are drawn from one teacher-forced pass (Duckworth et al. 2019), not one after
+    another as in scheduled sampling's first form (Bengio et al. 2015), which costs U passes.
+    """
+    probabilities = recognizer.decoder(encoded.detach(), mask, heard).logits.softmax(2)
+    drawn = torch.multinomial(probabilities.flatten(0, 1), 1).view_as(heard)
+    return drawn.where(torch.rand(heard.shape) < share, heard)
+
+
+def latency_loss(alpha: Tensor, times: Tensor, known: Tensor) -> Tensor:
+    """Return the mean distance, in frames, of the expected stops from the CTC alignment.
+
+    Args:
+        alpha: (B, U, T) probability of stopping at each frame; a row's missing mass counts as none.
+        times: (B, U) frame of each symbol on the alignment.
+        known: (B, U) true where there is one.
+
+    Source: minimum-latency training, Inaguma et al. 2020.
+    """
+    if not known.any():
+        return alpha.sum() * 0
+    frames = torch.arange(alpha.shape[2], dtype=alpha.dtype)
+    mass = alpha.sum(2).clamp(min=1e-3)  # of a row that stops nowhere, other losses take care
+    expected = (alpha * frames).sum(2) / mass
+    return (expected - times).abs()[known].mean()
 
 
 def text_loss(recognizer: Recognizer, text: Tensor, lengths: Tensor) -> Tensor:

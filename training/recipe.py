@@ -31,10 +31,13 @@ class Augmentation:
     """Random changes of the log-mel frames; each value is a largest deviation, 0 for none."""
 
     tempo: float = 0.15  # relative time stretch
+    speed: float = 0.0  # relative change of tempo, pitch and formants at once, as of a tape's speed
     warp: float = 0.1  # relative vocal-tract length
     gain: float = 3.0  # nepers of power, around a little below the recording's own
     noise: float = 0.4  # share of utterances with added noise
     babble: float = 0.1  # share of utterances with another one, softer, under them
+    reverberation: float = 0.0  # share of utterances in a room
+    telephone: float = 0.0  # share of utterances through a narrow or coarse channel
     time_masks: int = 2  # per utterance
     time_mask: float = 0.06  # of its length, each at most
     band_masks: int = 2
@@ -53,14 +56,22 @@ class Stage:
     stop: float = 0.0  # weight of the stops' cross-entropy along the CTC alignment
     eagerness: float = 1.0  # weight of a frame to stop at, against one to pass
     quantity: float = 0.0  # weight of the quantity loss |sum alpha - U| / U
+    latency: float = 0.0  # weight of the expected stops' distance from the CTC alignment, in frames
     noise: float = 0.0  # standard deviation of the pre-sigmoid noise
+    final_noise: float | None = None  # reached linearly at the stage's end; `noise` if not given
     corruption: float = 0.0  # share of the decoder's input symbols replaced by random ones
+    sampling: float = 0.0  # share of them replaced by the decoder's own predictions
     smoothing: float = 0.0  # label smoothing of the decoder's cross-entropy
+    neighbours: tuple[float, ...] = ()  # label smoothing over the symbols before and after
     text: float = 0.0  # weight of the decoder's cross-entropy on text alone
     frozen_norm: bool = False  # batch norms with their running statistics, as in serving
+    weight_noise: float = 0.0  # standard deviation, on weights of LSTMs and embeddings
+    max_seconds: float | None = None  # longer utterances are left out; the recipe's if not given
     learning_rate: float = 1e-3
     final_learning_rate: float = 1e-3  # reached along a cosine
     warmup: int = 0  # updates
+    cuts: tuple[int, ...] = ()  # the stage's updates at which the rate is multiplied by `cut`
+    cut: float = 0.1
     weights: tuple[float, ...] = ()  # of the corpora in this stage; their own if not given
     augmentation: Augmentation = field(default_factory=Augmentation)
 
@@ -79,6 +90,7 @@ class Recipe:
     batch_seconds: float = 80.0  # of padded audio in one process's batch
     max_seconds: float = 18.0  # longer utterances are left out
     clip: float = 1.0  # global norm of the gradient
+    l2: float = 0.0  # weight of the squared weights in the loss
     average: float = 0.999  # decay of the weights' moving average, which is what is kept
     interval: int = 500  # updates between checkpoints
     validation_utterances: int = 150  # of each validation set, between checkpoints

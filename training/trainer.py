@@ -4,6 +4,7 @@ import copy
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from training.logmel import LogMelCorpus
 from training.losses import losses, text_loss
 from training.monitor import Monitor
 from training.recipe import Recipe, Stage
+from training.schedule import learning_rate, noise
 from training.text import TextSampler
+from training.weight_noise import weight_noise
 
 BATCHES_AHEAD = 1_000_003  # spreads the seeds of pools apart from those of their batches
 STATISTICS_UTTERANCES = 1_000
@@ -41,7 +44,7 @@ class Trainer:
             [corpus.weight for corpus in recipe.corpora],
             recipe.model.vocabulary,
             int(recipe.batch_seconds * FRAMES_PER_SECOND),
-            int(recipe.max_seconds * FRAMES_PER_SECOND),
+            recipe.max_seconds,
             recipe.seed,
             self.processes,
         )
@@ -50,7 +53,9 @@ class Trainer:
         )
         set_statistics(self.model, corpora, self.sampler.weights)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), 1e-3, (0.9, 0.999), 1e-6)
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), 1e-3, (0.9, 0.999), 1e-6, weight_decay=recipe.l2
+        )
         self.step, self.pool, self.place, self.seconds = 0, 0, 0, 0.0
         self._resume()
 
@@ -102,7 +107,8 @@ class Trainer:
         for batch in self._batches(stage):
             started = time.monotonic()
             rate = learning_rate(stage, self.step - first)
-            parts = self._update(batch, stage, rate)
+            now = replace(stage, noise=noise(stage, self.step - first))
+            parts = self._update(batch, now, rate)
             self.step += 1
             self.seconds += time.monotonic() - started
             if monitor:
@@ -118,7 +124,9 @@ class Trainer:
     def _batches(self, stage: Stage) -> Iterator[Batch]:
         """Yield this process's batches from the run's position on, and move the position."""
         while True:
-            drawn = self.sampler.pool(self.pool, stage.augmentation, stage.weights)
+            drawn = self.sampler.pool(
+                self.pool, stage.augmentation, stage.weights, stage.max_seconds
+            )
             usable = len(drawn) // self.processes * self.processes
             while self.place < usable:
                 place = self.place + self.rank
@@ -131,12 +139,13 @@ class Trainer:
     def _update(self, batch: Batch, stage: Stage, rate: float) -> dict[str, float]:
         torch.manual_seed(self.recipe.seed + self.step * self.processes + self.rank)
         self.optimizer.zero_grad()
-        parts = losses(self.model, batch, stage)
-        if stage.text and self.text:
-            number = self.step * self.processes + self.rank
-            parts["text"] = text_loss(self.model, *self.text.batch(number))
-            parts["total"] = parts["total"] + stage.text * parts["text"]
-        parts["total"].backward()
+        with weight_noise(self.model, stage.weight_noise, self.recipe.seed + self.step):
+            parts = losses(self.model, batch, stage)
+            if stage.text and self.text:
+                number = self.step * self.processes + self.rank
+                parts["text"] = text_loss(self.model, *self.text.batch(number))
+                parts["total"] = parts["total"] + stage.text * parts["text"]
+            parts["total"].backward()
         average_gradients(self.model, self.processes)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
         for group in self.optimizer.param_groups:
@@ -159,15 +168,6 @@ def freeze_norm(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             module.eval()
-
-
-def learning_rate(stage: Stage, step: int) -> float:
-    """Return the rate of a stage's step: a linear warm-up, then a cosine."""
-    if step < stage.warmup:
-        return stage.learning_rate * (step + 1) / stage.warmup
-    part = (step - stage.warmup) / max(1, stage.steps - stage.warmup)
-    top, bottom = stage.learning_rate, stage.final_learning_rate
-    return bottom + (top - bottom) * (1 + math.cos(math.pi * part)) / 2
 
 
 def average_gradients(model: nn.Module, processes: int) -> None:

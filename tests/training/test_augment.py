@@ -12,17 +12,20 @@ from training.augment import (
     WARPS,
     Frames,
     augmented,
+    band_centres,
     coloured_noise,
     masked,
     mixed,
     repeated,
+    reverberated,
     silence,
     stretched,
+    transmitted,
     warp_matrix,
 )
 from training.recipe import Augmentation
 
-ALL = Augmentation(noise=1.0, babble=1.0)
+ALL = Augmentation(speed=0.1, noise=1.0, babble=1.0, reverberation=1.0, telephone=1.0)
 
 
 def random(seed: int = 0) -> np.random.Generator:
@@ -157,3 +160,35 @@ def test_silence_is_half_a_second_to_six_of_floor_or_noise() -> None:
     assert all(50 <= len(one) < 600 and one.min() >= FLOOR - 1e-5 for one in found)
     assert any((one == np.float32(FLOOR)).all() for one in found)
     assert any((one > FLOOR + 1).any() for one in found)
+
+
+def test_a_room_makes_what_was_said_ring_on() -> None:
+    given = np.full((60, MELS), FLOOR, np.float32)
+    given[10] = 0.0
+    found = reverberated(given, 0.5, 0.0)
+    assert found[10] == pytest.approx(0.0, abs=1e-3)
+    fall = np.diff(found[11:25, 0])
+    np.testing.assert_allclose(fall, np.log(10**-6) * 0.01 / 0.5, rtol=1e-2)  # 60 dB in 0.5 s
+    np.testing.assert_allclose(found[:10], given[:10])
+
+
+def test_a_narrow_channel_passes_no_high_frequency() -> None:
+    given = np.zeros((20, MELS), np.float32)
+    found = transmitted(given, 3400.0, 300.0, random())
+    centres = band_centres()
+    assert (found[:, (centres > 3400) | (centres < 300)] == FLOOR).all()
+    inside = (centres > 300) & (centres < 3400)
+    assert np.abs(found[:, inside]).max() < 0.5
+
+
+def test_speed_changes_tempo_and_pitch_together() -> None:
+    given = np.full((100, MELS), -5.0, np.float32)
+    given[:, 30] = 3.0
+    config = dataclasses.replace(PLAIN, speed=0.2)
+    peaks = {}
+    for seed in range(20):
+        found = augmented(given, None, config, random(seed))
+        peaks[len(found)] = int(found.mean(0).argmax())
+    lengths = sorted(peaks)
+    assert lengths[0] < 90 < 110 < lengths[-1]
+    assert peaks[lengths[0]] > 30 > peaks[lengths[-1]]  # what is shorter is higher

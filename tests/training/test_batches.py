@@ -21,7 +21,7 @@ def sampler(tmp_path_factory: pytest.TempPathFactory) -> Sampler:
     folder = tmp_path_factory.mktemp("batches")
     parts = [corpus(folder / "a", TEXTS), corpus(folder / "b", ["q", "queen"])]
     corpora = [cached(manifest, folder / "cache") for manifest in parts]
-    return Sampler(corpora, [3.0, 1.0], Vocabulary(), 400, 100, 7)
+    return Sampler(corpora, [3.0, 1.0], Vocabulary(), 400, 1.0, 7)
 
 
 def test_a_pool_is_a_function_of_the_seed_and_its_number(sampler: Sampler) -> None:
@@ -96,11 +96,20 @@ def test_a_batch_of_silence_has_an_empty_text(sampler: Sampler) -> None:
 
 
 def test_a_corpus_of_nothing_but_long_utterances_is_refused(sampler: Sampler) -> None:
-    with pytest.raises(ValueError, match=r"expected an utterance of at most 5 frames.*got none"):
-        replace(sampler, max_frames=5)
+    with pytest.raises(ValueError, match=r"expected an utterance of at most 0\.05 s.*got none"):
+        replace(sampler, max_seconds=0.05)
 
 
 def test_fewer_batches_than_processes_are_refused(sampler: Sampler) -> None:
     greedy = replace(sampler, batch_frames=10**9, processes=2)
     with pytest.raises(ValueError, match="expected a batch for each of 2 processes, got 1"):
         greedy.pool(0, PLAIN)
+
+
+def test_a_stage_may_leave_out_what_is_longer(sampler: Sampler) -> None:
+    drawn = [one for batch in sampler.pool(0, PLAIN, max_seconds=0.5) for one in batch]
+    assert drawn
+    assert max(one.frames for one in drawn) <= 50
+    with pytest.raises(ValueError, match=r"at most 0\.05 s in each corpus"):
+        sampler.pool(0, PLAIN, max_seconds=0.05)
+    assert sampler.pool(0, PLAIN, weights=[0.0, 1.0], max_seconds=0.2)

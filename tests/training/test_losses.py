@@ -13,11 +13,21 @@ from model.features import FRAMES_PER_STEP, MELS
 from model.recognizer import Recognizer
 from tests.training.tiny import MODEL
 from training.batches import Batch, collate
-from training.losses import corrupted, ctc_alignment, losses, stop_loss
+from training.losses import corrupted, ctc_alignment, latency_loss, losses, sampled, stop_loss
 from training.recipe import Stage
 
 EVERYTHING = Stage(
-    "all", 1, ctc=0.3, attention=1.0, stop=0.3, quantity=0.2, noise=1.0, smoothing=0.1
+    "all",
+    1,
+    ctc=0.3,
+    attention=1.0,
+    stop=0.3,
+    quantity=0.2,
+    latency=0.1,
+    noise=1.0,
+    sampling=0.2,
+    smoothing=0.1,
+    neighbours=(0.015, 0.035, 0.035, 0.015),
 )
 BLANK = 28
 
@@ -145,7 +155,7 @@ def test_the_stop_loss_falls_to_zero_on_the_alignment() -> None:
 def test_losses_and_gradients_are_finite(texts: list[list[int]], steps: list[int]) -> None:
     model = recognizer()
     parts = losses(model, batch(texts, steps), EVERYTHING)
-    assert list(parts) == ["ctc", "attention", "stop", "quantity", "total"]
+    assert list(parts) == ["ctc", "attention", "stop", "latency", "quantity", "total"]
     assert all(value.isfinite() for value in parts.values())
     parts["total"].backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
@@ -196,3 +206,26 @@ def test_corruption_replaces_its_share_of_symbols() -> None:
     assert len(changed) / 10_000 == pytest.approx(0.25, abs=0.02)
     assert changed.min() >= 0
     assert changed.max() < 28
+
+
+def test_the_latency_is_the_distance_of_the_expected_stops_from_the_alignment() -> None:
+    alpha = torch.zeros(2, 2, 10)
+    alpha[0, 0, 3] = 1.0
+    alpha[0, 1, [4, 8]] = 0.25  # half of the mass is missing; the other half stops at 6
+    alpha[1, 0, 9] = 1.0
+    times = torch.tensor([[1, 6], [9, 0]])
+    known = torch.tensor([[True, True], [True, False]])
+    assert float(latency_loss(alpha, times, known)) == pytest.approx((2 + 0 + 0) / 3)
+    assert float(latency_loss(alpha, times, torch.zeros_like(known))) == 0.0
+
+
+def test_sampled_symbols_are_the_decoder_s_own_at_their_share() -> None:
+    model = recognizer()
+    with torch.no_grad():  # it writes the symbol 7, whatever it hears
+        model.decoder.output.weight.zero_()
+        model.decoder.output.bias.copy_(torch.eye(BLANK)[7] * 100)
+    heard = torch.zeros(4, 500, dtype=torch.long)
+    encoded, mask = torch.randn(4, 6, 8), torch.ones(4, 6, dtype=torch.bool)
+    found = sampled(model, encoded, mask, heard, 0.3)
+    assert set(found.unique().tolist()) == {0, 7}
+    assert float((found == 7).float().mean()) == pytest.approx(0.3, abs=0.05)

@@ -25,7 +25,7 @@ from training.monitor import Monitor
 from training.recipe import Augmentation, Recipe, Stage
 from training.run import train
 from training.runstate import snapshots
-from training.trainer import Trainer, learning_rate, set_statistics, update_average
+from training.trainer import Trainer, set_statistics, update_average
 
 ROOT = Path(__file__).parents[2]
 STEPS = 7  # of the whole run
@@ -244,16 +244,6 @@ def test_the_command_s_run_leaves_a_checkpoint_scores_and_curves(
     assert scores[-1]["set"].endswith("/train/online")
     assert list((tmp_path / "tensorboard").iterdir())
     assert ("features " + f"{manifest.parent.name}/train", 6, 6) in told
-
-
-def test_the_rate_warms_up_and_falls_along_a_cosine() -> None:
-    stage = Stage("a", 110, learning_rate=1.0, final_learning_rate=0.2, warmup=10)
-    rates = [learning_rate(stage, step) for step in range(111)]
-    assert rates[:3] == pytest.approx([0.1, 0.2, 0.3])
-    assert rates[10] == 1.0
-    assert rates[60] == pytest.approx(0.6)
-    assert rates[110] == pytest.approx(0.2)
-    assert rates[10:] == sorted(rates[10:], reverse=True)
 
 
 def test_the_average_moves_by_its_decay_and_counts_are_left() -> None:

@@ -20,7 +20,9 @@ MODEL = RecognizerConfig(
     decoder=DecoderConfig(width=8, embedding=4, attention=AttentionConfig(width=8)),
 )
 TEXTS = ["a cat", "it's", "bee", "see a tree", "no", "x"]
-PLAIN = Augmentation(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)  # changes nothing
+PLAIN = Augmentation(  # changes nothing
+    tempo=0, warp=0, gain=0, noise=0, babble=0, time_masks=0, band_masks=0, silence=0
+)
 LETTER = 0.12  # seconds
 
 
