@@ -3,18 +3,28 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from model.audio import AudioError, Samples, decode
 from model.checkpoint import load
 from model.features import SAMPLE_RATE
-from model.online import OnlineRecognizer, transcribe_many
+from model.online import Character, OnlineRecognizer, transcribe_many
+from model.recognizer import Recognizer
+from training.delay import (
+    Delay,
+    character_ends,
+    ctc_log_probs,
+    delays,
+    emission_offset,
+    summary,
+)
 from training.manifest import Utterance, read
 from training.scoring import Score, character_errors, score, word_errors
 
 HOUR = 3600  # seconds
+ALIGNED_AT_ONCE = 8  # recordings whose CTC alignment is made in one batch
 Progress = Callable[[str, int, int], None]  # a set's name, its seconds done, its seconds
 
 
@@ -23,7 +33,13 @@ class Result:
     """What was heard in an utterance."""
 
     utterance: Utterance
-    hypothesis: str
+    characters: tuple[Character, ...]
+    delays: tuple[float, ...] = ()  # seconds, of the characters heard right
+
+    @property
+    def hypothesis(self) -> str:
+        """The text that was heard."""
+        return "".join(one.text for one in self.characters)
 
 
 @dataclass(frozen=True)
@@ -34,6 +50,7 @@ class SetScore:
     hours: float  # of audio that could be read
     rtf: float  # seconds of features, encoder and decoder per second of audio; not of file formats
     score: Score | None  # None where no audio could be read
+    delay: Delay | None  # None where nothing was heard right
     results: tuple[Result, ...]  # in the manifest's order
     failures: tuple[AudioError, ...]  # what is wrong with the audio that could not be read
 
@@ -89,26 +106,51 @@ def _evaluate_set(
 ) -> SetScore:
     total = round(sum(utterance.duration for utterance in utterances))
     recordings = Recordings(utterances)
-    hypotheses: dict[str, str] = {}
+    heard: dict[str, tuple[Character, ...]] = {}
     done = 0.0
     progress(name, 0, total)
     began = time.perf_counter()
     for index, characters in transcribe_many(online, recordings):
         utterance = recordings.read[index]
-        hypotheses[utterance.id] = "".join(one.text for one in characters)
+        heard[utterance.id] = tuple(characters)
         done += utterance.duration
         progress(name, round(done), total)
     processing = time.perf_counter() - began - recordings.decoding_seconds
     progress(name, total, total)
-    results = tuple(Result(one, hypotheses[one.id]) for one in recordings.read)
+    results = [Result(one, heard[one.id]) for one in recordings.read]
+    results = _with_delays(online.recognizer, results, name, progress)
+    offset = emission_offset(online.recognizer)
     return SetScore(
         name=name,
         hours=recordings.audio_seconds / HOUR,
         rtf=processing / max(recordings.audio_seconds, 1 / SAMPLE_RATE),
         score=_score(results) if results else None,
-        results=results,
+        delay=summary((delay for one in results for delay in one.delays), offset),
+        results=tuple(results),
         failures=tuple(recordings.failures),
     )
+
+
+def _with_delays(
+    recognizer: Recognizer, results: Sequence[Result], name: str, progress: Progress
+) -> list[Result]:
+    """Return the results with the delays of their characters; the audio is decoded once more."""
+    offset = emission_offset(recognizer)
+    by_length = sorted(range(len(results)), key=lambda k: results[k].utterance.duration)
+    measured = list(results)
+    total = round(sum(one.utterance.duration for one in results))
+    done = 0.0
+    for start in range(0, len(by_length), ALIGNED_AT_ONCE):
+        chosen = by_length[start : start + ALIGNED_AT_ONCE]
+        recordings = [decode(results[k].utterance.audio) for k in chosen]
+        for k, log_probs in zip(chosen, ctc_log_probs(recognizer, recordings), strict=True):
+            result, text = results[k], results[k].utterance.text
+            ends = character_ends(recognizer, log_probs, text)
+            found = delays(text, ends, result.characters, offset)
+            measured[k] = replace(result, delays=tuple(found))
+            done += result.utterance.duration
+        progress(f"{name}: delays", round(done), total)
+    return measured
 
 
 def _score(results: Sequence[Result]) -> Score:
@@ -140,6 +182,7 @@ def _set_as_json(one: SetScore) -> dict[str, Any]:
         "hours": one.hours,
         **{name: rates.get(name) for name in (*names, "loops")},
         "rtf": one.rtf,
+        "delay": asdict(one.delay) if one.delay else None,
         "unreadable": len(one.failures),
     }
 

@@ -28,6 +28,7 @@ KEYS = {"name", "utterances", "hours", "wer", "cer", "wer_ci95", "rtf"} | {
     "substitutions",
     "deletions",
     "insertions",
+    "delay",
 }
 
 
@@ -101,7 +102,7 @@ def test_sets_come_in_the_order_of_their_manifests_with_progress(
     sets = evaluate(saved, [other, manifest], lambda *now: seen.append(now))
     assert [one.name for one in sets] == ["other/dev", "tiny/dev"]
     assert seen[0] == ("other/dev", 0, 1)
-    assert seen[-1] == ("tiny/dev", 4, 4)
+    assert seen[-1] == ("tiny/dev: delays", 4, 4)
     assert seen == sorted(seen)
 
 
