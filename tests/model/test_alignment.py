@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.alignment import expected_alignment, first_alignment
+from model.alignment import expected_alignment, expected_alignments, first_alignment
 
 Doubles = NDArray[np.float64]
 SYMBOLS = 4
@@ -121,6 +121,58 @@ def test_gradients_pass_gradcheck() -> None:
     assert torch.autograd.gradcheck(expected_alignment, (p, previous))
 
 
+def test_a_whole_matrix_gives_what_its_rows_give() -> None:
+    torch.manual_seed(0)
+    p = torch.rand(3, SYMBOLS, 30)
+    weight = torch.randn(3, SYMBOLS, 30)
+    whole, single = p.clone().requires_grad_(), p.clone().requires_grad_()
+    row, rows = first_alignment(3, 30), []
+    for i in range(SYMBOLS):
+        row = expected_alignment(single[:, i], row)
+        rows.append(row)
+    found = expected_alignments(whole)
+    assert torch.equal(found, torch.stack(rows, 1))
+    (found * weight).sum().backward()
+    (torch.stack(rows, 1) * weight).sum().backward()
+    assert whole.grad is not None
+    assert single.grad is not None
+    torch.testing.assert_close(whole.grad, single.grad, rtol=1e-6, atol=1e-7)
+
+
+def test_a_whole_matrix_passes_gradcheck_and_may_start_anywhere() -> None:
+    torch.manual_seed(0)
+    p = torch.rand(2, 3, 5).double().requires_grad_()
+    previous = (torch.rand(2, 5).double() / 5).requires_grad_()
+    assert torch.autograd.gradcheck(expected_alignments, (p, previous))
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_half_precision_is_accumulated_in_float32(kind: torch.dtype) -> None:
+    torch.manual_seed(0)
+    p, previous = torch.rand(2, 300).to(kind).requires_grad_(), torch.rand(2, 300).to(kind)
+    alpha = expected_alignment(p, previous)
+    assert alpha.dtype == torch.float32
+    assert torch.equal(alpha, expected_alignment(p.float(), previous.float()))
+    assert torch.equal(alpha, expected_alignment(p, previous.float()))
+    alpha.sum().backward()
+    assert p.grad is not None
+    assert p.grad.dtype == kind
+
+
+def test_the_backward_pass_keeps_p_and_q_and_nothing_else() -> None:
+    kept: list[Tensor] = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept.append(tensor)
+        return tensor
+
+    p = torch.rand(2, 7, 50).requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        expected_alignments(p)
+    assert [tensor.shape for tensor in kept] == [p.shape, p.shape]
+    assert torch.equal(kept[0], p)
+
+
 def test_the_first_symbol_starts_from_the_first_frame() -> None:
     assert first_alignment(2, 3).tolist() == [[1, 0, 0], [1, 0, 0]]
     assert expected_alignment(torch.full((1, 3), 0.5), first_alignment(1, 3)).tolist() == [
@@ -156,9 +208,17 @@ def test_strided_input_gives_what_its_copy_gives() -> None:
         (torch.zeros(2, 3), torch.zeros(2, 4), r"one shape .* got \(2, 3\) .* and \(2, 4\)"),
         (torch.zeros(3), torch.zeros(3), r"expected p and previous of one shape \(B, T\)"),
         (torch.zeros(1, 3), torch.zeros(1, 3).double(), r"got .*float32 and .*float64"),
-        (torch.zeros(1, 3).half(), torch.zeros(1, 3).half(), r"expected float32 .*float16"),
+        (torch.zeros(1, 3).int(), torch.zeros(1, 3).int(), r"expected float64, .* got .*int32"),
+        (torch.zeros(1, 3), torch.zeros(1, 3, device="meta"), r"one device, got cpu and meta"),
     ],
 )
 def test_other_shapes_and_types_are_refused(p: Tensor, previous: Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         expected_alignment(p, previous)
+
+
+def test_matrices_of_other_shapes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"expected p of shape \(B, U, T\), got \(2, 3\)"):
+        expected_alignments(torch.zeros(2, 3))
+    with pytest.raises(ValueError, match=r"previous of shape \(2, 4\) .* got \(2, 3\)"):
+        expected_alignments(torch.zeros(2, 3, 4), torch.zeros(2, 3))

@@ -1,0 +1,123 @@
+"""The forms for other devices against the compiled loops, which the oracle has judged.
+
+The Triton kernels run in Triton's interpreter, and on a GPU where there is one.
+"""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.alignment import (
+    SCAN,
+    RowKernels,
+    expected_alignment,
+    expected_alignments,
+)
+from model.scan import reverse_scan, scan, shifted
+
+FRAMES = [1, 2, 10, 33, 100, 1000]
+KINDS = ["near 0", "near 1", "mixed", "exactly 0 and 1", "r = -4", "r = 4"]
+
+
+def drawn(kind: str, frames: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """p, previous and a gradient, each (2, T)."""
+    torch.manual_seed(frames)
+    noise = torch.randn(2, frames)
+    p = {
+        "near 0": 1e-6 * torch.rand(2, frames),
+        "near 1": 1 - 1e-6 * torch.rand(2, frames),
+        "mixed": (20 * noise).sigmoid(),
+        "exactly 0 and 1": (noise > 1).float(),
+        "r = -4": (noise - 4).sigmoid(),
+        "r = 4": (noise + 4).sigmoid(),
+    }[kind]
+    previous = torch.rand(2, frames) / frames
+    return p.to(dtype), previous.to(dtype), torch.randn(2, frames).to(dtype)
+
+
+def same(kernels: RowKernels, kind: str, frames: int, dtype: torch.dtype) -> None:
+    """Check one row, forward and backward, against the compiled loops."""
+    p, previous, grad = drawn(kind, frames, dtype)
+    slow = p.clone().requires_grad_(), previous.clone().requires_grad_()
+    wanted = expected_alignment(*slow)
+    (wanted * grad).sum().backward()
+    q, alpha = kernels.forward(p, previous)
+    grad_p, grad_previous = kernels.backward(p, q, grad)
+    tight = 1e-6 if dtype == torch.float32 else 1e-14
+    torch.testing.assert_close(alpha, wanted.detach(), rtol=0, atol=tight)
+    for found, reference in ((grad_p, slow[0].grad), (grad_previous, slow[1].grad)):
+        assert reference is not None
+        scale = float(reference.abs().max())
+        torch.testing.assert_close(found, reference, rtol=0, atol=10 * tight * scale)
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> Iterator[ModuleType]:
+    """The kernels' module as Triton's interpreter reads it."""
+    pytest.importorskip("triton")
+    before = sys.modules.pop("model.alignment_triton", None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1")
+        yield importlib.import_module("model.alignment_triton")
+    del sys.modules["model.alignment_triton"]
+    if before is not None:
+        sys.modules["model.alignment_triton"] = before
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_scan_in_tensor_operations_equals_the_loops(kind: str, dtype: torch.dtype) -> None:
+    for frames in [*FRAMES, 4000]:
+        same(SCAN, kind, frames, dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_triton_kernels_equal_the_loops(
+    interpreted: ModuleType, kind: str, dtype: torch.dtype
+) -> None:
+    kernels = RowKernels(interpreted.forward, interpreted.backward)
+    for frames in FRAMES[:-1]:
+        same(kernels, kind, frames, dtype)
+
+
+def test_the_triton_kernels_take_long_rows(interpreted: ModuleType) -> None:
+    same(RowKernels(interpreted.forward, interpreted.backward), "r = -4", 1000, torch.float32)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("frames", [*FRAMES, 9000])
+def test_a_gpu_gives_what_the_cpu_gives(frames: int) -> None:
+    torch.manual_seed(0)
+    p, weight = (torch.randn(4, 5, frames) - 2).sigmoid(), torch.randn(4, 5, frames)
+    results = []
+    for device in ("cpu", "cuda"):
+        leaf = p.to(device).requires_grad_()
+        alpha = expected_alignments(leaf)
+        (alpha * weight.to(device)).sum().backward()
+        assert leaf.grad is not None
+        results.append((alpha.detach().cpu(), leaf.grad.cpu()))
+    torch.testing.assert_close(results[1][0], results[0][0], rtol=0, atol=1e-6)
+    torch.testing.assert_close(results[1][1], results[0][1], rtol=1e-5, atol=1e-5)
+
+
+def test_a_scan_is_the_recurrence() -> None:
+    gates, values = torch.rand(3, 21).double(), torch.randn(3, 21).double()
+    y, wanted = torch.zeros(3).double(), []
+    for j in range(21):
+        y = gates[:, j] * y + values[:, j]
+        wanted.append(y)
+    torch.testing.assert_close(scan(gates, values), torch.stack(wanted, 1))
+    backwards = reverse_scan(gates.flip(1), values.flip(1))
+    torch.testing.assert_close(backwards.flip(1), torch.stack(wanted, 1))
+
+
+def test_shifting_fills_what_is_left() -> None:
+    x = torch.tensor([1.0, 2.0, 3.0])
+    assert shifted(x, 1).tolist() == [0, 1, 2]
+    assert shifted(x, -2, 9.0).tolist() == [3, 9, 9]
