@@ -1,8 +1,9 @@
 """The console command `cortado`: where the four packages meet.
 
-Each command imports what it needs inside its own function, so that `cortado --help` answers at
-once. A user's mistake (`ValueError` from a boundary, `OSError` on a file) is one line on stderr and
-exit code 2; Ctrl-C is 130; anything else is a fault of ours and shows its traceback.
+Commands of any length are modules of `clients.commands`; each imports what it needs inside its own
+function, so that `cortado --help` answers at once. A user's mistake (`ValueError` from a boundary,
+`OSError` on a file) is one line on stderr and exit code 2; Ctrl-C is 130; anything else is a fault
+of ours and shows its traceback.
 """
 
 import os
@@ -14,12 +15,17 @@ from typing import Annotated, Any
 
 import typer
 
-EXIT_OK = 0
-EXIT_FAILURE = 1
-EXIT_USER_ERROR = 2
-EXIT_INTERRUPTED = 130
-
-WIDTH_OF_A_FILE = 132  # columns of a table that does not go to a terminal
+from clients.commands import evaluate
+from clients.commands.terminal import (
+    EXIT_FAILURE,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_USER_ERROR,
+    Checkpoint,
+    complain,
+    examples,
+    use_one_thread,
+)
 
 STYLE: dict[str, Any] = {
     "add_completion": False,
@@ -28,13 +34,6 @@ STYLE: dict[str, Any] = {
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
 app = typer.Typer(no_args_is_help=True, **STYLE)
-
-Checkpoint = Annotated[
-    Path | None,
-    typer.Option(
-        "--checkpoint", "-c", help="Folder of a checkpoint; the shipped model if not set."
-    ),
-]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,36 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         if os.environ.get("CORTADO_TRACEBACK"):
             raise
-        _complain(error)
+        complain(error)
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return EXIT_OK
-
-
-def _complain(error: Exception) -> None:
-    """Write what is wrong to stderr, on one line."""
-    typer.echo(f"cortado: {_one_line(error)}", err=True)
-
-
-def _one_line(error: Exception) -> str:
-    """Say `error` on one line, with the file first where the system names one."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def _use_one_thread() -> None:
-    """Keep the model on one core: its products are too small to be shared by threads."""
-    import torch
-
-    torch.set_num_threads(1)
-
-
-def _examples(*lines: str) -> str:
-    """Lay out command lines for the end of a command's help."""
-    # The \b keeps the lines below it from being wrapped into one paragraph.
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def _version(wanted: bool) -> None:
@@ -101,9 +75,9 @@ def cortado(
 )
 def serve(context: typer.Context) -> None:
     """Serve the web page and the streaming API."""
-    examples = _examples("cortado serve", "CORTADO_PORT=9000 cortado serve --host 0.0.0.0")
+    epilog = examples("cortado serve", "CORTADO_PORT=9000 cortado serve --host 0.0.0.0")
     command = typer.Typer(**STYLE)
-    command.command(epilog=examples)(_with_flags_of_the_settings(_serve))
+    command.command(epilog=epilog)(_with_flags_of_the_settings(_serve))
     command(args=context.args, prog_name="cortado serve")
 
 
@@ -147,7 +121,7 @@ def _with_flags_of_the_settings(
 
 
 @app.command(
-    epilog=_examples("cortado transcribe talk.mp3", "cortado transcribe --json *.wav > out.jsonl")
+    epilog=examples("cortado transcribe talk.mp3", "cortado transcribe --json *.wav > out.jsonl")
 )
 def transcribe(
     files: Annotated[list[Path], typer.Argument(help="Audio or video files of any common kind.")],
@@ -161,55 +135,17 @@ def transcribe(
     from model.online import OnlineRecognizer
     from model.transcribe import transcribe_files
 
-    _use_one_thread()
+    use_one_thread()
     online = OnlineRecognizer(load(checkpoint or DEFAULT))
-    if not transcribe_files(online, files, as_json, sys.stdout, _complain):
+    if not transcribe_files(online, files, as_json, sys.stdout, complain):
         raise typer.Exit(EXIT_USER_ERROR)
 
 
-@app.command(
-    epilog=_examples(
-        "cortado evaluate ../shared/data/librispeech-mini/dev.jsonl",
-        "cortado evaluate dev.jsonl test.jsonl --json scores.json",
-    )
-)
-def evaluate(
-    manifests: Annotated[list[Path], typer.Argument(help="JSON lines files; a set each.")],
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the scores here as JSON.")
-    ] = None,
-    hypotheses: Annotated[
-        Path | None, typer.Option(help="Write each utterance here: said, heard, errors.")
-    ] = None,
-    checkpoint: Checkpoint = None,
-) -> None:
-    """Score a model on manifests: error rates with 95 % intervals."""
-    from rich.console import Console
-
-    from clients.progress import progress_bar
-    from model.checkpoint import DEFAULT
-    from training import evaluate as evaluation
-    from training.report import table
-
-    _use_one_thread()
-    for path in filter(None, (json_file, hypotheses)):
-        evaluation.check_place(path)
-    with progress_bar() as report:
-        sets = evaluation.evaluate(checkpoint or DEFAULT, manifests, report)
-    if json_file is not None:
-        evaluation.write_json(sets, json_file)
-    if hypotheses is not None:
-        evaluation.write_hypotheses(sets, hypotheses)
-    Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_FILE).print(table(sets))
-    failures = [failure for one in sets for failure in one.failures]
-    for failure in failures:
-        _complain(failure)
-    if failures:
-        raise typer.Exit(EXIT_FAILURE)
+app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "cortado train training/recipes/small-en.toml",
         "cortado train my.toml --output runs/mine --processes 4",
     )
@@ -238,7 +174,7 @@ def train(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "cortado synth sentences.txt data/synthetic --count 1000",
         "cortado synth sentences.txt data/robot --count 50 --seed 7 --engine espeak-ng",
     )
@@ -264,12 +200,12 @@ def synth(
         with progress_bar() as report:
             manifest = synthesise(config, lambda done, total: report("spoken", done, total))
     except SynthError as error:
-        _complain(error)
+        complain(error)
         raise typer.Exit(EXIT_FAILURE) from None
     typer.echo(manifest)
 
 
-@app.command(epilog=_examples("cortado mic", "cortado mic --url wss://example.org/v1/stream"))
+@app.command(epilog=examples("cortado mic", "cortado mic --url wss://example.org/v1/stream"))
 def mic(
     url: Annotated[
         str, typer.Option(help="The server's stream, ws:// or wss://.")
@@ -302,7 +238,7 @@ def mic(
     asyncio.run(microphone.speak(url, chosen, write, tell))
 
 
-@app.command(epilog=_examples("cortado info", "cortado info runs/small-en/best --json"))
+@app.command(epilog=examples("cortado info", "cortado info runs/small-en/best --json"))
 def info(
     checkpoint: Annotated[
         Path | None,

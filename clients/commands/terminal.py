@@ -1,0 +1,51 @@
+"""What the commands share: exit codes, options, one line for a mistake."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXIT_OK = 0
+EXIT_FAILURE = 1
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+WIDTH_OF_A_FILE = 132  # columns of a table that does not go to a terminal
+
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint", "-c", help="Folder of a checkpoint; the shipped model if not set."
+    ),
+]
+
+
+def complain(error: Exception) -> None:
+    """Write what is wrong to stderr, on one line."""
+    typer.echo(f"cortado: {one_line(error)}", err=True)
+
+
+def one_line(error: Exception) -> str:
+    """Say `error` on one line, with the file first where the system names one."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def examples(*lines: str) -> str:
+    """Lay out command lines for the end of a command's help."""
+    # The \b keeps the lines below it from being wrapped into one paragraph.
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def use_one_thread() -> None:
+    """Keep the model on one core: its products are too small to be shared by threads."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def width() -> int | None:
+    """Return the columns that a table may take; None leaves it to the terminal."""
+    return None if sys.stdout.isatty() else WIDTH_OF_A_FILE
