@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from model.audio import AudioError, Samples, decode
+from model.audio import AudioError, Samples
 from model.checkpoint import load
 from model.features import SAMPLE_RATE
 from model.online import Character, OnlineRecognizer, transcribe_many
@@ -21,6 +21,7 @@ from training.delay import (
     summary,
 )
 from training.manifest import Utterance, read
+from training.recordings import samples_of
 from training.scoring import Score, character_errors, score, word_errors
 
 HOUR = 3600  # seconds
@@ -69,7 +70,7 @@ class Recordings:
         for utterance in self._utterances:
             began = time.perf_counter()
             try:
-                samples = decode(utterance.audio)
+                samples = samples_of(utterance)
             except AudioError as error:
                 self.failures.append(error)
                 continue
@@ -142,7 +143,7 @@ def _with_delays(
     done = 0.0
     for start in range(0, len(by_length), ALIGNED_AT_ONCE):
         chosen = by_length[start : start + ALIGNED_AT_ONCE]
-        recordings = [decode(results[k].utterance.audio) for k in chosen]
+        recordings = [samples_of(results[k].utterance) for k in chosen]
         for k, log_probs in zip(chosen, ctc_log_probs(recognizer, recordings), strict=True):
             result, text = results[k], results[k].utterance.text
             ends = character_ends(recognizer, log_probs, text)

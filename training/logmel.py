@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.audio import decode
 from model.features import MELS, LogMel
 from training.manifest import Utterance, read
+from training.recordings import samples_of
 
 FRAME_BYTES = MELS * np.dtype(np.float16).itemsize
 
@@ -54,7 +54,7 @@ class LogMelCorpus:
 def _frames(utterance: Utterance) -> NDArray[np.float16]:
     torch.set_num_threads(1)
     with torch.no_grad():
-        logmel = LogMel()(torch.from_numpy(decode(utterance.audio)).unsqueeze(0))[0]
+        logmel = LogMel()(torch.from_numpy(samples_of(utterance)).unsqueeze(0))[0]
     return logmel.numpy().astype(np.float16)
 
 

@@ -1,15 +1,24 @@
 """Manifests: one JSON line per utterance, with its audio's path relative to the manifest."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from model.vocabulary import ENGLISH
 
 DAY = 86_400  # seconds
 LONGEST_QUOTE = 60  # characters of a bad value that an error repeats
+OURS = ("id", "audio", "duration", "speaker", "text", "start", "words", "phones")
+
+
+class Segment(NamedTuple):
+    """A word or a phone, and when it is said. In a manifest: `["she", 0.12, 0.34]`."""
+
+    label: str
+    start: float  # seconds after the utterance's beginning
+    end: float
 
 
 @dataclass(frozen=True)
@@ -21,13 +30,17 @@ class Utterance:
     duration: float  # seconds
     speaker: str
     text: str  # lower case
+    start: float | None = None  # seconds into the recording; None where it is all of it
+    words: tuple[Segment, ...] = ()
+    phones: tuple[Segment, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict, compare=False)  # what else is there
 
 
 def read(path: Path, strict: bool = True) -> list[Utterance]:
     """Return the utterances of a manifest, in its order, their text in lower case.
 
     With `strict`, text holds nothing but the recogniser's characters. Fields that are not ours
-    are passed over. That the audio exists is not looked at.
+    are kept as they are. That the audio exists is not looked at.
 
     Raises:
         ValueError: a line is no utterance (the message names file, line and field), an id comes
@@ -36,7 +49,7 @@ def read(path: Path, strict: bool = True) -> list[Utterance]:
     """
     lines: dict[str, int] = {}
     utterances = []
-    for number, row in _rows(path):
+    for number, row in rows(path):
         where = f"{path}, line {number}"
         utterance = _utterance(row, path.absolute().parent, where, strict)
         if utterance.id in lines:
@@ -51,8 +64,28 @@ def read(path: Path, strict: bool = True) -> list[Utterance]:
     return utterances
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number and the object of each line that is not blank."""
+def as_row(utterance: Utterance) -> dict[str, Any]:
+    """Return the object of an utterance's line; what is empty is left out."""
+    row: dict[str, Any] = {
+        "id": utterance.id,
+        "audio": str(utterance.audio),
+        "duration": round(utterance.duration, 6),
+        "speaker": utterance.speaker,
+        "text": utterance.text,
+    }
+    if utterance.start is not None:
+        row["start"] = round(utterance.start, 6)
+    for name in ("words", "phones"):
+        if segments := getattr(utterance, name):
+            row[name] = [[label, round(a, 6), round(b, 6)] for label, a, b in segments]
+    return row | {name: value for name, value in utterance.fields.items() if name not in OURS}
+
+
+def rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number and the object of each line of a file that is not blank.
+
+    Raises: ValueError for a line that is no JSON object; OSError.
+    """
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -80,11 +113,7 @@ def _utterance(row: dict[str, Any], folder: Path, where: str, strict: bool) -> U
             raise ValueError(
                 f"{where}: field '{name}': expected {expected}, got {_quote(row[name])}"
             )
-    duration = row["duration"]
-    number = isinstance(duration, int | float) and not isinstance(duration, bool)
-    if not number or not 0 < duration <= DAY:
-        expected = f"seconds above 0, at most {DAY}"
-        raise ValueError(f"{where}: field 'duration': expected {expected}, got {_quote(duration)}")
+    duration = _seconds(row, "duration", where)
     text = row["text"].lower()
     unknown = sorted(set(text) - set(ENGLISH))
     if strict and unknown:
@@ -93,7 +122,41 @@ def _utterance(row: dict[str, Any], folder: Path, where: str, strict: bool) -> U
             f"{where}: field 'text': expected characters among {ENGLISH!r}, got {got} "
             f"in {_quote(text)}"
         )
-    return Utterance(row["id"], folder / row["audio"], float(duration), row["speaker"], text)
+    return Utterance(
+        row["id"],
+        folder / row["audio"],
+        duration,
+        row["speaker"],
+        text,
+        None if row.get("start") is None else _seconds(row, "start", where, least=0.0),
+        _segments(row, "words", where),
+        _segments(row, "phones", where),
+        {name: value for name, value in row.items() if name not in OURS},
+    )
+
+
+def _seconds(row: dict[str, Any], name: str, where: str, least: float = 1e-9) -> float:
+    value = row[name]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not least <= value <= DAY:
+        expected = f"seconds {'above' if least else 'from'} 0, at most {DAY}"
+        raise ValueError(f"{where}: field '{name}': expected {expected}, got {_quote(value)}")
+    return float(value)
+
+
+def _segments(row: dict[str, Any], name: str, where: str) -> tuple[Segment, ...]:
+    value = row.get(name, [])
+    try:
+        segments = [Segment(str(label), float(start), float(end)) for label, start, end in value]
+    except (TypeError, ValueError) as error:
+        message = f"expected lists of a label, a start and an end, got {_quote(value)}"
+        raise ValueError(f"{where}: field '{name}': {message}") from error
+    for one in segments:
+        if not 0 <= one.start <= one.end <= DAY:
+            raise ValueError(
+                f"{where}: field '{name}': expected starts before ends, got {_quote(list(one))}"
+            )
+    return tuple(segments)
 
 
 def _quote(value: object) -> str:
