@@ -138,13 +138,49 @@ def coloured_noise(length: int, level: float, rng: np.random.Generator) -> Frame
 
 
 def silence(config: Augmentation, rng: np.random.Generator) -> Frames:
-    """Return 0.5 to 6 s of frames in which nobody speaks: digital silence, noise, or both."""
+    """Return 0.5 to 6 s of frames in which nobody speaks: silence, noise, clicks, music."""
     length = int(rng.integers(50, 600))
     frames = np.full((length, MELS), FLOOR, np.float32)
     if rng.random() < 0.8:
         noise = coloured_noise(length, rng.uniform(-10.0, 2.0), rng)
         start, stop = np.sort(rng.integers(0, length + 1, 2))
         frames[start:stop] = mixed(frames[start:stop], noise[start:stop])
+    kind = rng.random()
+    if kind < 0.3:
+        frames = mixed(frames, clicks(length, rng))
+    elif kind < 0.6:
+        frames = mixed(frames, music(length, rng))
+    return frames
+
+
+def clicks(length: int, rng: np.random.Generator) -> Frames:
+    """Return (T, F) log-mel frames of short knocks, each of its own colour, and silence between."""
+    frames = np.full((length, MELS), FLOOR, np.float32)
+    for at in rng.integers(0, length, int(rng.integers(1, 20))):
+        knock = coloured_noise(3, rng.uniform(-6.0, 2.0), rng)  # a window sees it in 2 or 3 frames
+        knock[1:] -= rng.uniform(0.0, 6.0)
+        frames[at : at + 3] = mixed(frames[at : at + 3], knock[: length - at])
+    return frames
+
+
+def music(length: int, rng: np.random.Generator) -> Frames:
+    """Return (T, F) log-mel frames of notes: harmonics that fade, now one note, now several."""
+    frames = np.full((length, MELS), FLOOR, np.float32)
+    hertz = band_centres()
+    pause = rng.uniform(8, 80)  # frames between notes
+    slope, fade = rng.uniform(0.2, 2.0), rng.uniform(0.01, 0.2)  # nepers a harmonic, a frame
+    at = 0
+    while at < length:
+        for _ in range(int(rng.integers(1, 4))):
+            pitch = 80 * 2 ** rng.uniform(0, 3.5)
+            harmonics = np.arange(1, int(8000 / pitch) + 1)
+            bands = np.abs(hertz[None] - pitch * harmonics[:, None]).argmin(1)
+            note = np.full(MELS, FLOOR)
+            levels = rng.uniform(-2.0, 4.0) - slope * np.log(harmonics) * 2
+            np.maximum.at(note, bands, levels)
+            faded = note - fade * np.arange(length - at)[:, None]
+            frames[at:] = mixed(frames[at:], np.maximum(faded, FLOOR).astype(np.float32))
+        at += max(1, int(rng.exponential(pause)))
     return frames
 
 

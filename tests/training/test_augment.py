@@ -13,9 +13,11 @@ from training.augment import (
     Frames,
     augmented,
     band_centres,
+    clicks,
     coloured_noise,
     masked,
     mixed,
+    music,
     repeated,
     reverberated,
     silence,
@@ -192,3 +194,15 @@ def test_speed_changes_tempo_and_pitch_together() -> None:
     lengths = sorted(peaks)
     assert lengths[0] < 90 < 110 < lengths[-1]
     assert peaks[lengths[0]] > 30 > peaks[lengths[-1]]  # what is shorter is higher
+
+
+def test_what_is_not_speech_is_finite_and_changes_with_its_numbers() -> None:
+    kinds = [silence(Augmentation(), random(seed)) for seed in range(60)]
+    assert all(np.isfinite(found).all() and found.min() >= FLOOR for found in kinds)
+    assert all(50 <= len(found) < 600 for found in kinds)
+    notes = music(200, random(1))
+    assert notes.dtype == np.float32
+    assert (notes.max(0) > -4).sum() < MELS / 2  # tones, not noise
+    knocks = clicks(200, random(1))
+    loud = knocks.max(1) > -3
+    assert 0 < loud.sum() < 60
