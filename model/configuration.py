@@ -41,6 +41,11 @@ def convert(hint: Any, value: Any, where: str, folder: Path) -> Any:
         hint = next(part for part in typing.get_args(hint) if part is not type(None))
     if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
         return build(typing.cast(type[Any], hint), value, where, folder)
+    if typing.get_origin(hint) is typing.Literal:
+        if value not in typing.get_args(hint):
+            known = ", ".join(typing.get_args(hint))
+            raise ValueError(f"{where}: expected one of {known}, got {value!r}")
+        return value
     if typing.get_origin(hint) is tuple and isinstance(value, list):
         item = typing.get_args(hint)[0]
         return tuple(convert(item, part, f"{where}[{k}]", folder) for k, part in enumerate(value))

@@ -1,36 +1,56 @@
-"""The MoChA decoder: an LSTM that writes one symbol at each stop of the attention.
+"""What all decoders share: the teacher-forced pass's shape, and the scan over a stream.
 
-Bahdanau's order: the attention is queried with s_{i-1}; s_i = LSTM(s_{i-1}, [embed(y_{i-1}); c_i]);
-y_i ~ softmax(W [s_i; c_i] + b).
+A decoder turns encoder frames to symbols. Two query an attention and differ in the order in which
+they do (bahdanau.py, luong.py); one writes what the CTC head hears (ctc.py).
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from model.alignment import first_alignment
-from model.attention import AttentionConfig, MoChA
+from model.attention.choice import attention
+from model.attention.config import AttentionConfig
+from model.attention.shape import Attended, MonotonicAttention, stops
 from model.recurrent import LSTMState
-from model.shared_matmul import SharedMatrix
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """Sizes of the decoder; the defaults are the paper's."""
+    """A decoder and its sizes; the defaults are MoChA's for WSJ."""
 
     width: int = 256  # of the LSTM
     embedding: int = 64
     attention: AttentionConfig = field(default_factory=AttentionConfig)
+    kind: Literal["bahdanau", "luong", "ctc"] = "bahdanau"
+    feeding: bool = True  # Luong's: the attentional state goes into the LSTM with the symbol
 
 
 class Decoded(NamedTuple):
-    """A teacher-forced pass over whole utterances."""
+    """A teacher-forced pass over whole utterances; its last row is that after the last symbol.
 
-    logits: Tensor  # (B, U, V) of each symbol
-    alpha: Tensor  # (B, U + 1, T) expected alignment; the last row is the scan for one more symbol
-    energies: Tensor  # (B, U + 1, T) monotonic energies
+    There a monotonic attention scans for one more symbol, and others give the end of the sequence.
+    """
+
+    logits: Tensor  # (B, U, V) of each symbol; (B, U + 1, V + 1) with an end of sequence, index V
+    alpha: Tensor  # (B, U + 1, T) expected alignment; the weights where it is not monotonic
+    energies: Tensor | None  # (B, U + 1, T) monotonic energies
+    weights: Tensor  # (B, U + 1, T) of the encoder frames in the contexts
+
+
+class Memory(NamedTuple):
+    """What a decoder remembers from symbol to symbol."""
+
+    lstm: LSTMState
+    symbol: Tensor  # (S,) the last symbol written
+
+
+class Output(NamedTuple):
+    """What a decoder has at hand between a symbol's logits and the symbol."""
+
+    lstm: LSTMState
+    fed: Tensor  # (S, H) what goes into the LSTM with the symbol; (S, 0) for nothing
 
 
 class DecoderState(NamedTuple):
@@ -40,20 +60,22 @@ class DecoderState(NamedTuple):
     symbol: Tensor  # (S,) the last symbol written
     keys: Tensor  # (S, w, d) chunk keys of the last w encoder frames
     values: Tensor  # (S, w, H) the last w encoder frames
-    valid: Tensor  # (S, w) false before the first encoder frame
+    valid: Tensor  # (S, w) false on frames that a chunk may not reach
 
 
 class Decoder(nn.Module):
-    """Encoder frames (B, T, H) to symbols, as the monotonic attention advances."""
+    """Encoder frames (B, T, H) to symbols."""
 
-    def __init__(self, config: DecoderConfig, encoder_width: int, symbols: int) -> None:
-        super().__init__()
-        self.start = symbols
-        self.encoder_width = encoder_width
-        self.embedding = nn.Embedding(symbols + 1, config.embedding)
-        self.attention = MoChA(config.attention, config.width, encoder_width)
-        self.lstm = nn.LSTMCell(config.embedding + encoder_width, config.width)
-        self.output = nn.Linear(config.width + encoder_width, symbols)
+    online: bool  # whether it streams; if not, it needs whole utterances and writes an end
+    attention: Any  # one of model/attention/; CTC alone has none, and none of what follows
+    embedding: nn.Embedding
+    lstm: nn.LSTMCell
+    output: nn.Linear
+
+    @property
+    def ends(self) -> bool:
+        """Whether it writes an end of sequence: the utterance's end does not say it."""
+        return not self.online
 
     def forward(self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0) -> Decoded:
         """Return the teacher-forced pass over whole utterances.
@@ -64,89 +86,123 @@ class Decoder(nn.Module):
             targets: (B, U) symbols, any index on padding.
             noise: standard deviation of the monotonic attention's pre-sigmoid noise.
         """
-        batch, frames, _ = values.shape
-        keys = self.attention.keys(values)
-        heard = nn.functional.pad(targets, (1, 0), value=self.start)  # y_0, y_1, ...
-        embedded, recurrent = self._gates(heard)
-        alphas, energies, outputs = [], [], []
-        state = self._zeros(values, batch)
-        alpha = first_alignment(batch, frames).to(values)
-        for gate in embedded.unbind():
-            context, alpha, energy = self.attention.expected(state.hidden, keys, alpha, mask, noise)
-            alphas.append(alpha)
-            energies.append(energy)
-            gates = gate + recurrent.multiply(torch.cat([context, state.hidden], 1))
-            state = lstm_update(gates, state.cell)
-            outputs.append(torch.cat([state.hidden, context], 1))
-        logits = self.output(torch.stack(outputs, 1)[:, :-1])
-        return Decoded(logits, torch.stack(alphas, 1), torch.stack(energies, 1))
+        raise NotImplementedError
 
     def without_audio(self, targets: Tensor) -> Tensor:
         """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero.
 
         With them the decoder learns to spell from text alone (text_loss in training).
         """
-        heard = self.embedding(nn.functional.pad(targets[:, :-1], (1, 0), value=self.start))
-        lstm, width = self.lstm, self.embedding.embedding_dim
-        weights = [lstm.weight_ih[:, :width], lstm.weight_hh, lstm.bias_ih, lstm.bias_hh]
-        state = [zeros.unsqueeze(0) for zeros in self._zeros(heard, len(targets))]
-        hidden, _, _ = torch.lstm(heard, state, weights, True, 1, 0.0, True, False, True)
-        return nn.functional.linear(
-            hidden, self.output.weight[:, : lstm.hidden_size], self.output.bias
-        )
+        raise NotImplementedError
 
-    def _gates(self, heard: Tensor) -> tuple[Tensor, SharedMatrix]:
-        """Return (U, B, 4 H) what the last symbols give to the gates, and the other weights."""
-        lstm, width = self.lstm, self.embedding.embedding_dim
-        embedded = self.embedding(heard.t()) @ lstm.weight_ih[:, :width].t()
-        others = torch.cat([lstm.weight_ih[:, width:], lstm.weight_hh], 1)  # context, hidden
-        return embedded + (lstm.bias_ih + lstm.bias_hh), SharedMatrix(others.t())
+    def initial_state(self, streams: int) -> Any:
+        """Return the state of streams that have written nothing."""
+        raise NotImplementedError
 
-    def _zeros(self, like: Tensor, streams: int) -> LSTMState:
+    def step(
+        self, value: Tensor, state: Any, cap: int, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Any]:
+        """Return the symbols (S, cap) written at the next (S, H) encoder frame, -1 for none."""
+        raise NotImplementedError
+
+
+class AttentionDecoder(Decoder):
+    """An LSTM that writes one symbol after another from what an attention gives it."""
+
+    def __init__(
+        self, config: DecoderConfig, encoder_width: int, symbols: int, fed_width: int
+    ) -> None:
+        """Make the parts that both orders have; the LSTM reads a symbol and `fed_width` values."""
+        super().__init__()
+        self.start = self.end = symbols  # one index: neither is ever written as the other
+        self.encoder_width = encoder_width
+        self.embedding = nn.Embedding(symbols + 1, config.embedding)
+        self.attention = attention(config.attention, config.width, encoder_width)
+        self.online = self.attention.online
+        self.lstm = nn.LSTMCell(config.embedding + fed_width, config.width)
+
+    def query(self, memory: Memory) -> Tensor:
+        """Return the (S, H) query for the next symbol's context."""
+        return memory.lstm.hidden
+
+    def write(self, context: Tensor, memory: Memory) -> tuple[Tensor, Output]:
+        """Return the next symbol's logits (S, V) given its (S, H) context."""
+        raise NotImplementedError
+
+    def read(self, symbol: Tensor, output: Output) -> Memory:
+        """Return the memory after the symbols (S,) that were chosen."""
+        raise NotImplementedError
+
+    def beginning(self, streams: int) -> Memory:
+        """Return the memory before the first symbol."""
+        raise NotImplementedError
+
+    def zeros(self, like: Tensor, streams: int) -> LSTMState:
+        """Return the LSTM's first state."""
         zeros = like.new_zeros(streams, self.lstm.hidden_size)
         return LSTMState(zeros, zeros)
 
-    def initial_state(self, streams: int) -> DecoderState:
-        """Return the state of streams that have written nothing."""
-        weight, chunk = self.output.weight, self.attention.chunk
-        return DecoderState(
-            self._zeros(weight, streams),
-            torch.full((streams,), self.start, device=weight.device),
-            weight.new_zeros(streams, chunk, self.attention.chunkwise.key.out_features),
-            weight.new_zeros(streams, chunk, self.encoder_width),
-            torch.zeros(streams, chunk, dtype=torch.bool, device=weight.device),
-        )
+    def decoded(self, logits: Tensor, steps: list[Attended]) -> Decoded:
+        """Return the pass whose symbols, and what follows them, have attended so."""
+        weights = torch.stack([one.weights for one in steps], 1)
+        if not self.online:
+            return Decoded(logits, weights, None, weights)
+        energies = torch.stack([one.energies for one in steps if one.energies is not None], 1)
+        return Decoded(logits, torch.stack([one.memory for one in steps], 1), energies, weights)
 
-    def step(self, value: Tensor, state: DecoderState, cap: int) -> tuple[Tensor, DecoderState]:
+    def initial_state(self, streams: int) -> DecoderState:
+        """Return the state of streams that have written nothing.
+
+        Raises:
+            ValueError: the attention needs whole utterances.
+        """
+        if not self.online:
+            name = type(self.attention).__name__
+            raise ValueError(f"expected a monotonic attention for a stream, got {name}")
+        scan: MonotonicAttention = self.attention
+        lstm, symbol = self.beginning(streams)
+        values = lstm.hidden.new_zeros(streams, scan.window, self.encoder_width)
+        key = scan.chunk_key(values[:0, 0])
+        keys = values.new_zeros(streams, scan.window, key.shape[1])
+        return DecoderState(lstm, symbol, keys, values, torch.zeros_like(values[..., 0]).bool())
+
+    def step(
+        self, value: Tensor, state: DecoderState, cap: int, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, DecoderState]:
         """Return the symbols (S, cap) written at the next (S, H) encoder frame, -1 for none.
 
         The scan for a symbol begins at the frame where the last one stopped, so several may stop
-        at one frame: `cap` bounds them. Source: Chiu & Raffel 2018, algorithm 1.
+        at one frame: `cap` bounds them. With a generator, stops are drawn from Bernoulli(p) instead
+        of taken where p >= 0.5. Source: Chiu & Raffel 2018, algorithm 1.
         """
-        attention = self.attention
-        key = attention.monotonic.key(value)
-        lstm, symbol = state.lstm, state.symbol
-        keys = push(state.keys, attention.chunkwise.key(value))
+        scan: MonotonicAttention = self.attention
+        key = scan.scan_key(value)
+        memory = Memory(state.lstm, state.symbol)
+        keys = push(state.keys, scan.chunk_key(value))
         values = push(state.values, value)
-        valid = push(state.valid, torch.ones_like(symbol, dtype=torch.bool))
-        scanning = torch.ones_like(symbol, dtype=torch.bool)
+        valid = push(state.valid, torch.ones_like(memory.symbol, dtype=torch.bool))
+        scanning = torch.ones_like(memory.symbol, dtype=torch.bool)
         written = []
         for _ in range(cap):
-            scanning = scanning & attention.stops(lstm.hidden, key)
+            query = self.query(memory)
+            scanning = scanning & stops(scan.energy(query, key), generator)
             if not scanning.any():
                 break
-            context = attention.context(lstm.hidden, keys, values, valid)
-            inputs = torch.cat([self.embedding(symbol), context], 1)
-            hidden, cell = self.lstm(inputs, lstm)
-            best = self.output(torch.cat([hidden, context], 1)).argmax(1)
+            logits, output = self.write(scan.context(query, keys, values, valid), memory)
+            best = logits.argmax(1)
             written.append(torch.where(scanning, best, -1))
-            symbol = torch.where(scanning, best, symbol)
-            moved = scanning.unsqueeze(1)
-            lstm = LSTMState(
-                torch.where(moved, hidden, lstm.hidden), torch.where(moved, cell, lstm.cell)
-            )
-        written += [torch.full_like(symbol, -1)] * (cap - len(written))
-        return torch.stack(written, 1), DecoderState(lstm, symbol, keys, values, valid)
+            memory = moved(memory, self.read(best, output), scanning)
+            valid = scan.stopped(valid, scanning)
+        written += [torch.full_like(memory.symbol, -1)] * (cap - len(written))
+        return torch.stack(written, 1), DecoderState(*memory, keys, values, valid)
+
+
+def moved(memory: Memory, new: Memory, rows: Tensor) -> Memory:
+    """Return the memory with some rows (S,) those of the new one."""
+    wide = rows.unsqueeze(1)
+    hidden = torch.where(wide, new.lstm.hidden, memory.lstm.hidden)
+    cell = torch.where(wide, new.lstm.cell, memory.lstm.cell)
+    return Memory(LSTMState(hidden, cell), torch.where(rows, new.symbol, memory.symbol))
 
 
 def push(window: Tensor, newest: Tensor) -> Tensor:

@@ -68,7 +68,7 @@ class Keys(NamedTuple):
     projected: Tensor  # (B, T, d) W_h h + b
     sink: _Sink
     query: SharedMatrix  # W_s
-    unit: Tensor  # (d,) g * v / ||v||
+    unit: Tensor  # (d,) g * v / ||v||, or v itself
 
 
 class _Shared(torch.autograd.Function):
@@ -119,6 +119,29 @@ class _Energies(torch.autograd.Function):
         return grad_query, None, grad_direction, None
 
 
+def shared(projected: Tensor, weight: Tensor, direction: Tensor) -> Keys:
+    """Return the keys of frames for any number of queries.
+
+    Args:
+        projected: (B, T, d) W_h h + b.
+        weight: (d, H) W_s.
+        direction: (d,) what the hidden layer is multiplied with.
+    """
+    sink = _Sink()
+    keys: Tensor = _Shared.apply(projected.contiguous(), sink)  # type: ignore[no-untyped-call]
+    return Keys(keys, sink, SharedMatrix(weight.t()), direction)
+
+
+def additive(query: Tensor, keys: Keys) -> Tensor:
+    """Return direction' tanh(W_s s + W_h h + b) (B, T) of (B, H) queries."""
+    projected, sink, matrix, unit = keys
+    asked = matrix.multiply(query)
+    if projected.dtype == torch.float32 and projected.device.type == "cpu":
+        energies: Tensor = _Energies.apply(asked, projected, unit, sink)  # type: ignore[no-untyped-call]
+        return energies
+    return (asked.unsqueeze(1) + projected).tanh() @ unit
+
+
 class AdditiveEnergy(nn.Module):
     """g * v'/||v|| tanh(W_s s + W_h h + b) + r."""
 
@@ -132,9 +155,7 @@ class AdditiveEnergy(nn.Module):
 
     def keys(self, values: Tensor) -> Keys:
         """Return the keys of (B, T, H) encoder frames, for any number of queries."""
-        sink = _Sink()
-        projected: Tensor = _Shared.apply(self.key(values).contiguous(), sink)  # type: ignore[no-untyped-call]
-        return Keys(projected, sink, SharedMatrix(self.query.weight.t()), self.unit())
+        return shared(self.key(values), self.query.weight, self.unit())
 
     def unit(self) -> Tensor:
         """Return the (d,) direction g * v / ||v||."""
@@ -142,13 +163,7 @@ class AdditiveEnergy(nn.Module):
 
     def forward(self, query: Tensor, keys: Keys) -> Tensor:
         """Return (B, T) energies of (B, H) queries."""
-        projected, sink, matrix, unit = keys
-        asked = matrix.multiply(query)
-        if projected.dtype == torch.float32 and projected.device.type == "cpu":
-            energies: Tensor = _Energies.apply(asked, projected, unit, sink)  # type: ignore[no-untyped-call]
-        else:
-            energies = (asked.unsqueeze(1) + projected).tanh() @ unit
-        return energies + self.bias
+        return additive(query, keys) + self.bias
 
     def at(self, query: Tensor, keys: Tensor) -> Tensor:
         """Return (S, w) energies of (S, H) queries at (S, w, d) projected keys, in serving."""

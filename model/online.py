@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from model.ctc import CtcState
 from model.decoder import DecoderState
 from model.encoder import EncoderState
 from model.features import SAMPLE_RATE, SAMPLES_PER_STEP, STEP_SECONDS, FeatureState
@@ -32,7 +33,7 @@ class OnlineState(NamedTuple):
 
     features: FeatureState
     encoder: EncoderState
-    decoder: DecoderState
+    decoder: DecoderState | CtcState
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,14 @@ class OnlineRecognizer:
     """A recogniser in serving: frozen weights, states in and out."""
 
     def __init__(self, recognizer: Recognizer) -> None:
-        """Take a recogniser, which is put in evaluation mode."""
+        """Take a recogniser, which is put in evaluation mode.
+
+        Raises:
+            ValueError: its decoder needs whole utterances.
+        """
+        if not recognizer.decoder.online:
+            name = type(recognizer.decoder.attention).__name__
+            raise ValueError(f"expected a monotonic attention for streams, got {name}")
         self.recognizer = recognizer.eval().requires_grad_(False)
         self.vocabulary = recognizer.config.vocabulary
         self.lookahead_ms = recognizer.lookahead_ms

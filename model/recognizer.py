@@ -1,13 +1,16 @@
-"""The recogniser: features, encoder, MoChA decoder, and a CTC head that helps to train them."""
+"""The recogniser: features, encoder, decoder, and a CTC head that helps to train them."""
 
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
+from model.bahdanau import BahdanauDecoder
+from model.ctc import CtcDecoder
 from model.decoder import Decoder, DecoderConfig
 from model.encoder import Encoder, EncoderConfig
 from model.features import FRAMES_PER_STEP, HOP, SAMPLE_RATE, Features
+from model.luong import LuongDecoder
 from model.vocabulary import Vocabulary
 
 
@@ -21,15 +24,26 @@ class RecognizerConfig:
 
 
 class Recognizer(nn.Module):
-    """A streaming conv-LSTM encoder with a MoChA decoder (Chiu & Raffel 2018)."""
+    """A streaming conv-LSTM encoder with the decoder that the configuration names.
+
+    The default is MoChA (Chiu & Raffel 2018).
+    """
 
     def __init__(self, config: RecognizerConfig) -> None:
         super().__init__()
         self.config = config
         self.features = Features()
         self.encoder = Encoder(config.encoder)
-        self.decoder = Decoder(config.decoder, config.encoder.width, len(config.vocabulary))
-        self.ctc = nn.Linear(config.encoder.width, len(config.vocabulary) + 1)
+        width, symbols = config.encoder.width, len(config.vocabulary)
+        self.decoder: Decoder
+        match config.decoder.kind:
+            case "bahdanau":
+                self.decoder = BahdanauDecoder(config.decoder, width, symbols)
+            case "luong":
+                self.decoder = LuongDecoder(config.decoder, width, symbols)
+        self.ctc = nn.Linear(width, symbols + 1)
+        if config.decoder.kind == "ctc":
+            self.decoder = CtcDecoder(self.ctc)
 
     @property
     def lookahead_frames(self) -> int:

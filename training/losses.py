@@ -5,6 +5,7 @@ import torchaudio
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, ctc_loss
 
+from model.decoder import AttentionDecoder
 from model.recognizer import Recognizer
 from training.batches import Batch
 from training.recipe import Stage
@@ -33,7 +34,7 @@ def losses(recognizer: Recognizer, batch: Batch, stage: Stage) -> dict[str, Tens
         / symbols
     }
     total = stage.ctc * parts["ctc"]
-    if stage.attention or stage.stop:
+    if (stage.attention or stage.stop) and isinstance(recognizer.decoder, AttentionDecoder):
         decoder = decoder_losses(recognizer, batch, stage, encoded, log_probs.detach())
         parts |= decoder
         total = total + sum(getattr(stage, name) * loss for name, loss in decoder.items())
@@ -43,14 +44,20 @@ def losses(recognizer: Recognizer, batch: Batch, stage: Stage) -> dict[str, Tens
 def decoder_losses(
     recognizer: Recognizer, batch: Batch, stage: Stage, encoded: Tensor, log_probs: Tensor
 ) -> dict[str, Tensor]:
-    """Return the losses of the teacher-forced decoder by name."""
+    """Return the losses of the teacher-forced decoder by name.
+
+    Those of stops are there for monotonic attention only; others learn an end of sequence.
+    """
     mask = recognizer.frame_mask(batch.lengths, encoded.shape[1])
     heard = corrupted(batch.targets, stage.corruption, log_probs.shape[2] - 1)
     if stage.sampling:
         heard = sampled(recognizer, encoded, mask, heard, stage.sampling)
     decoded = recognizer.decoder(encoded, mask, heard, stage.noise)
-    spoken = recognizer.frame_mask(batch.target_lengths, batch.targets.shape[1])  # (B, U)
-    parts = {"attention": symbol_loss(decoded.logits, batch, spoken, stage)}
+    wanted = with_end(batch, log_probs.shape[2] - 1) if recognizer.decoder.ends else batch
+    spoken = recognizer.frame_mask(wanted.target_lengths, wanted.targets.shape[1])  # (B, U)
+    parts = {"attention": symbol_loss(decoded.logits, wanted, spoken, stage)}
+    if decoded.energies is None:
+        return parts
     if stage.stop or stage.latency:
         times, aligned = ctc_alignment(log_probs, batch)
     if stage.stop:
@@ -63,6 +70,13 @@ def decoder_losses(
         excess = (mass - batch.target_lengths).abs() / batch.target_lengths.clamp(min=1)
         parts["quantity"] = excess.mean()
     return parts
+
+
+def with_end(batch: Batch, end: int) -> Batch:
+    """Return the batch with the symbol `end` behind every text."""
+    longer = nn.functional.pad(batch.targets, (0, 1))
+    targets = longer.scatter(1, batch.target_lengths.unsqueeze(1), end)
+    return batch._replace(targets=targets, target_lengths=batch.target_lengths + 1)
 
 
 def symbol_loss(logits: Tensor, batch: Batch, spoken: Tensor, stage: Stage) -> Tensor:
@@ -91,7 +105,9 @@ def sampled(
     All symbols are drawn from one teacher-forced pass (Duckworth et al. 2019), not one after
     another as in scheduled sampling's first form (Bengio et al. 2015), which costs U passes.
     """
-    probabilities = recognizer.decoder(encoded.detach(), mask, heard).logits.softmax(2)
+    logits = recognizer.decoder(encoded.detach(), mask, heard).logits
+    symbols = len(recognizer.config.vocabulary)  # an end of sequence is no input
+    probabilities = logits[:, : heard.shape[1], :symbols].softmax(2)
     drawn = torch.multinomial(probabilities.flatten(0, 1), 1).view_as(heard)
     return drawn.where(torch.rand(heard.shape) < share, heard)
 

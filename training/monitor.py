@@ -10,11 +10,11 @@ from pathlib import Path
 import jiwer
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
-from model.features import SAMPLES_PER_STEP
-from model.online import FLUSH_STEPS, OnlineRecognizer, Samples, transcribe_many
+from model.decoder import AttentionDecoder
+from model.offline import flushed, transcribe_offline
+from model.online import OnlineRecognizer, Samples, transcribe_many
 from model.recognizer import Recognizer
 from training.recipe import Stage
 
@@ -67,13 +67,11 @@ class Monitor:
             samples = [x for x, _ in utterances]
             hypotheses = {"ctc": list(ctc_transcripts(model, samples))}
             if stage.attention:
-                online = dict(transcribe_many(OnlineRecognizer(copy.deepcopy(model)), samples))
-                hypotheses["online"] = [
-                    "".join(c.text for c in online[k]) for k in range(len(samples))
-                ]
-            for path, texts in hypotheses.items():
-                self._scored(f"{name}/{path}", references, texts, step)
-        if stage.attention:
+                way, texts = decoder_transcripts(model, samples)
+                hypotheses[way] = texts
+            for path, transcripts in hypotheses.items():
+                self._scored(f"{name}/{path}", references, transcripts, step)
+        if stage.attention and isinstance(model.decoder, AttentionDecoder):
             self._draw(model, step)
         self.since = time.monotonic()
 
@@ -110,10 +108,13 @@ class Monitor:
         self.writer.close()
 
 
-def flushed(samples: Samples) -> Tensor:
-    """Return the samples with the silence that serving puts at a stream's end."""
-    missing = -len(samples) % SAMPLES_PER_STEP + FLUSH_STEPS * SAMPLES_PER_STEP
-    return nn.functional.pad(torch.from_numpy(samples), (0, missing))
+def decoder_transcripts(model: Recognizer, utterances: Sequence[Samples]) -> tuple[str, list[str]]:
+    """Return how the decoder decodes, online where it streams, and its texts."""
+    if model.decoder.online:
+        found = dict(transcribe_many(OnlineRecognizer(copy.deepcopy(model)), utterances))
+        return "online", ["".join(c.text for c in found[k]) for k in range(len(utterances))]
+    written = [transcribe_offline(model, samples, "expected") for samples in utterances]
+    return "offline", ["".join(c.text for c in one) for one in written]
 
 
 @torch.no_grad()

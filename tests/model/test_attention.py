@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from model.alignment import first_alignment
-from model.attention import AttentionConfig, MoChA, expected_chunk
+from model.attention import AttentionConfig
+from model.attention.mocha import MoChA
+from model.chunks import expected_chunk
 
 
 def oracle(alpha: Tensor, energies: Tensor, chunk: int) -> Tensor:
@@ -90,12 +92,12 @@ def test_saturated_energies_make_the_expectation_the_hard_decoding(chunk: int) -
 
 def hard_stops(attention: MoChA, values: Tensor, queries: Tensor) -> Iterator[int]:
     """Yield the stops of an utterance's queries, each compared with its expectation."""
-    keys, mask = attention.keys(values), torch.ones(1, 20, dtype=torch.bool)
+    keys = attention.keys(values, torch.ones(1, 20, dtype=torch.bool))
     monotonic, chunkwise = attention.monotonic.key(values), attention.chunkwise.key(values)
     alpha, stop = first_alignment(1, 20), 0
     for query in queries:
-        context, alpha, _ = attention.expected(query, keys, alpha, mask)
-        while stop < 20 and not attention.stops(query, monotonic[:, stop]):
+        context, _, alpha, _ = attention.attend(query, keys, alpha)
+        while stop < 20 and attention.energy(query, monotonic[:, stop]) < 0:
             stop += 1
         if stop == 20:  # the scan ran off the end
             assert not alpha.any()
@@ -127,8 +129,8 @@ def test_noise_is_drawn_in_training_only() -> None:
     mask = torch.ones(1, 9, dtype=torch.bool)
 
     def alpha(noise: float) -> Tensor:
-        keys = attention.keys(values)
-        return attention.expected(query, keys, first_alignment(1, 9), mask, noise)[1]
+        keys = attention.keys(values, mask)
+        return attention.attend(query, keys, first_alignment(1, 9), noise).memory
 
     assert torch.equal(alpha(0.0), alpha(0.0))
     assert not torch.equal(alpha(1.0), alpha(1.0))
@@ -141,8 +143,8 @@ def test_padding_takes_no_mass() -> None:
     mask = torch.arange(9) < torch.tensor([[4], [9]])
     junk = torch.where(mask.unsqueeze(2), values, 50.0)
     found = [
-        attention.expected(query, attention.keys(x), first_alignment(2, 9), mask)
+        attention.attend(query, attention.keys(x, mask), first_alignment(2, 9))
         for x in (values, junk)
     ]
-    assert not found[0][1][0, 4:].any()
-    torch.testing.assert_close(found[0][0], found[1][0])
+    assert not found[0].memory[0, 4:].any()
+    torch.testing.assert_close(found[0].context, found[1].context)

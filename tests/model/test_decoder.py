@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.attention import AttentionConfig
-from model.decoder import Decoder, DecoderConfig, lstm_update, push
+from model.bahdanau import BahdanauDecoder
+from model.decoder import DecoderConfig, lstm_update, push
 from model.energy import AdditiveEnergy
 from model.online import put, select
 
@@ -31,11 +32,11 @@ class Written(NamedTuple):
     logits: Doubles  # (V,)
 
 
-def decoder(seed: int, chunk: int = 2) -> Decoder:
+def decoder(seed: int, chunk: int = 2) -> BahdanauDecoder:
     """A decoder that stops now and then, with energies that saturate p."""
     torch.manual_seed(seed)
     config = DecoderConfig(width=8, embedding=5, attention=AttentionConfig(9, chunk, -25_000.0))
-    module = Decoder(config, WIDTH, SYMBOLS).eval()
+    module = BahdanauDecoder(config, WIDTH, SYMBOLS).eval()
     with torch.no_grad():
         module.attention.monotonic.scale.fill_(60_000.0)
         module.attention.chunkwise.scale.fill_(3.0)
@@ -63,7 +64,7 @@ def energy(module: AdditiveEnergy, query: Doubles, value: Doubles) -> float:
     return module.scale.item() * float(v @ inner) / length + module.bias.item()
 
 
-def algorithm_1(module: Decoder, values: Doubles, cap: int) -> list[Written]:
+def algorithm_1(module: BahdanauDecoder, values: Doubles, cap: int) -> list[Written]:
     """Write the symbols of one stream's (T, H) frames, one frame and one symbol at a time."""
 
     def sigmoid(x: Doubles) -> Doubles:
@@ -96,7 +97,7 @@ def algorithm_1(module: Decoder, values: Doubles, cap: int) -> list[Written]:
     return written
 
 
-def online(module: Decoder, values: Tensor, cap: int) -> Tensor:
+def online(module: BahdanauDecoder, values: Tensor, cap: int) -> Tensor:
     """(S, T, cap) symbols of the steps."""
     state, steps = module.initial_state(len(values)), []
     for value in values.unbind(1):
@@ -213,7 +214,7 @@ def copied(state: Any) -> list[Tensor]:
 def test_padding_changes_neither_values_nor_gradients() -> None:
     torch.manual_seed(0)
     config = DecoderConfig(width=8, embedding=5, attention=AttentionConfig(9, 2, 0.0))
-    module = Decoder(config, WIDTH, SYMBOLS)
+    module = BahdanauDecoder(config, WIDTH, SYMBOLS)
     values, targets = torch.randn(1, 10, WIDTH), torch.randint(SYMBOLS, (1, 4))
     padded = torch.cat([values, 9 * torch.randn(1, 5, WIDTH)], 1)
     longer = torch.cat([targets, torch.zeros(1, 3, dtype=torch.long)], 1)

@@ -9,10 +9,11 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from model.features import SAMPLES_PER_STEP
+from model.offline import flushed
 from model.online import FLUSH_STEPS
 from model.recognizer import Recognizer
 from tests.training.tiny import MODEL, spoken
-from training.monitor import EVERY, Monitor, ctc_transcripts, flushed
+from training.monitor import EVERY, Monitor, ctc_transcripts
 from training.recipe import Stage
 
 ENCODER, DECODER = Stage("encoder", 10), Stage("attention", 10, attention=1.0)

@@ -1,0 +1,73 @@
+"""The decoder in Bahdanau's order: attention first, then the LSTM.
+
+The attention is queried with s_{i-1}; s_i = LSTM(s_{i-1}, [embed(y_{i-1}); c_i]);
+y_i ~ softmax(W [s_i; c_i] + b).
+"""
+
+import torch
+from torch import Tensor, nn
+
+from model.attention.shape import Attention
+from model.decoder import AttentionDecoder, Decoded, DecoderConfig, Memory, Output, lstm_update
+from model.recurrent import LSTMState
+from model.shared_matmul import SharedMatrix
+
+
+class BahdanauDecoder(AttentionDecoder):
+    """Encoder frames (B, T, H) to symbols, each context made with the state before its symbol."""
+
+    def __init__(self, config: DecoderConfig, encoder_width: int, symbols: int) -> None:
+        super().__init__(config, encoder_width, symbols, encoder_width)
+        self.output = nn.Linear(config.width + encoder_width, symbols + self.ends)
+
+    def forward(self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0) -> Decoded:
+        """Return the teacher-forced pass over whole utterances."""
+        attention: Attention = self.attention
+        keys, memory = attention.keys(values, mask), attention.first(mask)
+        heard = nn.functional.pad(targets, (1, 0), value=self.start)  # y_0, y_1, ...
+        embedded, recurrent = self._gates(heard)
+        state, steps, outputs = self.zeros(values, len(values)), [], []
+        for gate in embedded.unbind():
+            attended = attention.attend(state.hidden, keys, memory, noise)
+            gates = gate + recurrent.multiply(torch.cat([attended.context, state.hidden], 1))
+            state, memory = lstm_update(gates, state.cell), attended.memory
+            steps.append(attended)
+            outputs.append(torch.cat([state.hidden, attended.context], 1))
+        written = torch.stack(outputs, 1)
+        logits = self.output(written if self.ends else written[:, :-1])
+        return self.decoded(logits, steps)
+
+    def without_audio(self, targets: Tensor) -> Tensor:
+        """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero."""
+        heard = self.embedding(nn.functional.pad(targets[:, :-1], (1, 0), value=self.start))
+        lstm, width = self.lstm, self.embedding.embedding_dim
+        weights = [lstm.weight_ih[:, :width], lstm.weight_hh, lstm.bias_ih, lstm.bias_hh]
+        state = [zeros.unsqueeze(0) for zeros in self.zeros(heard, len(targets))]
+        hidden, _, _ = torch.lstm(heard, state, weights, True, 1, 0.0, True, False, True)
+        return nn.functional.linear(
+            hidden, self.output.weight[:, : lstm.hidden_size], self.output.bias
+        )
+
+    def _gates(self, heard: Tensor) -> tuple[Tensor, SharedMatrix]:
+        """Return (U, B, 4 H) what the last symbols give to the gates, and the other weights."""
+        lstm, width = self.lstm, self.embedding.embedding_dim
+        embedded = self.embedding(heard.t()) @ lstm.weight_ih[:, :width].t()
+        others = torch.cat([lstm.weight_ih[:, width:], lstm.weight_hh], 1)  # context, hidden
+        return embedded + (lstm.bias_ih + lstm.bias_hh), SharedMatrix(others.t())
+
+    def beginning(self, streams: int) -> Memory:
+        """Return the memory before the first symbol."""
+        weight = self.output.weight
+        symbol = torch.full((streams,), self.start, device=weight.device)
+        return Memory(self.zeros(weight, streams), symbol)
+
+    def write(self, context: Tensor, memory: Memory) -> tuple[Tensor, Output]:
+        """Return the next symbol's logits (S, V) given its (S, H) context."""
+        inputs = torch.cat([self.embedding(memory.symbol), context], 1)
+        hidden, cell = self.lstm(inputs, memory.lstm)
+        logits = self.output(torch.cat([hidden, context], 1))
+        return logits, Output(LSTMState(hidden, cell), context[:, :0])
+
+    def read(self, symbol: Tensor, output: Output) -> Memory:
+        """Return the memory after the symbols (S,) that were chosen; the LSTM reads them next."""
+        return Memory(output.lstm, symbol)
