@@ -1,4 +1,4 @@
-"""Parts of the compiled kernels: tanh and the logistic function, which the compiler can vectorise.
+"""Parts of the compiled kernels: tanh, the logistic function and exp, which vectorise.
 
 A kernel that uses them is compiled with `fastmath=FAST, error_model="numpy"`: sums may be
 reordered, and a division by zero is no exception, else nothing is vectorised.
@@ -76,3 +76,47 @@ def sigmoid(x: Any) -> Any:
 def _sigmoid(x):  # type: ignore[no-untyped-def]
     half = np.float32(0.5) if x == numba.float32 else 0.5
     return lambda x: half + half * tanh(half * x)
+
+
+# 2**f for f in [-0.5, 0.5], good to 1 ulp (the coefficients of Cephes' exp2f)
+_E = tuple(
+    np.float32(c)
+    for c in (
+        1.535336188319500e-4,
+        1.339887440266574e-3,
+        9.618437357674640e-3,
+        5.550332471162809e-2,
+        2.402264791363012e-1,
+        6.931472028550421e-1,
+        1.0,
+    )
+)
+_LOG2_E = np.float32(1.44269504088896341)
+_LEAST = np.float32(-126)  # exponent of the smallest normal float32
+
+
+def exp(x: Any) -> Any:
+    """Return e**x for x <= 0, of a float32 to 1e-7 and with 0 for what is below 2**-126."""
+    return math.exp(x)
+
+
+@overload(exp, inline="always")
+def _exp(x):  # type: ignore[no-untyped-def]
+    if x != numba.float32:
+        return lambda x: math.exp(x)
+
+    def power(x):  # type: ignore[no-untyped-def]
+        y = max(x * _LOG2_E, _LEAST)
+        whole = np.floor(y + np.float32(0.5))
+        f = y - whole
+        p = _E[0]
+        p = p * f + _E[1]
+        p = p * f + _E[2]
+        p = p * f + _E[3]
+        p = p * f + _E[4]
+        p = p * f + _E[5]
+        p = p * f + _E[6]
+        bits = np.int32((np.int32(whole) + 127) << 23)  # a float32 of that exponent
+        return p * bits.view(np.float32) if y > _LEAST else np.float32(0)
+
+    return power

@@ -1,8 +1,7 @@
-"""Expected chunks against a literal triple loop, and expectation against hard decoding."""
+"""The expectation against hard decoding."""
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -10,70 +9,6 @@ from torch import Tensor
 from model.alignment import first_alignment
 from model.attention import AttentionConfig
 from model.attention.mocha import MoChA
-from model.chunks import expected_chunk
-
-
-def oracle(alpha: Tensor, energies: Tensor, chunk: int) -> Tensor:
-    """beta (B, T): alpha_k times a softmax over its own window, entry by entry (eq. 19)."""
-    batch, frames = alpha.shape
-    rows = []
-    for b in range(batch):
-        beta = [alpha.new_zeros(())] * frames
-        for k in range(frames):
-            window = range(max(0, k - chunk + 1), k + 1)
-            top = max(energies[b, j].item() for j in window)
-            total = sum(((energies[b, j] - top).exp() for j in window), alpha.new_zeros(()))
-            for j in window:
-                beta[j] = beta[j] + alpha[b, k] * (energies[b, j] - top).exp() / total
-        rows.append(torch.stack(beta))
-    return torch.stack(rows)
-
-
-def drawn(frames: int) -> tuple[Tensor, Tensor]:
-    """alpha, and energies from -80 to 80."""
-    torch.manual_seed(frames)
-    return torch.rand(2, frames) / frames, 160 * torch.rand(2, frames) - 80
-
-
-@pytest.mark.parametrize("chunk", [1, 2, 4])
-@pytest.mark.parametrize("frames", [1, 2, 3, 25])
-def test_expected_chunks_equal_the_triple_loop(frames: int, chunk: int) -> None:
-    alpha, energies = drawn(frames)
-    fast = [alpha.clone().requires_grad_(), energies.clone().requires_grad_()]
-    slow = [alpha.double().requires_grad_(), energies.double().requires_grad_()]
-    found = expected_chunk(fast[0], fast[1], chunk)
-    wanted = oracle(slow[0], slow[1], chunk)
-    torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-7)
-    torch.testing.assert_close(found.sum(1), alpha.sum(1))  # a chunk shares its stop's mass out
-    weight = torch.randn(2, frames)
-    (found * weight).sum().backward()
-    (wanted * weight).sum().backward()
-    for one, other in zip(fast, slow, strict=True):
-        if one.grad is None:  # hard monotonic attention has no chunk energies
-            assert chunk == 1
-            continue
-        assert other.grad is not None
-        torch.testing.assert_close(one.grad.double(), other.grad, rtol=1e-4, atol=1e-6)
-
-
-def test_a_chunk_of_one_frame_is_hard_monotonic_attention_bit_for_bit() -> None:
-    alpha, energies = drawn(30)
-    assert torch.equal(expected_chunk(alpha, energies, 1), alpha)
-
-
-def test_chunks_pass_gradcheck() -> None:
-    torch.manual_seed(0)
-    alpha = torch.rand(2, 5).double().requires_grad_()
-    energies = torch.randn(2, 5).double().requires_grad_()
-    assert torch.autograd.gradcheck(lambda a, u: expected_chunk(a, u, 3), (alpha, energies))
-
-
-def test_a_chunk_far_below_the_maximum_of_its_row_keeps_its_shape() -> None:
-    energies = torch.tensor([[80.0, 0.0, -80.0, -79.0]])
-    alpha = torch.tensor([[0.0, 0.0, 0.0, 1.0]])
-    found = expected_chunk(alpha, energies, 2)[0]
-    assert found[3].item() == pytest.approx(1 / (1 + np.exp(-1)))
-    assert found[2].item() == pytest.approx(1 / (1 + np.exp(1)))
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 4])
