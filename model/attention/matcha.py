@@ -7,13 +7,14 @@ as wide as the speaker makes it.
 import torch
 from torch import Tensor, nn
 
-from model.alignment import expected_alignment, first_alignment
+from model.alignment import first_alignment
 from model.attention.config import AttentionConfig
 from model.attention.mocha import MochaKeys
 from model.attention.monotonic import stopping
 from model.attention.shape import Attended
 from model.scores import monotonic_energy
 from model.shared_matmul import SharedMatrix
+from model.spans import expected_span
 
 
 class MAtChA(nn.Module):
@@ -46,8 +47,7 @@ class MAtChA(nn.Module):
         """Return the expectation over all pairs of stops; the memory is alpha (B, T)."""
         energies = self.monotonic(query, keys.monotonic)
         p, previous = stopping(energies, keys.mask, noise), memory.to(energies)
-        alpha = expected_alignment(p, previous)
-        beta = expected_span(p, previous, self.chunkwise(query, keys.chunkwise))
+        alpha, beta = expected_span(p, previous, self.chunkwise(query, keys.chunkwise))
         context = keys.values.multiply(beta.unsqueeze(1)).squeeze(1)
         return Attended(context, beta, alpha, energies)
 
@@ -80,18 +80,3 @@ class MAtChA(nn.Module):
         only = torch.zeros_like(valid)
         only[:, -1] = True
         return torch.where(stops.unsqueeze(1), only, valid)
-
-
-def expected_span(p: Tensor, previous: Tensor, energies: Tensor) -> Tensor:
-    """Return beta (B, T) of one symbol: the sum over all pairs of stops k <= j <= l of
-
-    previous_k p_l prod_{n=k}^{l-1} (1 - p_n) exp(u_j) / sum_{m=k}^l exp(u_m)
-    """
-    frames = p.shape[1]
-    pairs = torch.ones(frames, frames, dtype=torch.bool, device=p.device).triu()
-    passed = torch.where(pairs.triu(1), (1 - p).unsqueeze(1).roll(1, 2), 1.0).cumprod(2)
-    weight = previous.unsqueeze(2) * passed * p.unsqueeze(1) * pairs  # (B, k, l)
-    total = energies.unsqueeze(1).masked_fill(~pairs, -1e4).logcumsumexp(2)  # (B, k, l)
-    shares = (energies[:, :, None, None] - total[:, None]).clamp(max=0).exp()  # (B, j, k, l)
-    inside = pairs.t()[:, :, None] & pairs[:, None, :]  # k <= j and j <= l
-    return (shares * inside * weight[:, None]).sum((2, 3))
