@@ -1,14 +1,11 @@
-"""Scores of a checkpoint on manifests, by the streaming code that serves."""
+"""What a recogniser hears in sets of utterances, and what that is worth."""
 
-import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from model.audio import AudioError, Samples
-from model.checkpoint import load
 from model.features import SAMPLE_RATE
 from model.online import Character, OnlineRecognizer, transcribe_many
 from model.recognizer import Recognizer
@@ -20,39 +17,112 @@ from training.delay import (
     emission_offset,
     summary,
 )
-from training.manifest import Utterance, read
+from training.edits import Edit, Errors, Unit, count, edits
+from training.gather import NamedSet
+from training.manifest import Utterance
+from training.normalise import Normaliser, normaliser
+from training.phones import GLOTTAL_STOP, PHONES_61, fold
 from training.recordings import samples_of
-from training.scoring import Score, character_errors, score, word_errors
+from training.scoring import Score, score
 
 HOUR = 3600  # seconds
 ALIGNED_AT_ONCE = 8  # recordings whose CTC alignment is made in one batch
+
 Progress = Callable[[str, int, int], None]  # a set's name, its seconds done, its seconds
+Heard = Iterator[tuple[int, Sequence[Character]]]  # an utterance's index and what was heard
+
+
+@dataclass(frozen=True)
+class System:
+    """What is evaluated."""
+
+    name: str  # of a checkpoint or a server
+    mode: str  # how it searches: online, expected, beam
+    transcribe: Callable[[Iterable[Samples]], Heard]
+    recognizer: Recognizer | None = None  # its own, for emission delays; None where unknown
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How hypotheses are held against references."""
+
+    unit: Unit
+    normaliser: Normaliser
+
+    @classmethod
+    def named(cls, unit: Unit = "word", normalisation: str = "none") -> "Rules":
+        """Return the rules of a unit and a normalisation by its name."""
+        return cls(unit, normaliser(normalisation))
+
+    @property
+    def normalisation(self) -> str:
+        """What is done to both texts, in words."""
+        if self.unit != "phone":
+            return self.normaliser.description
+        if self.normaliser.name == "corpus":
+            return "corpus: TIMIT's 61 phones folded to 39, the glottal stop left out"
+        return "none: phones as they are"
+
+    def reference(self, utterance: Utterance) -> str:
+        """Return what was said, as it is compared.
+
+        Raises: ValueError where phones are wanted and the utterance has none.
+        """
+        if self.unit != "phone":
+            return self.normaliser.apply(utterance.text)
+        if not utterance.phones:
+            raise ValueError(f"expected phones in the manifest, got none for {utterance.id}")
+        return self._phones(phone.label for phone in utterance.phones)
+
+    def hypothesis(self, characters: Sequence[Character]) -> str:
+        """Return what was heard, as it is compared; of phones, each symbol is one."""
+        if self.unit != "phone":
+            return self.normaliser.apply("".join(one.text for one in characters))
+        return self._phones(one.text for one in characters)
+
+    def _phones(self, symbols: Iterable[str]) -> str:
+        phones = [symbol for symbol in symbols if symbol.strip()]
+        if self.normaliser.name == "corpus":
+            kept = [one for one in phones if one != GLOTTAL_STOP]
+            phones = [fold([one])[0] if one in PHONES_61 else one for one in kept]
+        return " ".join(phones)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What was heard in an utterance."""
+    """What was heard in an utterance, as it is compared with what was said."""
 
     utterance: Utterance
     characters: tuple[Character, ...]
+    reference: str
+    hypothesis: str
+    unit: Unit = "word"
     delays: tuple[float, ...] = ()  # seconds, of the characters heard right
 
-    @property
-    def hypothesis(self) -> str:
-        """The text that was heard."""
-        return "".join(one.text for one in self.characters)
+    @cached_property
+    def edits(self) -> list[Edit]:
+        """The edits between both, in the unit."""
+        return edits(self.reference, self.hypothesis, self.unit)
+
+    @cached_property
+    def errors(self) -> Errors:
+        """Their number."""
+        return count(self.edits)
 
 
 @dataclass(frozen=True)
 class SetScore:
-    """What a checkpoint is worth on a manifest."""
+    """What a system is worth on a set."""
 
     name: str
+    system: str
+    mode: str
+    rules: Rules
     hours: float  # of audio that could be read
     rtf: float  # seconds of features, encoder and decoder per second of audio; not of file formats
     score: Score | None  # None where no audio could be read
-    delay: Delay | None  # None where nothing was heard right
-    results: tuple[Result, ...]  # in the manifest's order
+    delay: Delay | None  # None where nothing was heard right, or the search is not online
+    results: tuple[Result, ...]  # in the set's order
     failures: tuple[AudioError, ...]  # what is wrong with the audio that could not be read
 
 
@@ -76,57 +146,69 @@ class Recordings:
                 continue
             finally:
                 self.decoding_seconds += time.perf_counter() - began
-            self.read.append(utterance)
-            self.audio_seconds += len(samples) / SAMPLE_RATE
+            seconds = len(samples) / SAMPLE_RATE
+            self.read.append(replace(utterance, duration=utterance.duration or seconds))
+            self.audio_seconds += seconds
             yield samples
 
 
-def evaluate(checkpoint: Path, manifests: Sequence[Path], progress: Progress) -> list[SetScore]:
-    """Return the score of a checkpoint on each manifest, in order.
+def online(recognizer: Recognizer, name: str) -> System:
+    """Return a recogniser as it serves."""
+    serving = OnlineRecognizer(recognizer)
+    return System(name, "online", lambda audio: transcribe_many(serving, audio), recognizer)
 
-    All manifests are read before any audio, so that a bad one costs no time. Audio that cannot be
-    read is listed in the set's failures, and is no part of its score.
 
-    Raises:
-        ValueError: the checkpoint or a manifest is not what it should be.
-        OSError: a manifest cannot be read.
+def evaluate(
+    system: System, sets: Sequence[NamedSet], rules: Rules, progress: Progress
+) -> list[SetScore]:
+    """Return the score of a system on each set, in order.
+
+    Audio that cannot be read is listed in the set's failures, and is no part of its score.
+
+    Raises: ValueError where an utterance cannot be compared by the rules, before any audio is read.
     """
-    sets = [(set_name(path), read(path)) for path in manifests]
-    online = OnlineRecognizer(load(checkpoint))
-    return [_evaluate_set(online, name, utterances, progress) for name, utterances in sets]
-
-
-def set_name(manifest: Path) -> str:
-    """Return the name of a manifest's set: its folder and its file, `librispeech-mini/dev`."""
-    path = manifest.absolute()
-    return f"{path.parent.name}/{path.stem}"
+    references = [{one.id: rules.reference(one) for one in each.utterances} for each in sets]
+    return [
+        _evaluate_set(system, each, known, rules, progress)
+        for each, known in zip(sets, references, strict=True)
+    ]
 
 
 def _evaluate_set(
-    online: OnlineRecognizer, name: str, utterances: Sequence[Utterance], progress: Progress
+    system: System, each: NamedSet, references: dict[str, str], rules: Rules, progress: Progress
 ) -> SetScore:
-    total = round(sum(utterance.duration for utterance in utterances))
-    recordings = Recordings(utterances)
+    total = round(sum(utterance.duration for utterance in each.utterances))
+    recordings = Recordings(each.utterances)
     heard: dict[str, tuple[Character, ...]] = {}
     done = 0.0
-    progress(name, 0, total)
+    progress(each.name, 0, total)
     began = time.perf_counter()
-    for index, characters in transcribe_many(online, recordings):
+    for index, characters in system.transcribe(recordings):
         utterance = recordings.read[index]
         heard[utterance.id] = tuple(characters)
         done += utterance.duration
-        progress(name, round(done), total)
+        progress(each.name, min(round(done), total), total)
     processing = time.perf_counter() - began - recordings.decoding_seconds
-    progress(name, total, total)
-    results = [Result(one, heard[one.id]) for one in recordings.read]
-    results = _with_delays(online.recognizer, results, name, progress)
-    offset = emission_offset(online.recognizer)
+    progress(each.name, total, total)
+    results = [
+        Result(one, found, references[one.id], rules.hypothesis(found), rules.unit)
+        for one in recordings.read
+        for found in [heard[one.id]]
+    ]
+    delay = None
+    if system.recognizer is not None and system.mode == "online":
+        results = _with_delays(system.recognizer, results, each.name, progress)
+        seconds = (delay for one in results for delay in one.delays)
+        delay = summary(seconds, emission_offset(system.recognizer))
     return SetScore(
-        name=name,
+        name=each.name,
+        system=system.name,
+        mode=system.mode,
+        rules=rules,
         hours=recordings.audio_seconds / HOUR,
         rtf=processing / max(recordings.audio_seconds, 1 / SAMPLE_RATE),
-        score=_score(results) if results else None,
-        delay=summary((delay for one in results for delay in one.delays), offset),
+        score=_score(results, rules) if results else None,
+        delay=delay,
         results=tuple(results),
         failures=tuple(recordings.failures),
     )
@@ -154,61 +236,6 @@ def _with_delays(
     return measured
 
 
-def _score(results: Sequence[Result]) -> Score:
-    pairs = [(one.utterance.text, one.hypothesis) for one in results]
-    return score(pairs, [one.utterance.speaker for one in results])
-
-
-def check_place(path: Path) -> None:
-    """Look, before hours of work, whether a file can be written at `path`.
-
-    Raises: ValueError where it cannot.
-    """
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ValueError(f"expected a file in a folder that exists, got {path}")
-
-
-def write_json(sets: Sequence[SetScore], path: Path) -> None:
-    """Write sets as JSON: rates are fractions, counts are words, null where nothing was read."""
-    content = {"sets": [_set_as_json(one) for one in sets]}
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def _set_as_json(one: SetScore) -> dict[str, Any]:
-    rates = asdict(one.score) if one.score else {}
-    names = ("wer", "cer", "wer_ci95", "cer_ci95", "substitutions", "deletions", "insertions")
-    return {
-        "name": one.name,
-        "utterances": len(one.results),
-        "hours": one.hours,
-        **{name: rates.get(name) for name in (*names, "loops")},
-        "rtf": one.rtf,
-        "delay": asdict(one.delay) if one.delay else None,
-        "unreadable": len(one.failures),
-    }
-
-
-def write_hypotheses(sets: Sequence[SetScore], path: Path) -> None:
-    """Write a JSON line per utterance: what was said, what was heard, and the edits between."""
-    with path.open("w", encoding="utf-8") as file:
-        for one in sets:
-            for result in one.results:
-                row = {"set": one.name, **_result_as_json(result)}
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-def _result_as_json(result: Result) -> dict[str, Any]:
-    reference, hypothesis = result.utterance.text, result.hypothesis
-    words, characters = (count(reference, hypothesis) for count in (word_errors, character_errors))
-    return {
-        "id": result.utterance.id,
-        "speaker": result.utterance.speaker,
-        "reference": reference,
-        "hypothesis": hypothesis,
-        "words": words.length,
-        "substitutions": words.substitutions,
-        "deletions": words.deletions,
-        "insertions": words.insertions,
-        "characters": characters.length,
-        "character_errors": characters.total,
-    }
+def _score(results: Sequence[Result], rules: Rules) -> Score:
+    pairs = [(one.reference, one.hypothesis) for one in results]
+    return score(pairs, [one.utterance.speaker for one in results], unit=rules.unit)

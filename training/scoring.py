@@ -7,6 +7,8 @@ import jiwer
 import numpy as np
 from numpy.typing import NDArray
 
+from training.edits import Errors, Unit
+
 RESAMPLES = 10_000
 RESAMPLES_AT_ONCE = 500  # bounds the memory: this many times the speakers
 LOOP_LENGTH = 1.3  # a hypothesis longer than this times its reference repeats itself ...
@@ -16,22 +18,8 @@ Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Errors:
-    """The edits that turn a reference into a hypothesis, and the reference's length."""
-
-    substitutions: int
-    deletions: int
-    insertions: int
-    length: int
-
-    @property
-    def total(self) -> int:
-        return self.substitutions + self.deletions + self.insertions
-
-
-@dataclass(frozen=True)
 class Score:
-    """What a set of hypotheses is worth; rates are fractions, counts are words."""
+    """What a set of hypotheses is worth; rates are fractions, counts are of the unit."""
 
     wer: float
     cer: float
@@ -41,6 +29,17 @@ class Score:
     deletions: int
     insertions: int
     loops: int
+    unit: Unit = "word"
+
+    @property
+    def rate(self) -> float:
+        """The error rate of the unit: of words or phones `wer`, of characters `cer`."""
+        return self.cer if self.unit == "char" else self.wer
+
+    @property
+    def rate_ci95(self) -> tuple[float, float]:
+        """Its interval."""
+        return self.cer_ci95 if self.unit == "char" else self.wer_ci95
 
 
 def word_errors(reference: str, hypothesis: str) -> Errors:
@@ -69,8 +68,12 @@ def rate(errors: int, length: int) -> float:
     return errors / max(length, 1)
 
 
-def score(pairs: Sequence[tuple[str, str]], speakers: Sequence[str], seed: int = 0) -> Score:
+def score(
+    pairs: Sequence[tuple[str, str]], speakers: Sequence[str], seed: int = 0, unit: Unit = "word"
+) -> Score:
     """Return the score of N (reference, hypothesis) pairs with their N speakers.
+
+    Phones are words here: symbols between spaces.
 
     Raises: ValueError without pairs, or with another number of speakers.
     """
@@ -81,15 +84,17 @@ def score(pairs: Sequence[tuple[str, str]], speakers: Sequence[str], seed: int =
         )
     words = [word_errors(*pair) for pair in pairs]
     characters = [character_errors(*pair) for pair in pairs]
+    counted = characters if unit == "char" else words
     return Score(
         wer=_total_rate(words),
         cer=_total_rate(characters),
         wer_ci95=_interval(words, speakers, seed),
         cer_ci95=_interval(characters, speakers, seed),
-        substitutions=sum(one.substitutions for one in words),
-        deletions=sum(one.deletions for one in words),
-        insertions=sum(one.insertions for one in words),
+        substitutions=sum(one.substitutions for one in counted),
+        deletions=sum(one.deletions for one in counted),
+        insertions=sum(one.insertions for one in counted),
         loops=sum(is_loop(*pair) for pair in pairs),
+        unit=unit,
     )
 
 

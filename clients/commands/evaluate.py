@@ -1,7 +1,10 @@
-"""`cortado evaluate`: error rates of a recogniser."""
+"""`cortado evaluate`: what a recogniser, or a running server, is worth on utterances."""
 
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,42 +17,202 @@ from clients.commands.terminal import (
     width,
 )
 
+if TYPE_CHECKING:
+    from model.audio import Samples
+    from model.offline import Mode as OfflineMode
+    from training.comparison import Compared
+    from training.evaluate import Heard, Progress, SetScore, System
+
 EXAMPLES = examples(
     "cortado evaluate ../shared/data/librispeech-mini/dev.jsonl",
-    "cortado evaluate dev.jsonl test.jsonl --json scores.json",
+    "cortado evaluate recordings/ --json scores.json --html report.html",
+    "cortado evaluate dev.jsonl --server ws://127.0.0.1:8000/v1/stream",
+    "cortado evaluate dev.jsonl --compare before.json --by accent",
 )
 
 
+class Mode(StrEnum):
+    """How a checkpoint searches; `online` is how it serves."""
+
+    ONLINE = "online"
+    EXPECTED = "expected"
+    BEAM = "beam"
+
+
+class UnitName(StrEnum):
+    """What is counted."""
+
+    WORD = "word"
+    CHAR = "char"
+    PHONE = "phone"
+
+
+class Normalisation(StrEnum):
+    """What is done to both texts before they are compared."""
+
+    NONE = "none"
+    CORPUS = "corpus"
+    WHISPER = "whisper"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where reports go; None where they are not wanted."""
+
+    json: Path | None
+    html: Path | None
+    hypotheses: Path | None
+    sclite: Path | None
+    fields: Sequence[str]
+
+
 def evaluate(
-    manifests: Annotated[list[Path], typer.Argument(help="JSON lines files; a set each.")],
+    sets: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Manifests (JSON lines), folders of manifests, or folders of recordings with a "
+            ".txt beside each."
+        ),
+    ],
+    server: Annotated[
+        str | None, typer.Option(help="Score a running server: its stream, ws:// or wss://.")
+    ] = None,
+    mode: Annotated[Mode, typer.Option(help="The search; online is how it serves.")] = Mode.ONLINE,
+    unit: Annotated[UnitName, typer.Option(help="What is counted.")] = UnitName.WORD,
+    normalise: Annotated[
+        Normalisation, typer.Option(help="Done to both texts before they are compared.")
+    ] = Normalisation.NONE,
+    by: Annotated[
+        list[str] | None, typer.Option(help="A manifest's field to group by; may be given again.")
+    ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the scores here as JSON.")
+        Path | None, typer.Option("--json", help="Write everything here as JSON.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page here that holds all it needs.")
+    ] = None,
+    worst: Annotated[
+        int, typer.Option(min=0, help="Utterances on the page with sound and attention.")
+    ] = 30,
+    compare: Annotated[
+        Path | None, typer.Option(help="Another run's --json, to be held against this one.")
     ] = None,
     hypotheses: Annotated[
         Path | None, typer.Option(help="Write each utterance here: said, heard, errors.")
     ] = None,
+    trn: Annotated[
+        Path | None, typer.Option(help="A folder for sclite's files: trn, stm and ctm.")
+    ] = None,
     checkpoint: Checkpoint = None,
 ) -> None:
-    """Score a model on manifests: error rates with 95 % intervals."""
+    """Score a model or a server: error rates with intervals, delays, confusions."""
     from rich.console import Console
 
     from clients.progress import progress_bar
-    from model.checkpoint import DEFAULT
-    from training import evaluate as evaluation
-    from training.report import table
+    from training import report
+    from training.comparison import compared, read_other
+    from training.evaluate import Rules
+    from training.evaluate import evaluate as run
+    from training.gather import gather
+    from training.outputs import check_place
 
     use_one_thread()
-    for path in filter(None, (json_file, hypotheses)):
-        evaluation.check_place(path)
-    with progress_bar() as report:
-        sets = evaluation.evaluate(checkpoint or DEFAULT, manifests, report)
-    if json_file is not None:
-        evaluation.write_json(sets, json_file)
-    if hypotheses is not None:
-        evaluation.write_hypotheses(sets, hypotheses)
-    Console(width=width()).print(table(sets))
-    failures = [failure for one in sets for failure in one.failures]
+    places = Places(json_file, html, hypotheses, trn, by or [])
+    for path in filter(None, (json_file, html, hypotheses)):
+        check_place(path)
+    other = read_other(compare) if compare else None
+    chosen = gather(sets)
+    system = _system(checkpoint, server, mode)
+    with progress_bar() as progress:
+        scores = run(system, chosen, Rules.named(unit.value, normalise.value), progress)
+        comparisons = [] if other is None else compared(scores, other)
+        _write(scores, places, system, worst, comparisons, progress)
+    console = Console(width=width())
+    console.print(report.table(scores))
+    for one in scores:
+        for table in report.further(one, places.fields):
+            console.print(table)
+    for line in comparisons:
+        console.print(report.comparison(line))
+    failures = [failure for one in scores for failure in one.failures]
     for failure in failures:
         complain(failure)
     if failures:
         raise typer.Exit(EXIT_FAILURE)
+
+
+def _system(checkpoint: Path | None, server: str | None, mode: Mode) -> "System":
+    """Return what is to be evaluated.
+
+    Raises: ValueError where a server is asked for another search than its own, or the checkpoint
+    cannot be loaded.
+    """
+    from model.checkpoint import DEFAULT, load
+    from model.offline import modes, transcribe_offline
+    from training.evaluate import System, online
+
+    if server is not None:
+        if mode is not Mode.ONLINE:
+            raise ValueError(f"expected --mode online with --server, got {mode.value}")
+        # Emission delays need the server's model here; nobody but the user knows which it is.
+        known = load(checkpoint) if checkpoint else None
+        return System(server, "online", _served(server), known)
+    folder = checkpoint or DEFAULT
+    recognizer = load(folder)
+    possible = modes(recognizer)
+    wanted = _offline(mode)
+    if wanted not in possible:
+        names = " or ".join(one.value for one in Mode if _offline(one) in possible)
+        raise ValueError(f"expected --mode {names} for {folder.name}, got {mode.value}")
+    if mode is Mode.ONLINE:
+        return online(recognizer, folder.name)
+
+    def search(audio: "Iterable[Samples]") -> "Heard":
+        for index, samples in enumerate(audio):
+            yield index, transcribe_offline(recognizer, samples, wanted)
+
+    return System(folder.name, mode.value, search, recognizer)
+
+
+def _offline(mode: Mode) -> "OfflineMode":
+    """Return the name of a search among those of whole utterances."""
+    names: dict[Mode, OfflineMode] = {
+        Mode.ONLINE: "hard",
+        Mode.EXPECTED: "expected",
+        Mode.BEAM: "beam",
+    }
+    return names[mode]
+
+
+def _served(url: str) -> "Callable[[Iterable[Samples]], Heard]":
+    from clients.served import transcribe_served
+    from model.online import Character
+
+    def transcribe(audio: "Iterable[Samples]") -> "Heard":
+        for index, heard in transcribe_served(url, audio):
+            yield index, [Character(one.text, one.time) for one in heard]
+
+    return transcribe
+
+
+def _write(
+    scores: "Sequence[SetScore]",
+    places: Places,
+    system: "System",
+    worst: int,
+    comparisons: "Sequence[Compared]",
+    progress: "Progress",
+) -> None:
+    from training import outputs
+
+    if places.json is not None:
+        outputs.write_json(scores, places.json, places.fields)
+    if places.hypotheses is not None:
+        outputs.write_hypotheses(scores, places.hypotheses)
+    if places.sclite is not None:
+        outputs.write_sclite(scores, places.sclite)
+    if places.html is not None:
+        from training.page import PagePlan, write_page
+
+        plan = PagePlan(worst, places.fields, comparisons)
+        write_page(scores, places.html, system.recognizer, plan, progress)

@@ -13,14 +13,10 @@ from model import checkpoint
 from model.audio import decode
 from model.online import transcribe
 from tests.model.untrained import noise, untrained
-from training.evaluate import (
-    SetScore,
-    check_place,
-    evaluate,
-    set_name,
-    write_hypotheses,
-    write_json,
-)
+from training.evaluate import Progress, Rules, SetScore, online
+from training.evaluate import evaluate as evaluate_sets
+from training.gather import gather, set_name
+from training.outputs import check_place, write_hypotheses, write_json
 from training.report import table
 
 TEXTS = ["the cat", "it's a long sentence", "", "no"]
@@ -54,6 +50,14 @@ def corpus(folder: Path, count: int) -> Path:
     path = folder / "dev.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+def evaluate(
+    saved: Path, manifests: list[Path], progress: Progress, rules: Rules | None = None
+) -> list[SetScore]:
+    """Evaluate a checkpoint as the command does."""
+    system = online(checkpoint.load(saved), saved.name)
+    return evaluate_sets(system, gather(manifests), rules or Rules.named(), progress)
 
 
 def ignore(name: str, done: int, total: int) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from training.edits import Errors
 from training.scoring import (
-    Errors,
     bootstrap_interval,
     character_errors,
     is_loop,
