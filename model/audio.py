@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from model.container import has_mp3_length, missing_bytes
 from model.features import SAMPLE_RATE
+from model.sphere import SphereError, blocks, is_sphere
 
 Samples = NDArray[np.float32]
 
@@ -25,7 +26,7 @@ DECODE_LIMIT = 4 * 3600  # seconds that `decode` holds in memory: 0.9 GB
 DURATION_TOLERANCE = 0.05  # seconds; codecs prime and round, less than a block of flac
 LOUDEST = 8.0  # times full scale; lossy codecs overshoot a little, corrupt floats by far
 
-EXPECTED = "wav, flac, mp3, ogg, opus, webm or m4a audio"
+EXPECTED = "wav, flac, mp3, ogg, opus, webm, m4a or sphere audio"
 FORMATS = "wav,w64,aiff,au,caf,flac,mp3,aac,ogg,matroska,webm,mov,mp4,m4a"  # no playlists: they
 # would open other files and addresses.
 
@@ -104,11 +105,14 @@ def stream(path: Path) -> Generator[Samples, None, None]:
     Raises: AudioError at the first thing that is wrong, which may lie at the end of the file.
     """
     with _open(path) as file:
+        if is_sphere(file):
+            yield from _resampled(path, _sphere(path, file))
+            return
         missing = missing_bytes(file)
         duration_stated = has_mp3_length(file)
         with _container(path, file) as container:
             duration = _stated_duration(container, duration_stated)
-            heard = yield from _resampled(path, container)
+            heard = yield from _resampled(path, _mono_frames(path, container))
     if missing:
         raise AudioError(path, "a whole file", f"one cut {missing} bytes short")
     if heard < duration - DURATION_TOLERANCE:
@@ -159,18 +163,21 @@ def _stated_duration(container: InputContainer, mp3_length: bool) -> float:
     return 0.0
 
 
-def _resampled(path: Path, container: InputContainer) -> Generator[Samples, None, float]:
-    """Yield the samples at 16 kHz; return the seconds decoded."""
+def _resampled(
+    path: Path, pieces: Iterable[tuple[int, Samples]]
+) -> Generator[Samples, None, float]:
+    """Yield pieces of (rate, samples) at 16 kHz; return the seconds that they last."""
     resampler, rate, heard = None, 0, 0.0
-    for frame in _frames(path, container):
-        if frame.sample_rate != rate:  # the first, or the next link of a chained ogg file
+    for new_rate, samples in pieces:
+        if (
+            resampler is None or new_rate != rate
+        ):  # the first, or the next link of a chained ogg file
             if resampler is not None:
                 yield resampler.finish()
-            rate = frame.sample_rate
+            rate = new_rate
             resampler = _resampler(path, rate)
-        assert resampler is not None
-        yield resampler.push(_mono(path, frame))
-        heard += frame.samples / rate
+        yield resampler.push(samples)
+        heard += len(samples) / rate
     if resampler is None or heard * SAMPLE_RATE < 1:
         raise AudioError(path, "at least one sample", "none")
     yield resampler.finish()
@@ -182,6 +189,20 @@ def _resampler(path: Path, rate: int) -> Resampler:
         return Resampler(rate)
     except ValueError as error:
         raise AudioError(path, f"{MIN_RATE} to {MAX_RATE} Hz", f"{rate} Hz") from error
+
+
+def _sphere(path: Path, file: BinaryIO) -> Iterator[tuple[int, Samples]]:
+    try:
+        header, pieces = blocks(file)
+        for piece in pieces:
+            yield header.rate, piece.mean(axis=0, dtype=np.float32)
+    except SphereError as error:
+        raise AudioError(path, error.expected, error.got) from error
+
+
+def _mono_frames(path: Path, container: InputContainer) -> Iterator[tuple[int, Samples]]:
+    for frame in _frames(path, container):
+        yield frame.sample_rate, _mono(path, frame)
 
 
 def _frames(path: Path, container: InputContainer) -> Iterator[AudioFrame]:
