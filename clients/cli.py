@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clients.commands import evaluate
+from clients.commands import evaluate, prepare
 from clients.commands.terminal import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -142,6 +142,7 @@ def transcribe(
 
 
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command(epilog=prepare.EXAMPLES)(prepare.prepare)
 
 
 @app.command(

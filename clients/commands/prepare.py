@@ -1,0 +1,63 @@
+"""`cortado prepare`: manifests of corpora as they are sold or downloaded."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clients.commands.terminal import EXIT_FAILURE, examples, width
+
+EXAMPLES = examples(
+    "cortado prepare timit /cdrom/timit corpora/timit",
+    "cortado prepare wsj /discs/11-* /discs/13-* corpora/wsj",
+    "cortado prepare folder recordings corpora/mine --text english",
+)
+LISTED = 5  # problems that are shown; the file has all
+
+
+def prepare(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="timit, wsj, librispeech, libritts, commonvoice, kaldi, nemo, lhotse or folder."
+        ),
+    ],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DISC... OUT", help="The corpus, one folder or more; last, where to write."
+        ),
+    ],
+    text: Annotated[
+        str,
+        typer.Option(help="corpus: as its models learn it; english: a-z, ' and space; raw: as is."),
+    ] = "corpus",
+    workers: Annotated[int, typer.Option("--workers", "-w", min=0, help="0: all cores.")] = 0,
+) -> None:
+    """Write manifests of a corpus, and say what is missing, doubled or broken in it."""
+    import os
+
+    from rich.console import Console
+
+    from clients.progress import progress_bar
+    from training import prepare as preparing
+    from training.prepare_report import summary, table
+
+    if len(folders) < 2:
+        raise ValueError("expected the corpus and a folder to write to, got one of them")
+    *discs, out = folders
+    with progress_bar() as report:
+        prepared, problems = preparing.prepare(
+            name, discs, out, text, workers or os.cpu_count() or 1, report
+        )
+    Console(width=width()).print(table(prepared))
+    for one in prepared:
+        for difference in one.differences():
+            typer.echo(f"{one.name}: {difference}")
+    for problem in problems[:LISTED]:
+        typer.echo(f"cortado: {problem.where}: {problem.what}", err=True)
+    if problems:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in summary(problems).items())
+        typer.echo(f"cortado: {kinds}: see {out / preparing.PROBLEMS}", err=True)
+    if problems or any(one.differences() for one in prepared):
+        raise typer.Exit(EXIT_FAILURE)
