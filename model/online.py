@@ -7,7 +7,7 @@ advance over it. The state is a value; streams live on dim 0 and do not feel eac
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +20,9 @@ from model.encoder import EncoderState
 from model.features import SAMPLE_RATE, SAMPLES_PER_STEP, STEP_SECONDS, FeatureState
 from model.recognizer import Recognizer
 from model.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from model.backend import Online
 
 Samples = NDArray[np.float32]
 
@@ -74,6 +77,12 @@ def _merge(state: State, other: State, merge: Callable[[Tensor, Tensor], Tensor]
     return _like(state, parts)
 
 
+def _tensors(state: Iterable[Any]) -> Iterator[Tensor]:
+    """Yield the tensors of a nested state."""
+    for part in state:
+        yield from [part] if isinstance(part, Tensor) else _tensors(part)
+
+
 def _like(state: State, parts: list[Any]) -> State:
     kind = type(state)
     return kind(parts) if kind is tuple else kind(*parts)
@@ -94,7 +103,9 @@ class OnlineRecognizer:
         self.recognizer = recognizer.eval().requires_grad_(False)
         self.vocabulary = recognizer.config.vocabulary
         self.lookahead_ms = recognizer.lookahead_ms
+        self.delay_steps = recognizer.delay_steps
         self.flush_steps = FLUSH_STEPS
+        self.name = "reference"
 
     def initial_state(self, streams: int) -> OnlineState:
         """Return the state of streams that have heard nothing."""
@@ -137,6 +148,46 @@ class OnlineRecognizer:
     def stream(self) -> "Stream":
         """Return the bookkeeping of a new stream."""
         return Stream(self.vocabulary, self.recognizer.delay_steps)
+
+    def table(self, streams: int, threads: int | None = None) -> "ReferenceTable":
+        """Return the states of `streams` streams that have heard nothing.
+
+        They are stepped by as many of torch's threads; None leaves torch alone, 0 is one.
+        """
+        return ReferenceTable(self, streams, threads)
+
+
+class ReferenceTable:
+    """The states of streams, one a row, behind the interface of `model.backend.Table`."""
+
+    def __init__(self, online: OnlineRecognizer, streams: int, threads: int | None) -> None:
+        self._online = online
+        self._state = online.initial_state(streams)
+        self._torch_threads = None if threads is None else max(threads, 1)
+        self.threads = self._torch_threads or 1
+        self.streams = streams
+
+    @property
+    def bytes_per_stream(self) -> int:
+        """Memory of a stream's state."""
+        return sum(x.numel() * x.element_size() for x in _tensors(self._online.initial_state(1)))
+
+    def reset(self, rows: NDArray[np.int64]) -> None:
+        """Let the streams in (R,) rows have heard nothing."""
+        self._state = put(self._state, rows.tolist(), self._online.initial_state(len(rows)))
+
+    def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the symbols (R, MAX_SYMBOLS_PER_STEP) that streams write next, -1 for none.
+
+        Raises:
+            ValueError: samples of another shape than (R, SAMPLES_PER_STEP).
+        """
+        if self._torch_threads not in (None, torch.get_num_threads()):
+            torch.set_num_threads(self.threads)
+        chosen = rows.tolist()
+        symbols, part = self._online.step(torch.from_numpy(samples), select(self._state, chosen))
+        self._state = put(self._state, chosen, part)
+        return symbols.numpy().astype(np.int32)
 
 
 class Stream:
@@ -226,43 +277,51 @@ class Stream:
 
     def emitted(self, symbols: Sequence[int]) -> list[Character]:
         """Return the characters of a step's symbols; call once for each step, in order."""
-        frames_heard = self.steps_done + 1 - self._delay_steps
+        time = step_time(self.steps_done, self._delay_steps)
         self.steps_done += 1
-        time = round(max(frames_heard, 0) * STEP_SECONDS, 3)
         return [Character(self._vocabulary.characters[s], time) for s in symbols if s >= 0]
 
 
-def transcribe(online: OnlineRecognizer, samples: Samples) -> list[Character]:
+def step_time(step: int, delay_steps: int) -> float:
+    """Return the time in seconds of what a stream's step, from 0 on, writes.
+
+    It is the end of the encoder frame that the step gives, `delay_steps` before the step's own.
+    """
+    return round(max(step + 1 - delay_steps, 0) * STEP_SECONDS, 3)
+
+
+def transcribe(online: "Online", samples: Samples) -> list[Character]:
     """Return the characters of a whole recording at 16 kHz."""
     return next(characters for _, characters in transcribe_many(online, [samples], 1))
 
 
 def transcribe_many(
-    online: OnlineRecognizer, utterances: Iterable[Samples], streams: int = 64
+    online: "Online", utterances: Iterable[Samples], streams: int = 64
 ) -> Iterator[tuple[int, list[Character]]]:
     """Yield (index, characters) of whole recordings as they finish, `streams` of them at a time."""
     waiting = enumerate(utterances)
-    live: list[tuple[int, Stream, list[Character]]] = []
-    state = online.initial_state(0)
+    table = online.table(streams)
+    live: dict[int, tuple[int, Stream, list[Character]]] = {}  # by row
+    free = list(reversed(range(streams)))
     while True:
-        while len(live) < streams and (following := next(waiting, None)) is not None:
+        fresh = []
+        while free and (following := next(waiting, None)) is not None:
             stream = online.stream()
             stream.push(following[1])
             stream.end()
-            live.append((following[0], stream, []))
-            state = _merge(state, online.initial_state(1), lambda x, y: torch.cat([x, y]))
+            fresh.append(free.pop())
+            live[fresh[-1]] = (following[0], stream, [])
+        if fresh:
+            table.reset(np.array(fresh))
         if not live:
             return
-        steps = [step for _, stream, _ in live if (step := stream.next_step()) is not None]
-        symbols, state = online.step(torch.from_numpy(np.stack(steps)), state)
-        kept = []
-        for row, written in enumerate(symbols.tolist()):
+        rows = list(live)
+        steps = [step for row in rows if (step := live[row][1].next_step()) is not None]
+        symbols = table.step(np.stack(steps), np.array(rows))
+        for row, written in zip(rows, symbols.tolist(), strict=True):
             index, stream, characters = live[row]
             characters += stream.emitted(written)
             if stream.finished:
                 yield index, characters
-            else:
-                kept.append(row)
-        if len(kept) < len(live):
-            live = [live[row] for row in kept]
-            state = select(state, kept)
+                del live[row]
+                free.append(row)

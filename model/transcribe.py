@@ -7,28 +7,29 @@ from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
-import torch
+import numpy as np
 
 from model.audio import AudioError, Samples, stream
+from model.backend import Online
 from model.features import SAMPLE_RATE
-from model.online import Character, OnlineRecognizer
+from model.online import Character
 
 
-def characters(online: OnlineRecognizer, pieces: Iterable[Samples]) -> Iterator[list[Character]]:
+def characters(online: Online, pieces: Iterable[Samples]) -> Iterator[list[Character]]:
     """Yield the characters of each step as pieces of audio at 16 kHz come in."""
-    bookkeeping, state = online.stream(), online.initial_state(1)
+    bookkeeping, table, row = online.stream(), online.table(1), np.zeros(1, np.int64)
     for samples in chain(pieces, [None]):
         if samples is None:
             bookkeeping.end()
         else:
             bookkeeping.push(samples)
         while (step := bookkeeping.next_step()) is not None:
-            symbols, state = online.step(torch.from_numpy(step)[None], state)
+            symbols = table.step(step[None], row)
             yield bookkeeping.emitted(symbols[0].tolist())
 
 
 def transcribe_files(
-    online: OnlineRecognizer,
+    online: Online,
     files: Sequence[Path],
     as_json: bool,
     out: TextIO,
@@ -59,7 +60,7 @@ def transcribe_files(
 
 
 def _write_text(
-    online: OnlineRecognizer, header: Path | None, pieces: Iterator[Samples], out: TextIO
+    online: Online, header: Path | None, pieces: Iterator[Samples], out: TextIO
 ) -> None:
     first = next(pieces)  # before the header, which a file that cannot be opened does not get
     if header is not None:
@@ -74,9 +75,7 @@ def _write_text(
         out.flush()
 
 
-def _write_json(
-    online: OnlineRecognizer, path: Path, pieces: Iterator[Samples], out: TextIO
-) -> None:
+def _write_json(online: Online, path: Path, pieces: Iterator[Samples], out: TextIO) -> None:
     count = 0
 
     def counted() -> Iterator[Samples]:

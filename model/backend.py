@@ -1,0 +1,88 @@
+"""What steps streams, by one constructor: the reference in PyTorch or the fast backend for CPUs."""
+
+from pathlib import Path
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.checkpoint import DEFAULT, load
+from model.online import OnlineRecognizer, Samples, Stream
+from model.recognizer import Recognizer
+from model.vocabulary import Vocabulary
+
+Choice = Literal["auto", "fast", "fast-fp32", "reference"]
+CHOICES: tuple[Choice, ...] = get_args(Choice)
+
+
+class Table(Protocol):
+    """The states of a number of streams, one a row, stepped in place by one thread at a time."""
+
+    streams: int
+    threads: int
+
+    @property
+    def bytes_per_stream(self) -> int:
+        """Memory of a stream's state."""
+        ...
+
+    def reset(self, rows: NDArray[np.int64]) -> None:
+        """Let the streams in (R,) rows have heard nothing."""
+        ...
+
+    def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the symbols (R, MAX_SYMBOLS_PER_STEP) that streams write next, -1 for none.
+
+        Args:
+            samples: (R, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each.
+            rows: (R,) which streams, each once.
+        """
+        ...
+
+
+class Online(Protocol):
+    """A recogniser in serving."""
+
+    name: str
+    vocabulary: Vocabulary
+    lookahead_ms: int
+    delay_steps: int  # between the end of an encoder frame and the step that gives it
+    flush_steps: int
+
+    def stream(self) -> Stream:
+        """Return the bookkeeping of a new stream."""
+        ...
+
+    def table(self, streams: int, threads: int | None = None) -> Table:
+        """Return the states of `streams` streams that have heard nothing, stepped by `threads`.
+
+        None is one thread; 0 is as many as are worth it on this machine.
+        """
+        ...
+
+
+def load_online(folder: Path = DEFAULT, backend: Choice = "auto") -> Online:
+    """Return the recogniser of a checkpoint in the backend that is asked for.
+
+    Raises:
+        CheckpointError: the checkpoint is missing, broken or of another shape.
+        ValueError: the backend is not there, or does not know such a model.
+    """
+    return choose(load(folder), backend)
+
+
+def choose(recognizer: Recognizer, backend: Choice = "auto") -> Online:
+    """Return a recogniser in a backend: "auto" is the fast one where it knows the model.
+
+    Raises:
+        ValueError: the backend is not there, or does not know such a model.
+    """
+    if backend not in CHOICES:
+        raise ValueError(f"expected a backend among {', '.join(CHOICES)}, got {backend!r}")
+    if backend == "reference":
+        return OnlineRecognizer(recognizer)
+    from model.fast.recognizer import FastRecognizer, unsupported  # brings a compiler
+
+    if backend == "auto" and unsupported(recognizer) is not None:
+        return OnlineRecognizer(recognizer)
+    return FastRecognizer(recognizer, narrow=False if backend == "fast-fp32" else None)

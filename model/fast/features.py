@@ -1,0 +1,238 @@
+"""Features of four streams at a time, compiled: sixteen windows are transformed side by side."""
+
+import math
+
+import numba
+import numpy as np
+import torch
+
+from model.fast.layout import FIRST, PAST, Array, FeatureWeights, Scratch, State
+from model.fast.product import copied, put
+from model.fast.vectors import FRAMES, bits_of, butterfly, float_of, product_tile
+from model.features import (
+    FFT,
+    FRAMES_PER_STEP,
+    HOP,
+    MELS,
+    MEMORY_FRAMES,
+    OVERLAP,
+    POWER_FLOOR,
+    SAMPLES_PER_STEP,
+    WINDOW,
+    Features,
+)
+from model.kernels import FAST
+
+STREAMS = FRAMES // FRAMES_PER_STEP  # 4, whose frames fill the lanes
+HALF = FFT // 2  # points of a complex transform that holds a real one
+
+_filter = product_tile(1, 1, FRAMES)
+_MEMORY = np.float32(MEMORY_FRAMES)
+_HALF = np.float32(0.5)
+_ZERO, _ONE = np.float32(0), np.float32(1)
+
+# log(1 + x) for 1 + x in [0.7, 1.4], to an ulp (the coefficients of Cephes' logf)
+_LOG = tuple(
+    np.float32(c)
+    for c in (
+        7.0376836292e-2,
+        -1.1514610310e-1,
+        1.1676998740e-1,
+        -1.2420140846e-1,
+        1.4249322787e-1,
+        -1.6668057665e-1,
+        2.0000714765e-1,
+        -2.4999993993e-1,
+        3.3333331174e-1,
+    )
+)
+_LN2 = np.float32(math.log(2))
+_SQRT2 = np.float32(math.sqrt(2))
+
+
+def weights(features: Features) -> FeatureWeights:
+    """Return the constants of a recogniser's features."""
+    normalizer = features.normalizer
+    bank = features.logmel.bank.double().numpy()  # (FFT / 2 + 1, F)
+    bins = [np.flatnonzero(bank[:, m]) for m in range(MELS)]
+    spans = [(int(b[0]), int(b[-1]) - int(b[0]) + 1) if len(b) else (0, 1) for b in bins]
+    filters = [bank[first : first + count, m] for m, (first, count) in enumerate(spans)]
+    counts = np.array([count for _, count in spans], np.int64)
+    angles = 2 * np.pi * np.arange(HALF + 1) / FFT
+    return FeatureWeights(
+        window=features.logmel.window.numpy().copy(),
+        factors=_factors(),
+        order=_order(),
+        turns=np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32),
+        bank=np.concatenate(filters).astype(np.float32),
+        first=np.array([first for first, _ in spans], np.int64),
+        count=counts,
+        offset=np.cumsum(counts) - counts,
+        floor=np.full(FRAMES, POWER_FLOOR, np.float32),
+        mean=normalizer.mean.numpy().copy(),
+        inverse=(1 / normalizer.deviation.double()).to(torch.float32).numpy(),
+        taps=normalizer.taps.numpy().copy(),
+    )
+
+
+def _factors() -> Array:
+    """Return the butterflies' factors in the order in which they are used."""
+    found, span = [], HALF
+    while span >= 4:
+        for j in range(span // 4):
+            turns = -2j * np.pi * j * np.arange(1, 4) / span
+            found.append(np.exp(turns))
+        span //= 4
+    return np.concatenate(found).view(np.float64).astype(np.float32)
+
+
+def _order() -> Array:
+    """Return where decimation in frequency leaves each frequency: base-4 digits reversed."""
+    places = np.arange(HALF)
+    reversed_, rest, span = np.zeros(HALF, np.int64), places.copy(), HALF
+    while span > 1:
+        span //= 4
+        reversed_ += rest % 4 * span
+        rest //= 4
+    return reversed_
+
+
+@numba.njit(nogil=True)
+def _transform(re: Array, im: Array, factors: Array) -> None:
+    """Transform the columns of (HALF, FRAMES) in place; `order` says where each result is."""
+    span, used = HALF, 0
+    while span >= 4:
+        quarter = span // 4
+        for j in range(quarter):
+            for base in range(j, HALF, span):
+                butterfly(re, im, base, quarter, factors, used)
+            used += 6
+        span = quarter
+
+
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+def _part(re: Array, im: Array, order: Array, turns: Array, power: Array) -> None:
+    """Set (FFT / 2 + 1, FRAMES) powers of the real transforms that complex ones hold."""
+    for k in range(HALF + 1):
+        p, q = order[k % HALF], order[(HALF - k) % HALF]
+        c, s = turns[k, 0], turns[k, 1]
+        a, b, x, y = re[p], im[p], re[q], im[q]
+        out = power[k]
+        for lane in range(FRAMES):
+            even_re, even_im = _HALF * (a[lane] + x[lane]), _HALF * (b[lane] - y[lane])
+            odd_re, odd_im = _HALF * (b[lane] + y[lane]), _HALF * (x[lane] - a[lane])
+            real = even_re + odd_re * c + odd_im * s
+            imaginary = even_im + odd_im * c - odd_re * s
+            out[lane] = real * real + imaginary * imaginary
+
+
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+def _logarithms(x: Array) -> None:
+    """Take the natural logarithm of normal positive float32 in place."""
+    for k in range(len(x)):
+        bits = bits_of(x[k])
+        exponent = np.float32((bits >> 23) - 127)
+        mantissa = float_of(np.int32((bits & 0x7FFFFF) | 0x3F800000))
+        high = mantissa > _SQRT2
+        exponent = exponent + _ONE if high else exponent
+        f = (mantissa * _HALF if high else mantissa) - _ONE
+        s = f * f
+        p = _LOG[0]
+        p = p * f + _LOG[1]
+        p = p * f + _LOG[2]
+        p = p * f + _LOG[3]
+        p = p * f + _LOG[4]
+        p = p * f + _LOG[5]
+        p = p * f + _LOG[6]
+        p = p * f + _LOG[7]
+        p = p * f + _LOG[8]
+        x[k] = exponent * _LN2 + (f - _HALF * s + p * f * s)
+
+
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+def _logmel(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scratch) -> None:
+    """Set `t.logmel` (F, FRAMES) from the next (R, SAMPLES_PER_STEP) samples of R <= 4 streams."""
+    for r in range(len(rows)):
+        heard, before = t.heard[r], state.samples[rows[r]]
+        copied(before, 0, heard, 0, OVERLAP)
+        copied(samples[r], 0, heard, OVERLAP, SAMPLES_PER_STEP)
+        copied(heard, SAMPLES_PER_STEP, before, 0, OVERLAP)
+    for n in range(WINDOW // 2):
+        even, odd = w.window[2 * n], w.window[2 * n + 1]
+        re, im = t.re[n], t.im[n]
+        for r in range(len(rows)):
+            for frame in range(FRAMES_PER_STEP):
+                at = frame * HOP + 2 * n
+                re[r * FRAMES_PER_STEP + frame] = t.heard[r, at] * even
+                im[r * FRAMES_PER_STEP + frame] = t.heard[r, at + 1] * odd
+    for n in range(WINDOW // 2, HALF):
+        for lane in range(FRAMES):
+            t.re[n, lane] = t.im[n, lane] = _ZERO
+    _transform(t.re, t.im, w.factors)
+    _part(t.re, t.im, w.order, w.turns, t.power)
+    for m in range(MELS):
+        at = w.first[m] * FRAMES
+        _filter(
+            w.bank,
+            w.offset[m],
+            0,
+            1,
+            0,
+            w.count[m],
+            t.power,
+            at,
+            w.floor,
+            0,
+            t.logmel,
+            m * FRAMES,
+            0,
+        )
+    _logarithms(t.logmel.ravel())
+
+
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) -> None:
+    """Set `t.recent` to a stream's last and next normalised frames."""
+    mean = state.mean[row]
+    copied(state.frames[row], 0, t.recent, 0, PAST * MELS)
+    for frame in range(FRAMES_PER_STEP):
+        count = min(state.counted[row, 0] + _ONE, _MEMORY)
+        state.counted[row, 0] = count
+        share = _ONE / count
+        out, lane = (PAST + frame) * MELS, r * FRAMES_PER_STEP + frame
+        for m in range(MELS):
+            x = t.logmel[m, lane]
+            mean[m] += (x - mean[m]) * share
+            t.recent[out + m] = (x - mean[m]) * w.inverse[m]
+    copied(t.recent, FRAMES_PER_STEP * MELS, state.frames[row], 0, PAST * MELS)
+
+
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+def _deltas(start: int, state: State, row: int, w: FeatureWeights, t: Scratch) -> None:
+    """Set (5, FIRST) of `t.planes` from `start` on: a stream's last frame, and this step's."""
+    copied(state.conv1[row], 0, t.planes, start, FIRST)
+    taps, first, second = w.taps, t.delta[0], t.delta[1]
+    for frame in range(FRAMES_PER_STEP):
+        for m in range(MELS):
+            first[m] = second[m] = _ZERO
+        for k in range(PAST + 1):
+            x, one, two = t.recent[(frame + k) * MELS :], taps[k, 1], taps[k, 2]
+            for m in range(MELS):
+                first[m] += one * x[m]
+                second[m] += two * x[m]
+        static = t.recent[(frame + PAST // 2) * MELS :]
+        out = t.planes[start + (1 + frame) * FIRST :]
+        for m in range(MELS):
+            put(out, 4 * (m + 1), static[m])
+            put(out, 4 * (m + 1) + 1, first[m])
+            put(out, 4 * (m + 1) + 2, second[m])
+    copied(t.planes, start + FRAMES_PER_STEP * FIRST, state.conv1[row], 0, FIRST)
+
+
+@numba.njit(nogil=True)
+def step(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scratch) -> None:
+    """Set `t.planes` for the next (R, SAMPLES_PER_STEP) samples of R <= STREAMS streams."""
+    _logmel(samples, rows, state, w, t)
+    for r in range(len(rows)):
+        _normalise(r, rows[r], state, w, t)
+        _deltas(r * 5 * FIRST, state, rows[r], w, t)

@@ -1,0 +1,71 @@
+"""The step of many streams as one compiled function, which runs without Python's lock."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numba
+
+from model.fast import decoder, encoder, features
+from model.fast.layout import (
+    TILE,
+    Array,
+    Convolutions,
+    DecoderWeights,
+    FeatureWeights,
+    Layer,
+    Scratch,
+    State,
+)
+
+COMPILED = ("vectors", "product", "layout", "features", "encoder", "decoder", "kernel")
+
+
+def _sources() -> str:
+    """Return a digest of all sources that are compiled into a step."""
+    folder = Path(__file__).parent
+    here = [folder / f"{name}.py" for name in COMPILED]
+    around = [folder.parent / f"{name}.py" for name in ("kernels", "features", "encoder")]
+    found = hashlib.sha256(b"".join(path.read_bytes() for path in here + around))
+    return found.hexdigest()
+
+
+def _compiled(sources: str) -> Callable[..., None]:
+    """Return the kernel of a step.
+
+    It alone is cached, with all that it calls inside. The cache knows a function by its file and
+    by the values that it encloses, not by what it calls: so it encloses a digest of the sources.
+    """
+
+    @numba.njit(cache=True, nogil=True)
+    def run(
+        samples: Array,
+        rows: Array,
+        state: State,
+        feature_weights: FeatureWeights,
+        convolutions: Convolutions,
+        layers: tuple[Layer, ...],
+        decoder_weights: DecoderWeights,
+        t: Scratch,
+        symbols: Array,
+        cap: int,
+    ) -> None:
+        """Step the streams in `rows`; set `symbols` (R, cap)."""
+        assert sources  # enclosed
+        for start in range(0, len(rows), TILE):
+            tile = rows[start : start + TILE]
+            for group in range(0, len(tile), features.STREAMS):
+                few = tile[group : group + features.STREAMS]
+                heard = samples[start + group : start + group + len(few)]
+                features.step(heard, few, state, feature_weights, t)
+                for r in range(len(few)):
+                    encoder.convolve(r, few[r], group + r, state, convolutions, t)
+            for number in range(len(layers)):
+                encoder.recur(number, tile, state, layers[number], t)
+            written = symbols[start : start + len(tile)]
+            decoder.step(tile, state, decoder_weights, t, written, cap)
+
+    return run  # type: ignore[no-any-return]
+
+
+run = _compiled(_sources())

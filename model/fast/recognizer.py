@@ -1,0 +1,209 @@
+"""The fast CPU backend: the whole step of many streams in compiled code, state in place.
+
+docs/engine.md says how it works and where its results are the same to the bit.
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.bahdanau import BahdanauDecoder
+from model.fast import weights
+from model.fast.kernel import run
+from model.fast.layout import (
+    Array,
+    State,
+    empty_state,
+    scratch,
+)
+from model.fast.vectors import COLUMNS, NARROW, has_narrow_products
+from model.features import PRIOR_FRAMES, SAMPLES_PER_STEP
+from model.online import FLUSH_STEPS, MAX_SYMBOLS_PER_STEP, Samples, Stream
+from model.recognizer import Recognizer, RecognizerConfig
+from model.suspension import digest, unwrap, wrap
+
+FREE = {  # what a model may choose and still be stepped by this backend
+    "vocabulary.characters",
+    "encoder.width",
+    "encoder.layers",
+    "decoder.width",
+    "decoder.embedding",
+    "decoder.attention.width",
+    "decoder.attention.chunk",
+    "decoder.attention.bias",
+}
+SHARE = 16  # streams below which a second thread costs more than it gives
+
+
+def unsupported(recognizer: Recognizer) -> str | None:
+    """Return why this backend cannot step a recogniser, or None where it can."""
+    config = recognizer.config
+    chosen = _flat(dataclasses.asdict(config))
+    usual = _flat(dataclasses.asdict(RecognizerConfig()))
+    for name, value in chosen.items():
+        if name not in FREE and usual.get(name) != value:
+            return f"{name} is {value!r}"
+    if type(recognizer.decoder) is not BahdanauDecoder:
+        return f"the decoder is a {type(recognizer.decoder).__name__}"
+    for name in ("encoder.width", "decoder.width", "decoder.attention.width"):
+        if chosen[name] % COLUMNS:
+            return f"{name} is {chosen[name]}, no multiple of {COLUMNS}"
+    return None
+
+
+def _buffers(weights: tuple[Any, ...]) -> Iterator[bytes]:
+    """Yield the bytes of all numbers in nested tuples."""
+    for part in weights:
+        if isinstance(part, tuple):
+            yield from _buffers(part)
+        else:
+            yield np.asarray(part).tobytes()
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    def items() -> Iterator[tuple[str, Any]]:
+        for name, value in tree.items():
+            if isinstance(value, Mapping):
+                yield from _flat(value, f"{prefix}{name}.").items()
+            else:
+                yield prefix + name, value
+
+    return dict(items())
+
+
+class FastRecognizer:
+    """A recogniser whose step is compiled for this CPU, over bf16 or fp32 matrix products."""
+
+    def __init__(self, recognizer: Recognizer, *, narrow: bool | None = None) -> None:
+        """Take a recogniser's weights.
+
+        Args:
+            recognizer: any that `unsupported` has nothing against.
+            narrow: multiply in bf16; where the CPU can if None.
+
+        Raises:
+            ValueError: another recogniser, or bf16 on a CPU that cannot multiply it.
+        """
+        reason = unsupported(recognizer)
+        if reason is not None:
+            raise ValueError(f"expected a model that the fast backend knows, but {reason}")
+        if narrow and not has_narrow_products():
+            raise ValueError("expected a CPU that multiplies bf16 (AVX-512 BF16), got another")
+        if narrow is None:
+            narrow = has_narrow_products()
+        self.small: type = NARROW if narrow else np.float32
+        self.name = "fast-bf16" if narrow else "fast-fp32"
+        self.vocabulary = recognizer.config.vocabulary
+        self.lookahead_ms = recognizer.lookahead_ms
+        self.delay_steps = recognizer.delay_steps
+        self.flush_steps = FLUSH_STEPS
+        self.sizes = weights.sizes(recognizer)
+        self.weights = weights.gather(recognizer, self.small)
+        self.padded_symbols = len(self.weights.decoder.output.bias)
+        self.digest = digest([self.name.encode(), *_buffers(self.weights)])
+
+    def stream(self) -> Stream:
+        """Return the bookkeeping of a new stream."""
+        return Stream(self.vocabulary, self.delay_steps)
+
+    def table(self, streams: int, threads: int | None = None) -> "FastTable":
+        """Return the states of `streams` streams that have heard nothing, stepped by `threads`.
+
+        None is one thread; 0 is one for each core.
+        """
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        return FastTable(self, streams, 1 if threads is None else threads or cores or 1)
+
+
+class FastTable:
+    """The states of streams in preallocated arrays, stepped in place."""
+
+    def __init__(self, online: FastRecognizer, streams: int, threads: int) -> None:
+        self._online = online
+        self._state = empty_state(streams, online.sizes, online.small)
+        self._rooms = [
+            scratch(online.sizes, online.padded_symbols, online.small) for _ in range(threads)
+        ]
+        self._others = ThreadPoolExecutor(threads - 1, "step") if threads > 1 else None
+        self.streams, self.threads = streams, threads
+        self._begin(slice(None))  # the rest is zeros: pages that nobody has touched
+
+    @property
+    def bytes_per_stream(self) -> int:
+        """Memory of a stream's state."""
+        return sum(array[:1].nbytes for array in self._state)
+
+    def reset(self, rows: NDArray[np.int64]) -> None:
+        """Let the streams in (R,) rows have heard nothing."""
+        for array in self._state:
+            array[rows] = 0
+        self._begin(rows)
+
+    def _begin(self, rows: NDArray[np.int64] | slice) -> None:
+        self._state.mean[rows] = self._online.weights.features.mean
+        self._state.counted[rows] = PRIOR_FRAMES
+        self._state.symbol[rows] = self._online.weights.decoder.start
+
+    @property
+    def state(self) -> State:
+        """The arrays themselves, the stream on dim 0."""
+        return self._state
+
+    def suspend(self, row: int) -> bytes:
+        """Return a stream's state as bytes, for `resume` of the same model, here or elsewhere."""
+        state = b"".join(array[row].tobytes() for array in self._state)
+        return wrap(self._online.digest, state)
+
+    def resume(self, row: int, data: bytes) -> None:
+        """Give a row the state that `suspend` returned: the stream goes on to the same bits.
+
+        Raises:
+            SuspensionError: it is damaged, or of another model or kind of CPU.
+        """
+        state, start = unwrap(self._online.digest, data, self.bytes_per_stream), 0
+        for array in self._state:
+            end = start + array[row].nbytes
+            array[row] = np.frombuffer(state[start:end], array.dtype).reshape(array[row].shape)
+            start = end
+
+    def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the symbols (R, MAX_SYMBOLS_PER_STEP) that streams write next, -1 for none.
+
+        Args:
+            samples: (R, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each.
+            rows: (R,) which streams, each once.
+
+        Raises:
+            ValueError: another shape or type, or a row that there is not.
+        """
+        samples, rows = self._checked(samples, rows)
+        symbols = np.empty((len(rows), MAX_SYMBOLS_PER_STEP), np.int32)
+        parts = min(len(self._rooms), max(1, len(rows) // SHARE))
+        bounds = [len(rows) * part // parts for part in range(parts + 1)]
+
+        def step(part: int) -> None:
+            here = slice(bounds[part], bounds[part + 1])
+            arguments = (*self._online.weights, self._rooms[part], symbols[here])
+            run(samples[here], rows[here], self._state, *arguments, MAX_SYMBOLS_PER_STEP)
+
+        given = (
+            [self._others.submit(step, part) for part in range(1, parts)] if self._others else []
+        )
+        step(0)
+        for one in given:
+            one.result()
+        return symbols
+
+    def _checked(self, samples: Samples, rows: NDArray[np.int64]) -> tuple[Samples, Array]:
+        expected = (len(rows), SAMPLES_PER_STEP)
+        if samples.shape != expected or samples.dtype != np.float32:
+            found = f"{samples.shape} {samples.dtype}"
+            raise ValueError(f"expected float32 samples {expected}, got {found}")
+        if len(rows) and not (rows.min() >= 0 and rows.max() < self.streams):
+            raise ValueError(f"expected rows from 0 to {self.streams - 1}, got {rows}")
+        return np.ascontiguousarray(samples), np.ascontiguousarray(rows, np.int64)

@@ -1,0 +1,266 @@
+"""Vector instructions placed by hand in compiled kernels: what LLVM does not find by itself.
+
+`product_tile` gives the heart of a matrix product: a block of rows and columns kept in registers
+while the inner dimension runs by. Each element is one chain of fused multiply-adds in the order
+of the inner dimension, whatever the shape of the block: a row's result has the same bits beside
+any other rows. `butterfly` is a step of sixteen Fourier transforms side by side.
+
+With `NARROW` numbers (bf16, held as uint16) an instruction multiplies 2 x 16 pairs and adds in
+fp32; it is there on CPUs with AVX-512 BF16. The fp32 form is plain LLVM and runs everywhere.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import config
+from numba.extending import intrinsic
+
+NARROW = np.uint16  # the upper half of a float32
+FRAMES = 16  # Fourier transforms side by side
+
+_FLOAT, _INT8, _INT16, _INT32 = ir.FloatType(), ir.IntType(8), ir.IntType(16), ir.IntType(32)
+_INT64 = ir.IntType(64)
+
+
+def cpu_features() -> set[str]:
+    """Return LLVM's names of what this CPU (or the one that numba is told to use) can do."""
+    if config.CPU_FEATURES is not None:
+        return {part[1:] for part in config.CPU_FEATURES.split(",") if part.startswith("+")}
+    return {name for name, has in llvmlite.binding.get_host_cpu_features().items() if has}
+
+
+def _lanes() -> int:
+    features = cpu_features()
+    return 16 if "avx512f" in features else 8 if "avx2" in features else 4
+
+
+LANES = _lanes()  # float32 in a register
+VECTORS = 2  # registers beside each other in a block
+COLUMNS = LANES * VECTORS
+BLOCKS = (10, 5, 1) if LANES != 8 else (5, 1)  # rows of a block: its sums fit into the registers
+
+
+def has_narrow_products() -> bool:
+    """Return whether this CPU multiplies bf16."""
+    return "avx512bf16" in cpu_features()
+
+
+class _Emitter:
+    """Shorthand for the instructions of one intrinsic."""
+
+    def __init__(self, context: Any, builder: Any, types_: Any, arguments: Any) -> None:
+        self.context, self.builder = context, builder
+        self.types, self.arguments = types_, arguments
+
+    def pointer(self, index: int, offset: Any, size: int) -> Any:
+        """Return the byte address of an array argument's element `offset`."""
+        array = self.context.make_array(self.types[index])
+        data = array(self.context, self.builder, self.arguments[index]).data
+        return self.at(self.builder.bitcast(data, _INT8.as_pointer()), self.times(offset, size))
+
+    def at(self, pointer: Any, offset: Any) -> Any:
+        """Return an address `offset` bytes on."""
+        return self.builder.gep(pointer, [_int(offset)])
+
+    def times(self, value: Any, factor: int) -> Any:
+        return self.builder.mul(value, _int(factor))
+
+    def load(self, pointer: Any, kind: Any) -> Any:
+        loaded = self.builder.load(self.builder.bitcast(pointer, kind.as_pointer()))
+        loaded.align = 4
+        return loaded
+
+    def store(self, value: Any, pointer: Any) -> None:
+        where = self.builder.bitcast(pointer, value.type.as_pointer())
+        self.builder.store(value, where).align = 4
+
+    def spread(self, value: Any, lanes: int) -> Any:
+        """Return a vector with `value` in each lane."""
+        kind = ir.VectorType(value.type, lanes)
+        empty = ir.Constant(kind, ir.Undefined)
+        first = self.builder.insert_element(empty, value, ir.Constant(_INT32, 0))
+        mask = ir.Constant(ir.VectorType(_INT32, lanes), [0] * lanes)
+        return self.builder.shuffle_vector(first, empty, mask)
+
+    def function(self, name: str, result: Any, *arguments: Any) -> Any:
+        kind = ir.FunctionType(result, arguments)
+        found = self.builder.module.globals.get(name)
+        return found or ir.Function(self.builder.module, kind, name)
+
+
+def _int(value: Any) -> Any:
+    return ir.Constant(_INT64, value) if isinstance(value, int) else value
+
+
+def product_tile(rows: int, vectors: int, lanes: int) -> Callable[..., None]:
+    """Return an intrinsic: C = bias + A B for `rows` rows and `vectors` x `lanes` columns.
+
+    Its arguments are arrays, contiguous, each followed by the offset of its first element:
+        a, start: uint16 (bf16) or float32;
+        row: elements between rows of A;
+        segments, segment, k: a row of A is `segments` runs of k elements, `segment` apart;
+        b, start: packed by `pack`, all segments after each other;
+        bias, start; c, start, row: float32.
+    """
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def tile(typing, a, a0, row, segments, segment, k, b, b0, bias, bias0, c, c0, c_row):  # type: ignore[no-untyped-def]
+        narrow = a.dtype == types.uint16
+        whole = types.intp
+        signature = types.void(
+            a, whole, whole, whole, whole, whole, b, whole, bias, whole, c, whole, whole
+        )
+
+        def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
+            e = _Emitter(context, builder, given.args, arguments)
+            _emit_tile(e, rows, vectors, lanes, narrow)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return tile  # type: ignore[no-any-return]
+
+
+def _emit_tile(e: _Emitter, rows: int, vectors: int, lanes: int, narrow: bool) -> None:
+    _, a0, row, segments, segment, k, _, b0, _, bias0, _, c0, c_row = e.arguments
+    size = 2 if narrow else 4
+    width = 4 * lanes  # bytes of a register
+    sums, builder = ir.VectorType(_FLOAT, lanes), e.builder
+    a, b = e.pointer(0, a0, size), e.pointer(6, b0, size)
+    bias, c = e.pointer(8, bias0, 4), e.pointer(10, c0, 4)
+    first = [e.load(e.at(bias, width * v), sums) for v in range(vectors)] * rows
+    steps = builder.udiv(k, _int(2)) if narrow else k
+    before = builder.block
+    outer, inner, after, end = (builder.append_basic_block(n) for n in ("s", "k", "next", "end"))
+    builder.branch(outer)
+
+    builder.position_at_end(outer)
+    s, carried = builder.phi(_INT64), [builder.phi(sums) for _ in first]
+    starts = [
+        e.at(a, e.times(builder.add(builder.mul(segment, s), e.times(row, r)), size))
+        for r in range(rows)
+    ]
+    panel = e.at(b, builder.mul(builder.mul(steps, s), _int(width * vectors)))
+    builder.branch(inner)
+
+    builder.position_at_end(inner)
+    i, running = builder.phi(_INT64), [builder.phi(sums) for _ in first]
+    results = _multiply(e, i, starts, panel, running, vectors, lanes, narrow)
+    following = builder.add(i, _int(1))
+    i.add_incoming(_int(0), outer)
+    i.add_incoming(following, inner)
+    for phi, start, result in zip(running, carried, results, strict=True):
+        phi.add_incoming(start, outer)
+        phi.add_incoming(result, inner)
+    builder.cbranch(builder.icmp_unsigned("<", following, steps), inner, after)
+
+    builder.position_at_end(after)
+    later = builder.add(s, _int(1))
+    s.add_incoming(_int(0), before)
+    s.add_incoming(later, after)
+    for phi, start, result in zip(carried, first, results, strict=True):
+        phi.add_incoming(start, before)
+        phi.add_incoming(result, after)
+    builder.cbranch(builder.icmp_unsigned("<", later, segments), outer, end)
+
+    builder.position_at_end(end)
+    for r in range(rows):
+        target = e.at(c, e.times(c_row, 4 * r))
+        for v in range(vectors):
+            e.store(results[r * vectors + v], e.at(target, width * v))
+
+
+def _multiply(
+    e: _Emitter,
+    step: Any,
+    starts: list[Any],
+    panel: Any,
+    running: list[Any],
+    vectors: int,
+    lanes: int,
+    narrow: bool,
+) -> list[Any]:
+    """Return the sums with one step of the inner dimension added."""
+    sums, pairs = ir.VectorType(_FLOAT, lanes), ir.VectorType(_INT32, lanes)
+    kind = pairs if narrow else sums
+    here = e.at(panel, e.times(step, 4 * lanes * vectors))
+    columns = [e.load(e.at(here, 4 * lanes * v), kind) for v in range(vectors)]
+    if narrow:
+        dot = e.function("llvm.x86.avx512bf16.dpbf16ps.512", sums, sums, pairs, pairs)
+    else:
+        fma = e.function(f"llvm.fma.v{lanes}f32", sums, sums, sums, sums)
+    results = []
+    for r, start in enumerate(starts):
+        element = e.load(e.at(start, e.times(step, 4)), kind.element)
+        left = e.spread(element, lanes)
+        for v, column in enumerate(columns):
+            total = running[r * vectors + v]
+            given = [total, left, column] if narrow else [left, column, total]
+            results.append(e.builder.call(dot if narrow else fma, given))
+    return results
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def narrowed(typing, x):  # type: ignore[no-untyped-def]
+    """Return a float32 as bf16, rounded to the nearest, ties to even."""
+
+    def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
+        bits = builder.bitcast(arguments[0], _INT32)
+        odd = builder.and_(builder.lshr(bits, _INT32(16)), _INT32(1))
+        rounded = builder.add(builder.add(bits, _INT32(0x7FFF)), odd)
+        return builder.trunc(builder.lshr(rounded, _INT32(16)), _INT16)
+
+    return types.uint16(types.float32), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bits_of(typing, x):  # type: ignore[no-untyped-def]
+    """Return the bits of a float32 as an int32."""
+    return types.int32(types.float32), lambda c, builder, s, a: builder.bitcast(a[0], _INT32)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def float_of(typing, bits):  # type: ignore[no-untyped-def]
+    """Return the float32 that an int32's bits are."""
+    return types.float32(types.int32), lambda c, builder, s, a: builder.bitcast(a[0], _FLOAT)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def butterfly(typing, re, im, start, apart, factors, factor0):  # type: ignore[no-untyped-def]
+    """Do one radix-4 step of FRAMES Fourier transforms in place, decimation in frequency.
+
+    Its arguments: re, im (n, FRAMES) float32; the first of four rows and the rows between them;
+    float32 factors, six from an offset: w1, w2, w3 as real and imaginary parts.
+    """
+    whole = types.intp
+
+    def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
+        _emit_butterfly(_Emitter(context, builder, given.args, arguments))
+        return context.get_dummy_value()
+
+    return types.void(re, im, whole, whole, factors, whole), generate
+
+
+def _emit_butterfly(e: _Emitter) -> None:
+    _, _, start, apart, _, factor0 = e.arguments
+    b, kind = e.builder, ir.VectorType(_FLOAT, FRAMES)
+    places = [b.add(start, e.times(apart, k)) for k in range(4)]
+    re = [e.pointer(0, e.times(p, FRAMES), 4) for p in places]
+    im = [e.pointer(1, e.times(p, FRAMES), 4) for p in places]
+    x, y = [e.load(p, kind) for p in re], [e.load(p, kind) for p in im]
+    factors = e.pointer(4, factor0, 4)
+    w = [e.spread(e.load(e.at(factors, 4 * k), _FLOAT), FRAMES) for k in range(6)]
+    add, sub, mul = b.fadd, b.fsub, b.fmul
+    sx, dx, sy, dy = add(x[0], x[2]), sub(x[0], x[2]), add(y[0], y[2]), sub(y[0], y[2])
+    tx, ex, ty, ey = add(x[1], x[3]), sub(x[1], x[3]), add(y[1], y[3]), sub(y[1], y[3])
+    e.store(add(sx, tx), re[0])
+    e.store(add(sy, ty), im[0])
+    rotated = [(add(dx, ey), sub(dy, ex)), (sub(sx, tx), sub(sy, ty)), (sub(dx, ey), add(dy, ex))]
+    for k, (p, q) in enumerate(rotated):
+        c, s = w[2 * k], w[2 * k + 1]
+        e.store(sub(mul(p, c), mul(q, s)), re[k + 1])
+        e.store(add(mul(p, s), mul(q, c)), im[k + 1])
