@@ -1,25 +1,27 @@
 """The one thread that owns the model and steps all live streams together.
 
-The event loop hands samples in and gets characters back; it never touches a tensor. The thread
+The event loop hands samples in and gets characters back; it never touches the model. The thread
 sleeps until a stream has a step's worth of audio, gathers one step of every stream that has one,
-runs them as one batch, and hands the results back in one call. A stream that has more audio waiting
+runs them as one batch, and hands over what was written. A stream that has more audio waiting
 takes one step at a time like every other, so an upload does not hold up live speech.
+docs/engine.md describes batching and admission.
 """
 
 import asyncio
 import logging
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
 from model.audio import Resampler
-from model.features import SAMPLE_RATE, SAMPLES_PER_STEP
-from model.online import Character, OnlineRecognizer, Samples, put, select
+from model.backend import Online
+from model.online import Character, Samples, step_time
+from server.backlog import Backlog, Integers, Steps
+from server.capacity import Capacity
 from server.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -28,11 +30,15 @@ PIECE_SECONDS = 0.25  # a large message is resampled piecewise, so as not to hol
 
 
 class EngineFull(Exception):
-    """Every slot is taken."""
+    """No further stream is let in."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"expected at most {limit} streams at once, got one more")
+        self.limit = limit
 
 
 class Update(NamedTuple):
-    """What one step gave one stream."""
+    """What steps gave one stream: characters, or its end."""
 
     characters: list[Character]
     position: float  # seconds of audio that the characters so far rest on
@@ -47,21 +53,23 @@ class EngineStream:
         self, engine: "Engine", slot: int, sample_rate: int, listener: Callable[[Update], None]
     ) -> None:
         self.slot = slot
-        self.fresh = True  # the slot's row of the state is still the last owner's
         self.listener = listener
-        self.stream = engine.online.stream()
-        self.arrivals: deque[float] = deque()  # when each step that waits was complete
+        self.waits = False  # for room
         self._engine = engine
         self._piece = max(1, int(sample_rate * PIECE_SECONDS))
         self._resampler = Resampler(sample_rate)
         self._room = asyncio.Event()
+
+    @property
+    def buffered(self) -> int:
+        """Samples that wait for a step."""
+        return self._engine.buffered(self)
 
     async def push(self, samples: Samples) -> None:
         """Hear (N,) samples at the stream's rate; wait while the buffer is full."""
         for start in range(0, len(samples), self._piece):
             piece = self._resampler.push(samples[start : start + self._piece])
             while not self._engine.hear(self, piece):
-                self._room.clear()
                 await self._room.wait()
             await asyncio.sleep(0)  # others' turn
 
@@ -73,10 +81,14 @@ class EngineStream:
         """Give the slot back; nothing is heard or told any more."""
         self._engine.close(self)
 
-    def tell(self, update: Update) -> None:
-        """Pass on what a step gave; wake whoever waits for room."""
+    def wait_for_room(self) -> None:
+        """Let `push` wait until it is woken."""
+        self.waits = True
+        self._room.clear()
+
+    def wake(self) -> None:
+        """Let `push` go on."""
         self._room.set()
-        self.listener(update)
 
 
 class Engine:
@@ -84,29 +96,36 @@ class Engine:
 
     def __init__(
         self,
-        online: OnlineRecognizer,
+        online: Online,
         metrics: Metrics,
         *,
         max_streams: int,
         buffer_seconds: float,
-        threads: int = 1,
+        threads: int = 0,
+        headroom: float = 0.2,
     ) -> None:
         self.online = online
         self._metrics = metrics
         # Less than a step may stay for ever, and the resampler gives more than a piece at a time.
-        self._buffer = int(max(buffer_seconds, 4 * PIECE_SECONDS) * SAMPLE_RATE)
-        self._threads = threads
+        seconds = max(buffer_seconds, 4 * PIECE_SECONDS)
+        self._backlog = Backlog(max_streams, seconds, online.flush_steps)
         self._slots: list[EngineStream | None] = [None] * max_streams
-        self._condition = threading.Condition()  # guards the slots and the streams in them
+        self._free = list(reversed(range(max_streams)))
+        self._fresh = np.zeros(max_streams, np.bool_)  # the slot's state is the last owner's
+        self._condition = threading.Condition()  # guards the slots and the backlog
+        self._asleep = False  # until audio comes
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._state = online.initial_state(max_streams)  # the thread's own once it runs
+        self._table = online.table(max_streams, threads)  # the thread's own once it runs
+        # The first steps set up what later ones find: nobody should wait for it.
+        self.capacity = Capacity(max_streams, headroom)
+        self._limit(self.capacity.measure(online, self._table.threads))
 
     @property
     def active(self) -> int:
         """The number of live streams."""
-        return sum(stream is not None for stream in self._slots)
+        return len(self._slots) - len(self._free)
 
     @property
     def alive(self) -> bool:
@@ -130,35 +149,40 @@ class Engine:
         """Return a new stream; `listener` is called on the event loop with each of its updates.
 
         Raises:
-            EngineFull: there is no free slot.
+            EngineFull: there is no free slot, or one stream more could not be carried.
         """
         with self._condition:
-            if None not in self._slots:
-                raise EngineFull
-            slot = self._slots.index(None)
+            if self.active >= self.capacity.streams:
+                raise EngineFull(self.capacity.streams)
+            slot = self._free.pop()
             stream = self._slots[slot] = EngineStream(self, slot, sample_rate, listener)
+            self._backlog.open(slot)
+            self._fresh[slot] = True
         self._metrics.active.inc()
         return stream
 
     def hear(self, stream: EngineStream, samples: Samples) -> bool:
         """Take (N,) samples at 16 kHz for `stream` if its buffer has room for them."""
         with self._condition:
-            before = stream.stream.buffered
-            if before + len(samples) > self._buffer:
+            if self._slots[stream.slot] is not stream:
+                return True  # nobody's any more
+            if not self._backlog.push(stream.slot, samples, perf_counter()):
+                stream.wait_for_room()
                 return False
-            stream.stream.push(samples)
-            steps = stream.stream.buffered // SAMPLES_PER_STEP - before // SAMPLES_PER_STEP
-            if steps:
-                stream.arrivals.extend([perf_counter()] * steps)
-                self._condition.notify()
+            self._wake()
         return True
 
     def end(self, stream: EngineStream, samples: Samples) -> None:
         """Take the last (N,) samples of `stream`."""
         with self._condition:
-            stream.stream.push(samples)
-            stream.stream.end()
-            self._condition.notify()
+            if self._slots[stream.slot] is stream:
+                now = perf_counter()
+                self._backlog.finish(stream.slot, samples, now)
+                self._wake()
+
+    def buffered(self, stream: EngineStream) -> int:
+        """Return the samples that wait for a step of `stream`."""
+        return self._backlog.buffered(stream.slot)
 
     def close(self, stream: EngineStream) -> None:
         """Free the slot of `stream`, if it is still its own."""
@@ -166,84 +190,115 @@ class Engine:
             if self._slots[stream.slot] is not stream:
                 return
             self._slots[stream.slot] = None
+            self._free.append(stream.slot)
+            self._backlog.close(stream.slot)
         self._metrics.active.dec()
 
+    def _wake(self) -> None:
+        if self._asleep:
+            self._asleep = False
+            self._condition.notify()
+
     def _run(self) -> None:
-        torch.set_num_threads(self._threads)
         try:
-            with torch.inference_mode():
-                # The first step of all sets up what later ones find: nobody should wait for it.
-                self.online.step(torch.zeros(1, SAMPLES_PER_STEP), self.online.initial_state(1))
-                while batch := self._gather():
-                    self._advance(*zip(*batch, strict=True))
+            while (steps := self._gather()) is not None:
+                self._advance(steps)
         finally:
             if not self._stopping:
                 self._fail([stream for stream in self._slots if stream])
 
-    def _gather(self) -> list[tuple[EngineStream, Samples]]:
+    def _limit(self, cost: float) -> None:
+        self._metrics.cost.set(cost)
+        self._metrics.capacity.set(self.capacity.streams)
+
+    def _gather(self) -> Steps | None:
         """Return one step of every stream that has one; sleep until there is any."""
         with self._condition:
             while not self._stopping:
-                batch = list(self._steps())
-                if batch:
-                    return batch
-                self._condition.wait()
-        return []
+                rows = self._backlog.ready()
+                if len(rows):
+                    due = self._backlog.oldest(rows) + self.capacity.window
+                    if (wait := due - perf_counter()) <= 0:
+                        fresh = rows[self._fresh[rows]]
+                        self._fresh[fresh] = False
+                        steps = self._backlog.take(rows)
+                        break
+                    self._condition.wait(wait)
+                else:
+                    self._asleep = True
+                    self._condition.wait()
+            else:
+                return None
+        if len(fresh):
+            self._table.reset(fresh)
+        return steps
 
-    def _steps(self) -> Iterator[tuple[EngineStream, Samples]]:
-        for stream in self._slots:
-            if stream and (samples := stream.stream.next_step()) is not None:
-                yield stream, samples
-
-    def _advance(self, streams: tuple[EngineStream, ...], steps: tuple[Samples, ...]) -> None:
-        """Step `streams` as one batch and hand the results to the event loop."""
+    def _advance(self, steps: Steps) -> None:
+        """Step streams as one batch and hand what they wrote to the event loop."""
         started = perf_counter()
         try:
-            symbols = self._step(streams, steps)
+            symbols = self._table.step(steps.samples, steps.rows)
         except Exception:  # whatever it is, the other streams go on
-            logger.exception("step failed", extra={"streams": len(streams)})
-            self._fail(list(streams))
+            logger.exception("step failed", extra={"streams": len(steps.rows)})
+            with self._condition:
+                owned = self._backlog.count(steps)
+                failed = [self._slots[row] for row in steps.rows[owned].tolist()]
+            self._fail([stream for stream in failed if stream])
             return
-        self._metrics.step.observe(perf_counter() - started)
-        self._metrics.batch.observe(len(streams))
+        ended = perf_counter()
+        if self.capacity.observe(len(steps.rows), started, ended):
+            self._limit(self.capacity.cost)
+        self._metrics.step.observe(ended - started)
+        self._metrics.batch.observe(len(steps.rows))
+        self._metrics.delay.observe_many(ended - steps.arrivals)
         with self._condition:
-            updates = [
-                self._update(stream, row) for stream, row in zip(streams, symbols, strict=True)
-            ]
-        self._deliver(list(zip(streams, updates, strict=True)))
+            updates, room = self._updates(steps, symbols)
+        if updates or room:
+            self._deliver(updates, room)
 
-    def _step(
-        self, streams: tuple[EngineStream, ...], steps: tuple[Samples, ...]
-    ) -> list[list[int]]:
-        """Return the symbols that each stream's step gives."""
-        rows = [stream.slot for stream in streams]
-        fresh = [stream.slot for stream in streams if stream.fresh]
-        state = self._state
-        if fresh:
-            state = put(state, fresh, self.online.initial_state(len(fresh)))
-        samples = torch.from_numpy(np.stack(steps))
-        symbols, part = self.online.step(samples, select(state, rows))
-        self._state = put(state, rows, part)
-        for stream in streams:
-            stream.fresh = False
-        return symbols.tolist()
+    def _updates(
+        self, steps: Steps, symbols: NDArray[np.int32]
+    ) -> tuple[list[tuple[EngineStream, Update]], list[EngineStream]]:
+        """Return what to tell whom, and who has waited for room."""
+        owned = self._backlog.count(steps)
+        finished = self._backlog.finished(steps.rows) & owned
+        written = (symbols >= 0).any(1) & owned
+        updates = [
+            update
+            for index in np.flatnonzero(written | finished).tolist()
+            if (update := self._update(steps.rows, index, symbols, bool(finished[index])))
+        ]
+        room = [s for row in steps.rows.tolist() if (s := self._slots[row]) and s.waits]
+        for stream in room:
+            stream.waits = False
+        return updates, room
 
-    def _update(self, stream: EngineStream, symbols: list[int]) -> Update:
-        characters = stream.stream.emitted(symbols)
+    def _update(
+        self, rows: Integers, index: int, symbols: NDArray[np.int32], finished: bool
+    ) -> tuple[EngineStream, Update] | None:
+        row = int(rows[index])
+        stream = self._slots[row]
+        if stream is None:
+            return None
+        time = step_time(int(self._backlog.done[row]) - 1, self.online.delay_steps)
+        names = self.online.vocabulary.characters
+        characters = [Character(names[s], time) for s in symbols[index].tolist() if s >= 0]
         self._metrics.characters.inc(len(characters))
-        if stream.arrivals:
-            self._metrics.delay.observe(perf_counter() - stream.arrivals.popleft())
-        return Update(characters, stream.stream.position, stream.stream.finished)
+        return stream, Update(characters, self._backlog.position(row), finished)
 
     def _fail(self, streams: list[EngineStream]) -> None:
-        self._deliver([(stream, Update([], 0.0, True, failed=True)) for stream in streams])
+        self._deliver([(stream, Update([], 0.0, True, failed=True)) for stream in streams], [])
 
-    def _deliver(self, updates: list[tuple[EngineStream, Update]]) -> None:
+    def _deliver(
+        self, updates: list[tuple[EngineStream, Update]], room: list[EngineStream]
+    ) -> None:
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._tell, updates)
+        self._loop.call_soon_threadsafe(self._tell, updates, room)
 
-    def _tell(self, updates: list[tuple[EngineStream, Update]]) -> None:
+    def _tell(self, updates: list[tuple[EngineStream, Update]], room: list[EngineStream]) -> None:
         """Tell each stream its update, unless its slot has been given back or on."""
+        for stream in room:
+            stream.wake()
         for stream, update in updates:
             if self._slots[stream.slot] is stream:
-                stream.tell(update)
+                stream.listener(update)

@@ -1,6 +1,13 @@
 """What the server counts for Prometheus, on a registry of its own; docs/metrics.md lists it."""
 
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import HistogramMetricFamily
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -10,6 +17,36 @@ STEP_BUCKETS = (0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.1, 0.25, 1.
 DELAY_BUCKETS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.0, 2.0, 5.0, 10.0, 30.0)
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 DURATION_BUCKETS = (1, 3, 10, 30, 60, 300, 900, 3600, 14_400)
+
+
+class ManyHistogram(Collector):
+    """A histogram that takes many values at once, from one thread."""
+
+    def __init__(
+        self, name: str, documentation: str, buckets: Sequence[float], registry: CollectorRegistry
+    ) -> None:
+        self._name, self._documentation = name, documentation
+        self._bounds = np.array(buckets)
+        self._counts = np.zeros(len(buckets) + 1, np.int64)  # the last is beyond all bounds
+        self._sum = 0.0
+        registry.register(self)
+
+    def observe_many(self, values: NDArray[np.float64]) -> None:
+        """Count (N,) values."""
+        places = np.searchsorted(self._bounds, values)
+        self._counts = self._counts + np.bincount(places, minlength=len(self._counts))
+        self._sum += float(values.sum())
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """Yield the histogram in Prometheus' form."""
+        names = [*map(floatToGoString, self._bounds), "+Inf"]
+        counts = np.cumsum(self._counts).tolist()
+        yield HistogramMetricFamily(
+            self._name,
+            self._documentation,
+            buckets=list(zip(names, counts, strict=True)),
+            sum_value=self._sum,
+        )
 
 
 class Metrics:
@@ -59,7 +96,18 @@ class Metrics:
             buckets=STEP_BUCKETS,
             registry=registry,
         )
-        self.delay = Histogram(
+        self.capacity = Gauge(
+            "cortado_streams_capacity",
+            "Live streams that the engine lets in: what it measured that it can carry, at most"
+            " max_streams.",
+            registry=registry,
+        )
+        self.cost = Gauge(
+            "cortado_step_cost_seconds",
+            "Seconds of the model for one stream's step in a large batch, as measured last.",
+            registry=registry,
+        )
+        self.delay = ManyHistogram(
             "cortado_processing_delay_seconds",
             "Seconds from the arrival of audio that completes a step to its result, per stream and"
             " step; high while a client sends faster than real time.",

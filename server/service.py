@@ -10,8 +10,8 @@ from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from model import checkpoint
+from model.backend import Online, load_online
 from model.features import SAMPLE_RATE, STEP_SECONDS
-from model.online import OnlineRecognizer
 from server.engine import Engine, EngineFull, EngineStream, Update
 from server.metrics import Metrics
 from server.origin import allowed
@@ -34,7 +34,7 @@ class Service:
     step_ms = round(STEP_SECONDS * 1000)
 
     def __init__(
-        self, online: OnlineRecognizer, facts: dict[str, Any], name: str, settings: Settings
+        self, online: Online, facts: dict[str, Any], name: str, settings: Settings
     ) -> None:
         self.settings = settings
         self.metrics = Metrics()
@@ -47,6 +47,7 @@ class Service:
             max_streams=settings.max_streams,
             buffer_seconds=settings.buffer_seconds,
             threads=settings.threads,
+            headroom=settings.headroom,
         )
         self._facts = facts
         self._sessions: dict[Session, asyncio.Task[None]] = {}
@@ -91,11 +92,8 @@ class Service:
             if not self.engine.alive:
                 raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the model does not run")
             return self.engine.open(sample_rate, listener)
-        except EngineFull:
-            error = ProtocolError(
-                ErrorCode.TOO_MANY_STREAMS,
-                f"expected at most {self.settings.max_streams} streams at once, got one more",
-            )
+        except EngineFull as full:
+            error = ProtocolError(ErrorCode.TOO_MANY_STREAMS, str(full))
         except ProtocolError as caught:
             error = caught
         self.metrics.refused.labels(error.code.value).inc()
@@ -144,9 +142,9 @@ def load(settings: Settings) -> Service:
     """
     folder = settings.checkpoint or checkpoint.DEFAULT
     facts = checkpoint.read_card(folder)
-    return Service(
-        OnlineRecognizer(checkpoint.load(folder)), facts, folder.resolve().name, settings
-    )
+    online = load_online(folder, settings.backend)
+    logger.info("model loaded", extra={"model": folder.resolve().name, "backend": online.name})
+    return Service(online, facts, folder.resolve().name, settings)
 
 
 def _shutting_down() -> ProtocolError:

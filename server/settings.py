@@ -32,10 +32,26 @@ class Settings(BaseSettings):
         " server's own, such as https://example.org; * for any.",
     )
     max_streams: int = Field(
-        64, ge=1, le=4096, description="Streams at once; one more is refused: too_many_streams."
+        1024,
+        ge=1,
+        le=16_384,
+        description="Streams at once, if the machine can carry as many; one more is refused:"
+        " too_many_streams.",
+    )
+    headroom: float = Field(
+        0.2,
+        ge=0,
+        le=1,
+        description="Share of the time that the engine keeps free when it works out from its own"
+        " speed how many streams it can carry; 1 for no such limit.",
+    )
+    backend: Literal["auto", "fast", "fast-fp32", "reference"] = Field(
+        "auto",
+        description="What steps the model: the fast CPU backend where it knows the model (auto), or"
+        " one of fast, fast-fp32, reference.",
     )
     max_connections: int = Field(
-        256, ge=1, le=65_536, description="Connections at once; one more is answered HTTP 503."
+        2048, ge=1, le=65_536, description="Connections at once; one more is answered HTTP 503."
     )
     max_message_bytes: int = Field(
         1_048_576, ge=1024, le=2**26, description="Bytes in one message of a client."
@@ -77,10 +93,10 @@ class Settings(BaseSettings):
         10.0, description="Seconds that streams have to be told of a shutdown."
     )
     threads: int = Field(
-        1,
-        ge=1,
+        0,
+        ge=0,
         le=1024,
-        description="CPU threads of the model; more than one helps only on idle cores.",
+        description="CPU threads of the model; 0 for one a core, of the reference backend one.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severity that is logged."

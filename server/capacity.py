@@ -1,0 +1,70 @@
+"""How many live streams an engine can carry, as it measures itself, and how long it may wait.
+
+A step of a batch costs nearly as much per stream as any other of that size; a live stream needs
+one every STEP_SECONDS. The cost is measured on full batches before the first stream comes, and
+again whenever live batches are large; a machine that becomes slower lets fewer streams in.
+"""
+
+from time import perf_counter
+
+import numpy as np
+
+from model.backend import Online
+from model.features import SAMPLES_PER_STEP, STEP_SECONDS
+
+BATCH = 64  # streams, for each thread, in a batch that is measured; about the least efficient one
+REPEATS = 5
+SMOOTHING = 0.02  # weight of the newest batch in the running means
+FREQUENT = 50  # batches between two changes of the capacity
+
+
+class Capacity:
+    """The measured cost of a step, what follows for admission, and the batching window."""
+
+    def __init__(self, max_streams: int, headroom: float) -> None:
+        """Keep `headroom`, a fraction of the time, free; with 1 only `max_streams` counts."""
+        self.streams = max_streams  # that may be live at once
+        self.window = 0.0  # seconds that a step may wait for others
+        self.cost = 0.0  # seconds for one stream's step in a large batch
+        self._max_streams, self._headroom = max_streams, headroom
+        self._least = 0.0  # cost, measured at the start
+        self._load = 0.0  # running mean of the share of the time in which steps are taken
+        self.last = perf_counter()
+        self._seen = 0  # batches
+
+    def measure(self, online: Online, threads: int) -> float:
+        """Step batches of noise; return and keep the cost, in seconds."""
+        streams = min(BATCH * threads, max(self._max_streams, 1))
+        table, rows = online.table(streams, threads), np.arange(streams)
+        noise = np.random.default_rng(0).normal(0, 0.05, (streams, SAMPLES_PER_STEP))
+        samples, best = noise.astype(np.float32), np.inf
+        for _ in range(REPEATS):
+            began = perf_counter()
+            table.step(samples, rows)
+            best = min(best, perf_counter() - began)
+        self._least = best / streams
+        self.last = perf_counter()
+        self._set(self._least)
+        return self.cost
+
+    def observe(self, streams: int, started: float, ended: float) -> bool:
+        """Take the times of a live batch into account; return whether the capacity is new."""
+        busy, passed = ended - started, max(ended - self.last, 1e-9)
+        weight = 1 - (1 - SMOOTHING) ** max(1.0, passed / STEP_SECONDS * 4)
+        self._load += weight * (min(1.0, busy / passed) - self._load)
+        self.last = ended
+        self.window = STEP_SECONDS * self._load**2
+        if streams < BATCH:
+            return False
+        self.cost += SMOOTHING * (busy / streams - self.cost)
+        self._seen += 1
+        if self._seen % FREQUENT:
+            return False
+        self._set(max(self.cost, self._least))
+        return True
+
+    def _set(self, cost: float) -> None:
+        self.cost = cost
+        carried = int((1 - self._headroom) * STEP_SECONDS / cost)
+        if self._headroom < 1:
+            self.streams = min(self._max_streams, max(1, carried))
