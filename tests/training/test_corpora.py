@@ -56,8 +56,8 @@ def test_timit_is_split_by_speaker_without_its_sa_sentences(
     assert found.words == (("she", 0.05, 0.15),)
     assert (found.text, found.speaker) == ("she", "mdab0")
     assert found.fields == {"dialect": "dr1", "sex": "m"}
-    assert len(problems(corpus, "missing from test")) == 23
-    assert len(problems(corpus, "missing from dev")) == 49
+    assert Counter(one.where.split(":")[0] for one in corpus.problems) == {"dev": 49, "test": 23}
+    assert "test: speaker fdhc0: missing: all utterances" in problems(corpus)
 
 
 def test_timit_sets_have_the_published_sizes(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def _check_phones(phones: Sequence[Segment]) -> None:
 def _missing_speakers(parts: Sequence[Part]) -> list[Problem]:
     lists = {"dev": DEV_SPEAKERS, "test": CORE_TEST_SPEAKERS}
     return [
-        Problem(f"test speaker {speaker}", f"missing from {part.name}")
+        Problem(f"{part.name}: speaker {speaker}", "missing: all utterances")
         for part in parts
         if part.name in lists
         for speaker in sorted(lists[part.name] - {one.speaker for one in part.utterances})
