@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clients.commands import evaluate, prepare
+from clients.commands import bench, evaluate, prepare
 from clients.commands.terminal import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -34,6 +34,8 @@ STYLE: dict[str, Any] = {
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
 app = typer.Typer(no_args_is_help=True, **STYLE)
+benchmarks = typer.Typer(no_args_is_help=True, help="Measure speed on this machine.", **STYLE)
+app.add_typer(benchmarks, name="bench")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -143,6 +145,7 @@ def transcribe(
 
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(epilog=prepare.EXAMPLES)(prepare.prepare)
+benchmarks.command(epilog=bench.ATTENTION_EXAMPLES)(bench.attention)
 
 
 @app.command(

@@ -130,7 +130,7 @@ def test_the_form_for_other_devices_equals_the_loops(kind: str) -> None:
         found = expected_span(*leaves)
         torch.autograd.backward(found, grads)
         torch.testing.assert_close(spans_forward(*inputs), tuple(x.detach() for x in found))
-        for one, leaf in zip(spans_backward(*inputs, *grads), leaves, strict=True):
+        for one, leaf in zip(spans_backward(*[*inputs, *grads]), leaves, strict=True):
             torch.testing.assert_close(one, leaf.grad, rtol=1e-9, atol=1e-12)
 
 

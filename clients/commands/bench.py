@@ -1,0 +1,70 @@
+"""`cortado bench`: what the parts cost, measured on the machine at hand."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clients.commands.terminal import examples, width
+
+ATTENTION_EXAMPLES = examples(
+    "cortado bench attention",
+    "cortado bench attention --part decoding --svg attention.svg --json attention.json",
+)
+
+
+class Part(StrEnum):
+    """What is measured."""
+
+    DECODING = "decoding"
+    TRAINING = "training"
+    STEP = "step"
+
+
+def attention(
+    part: Annotated[
+        list[Part] | None,
+        typer.Option(
+            help="decoding (attention alone), training (exact against closed form), step (the "
+            "whole recogniser); may be given again. All if not given."
+        ),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Utterances that each time in decoding is the mean of.")
+    ] = 100,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write everything here as JSON.")
+    ] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", help="Plot decoding speed here, as the papers do.")
+    ] = None,
+) -> None:
+    """Measure every attention's speed: in decoding, in training, in the whole recogniser."""
+    from rich.console import Console
+
+    from clients.progress import progress_bar
+    from training.attention_speed import decoding, learning, report, step
+
+    parts = part or list(Part)
+    if svg is not None and Part.DECODING not in parts:
+        raise ValueError("expected --part decoding with --svg, which plots it, got another part")
+    for path in filter(None, (json_file, svg)):
+        if not path.parent.is_dir():
+            raise ValueError(f"expected a folder {path.parent}, got none")
+    with progress_bar() as progress:
+        curves = decoding.measure(progress, trials) if Part.DECODING in parts else []
+        learnt = learning.measure(progress) if Part.TRAINING in parts else []
+        steps = step.measure(progress) if Part.STEP in parts else []
+    if json_file is not None:
+        report.write_json(json_file, report.as_json(curves, learnt, steps))
+    if svg is not None:
+        report.plot(curves, svg)
+    console = Console(width=width())
+    if curves:
+        for energy in decoding.ENERGIES:
+            console.print(report.decoding_table(curves, energy))
+    if learnt:
+        console.print(report.learning_table(learnt))
+    if steps:
+        console.print(report.step_table(steps))
