@@ -96,8 +96,8 @@ def test_timit_with_riff_copies_beside_its_sphere_files_is_not_doubled(tmp_path:
 def test_wsj_sets_are_what_the_indices_list(tmp_path: Path, merged: bool, rename: Rename) -> None:
     corpus = wsj.read(write_wsj(tmp_path, merged, rename))
     assert parts(corpus) == {
-        "si284": ["01ic0201", "01ic0202", "46ac0201"],
-        "si84": ["01ic0201", "01ic0202"],
+        "train_si284": ["01ic0201", "01ic0202", "46ac0201"],
+        "train_si84": ["01ic0201", "01ic0202"],
         "dev93": ["4k0c0301"],
         "eval92": ["440c0401"],
     }
@@ -136,7 +136,7 @@ def test_wsj_names_recordings_that_lie_twice_and_those_without_text(tmp_path: Pa
 def test_wsj_counts_are_the_published_ones() -> None:
     published = {name: one.published.utterances for name, one in wsj.SETS.items()}
     assert published == {
-        "si284": 37_416, "si84": 7_138, "dev93": 503, "dev93_5k": 513, "eval92": 333,
+        "train_si284": 37_416, "train_si84": 7_138, "dev93": 503, "dev93_5k": 513, "eval92": 333,
         "eval92_5k": 330, "eval93": 213, "eval93_5k": 215,
     }  # fmt: skip
 

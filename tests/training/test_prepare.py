@@ -53,7 +53,7 @@ def test_twice_gives_the_same_bytes_whatever_the_number_of_processes(tmp_path: P
         prepare("wsj", discs, tmp_path / name, workers=workers)
     assert bytes_of(tmp_path / "once") == bytes_of(tmp_path / "twice")
     assert set(bytes_of(tmp_path / "once")) == {
-        "si284.jsonl", "si84.jsonl", "dev93.jsonl", "eval92.jsonl", PROBLEMS,
+        "train_si284.jsonl", "train_si84.jsonl", "dev93.jsonl", "eval92.jsonl", PROBLEMS,
     }  # fmt: skip
 
 
@@ -62,11 +62,11 @@ def test_wsj_text_has_its_49_symbols_or_plain_english(tmp_path: Path) -> None:
     texts = {}
     for text in ("corpus", "english", "raw"):
         prepare("wsj", discs, tmp_path / text, text=text)
-        texts[text] = [row["text"] for row in rows(tmp_path / text / "si84.jsonl")]
+        texts[text] = [row["text"] for row in rows(tmp_path / text / "train_si84.jsonl")]
     assert texts["corpus"][1] == "mr. smith isn't the winner -dash yet"
     assert texts["raw"][0] == 'The sale \\,COMMA was \\"DOUBLE\\-QUOTE cut [loud_breath]'
     assert texts["english"][0] == "the sale comma was double quote cut loud breath"
-    row = rows(tmp_path / "corpus/si84.jsonl")[1]
+    row = rows(tmp_path / "corpus/train_si84.jsonl")[1]
     assert row["transcript"].startswith("Mr\\. Smith isn\\'t <the>")
     assert row["recorded_as"] == "si_tr_s"
 

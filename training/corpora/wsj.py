@@ -32,8 +32,8 @@ class Set(NamedTuple):
 
 
 SETS = {
-    "si284": Set((SI84, "wsj1/doc/indices/si_tr_s.ndx"), Published(37_416, 81.0)),
-    "si84": Set((SI84,), Published(7_138, 15.0, 83)),
+    "train_si284": Set((SI84, "wsj1/doc/indices/si_tr_s.ndx"), Published(37_416, 81.0)),
+    "train_si84": Set((SI84,), Published(7_138, 15.0, 83)),
     "dev93": Set(("wsj1/doc/indices/h1_p0.ndx",), Published(503, 1.1, 10)),
     "dev93_5k": Set(("wsj1/doc/indices/h2_p0.ndx",), Published(513)),
     "eval92": Set(("wsj0/doc/indices/test/nvp/si_et_20.ndx",), Published(333, 0.7, 8)),
