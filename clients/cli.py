@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clients.commands import bench, evaluate, prepare
+from clients.commands import align, bench, evaluate, prepare
 from clients.commands.terminal import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -144,6 +144,7 @@ def transcribe(
 
 
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command(epilog=align.EXAMPLES)(align.align)
 app.command(epilog=prepare.EXAMPLES)(prepare.prepare)
 benchmarks.command(epilog=bench.ATTENTION_EXAMPLES)(bench.attention)
 

@@ -105,7 +105,7 @@ def evaluate(
     ] = None,
     checkpoint: Checkpoint = None,
 ) -> None:
-    """Score a model or a server: error rates with intervals, delays, confusions."""
+    """Score a model or a server: error rates, delays, confusions."""
     from rich.console import Console
 
     from clients.progress import progress_bar

@@ -17,7 +17,8 @@ from model.checkpoint import CARD, save
 from model.recognizer import Recognizer, RecognizerConfig
 
 ROOT = Path(__file__).parent.parent.parent
-COMMANDS = ["serve", "transcribe", "evaluate", "train", "synth", "mic", "info"]
+COMMANDS = ["serve", "transcribe", "evaluate", "align", "prepare", "train", "synth", "mic", "info"]
+GROUPS = ["bench"]
 
 Capture = pytest.CaptureFixture[str]
 
@@ -25,7 +26,7 @@ Capture = pytest.CaptureFixture[str]
 def test_help_lists_every_command_with_a_whole_sentence(capsys: Capture) -> None:
     assert cli.main(["--help"]) == 0
     listed = capsys.readouterr().out.partition("Commands:")[2].strip().splitlines()
-    assert [line.split()[0] for line in listed] == COMMANDS
+    assert [line.split()[0] for line in listed] == [*COMMANDS, *GROUPS]
     assert all(line.endswith(".") and not line.endswith("...") for line in listed)
 
 

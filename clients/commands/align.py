@@ -1,0 +1,46 @@
+"""`cortado align`: a picture of what the recogniser attends to in a recording."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clients.commands.terminal import Checkpoint, examples, use_one_thread
+
+EXAMPLES = examples(
+    "cortado align talk.wav",
+    "cortado align talk.wav --text 'what is said' --expected --out talk.png",
+)
+LONGEST = 120.0  # seconds that a picture can hold
+
+
+def align(
+    file: Annotated[Path, typer.Argument(help="A recording of any common kind.")],
+    text: Annotated[
+        str | None, typer.Option(help="What is said in it; what is heard if not given.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The picture: .svg, .png or .pdf.")
+    ] = None,
+    expected: Annotated[
+        bool, typer.Option("--expected", help="Draw the expected alignment of training as well.")
+    ] = False,
+    checkpoint: Checkpoint = None,
+) -> None:
+    """Draw what the attention looks at for each character."""
+    from model.audio import decode
+    from model.checkpoint import DEFAULT, load
+    from training.attending import attend
+    from training.attention_picture import check_suffix, draw
+    from training.outputs import check_place
+
+    use_one_thread()
+    place = out or Path(f"{file.stem}.svg")
+    check_suffix(place)
+    check_place(place)
+    samples = decode(file, LONGEST)
+    recognizer = load(checkpoint or DEFAULT)
+    said = None if text is None else " ".join(text.lower().split())
+    found = attend(recognizer, samples, said, expected)
+    draw(found, place, "".join(one.text for one in found.characters))
+    typer.echo(place)
