@@ -42,7 +42,7 @@ def beam_search(
     scores = torch.full((width,), -torch.inf)
     scores[0] = 0
     finished = Hypothesis(-torch.inf, ())
-    for _ in range(limit):
+    for count in range(limit + 1):
         attended = attention.attend(decoder.query(memory), keys, past)
         logits, output = decoder.write(attended.context, memory)
         going, ending = outcomes(decoder, logits, attended.memory)
@@ -52,7 +52,7 @@ def beam_search(
             finished = Hypothesis(float(ended[row]), paths[row])
         best, places = (scores.unsqueeze(1) + going).flatten().topk(width)
         scores = best.where(best >= best[0] - pruning, -torch.inf)
-        if not scores[0] > finished.score:  # no text gains by going on
+        if count == limit or not scores[0] > finished.score:  # no text gains by going on
             break
         rows, symbols = places // going.shape[1], places % going.shape[1]
         looked = (attended.memory if decoder.online else attended.weights).argmax(1)
@@ -62,7 +62,7 @@ def beam_search(
         ]
         past = attended.memory[rows]
         memory = decoder.read(symbols, chosen(output, rows))
-    return finished.path
+    return finished.path if finished.score > -torch.inf else paths[0]  # which has not ended
 
 
 def outcomes(decoder: AttentionDecoder, logits: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:

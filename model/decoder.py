@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from model.attention.choice import attention
-from model.attention.config import AttentionConfig
+from model.attention.config import MONOTONIC, AttentionConfig
 from model.attention.shape import Attended, MonotonicAttention, stops
 from model.recurrent import LSTMState
 
@@ -25,6 +25,20 @@ class DecoderConfig:
     attention: AttentionConfig = field(default_factory=AttentionConfig)
     kind: Literal["bahdanau", "luong", "ctc"] = "bahdanau"
     feeding: bool = True  # Luong's: the attentional state goes into the LSTM with the symbol
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot say.
+
+        Raises:
+            ValueError: a monotonic attention whose general energy would be asked with zeros first,
+                and so stop at the first frame for the first symbol, or never.
+        """
+        asked = self.attention
+        if self.kind == "bahdanau" and asked.kind in MONOTONIC and asked.score == "general":
+            raise ValueError(
+                "expected a decoder of kind 'luong' with the general energy, whose first query in "
+                f"Bahdanau's order is zero, got {self.kind!r}"
+            )
 
 
 class Decoded(NamedTuple):

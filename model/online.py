@@ -14,8 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.ctc import CtcState
-from model.decoder import DecoderState
 from model.encoder import EncoderState
 from model.features import SAMPLE_RATE, SAMPLES_PER_STEP, STEP_SECONDS, FeatureState
 from model.recognizer import Recognizer
@@ -36,7 +34,7 @@ class OnlineState(NamedTuple):
 
     features: FeatureState
     encoder: EncoderState
-    decoder: DecoderState | CtcState
+    decoder: Any  # DecoderState or CtcState, whichever the recogniser's decoder has
 
 
 @dataclass(frozen=True)

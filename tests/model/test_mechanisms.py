@@ -1,0 +1,395 @@
+"""Every attention in both decoders: against literal loops, and decoding against expectation."""
+
+from math import exp, tanh
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from model.attention import AttentionConfig
+from model.attention.choice import attention
+from model.attention.config import MONOTONIC, SCORES, Kind, Score
+from model.attention.local_m import within
+from model.bahdanau import BahdanauDecoder
+from model.decoder import AttentionDecoder, DecoderConfig
+from model.luong import LuongDecoder
+from model.offline import expected, scanned
+from model.scores import Concat, Dot, General, score
+
+QUERY, WIDTH, FRAMES, SYMBOLS = 6, 6, 12, 5
+EVERY = [(kind, score) for kind in get_args(Kind) for score in SCORES[kind]]
+Order = Literal["bahdanau", "luong"]
+ORDERED: list[tuple[Order, Kind, Score]] = [
+    (order, kind, score)
+    for order in get_args(Order)
+    for kind, score in EVERY
+    if order == "luong" or kind not in MONOTONIC or score != "general"
+]
+DECODERS = {"bahdanau": BahdanauDecoder, "luong": LuongDecoder}
+
+
+def config(kind: Kind, score: Score = "additive", chunk: int = 2) -> AttentionConfig:
+    return AttentionConfig(8, chunk, -1.0, kind, score, window=3, positions=9)
+
+
+def decoder(
+    order: Order, kind: Kind, score: Score = "additive", chunk: int = 2, seed: int = 0
+) -> AttentionDecoder:
+    torch.manual_seed(seed)
+    built = DecoderConfig(QUERY, 4, config(kind, score, chunk), order)
+    return DECODERS[order](built, WIDTH, SYMBOLS).eval().requires_grad_(False)
+
+
+def frames(seed: int, streams: int = 2) -> tuple[Tensor, Tensor]:
+    """(B, T, H) encoder frames and their mask (B, T); the first stream is shorter."""
+    values = torch.randn(streams, FRAMES, WIDTH, generator=torch.Generator().manual_seed(seed))
+    lengths = torch.tensor([FRAMES - 4] + [FRAMES] * (streams - 1))
+    return values, torch.arange(FRAMES) < lengths.unsqueeze(1)
+
+
+@pytest.mark.parametrize(("order", "kind", "score"), ORDERED)
+def test_a_teacher_forced_pass_is_symbol_after_symbol(
+    order: Order, kind: Kind, score: Score
+) -> None:
+    module, (values, mask) = decoder(order, kind, score), frames(0)
+    targets = torch.randint(SYMBOLS, (2, 4))
+    decoded = module(values, mask, targets)
+    keys, past = module.attention.keys(values, mask), module.attention.first(mask)
+    memory = module.beginning(2)
+    for row in range(5):
+        attended = module.attention.attend(module.query(memory), keys, past)
+        past = attended.memory
+        torch.testing.assert_close(decoded.weights[:, row], attended.weights)
+        logits, output = module.write(attended.context, memory)
+        if row < decoded.logits.shape[1]:
+            torch.testing.assert_close(decoded.logits[:, row], logits)
+        memory = module.read(targets[:, min(row, 3)], output)
+    assert decoded.logits.shape == ((2, 4, SYMBOLS) if module.online else (2, 5, SYMBOLS + 1))
+    assert (decoded.energies is not None) == module.online == (kind in MONOTONIC)
+
+
+@pytest.mark.parametrize(("order", "kind", "score"), ORDERED)
+def test_padding_takes_no_weight_and_never_leaks(order: Order, kind: Kind, score: Score) -> None:
+    module, (values, mask) = decoder(order, kind, score), frames(1)
+    targets = torch.randint(SYMBOLS, (2, 4))
+    clean = module(values, mask, targets)
+    dirty = module(values.where(mask.unsqueeze(2), 50.0), mask, targets)
+    alone = module(values[:1, : FRAMES - 4], mask[:1, : FRAMES - 4], targets[:1])
+    assert not clean.weights[0, :, FRAMES - 4 :].any()
+    assert not clean.alpha[0, :, FRAMES - 4 :].any()
+    torch.testing.assert_close(dirty.logits, clean.logits)
+    torch.testing.assert_close(alone.logits, clean.logits[:1])
+    assert not module.online or (clean.alpha.sum(2) <= 1 + 1e-6).all()
+
+
+@pytest.mark.parametrize(("order", "kind", "score"), ORDERED)
+def test_every_parameter_learns(order: Order, kind: Kind, score: Score) -> None:
+    module, (values, mask) = decoder(order, kind, score).requires_grad_(), frames(2)
+    values.requires_grad_()
+    decoded = module(values, mask, torch.randint(SYMBOLS, (2, 4)))
+    (decoded.logits.square().sum() + decoded.alpha[..., ::2].sum()).backward()
+    assert values.grad is not None
+    assert values.grad.isfinite().all()
+    still = [name for name, p in module.named_parameters() if p.grad is None or not p.grad.any()]
+    # what every frame's score has alike moves no softmax
+    assert [name for name in still if not name.endswith("chunkwise.bias")] == []
+
+
+@pytest.mark.parametrize(
+    ("order", "score"), [("bahdanau", "additive"), ("luong", "additive"), ("luong", "general")]
+)
+def test_mocha_of_one_frame_is_hard_monotonic_attention_bit_for_bit(
+    order: Order, score: Score
+) -> None:
+    mocha, hard = decoder(order, "mocha", score, 1, 3), decoder(order, "monotonic", score, 1, 4)
+    shared = mocha.state_dict()
+    hard.load_state_dict({name: shared[name] for name in hard.state_dict()})
+    values, mask = frames(3, 8)
+    targets, results = torch.randint(SYMBOLS, (8, 6)), []
+    for module in (mocha, hard):
+        with torch.no_grad():
+            module.attention.monotonic.scale.fill_(4.0)
+        heard = values.clone().requires_grad_()
+        decoded = module(heard, mask, targets)
+        decoded.logits.square().sum().backward()
+        written = scanned(module, values, mask.sum(1), 3, None)
+        assert heard.grad is not None
+        results.append((decoded, heard.grad, written))
+    (one, one_grad, one_written), (other, other_grad, other_written) = results
+    assert torch.equal(one.logits, other.logits)
+    assert torch.equal(one.alpha, other.alpha)
+    assert torch.equal(one.weights, other.weights)
+    assert torch.equal(one_grad, other_grad)
+    assert one_written == other_written
+    assert sum(map(len, one_written)) > 8
+
+
+@pytest.mark.parametrize(
+    ("order", "kind", "score"), [one for one in ORDERED if one[1] in MONOTONIC]
+)
+def test_expected_decoding_with_saturated_energies_is_hard_decoding(
+    order: Order, kind: Kind, score: Score
+) -> None:
+    stops, most = set(), 12
+    for seed in range(4):
+        module, (values, mask) = decoder(order, kind, score, 3, seed), frames(seed, 6)
+        saturated(module)
+        # a stream that stops at one frame for ever writes the most symbols there, in both
+        hard = scanned(module, values, mask.sum(1), most, None)
+        soft = expected(module, values, mask, most)
+        assert [one[:most] for one in hard] == soft
+        stops |= {(seed, row, symbol.frame) for row, one in enumerate(soft) for symbol in one}
+    assert len(stops) > 20
+
+
+def saturated(module: AttentionDecoder) -> None:
+    """Let p be 0 or 1, and depend much on the last symbol and its context."""
+    energy = module.attention.monotonic
+    energy.scale.fill_(6e6)
+    energy.bias.fill_(-1.5e6)
+    module.lstm.weight_ih.mul_(2)
+    module.lstm.weight_hh.mul_(6)
+    (energy.query if hasattr(energy, "query") else energy.key).weight.mul_(4)
+
+
+@pytest.mark.parametrize("kind", MONOTONIC)
+def test_sampled_stops_are_distributed_as_alpha(kind: Kind) -> None:
+    """Chi-square of the frames of the first symbol, and of all scans that run off the end."""
+    module, draws = decoder("bahdanau", kind, seed=1), 4000
+    module.attention.monotonic.bias.fill_(-1.5)
+    values = frames(5)[0][1:]
+    mask = torch.ones(1, FRAMES, dtype=torch.bool)
+    alpha = module(values, mask, torch.zeros(1, 0, dtype=torch.long)).alpha[0, 0]
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.full((draws,), FRAMES)
+    found = scanned(module, values.expand(draws, -1, -1), lengths, 1, generator)
+    firsts = torch.tensor([one[0].frame if one else FRAMES for one in found])
+    counts = torch.bincount(firsts, minlength=FRAMES + 1).double()
+    wanted = draws * torch.cat([alpha, 1 - alpha.sum(0, keepdim=True)]).double()
+    assert chi_square(counts, wanted) < 32.9  # the 99.9th percentile with 12 degrees of freedom
+    assert (wanted > 5).all()
+
+
+def test_a_chain_of_sampled_stops_is_distributed_as_alpha() -> None:
+    """Stops of the third symbol where neither symbols nor contexts change the energies."""
+    module, draws = decoder("bahdanau", "monotonic", seed=2), 4000
+    module.attention.monotonic.query.weight.zero_()
+    values = frames(6)[0][1:]
+    mask = torch.ones(1, FRAMES, dtype=torch.bool)
+    alpha = module(values, mask, torch.zeros(1, 2, dtype=torch.long)).alpha[0, 2]
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.full((draws,), FRAMES)
+    found = scanned(module, values.expand(draws, -1, -1), lengths, 20, generator)
+    thirds = torch.tensor([one[2].frame if len(one) > 2 else FRAMES for one in found])
+    counts = torch.bincount(thirds, minlength=FRAMES + 1).double()
+    wanted = draws * torch.cat([alpha, 1 - alpha.sum(0, keepdim=True)]).double()
+    assert chi_square(counts, wanted) < 32.9
+
+
+def chi_square(counts: Tensor, wanted: Tensor) -> float:
+    return float(((counts - wanted) ** 2 / wanted).sum())
+
+
+def test_sampling_is_a_function_of_the_generator() -> None:
+    module, (values, mask) = decoder("luong", "mocha", seed=1), frames(5, 4)
+    found = [
+        scanned(module, values, mask.sum(1), 2, torch.Generator().manual_seed(seed))
+        for seed in (0, 0, 1)
+    ]
+    assert found[0] == found[1]
+    assert found[0] != found[2]
+
+
+def weights_of(kind: Kind, name: Score, scores: Any, queries: Tensor, values: Tensor) -> None:
+    """Compare an attention's weights with the softmax of literal scores of each frame."""
+    torch.manual_seed(0)
+    module = attention(config(kind, name), QUERY, WIDTH)
+    mask = torch.ones(values.shape[:2], dtype=torch.bool)
+    keys, past = module.keys(values, mask), module.first(mask)  # type: ignore[operator]
+    for query in queries:
+        found = module.attend(query, keys, past)  # type: ignore[operator]
+        for b in range(len(values)):
+            e = [scores(module.score, query[b], h) for h in values[b]]
+            top = max(e)
+            total = sum(exp(x - top) for x in e)
+            wanted = [exp(x - top) / total for x in e]
+            np.testing.assert_allclose(found.weights[b].tolist(), wanted, rtol=1e-5, atol=1e-7)
+            context = sum(w * h for w, h in zip(wanted, values[b], strict=True))
+            torch.testing.assert_close(found.context[b], context)
+
+
+def additive_score(module: Any, s: Tensor, h: Tensor) -> float:
+    hidden = [
+        tanh(float(u @ s + w @ h + b))
+        for u, w, b in zip(module.query.weight, module.key.weight, module.key.bias, strict=True)
+    ]
+    return sum(float(v) * x for v, x in zip(module.direction, hidden, strict=True))
+
+
+def concat_score(module: Concat, s: Tensor, h: Tensor) -> float:
+    both = torch.cat([s, h])
+    return sum(
+        float(v) * tanh(float(w @ both))
+        for v, w in zip(module.direction, module.both.weight, strict=True)
+    )
+
+
+def dot_score(module: Dot, s: Tensor, h: Tensor) -> float:
+    return sum(float(x * y) for x, y in zip(s, h, strict=True))
+
+
+def general_score(module: General, s: Tensor, h: Tensor) -> float:
+    weight = module.key.weight
+    return sum(float(s[i] * weight[i, j] * h[j]) for i in range(len(s)) for j in range(len(h)))
+
+
+@pytest.mark.parametrize(
+    ("name", "literal"),
+    [
+        ("additive", additive_score),
+        ("concat", concat_score),
+        ("dot", dot_score),
+        ("general", general_score),
+    ],
+)
+def test_soft_weights_are_the_softmax_of_the_literal_score(name: Score, literal: Any) -> None:
+    torch.manual_seed(1)
+    with torch.no_grad():
+        weights_of("soft", name, literal, torch.randn(3, 2, QUERY), torch.randn(2, 5, WIDTH))
+
+
+def test_the_location_score_hears_nothing_and_ends_at_its_last_position() -> None:
+    torch.manual_seed(0)
+    module = attention(config("soft", "location"), QUERY, WIDTH)
+    query, mask = torch.randn(2, QUERY), torch.ones(2, FRAMES, dtype=torch.bool)
+    one, other = (
+        module.attend(query, module.keys(torch.randn(2, FRAMES, WIDTH), mask), module.first(mask))  # type: ignore[operator]
+        for _ in range(2)
+    )
+    assert torch.equal(one.weights, other.weights)
+    place = module.score.place  # type: ignore[union-attr]
+    wanted = (query @ place.weight.t()).softmax(1)  # type: ignore[union-attr, operator]
+    torch.testing.assert_close(one.weights[:, :9], wanted)
+    assert not one.weights[:, 9:].any()
+
+
+def test_local_m_moves_on_by_its_stride_and_looks_no_further_than_its_window() -> None:
+    torch.manual_seed(0)
+    built = AttentionConfig(8, kind="local-m", window=2, stride=3.0)
+    module: Any = attention(built, QUERY, WIDTH)
+    values, mask = torch.randn(1, FRAMES, WIDTH), torch.ones(1, FRAMES, dtype=torch.bool)
+    keys, memory = module.keys(values, mask), module.first(mask)
+    for row in range(6):
+        found = module.attend(torch.randn(1, QUERY), keys, memory)
+        memory = found.memory
+        near = [j for j in range(FRAMES) if abs(j - 3 * row) <= 2]
+        assert found.weights[0].nonzero()[:, 0].tolist() == near
+        assert found.weights.sum().item() == pytest.approx(1 if near else 0)
+
+
+def test_local_p_is_its_window_times_the_gaussian() -> None:
+    torch.manual_seed(0)
+    module: Any = attention(config("local-p"), QUERY, WIDTH)
+    values, (_, mask) = torch.randn(2, FRAMES, WIDTH), frames(0)
+    query = 3 * torch.randn(2, QUERY)
+    with torch.no_grad():
+        keys = module.keys(values, mask)
+        found = module.attend(query, keys, module.first(mask))
+        scores = module.score(query, keys.scored)
+        for b, length in enumerate((FRAMES - 4, FRAMES)):
+            inner = (module.hidden.weight @ query[b]).tanh()
+            p = length / (1 + exp(-float(module.position.weight[0] @ inner)))
+            near = [j for j in range(length) if abs(j - p) <= 3]
+            total = sum(exp(scores[b, j]) for j in near)
+            for j in range(FRAMES):
+                share = exp(scores[b, j]) / total if j in near else 0
+                wanted = share * exp(-((j - p) ** 2) / (2 * 1.5**2))
+                assert found.weights[b, j].item() == pytest.approx(wanted, abs=1e-6)
+
+
+def test_a_window_behind_the_end_has_no_weights_and_finite_gradients() -> None:
+    energies = torch.randn(2, FRAMES, requires_grad=True)
+    mask = torch.ones(2, FRAMES, dtype=torch.bool)
+    weights = within(energies, torch.tensor([[2.0], [50.0]]), 3, mask)
+    assert weights[0].sum().item() == pytest.approx(1)
+    assert not weights[1].any()
+    weights.square().sum().backward()
+    assert energies.grad is not None
+    assert energies.grad.isfinite().all()
+    assert not energies.grad[1].any()
+
+
+def test_no_attention_gives_the_last_frame() -> None:
+    module, (values, mask) = decoder("bahdanau", "none"), frames(0)
+    found = module.attention.attend(
+        torch.randn(2, QUERY), module.attention.keys(values, mask), module.attention.first(mask)
+    )
+    assert torch.equal(found.context, torch.stack([values[0, FRAMES - 5], values[1, -1]]))
+    assert found.weights.nonzero().tolist() == [[0, FRAMES - 5], [1, FRAMES - 1]]
+
+
+def test_matcha_sees_everything_since_the_last_stop_in_a_stream() -> None:
+    """Its stops and contexts are those of a literal scan; the last stop's frame is seen too."""
+    module = decoder("bahdanau", "matcha", seed=3)
+    attention = module.attention
+    attention.monotonic.scale.mul_(20)
+    values = frames(7)[0][1:]
+    state, memory, start, several = module.initial_state(1), module.beginning(1), 0, 0
+    for j, value in enumerate(values.unbind(1)):
+        found, state = module.step(value, state, 4)
+        written = []
+        for _ in range(4):
+            query = module.query(memory)
+            if attention.energy(query, attention.scan_key(value)) < 0:
+                break
+            span = values[0, start : j + 1]
+            energies = attention.chunkwise.at(query, attention.chunkwise.key(span)[None])
+            logits, output = module.write(energies.softmax(1) @ span, memory)
+            memory = module.read(logits.argmax(1), output)
+            written.append(int(logits.argmax()))
+            several += j > start
+            start = j
+        assert found[0].tolist() == written + [-1] * (4 - len(written))
+        torch.testing.assert_close(state.lstm.hidden, memory.lstm.hidden)
+    assert several > 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"kind": "mocha", "score": "dot"}, "expected a score of 'mocha' among additive, general"),
+        ({"kind": "local-p", "score": "location"}, "among additive, general, dot, concat, got"),
+        ({"chunk": 0}, "expected a chunk of at least 1, got 0"),
+        ({"span": 0}, "expected a span of at least 1, got 0"),
+    ],
+)
+def test_what_does_not_fit_an_attention_is_named(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        AttentionConfig(**wrong)
+
+
+def test_the_dot_score_asks_for_widths_that_agree() -> None:
+    with pytest.raises(ValueError, match="as wide as the encoder for the dot score, got 5 and 7"):
+        score(config("soft", "dot"), 5, 7)
+
+
+def test_the_general_energy_asks_for_a_query_that_is_not_zero_at_first() -> None:
+    with pytest.raises(ValueError, match="expected a decoder of kind 'luong' with the general"):
+        DecoderConfig(attention=config("mocha", "general"))
+
+
+@pytest.mark.parametrize("kind", ["soft", "local-m", "local-p", "none"])
+def test_an_attention_to_whole_utterances_does_not_stream(kind: Kind) -> None:
+    with pytest.raises(ValueError, match="expected a monotonic attention for a stream, got "):
+        decoder("luong", kind).initial_state(1)
+
+
+def test_input_feeding_may_be_left_out() -> None:
+    torch.manual_seed(0)
+    built = DecoderConfig(QUERY, 4, config("soft"), "luong", feeding=False)
+    module, (values, mask) = LuongDecoder(built, WIDTH, SYMBOLS), frames(0)
+    assert module.lstm.input_size == 4
+    decoded = module(values, mask, torch.zeros(2, 3, dtype=torch.long))
+    assert decoded.logits.shape == (2, 4, SYMBOLS + 1)

@@ -1,0 +1,195 @@
+"""Decoding of whole utterances: modes, times, beams, and the attention to a known text."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.attention import AttentionConfig
+from model.attention.config import Kind
+from model.beam import beam_search
+from model.decoder import AttentionDecoder, DecoderConfig
+from model.encoder import EncoderConfig
+from model.offline import (
+    Mode,
+    decode,
+    expected,
+    flushed,
+    modes,
+    scanned,
+    teacher_forced,
+    transcribe_offline,
+)
+from model.online import OnlineRecognizer, transcribe
+from model.recognizer import Recognizer, RecognizerConfig
+from model.vocabulary import Vocabulary
+from tests.model.untrained import noise, untrained
+
+SMALL = EncoderConfig(channels=2, width=8, layers=1)
+
+
+def recognizer(
+    kind: Kind = "mocha", decoder: Any = "bahdanau", characters: str = "ab"
+) -> Recognizer:
+    torch.manual_seed(0)
+    built = DecoderConfig(8, 4, AttentionConfig(8, 2, 0.0, kind), decoder)
+    return Recognizer(RecognizerConfig(Vocabulary(characters), SMALL, built)).eval()
+
+
+def test_hard_decoding_is_what_a_stream_writes() -> None:
+    online = untrained()
+    samples = noise(3, 3.0)
+    streamed = transcribe(online, samples)
+    assert len({character.text for character in streamed}) > 3
+    assert transcribe_offline(online.recognizer, samples, "hard") == streamed
+
+
+def test_modes_are_those_that_the_decoder_has() -> None:
+    assert modes(recognizer()) == ("hard", "expected", "sampled", "beam")
+    assert modes(recognizer("soft")) == ("expected", "beam")
+    assert modes(recognizer(decoder="ctc")) == ("hard",)
+
+
+@pytest.mark.parametrize(
+    ("model", "mode", "seeded", "message"),
+    [
+        (recognizer("soft"), "hard", False, "expected a mode among expected, beam, got 'hard'"),
+        (recognizer(decoder="ctc"), "beam", False, "expected a mode among hard, got 'beam'"),
+        (recognizer(), "sampled", False, "expected a generator for the mode 'sampled' alone, got"),
+        (recognizer(), "hard", True, "expected a generator for the mode 'sampled' alone, got"),
+        (recognizer().train(), "hard", False, "expected a recogniser in evaluation mode, got"),
+    ],
+)
+def test_what_a_recogniser_cannot_do_is_said(
+    model: Recognizer, mode: Mode, seeded: bool, message: str
+) -> None:
+    generator = torch.Generator() if seeded else None
+    with pytest.raises(ValueError, match=message):
+        decode(model, torch.randn(1, 5, 8), torch.tensor([5]), mode, generator)
+
+
+def test_ctc_streams_its_greedy_path_without_repeats_and_blanks() -> None:
+    model = recognizer(decoder="ctc", characters="abc")
+    with torch.no_grad():
+        model.ctc.weight.mul_(20)
+        model.ctc.bias.zero_()
+    encoded = torch.randn(3, 60, 8)
+    lengths = torch.tensor([60, 31, 60])
+    found = decode(model, encoded, lengths, "hard")
+    for row, length, symbols in zip(encoded, lengths.tolist(), found, strict=True):
+        best = model.ctc(row[:length]).argmax(1)
+        wanted = [s for s in best.unique_consecutive().tolist() if s != 3]
+        assert [one.symbol for one in symbols] == wanted
+        assert all(best[one.frame] == one.symbol for one in symbols)
+        assert len(wanted) > 10
+
+
+def test_a_recogniser_of_ctc_alone_transcribes_streams() -> None:
+    model = recognizer(decoder="ctc")
+    with torch.no_grad():
+        model.ctc.bias[2] = -1.0
+    samples = noise(1, 1.0)
+    written = transcribe(OnlineRecognizer(model), samples)
+    assert written
+    assert [one.text for one in transcribe_offline(model, samples, "hard")] == [
+        one.text for one in written
+    ]
+
+
+def test_a_stream_is_refused_where_the_attention_needs_whole_utterances() -> None:
+    with pytest.raises(ValueError, match="expected a monotonic attention for streams, got Soft"):
+        OnlineRecognizer(recognizer("soft"))
+
+
+@pytest.mark.parametrize("kind", ["mocha", "soft"])
+def test_expected_decoding_does_not_feel_its_neighbours(kind: Kind) -> None:
+    model = recognizer(kind, "luong", "abcd")
+    sharpened(model.decoder)
+    encoded, lengths = torch.randn(4, 12, 8), torch.tensor([12, 7, 12, 3])
+    together = decode(model, encoded, lengths, "expected")
+    for row, length, symbols in zip(encoded, lengths.tolist(), together, strict=True):
+        alone = decode(model, row[None, :length], torch.tensor([length]), "expected")
+        assert alone[0][: 2 * length] == symbols[: 2 * length]
+    assert any(together)
+
+
+def sharpened(decoder: Any) -> None:
+    """Let the next symbol depend much on the last and on the context."""
+    with torch.no_grad():
+        decoder.output.weight.mul_(4)
+        decoder.lstm.weight_ih.mul_(3)
+
+
+def score(decoder: AttentionDecoder, values: Tensor, text: tuple[int, ...]) -> float:
+    """The logarithm of a text's probability, the end included."""
+    mask = torch.ones(1, len(values), dtype=torch.bool)
+    decoded = decoder(values[None], mask, torch.tensor([text], dtype=torch.long).view(1, -1))
+    log_probs = decoded.logits[0].log_softmax(1)
+    total = sum(float(log_probs[row, symbol]) for row, symbol in enumerate(text))
+    if not decoder.online:
+        return total + float(log_probs[len(text), decoder.end])
+    mass = decoded.alpha[0].sum(1).clamp(0, 1)
+    return total + float(mass[:-1].log().sum() + (1 - mass[-1]).log())
+
+
+@pytest.mark.parametrize("kind", ["mocha", "soft"])
+@pytest.mark.parametrize("order", ["bahdanau", "luong"])
+def test_a_wide_beam_finds_the_best_of_all_texts(kind: Kind, order: str) -> None:
+    lengths = set()
+    for seed in range(5):
+        model = recognizer(kind, order)
+        decoder = model.decoder
+        assert isinstance(decoder, AttentionDecoder)
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            for parameter in decoder.parameters():
+                parameter.add_(0.6 * torch.randn_like(parameter))
+            if not decoder.online:
+                decoder.output.bias[decoder.end] = -2.0
+            values = 2 * torch.randn(6, 8)
+            texts = [text for count in range(5) for text in product(range(2), repeat=count)]
+            best = max(texts, key=lambda text: score(decoder, values, text))
+            found = tuple(symbol for symbol, _ in beam_search(decoder, values, 4, 64, 1e9))
+            lengths.add(len(found))
+            assert found == best
+    assert len(lengths) > 1
+
+
+@pytest.mark.parametrize("kind", ["mocha", "matcha", "soft"])
+def test_a_beam_is_no_worse_than_the_best_symbol_after_symbol(kind: Kind) -> None:
+    model = recognizer(kind, "luong", "abcd")
+    sharpened(model.decoder)
+    decoder = model.decoder
+    assert isinstance(decoder, AttentionDecoder)
+    values = torch.randn(10, 8)
+    with torch.no_grad():
+        narrow = beam_search(decoder, values, 8)
+        (greedy,) = expected(decoder, values[None], torch.ones(1, 10, dtype=torch.bool), 8)
+        texts = [tuple(symbol for symbol, _ in path) for path in (narrow, greedy)]
+        assert score(decoder, values, texts[0]) >= score(decoder, values, texts[1]) - 1e-4
+
+
+@pytest.mark.parametrize("kind", ["mocha", "matcha", "soft", "local-p"])
+def test_teacher_forcing_gives_the_attention_to_each_symbol(kind: Kind) -> None:
+    model, samples = recognizer(kind, "luong"), noise(2, 1.0)
+    found = teacher_forced(model, samples, "abba")
+    frames = model.encode(flushed(samples).unsqueeze(0)).shape[1]
+    assert found.alpha.shape == found.weights.shape == (4, frames)
+    assert (found.energies is None) == (kind in ("soft", "local-p"))
+    assert (found.weights.sum(1) <= 1 + 1e-5).all()
+
+
+def test_ctc_alone_has_no_attention_to_show() -> None:
+    with pytest.raises(ValueError, match="expected a decoder with an LSTM, got the CTC head alone"):
+        teacher_forced(recognizer(decoder="ctc"), noise(2, 0.5), "ab")
+
+
+def test_the_scan_gives_no_symbol_behind_an_utterance_s_end() -> None:
+    model = recognizer()
+    with torch.no_grad():
+        model.decoder.attention.monotonic.bias.fill_(50.0)
+    found = scanned(model.decoder, torch.randn(2, 9, 8), torch.tensor([4, 9]), 2, None)
+    assert [len(one) for one in found] == [8, 18]
+    assert found[0][-1].frame == 3
