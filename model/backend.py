@@ -39,6 +39,29 @@ class Table(Protocol):
         """
         ...
 
+    def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return (R,) whether the CTC head hears no character at the streams' last step."""
+        ...
+
+    def renew(self, rows: NDArray[np.int64]) -> None:
+        """Let the decoders of the streams in (R,) rows have written nothing.
+
+        What was heard stays: no sound of the utterance that comes next is lost.
+        """
+        ...
+
+    def suspend(self, row: int) -> bytes:
+        """Return a stream's state as bytes, for `resume` of the same model, here or elsewhere."""
+        ...
+
+    def resume(self, row: int, data: bytes) -> None:
+        """Give a row the state that `suspend` returned: the stream goes on to the same bits.
+
+        Raises:
+            SuspensionError: it is damaged, or of another model or kind of CPU.
+        """
+        ...
+
 
 class Online(Protocol):
     """A recogniser in serving."""
@@ -48,6 +71,11 @@ class Online(Protocol):
     lookahead_ms: int
     delay_steps: int  # between the end of an encoder frame and the step that gives it
     flush_steps: int
+
+    @property
+    def digest(self) -> bytes:
+        """What stands for the backend and the weights, in a suspended stream."""
+        ...
 
     def stream(self) -> Stream:
         """Return the bookkeeping of a new stream."""

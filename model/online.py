@@ -7,6 +7,7 @@ advance over it. The state is a value; streams live on dim 0 and do not feel eac
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,8 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.encoder import EncoderState
+from model.endpoint import RULES, Rule, blanks, head
 from model.features import SAMPLE_RATE, SAMPLES_PER_STEP, STEP_SECONDS, FeatureState
+from model.listener import Listener
 from model.recognizer import Recognizer
+from model.suspension import digest, unwrap, wrap
+from model.utterances import Utterances
 from model.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -104,6 +109,14 @@ class OnlineRecognizer:
         self.delay_steps = recognizer.delay_steps
         self.flush_steps = FLUSH_STEPS
         self.name = "reference"
+        self.head = head(recognizer)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What stands for the backend and the weights."""
+        weights = self.recognizer.state_dict().values()
+        parts = (weight.detach().cpu().numpy().tobytes() for weight in weights)
+        return digest([self.name.encode(), *parts])
 
     def initial_state(self, streams: int) -> OnlineState:
         """Return the state of streams that have heard nothing."""
@@ -164,6 +177,7 @@ class ReferenceTable:
         self._torch_threads = None if threads is None else max(threads, 1)
         self.threads = self._torch_threads or 1
         self.streams = streams
+        self._blank = len(online.vocabulary)
 
     @property
     def bytes_per_stream(self) -> int:
@@ -186,6 +200,44 @@ class ReferenceTable:
         symbols, part = self._online.step(torch.from_numpy(samples), select(self._state, chosen))
         self._state = put(self._state, chosen, part)
         return symbols.numpy().astype(np.int32)
+
+    def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return (R,) whether the CTC head hears no character at the streams' last step."""
+        decoder, index = self._state.decoder, torch.as_tensor(rows)
+        if isinstance(decoder, CtcState):
+            heard: NDArray[np.bool_] = (decoder.symbol[index] == self._blank).numpy()
+            return heard
+        return blanks(decoder.values[index, -1].numpy(), self._online.head)
+
+    def renew(self, rows: NDArray[np.int64]) -> None:
+        """Let the decoders of the streams in (R,) rows have written nothing."""
+        decoder = self._state.decoder
+        fresh = self._online.recognizer.decoder.initial_state(len(rows))
+        if not isinstance(decoder, CtcState):  # whose windows have been heard, and stay
+            heard = select(decoder, rows.tolist())
+            fresh = heard._replace(lstm=fresh.lstm, symbol=fresh.symbol)
+        self._state = self._state._replace(decoder=put(decoder, rows.tolist(), fresh))
+
+    def suspend(self, row: int) -> bytes:
+        """Return a stream's state as bytes, for `resume` of the same model, here or elsewhere."""
+        parts = _tensors(select(self._state, [row]))
+        return wrap(self._online.digest, b"".join(x.numpy().tobytes() for x in parts))
+
+    def resume(self, row: int, data: bytes) -> None:
+        """Give a row the state that `suspend` returned: the stream goes on to the same bits.
+
+        Raises:
+            SuspensionError: it is damaged, or of another model.
+        """
+        state = bytearray(unwrap(self._online.digest, data, self.bytes_per_stream))
+        start = 0
+
+        def read(tensor: Tensor) -> Tensor:
+            nonlocal start
+            first, start = start, start + tensor.numel() * tensor.element_size()
+            return torch.frombuffer(state[first:start], dtype=tensor.dtype).view(tensor.shape)
+
+        self._state = put(self._state, [row], _map(self._online.initial_state(1), read))
 
 
 class Stream:
@@ -260,6 +312,17 @@ class Stream:
         self.steps_taken += 1
         return step
 
+    def suspend(self) -> tuple[list[int | None], Samples]:
+        """Return what `resume` takes: counts, and the samples that wait."""
+        counts = [self.received, self.steps_taken, self.steps_done, self._flush_left]
+        return counts, np.concatenate([np.zeros(0, np.float32), *self._waiting])
+
+    def resume(self, counts: list[int | None], samples: Samples) -> None:
+        """Go on where `suspend` was called."""
+        received, taken, done, self._flush_left = counts
+        self.received, self.steps_taken, self.steps_done = received or 0, taken or 0, done or 0
+        self._waiting, self._buffered = deque([samples]), len(samples)
+
     def _take(self, count: int) -> Samples:
         taken = np.empty(count, np.float32)
         filled = 0
@@ -294,32 +357,49 @@ def transcribe(online: "Online", samples: Samples) -> list[Character]:
 
 
 def transcribe_many(
-    online: "Online", utterances: Iterable[Samples], streams: int = 64
+    online: "Online",
+    recordings: Iterable[Samples],
+    streams: int = 64,
+    rules: tuple[Rule, ...] = RULES,
 ) -> Iterator[tuple[int, list[Character]]]:
     """Yield (index, characters) of whole recordings as they finish, `streams` of them at a time."""
-    waiting = enumerate(utterances)
-    table = online.table(streams)
-    live: dict[int, tuple[int, Stream, list[Character]]] = {}  # by row
+    waiting = enumerate(recordings)
+    listener = Listener(online, streams, rules=rules)
+    live: dict[int, _Recording] = {}  # by row
     free = list(reversed(range(streams)))
     while True:
         fresh = []
         while free and (following := next(waiting, None)) is not None:
-            stream = online.stream()
-            stream.push(following[1])
-            stream.end()
             fresh.append(free.pop())
-            live[fresh[-1]] = (following[0], stream, [])
+            live[fresh[-1]] = _Recording(online, *following)
         if fresh:
-            table.reset(np.array(fresh))
+            listener.reset(np.array(fresh))
         if not live:
             return
         rows = list(live)
-        steps = [step for row in rows if (step := live[row][1].next_step()) is not None]
-        symbols = table.step(np.stack(steps), np.array(rows))
-        for row, written in zip(rows, symbols.tolist(), strict=True):
-            index, stream, characters = live[row]
-            characters += stream.emitted(written)
-            if stream.finished:
-                yield index, characters
+        steps = [step for row in rows if (step := live[row].stream.next_step()) is not None]
+        symbols, ended = listener.step(np.stack(steps), np.array(rows))
+        for row, written, end in zip(rows, symbols.tolist(), ended.tolist(), strict=True):
+            one = live[row]
+            one.hear(written, end)
+            if one.stream.finished:
+                yield one.index, one.characters
                 del live[row]
                 free.append(row)
+
+
+class _Recording:
+    """A whole recording on its way."""
+
+    def __init__(self, online: "Online", index: int, samples: Samples) -> None:
+        self.index = index
+        self.characters: list[Character] = []
+        self.stream = online.stream()
+        self.stream.push(samples)
+        self.stream.end()
+        self._utterances = Utterances(online.vocabulary.characters)
+
+    def hear(self, written: list[int], ended: bool) -> None:
+        """Take what a step gave."""
+        characters, _ = self._utterances.hear(self.stream.emitted(written), ended)
+        self.characters += characters

@@ -5,27 +5,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
-from typing import TextIO
-
-import numpy as np
+from typing import Any, TextIO
 
 from model.audio import AudioError, Samples, stream
 from model.backend import Online
+from model.endpoint import RULES, Rule
 from model.features import SAMPLE_RATE
+from model.live import Heard, LiveStream
 from model.online import Character
+
+
+def listen(
+    online: Online, pieces: Iterable[Samples], rules: tuple[Rule, ...] = RULES
+) -> Iterator[Heard]:
+    """Yield what each step gives as pieces of audio at 16 kHz come in."""
+    stream = LiveStream(online, rules)
+    for samples in pieces:
+        yield from stream.push(samples)
+    yield from stream.end()
 
 
 def characters(online: Online, pieces: Iterable[Samples]) -> Iterator[list[Character]]:
     """Yield the characters of each step as pieces of audio at 16 kHz come in."""
-    bookkeeping, table, row = online.stream(), online.table(1), np.zeros(1, np.int64)
-    for samples in chain(pieces, [None]):
-        if samples is None:
-            bookkeeping.end()
-        else:
-            bookkeeping.push(samples)
-        while (step := bookkeeping.next_step()) is not None:
-            symbols = table.step(step[None], row)
-            yield bookkeeping.emitted(symbols[0].tolist())
+    for heard in listen(online, pieces):
+        yield heard.characters
 
 
 def transcribe_files(
@@ -41,7 +44,8 @@ def transcribe_files(
         online: the recogniser.
         files: in the order in which they are written.
         as_json: write one JSON object per file, on a line of its own when the file is done, with
-            file, text, duration (seconds) and characters (text, time in seconds).
+            file, text, duration (seconds), characters (text, time in seconds) and utterances (text,
+            start and end in seconds: the times of the first and the last character).
         out: where text goes; flushed at each character.
         complain: called with what is wrong with a file, in whose place the next one follows.
     """
@@ -84,12 +88,30 @@ def _write_json(online: Online, path: Path, pieces: Iterator[Samples], out: Text
             count += len(piece)
             yield piece
 
-    written = [one for step in characters(online, counted()) for one in step]
+    written: list[Character] = []
+    utterances: list[dict[str, Any]] = []
+    begun = 0  # characters before the utterance that goes on
+    for heard in listen(online, counted()):
+        written += heard.characters
+        if heard.endpoint:
+            utterances.append(_utterance(written[begun:]))
+            begun = len(written)
+    if begun < len(written):
+        utterances.append(_utterance(written[begun:]))
     content = {
         "file": str(path),
-        "text": "".join(character.text for character in written),
+        "text": _text(written),
         "duration": round(count / SAMPLE_RATE, 3),
         "characters": [{"text": one.text, "time": one.time} for one in written],
+        "utterances": utterances,
     }
     out.write(json.dumps(content, ensure_ascii=False) + "\n")
     out.flush()
+
+
+def _utterance(spoken: list[Character]) -> dict[str, Any]:
+    return {"text": _text(spoken).strip(), "start": spoken[0].time, "end": spoken[-1].time}
+
+
+def _text(characters: list[Character]) -> str:
+    return "".join(character.text for character in characters)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.bahdanau import BahdanauDecoder
+from model.endpoint import blanks, head
 from model.fast import weights
 from model.fast.kernel import run
 from model.fast.layout import (
@@ -105,7 +106,8 @@ class FastRecognizer:
         self.sizes = weights.sizes(recognizer)
         self.weights = weights.gather(recognizer, self.small)
         self.padded_symbols = len(self.weights.decoder.output.bias)
-        self.digest = digest([self.name.encode(), *_buffers(self.weights)])
+        self.head = head(recognizer)
+        self.digest = digest([self.name.encode(), *_buffers((*self.weights, self.head))])
 
     def stream(self) -> Stream:
         """Return the bookkeeping of a new stream."""
@@ -148,6 +150,17 @@ class FastTable:
         self._state.mean[rows] = self._online.weights.features.mean
         self._state.counted[rows] = PRIOR_FRAMES
         self._state.symbol[rows] = self._online.weights.decoder.start
+
+    def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return (R,) whether the CTC head hears no character at the streams' last step."""
+        return blanks(self._state.values[rows, -1], self._online.head)
+
+    def renew(self, rows: NDArray[np.int64]) -> None:
+        """Let the decoders of the streams in (R,) rows have written nothing."""
+        state = self._state
+        for array in (state.query, state.decoder_hidden, state.decoder_cell):
+            array[rows] = 0
+        state.symbol[rows] = self._online.weights.decoder.start
 
     @property
     def state(self) -> State:

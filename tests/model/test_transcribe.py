@@ -54,7 +54,7 @@ def test_json_is_one_object_a_line_with_the_time_of_each_character(tmp_path: Pat
     lines = [json.loads(line) for line in run([one, two], as_json=True)[0].splitlines()]
     assert [line["file"] for line in lines] == [str(one), str(two)]
     for line, path in zip(lines, (one, two), strict=True):
-        assert list(line) == ["file", "text", "duration", "characters"]
+        assert list(line) == ["file", "text", "duration", "characters", "utterances"]
         assert line["text"] == text_of(path)
         assert line["duration"] == 1.0
         assert line["characters"] == [

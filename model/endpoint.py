@@ -1,0 +1,146 @@
+"""Where utterances end: rules on the attention's silence, the CTC head's blanks and the length.
+
+What is decided rests on a stream's symbols and encoder frames alone, in whole steps, each stream by
+itself: like them it is a function of the audio, the same live and offline.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from model.features import STEP_SECONDS
+
+if TYPE_CHECKING:
+    from model.recognizer import Recognizer
+
+BLANK = 0.5  # probability from which the CTC head is taken to hear no character
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An utterance, which has at least one character, ends where all of this holds.
+
+    In the manner of Kaldi's endpointing rules (kaldi-asr, src/online2/online-endpoint.h).
+    """
+
+    silence: float = 0.0  # seconds since its last character
+    blank: float = 0.0  # seconds for which the CTC head has heard no character, since its first
+    length: float = 0.0  # seconds since its first character
+
+    def __post_init__(self) -> None:
+        """Check that the rule says something.
+
+        Raises:
+            ValueError: a time that is negative or no number, or all of them zero.
+        """
+        times = (self.silence, self.blank, self.length)
+        if not all(math.isfinite(time) and time >= 0 for time in times) or not any(times):
+            raise ValueError(f"expected seconds, at least one above 0, got {self}")
+
+    @property
+    def steps(self) -> tuple[int, int, int]:
+        """The three in steps, rounded up."""
+        silence, blank, length = (
+            math.ceil(round(time / STEP_SECONDS, 6))
+            for time in (self.silence, self.blank, self.length)
+        )
+        return silence, blank, length
+
+
+RULES = (
+    Rule(silence=0.8, blank=0.6),  # both have heard nothing
+    Rule(silence=2.0),  # the attention has, though the head hears something in the noise
+    Rule(blank=3.0),  # the attention writes where nobody speaks: a loop
+    Rule(silence=0.2, length=20.0),  # a long one, at its next pause
+    Rule(length=60.0),  # what is kept of an utterance is bounded
+)
+
+
+class Head(NamedTuple):
+    """The CTC head, its last output the blank."""
+
+    weight: NDArray[np.float32]  # (H, V + 1)
+    bias: NDArray[np.float32]  # (V + 1,)
+
+
+def head(recognizer: "Recognizer") -> Head:
+    """Return the CTC head of a recogniser."""
+    weight, bias = (x.detach().cpu().numpy() for x in (recognizer.ctc.weight, recognizer.ctc.bias))
+    return Head(np.ascontiguousarray(weight.T), bias.copy())
+
+
+class Endpointer:
+    """The utterances of a number of streams, one a row, followed step by step."""
+
+    def __init__(self, streams: int, rules: tuple[Rule, ...] = RULES) -> None:
+        self._rules = np.array([rule.steps for rule in rules], np.int64).reshape(-1, 3)
+        # (S, 3) steps: since the last character, of blanks in a row, since the first character
+        self._counts = np.zeros((streams, 3), np.int64)
+        self._spoken = np.zeros(streams, np.bool_)  # whether the utterance has a character
+
+    def reset(self, rows: NDArray[np.int64]) -> None:
+        """Let the streams in (R,) rows have heard nothing."""
+        self._counts[rows], self._spoken[rows] = 0, False
+
+    def step(
+        self, rows: NDArray[np.int64], symbols: NDArray[np.int32], blanks: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return which of the streams in (R,) rows end an utterance with this step.
+
+        Args:
+            rows: which streams, each once.
+            symbols: (R, cap) what the step wrote, -1 for none.
+            blanks: (R,) whether the CTC head heard no character.
+        """
+        wrote = (symbols >= 0).any(1)
+        counts, spoken = self._counts[rows] + 1, self._spoken[rows]
+        counts[wrote, 0] = 0
+        counts[~blanks, 1] = 0
+        counts[~spoken, 1:] = 0  # what was before the first character does not count
+        spoken |= wrote
+        ended = spoken & (counts[:, None] >= self._rules).all(2).any(1)
+        spoken &= ~ended
+        self._counts[rows], self._spoken[rows] = counts, spoken
+        return ended
+
+    def suspend(self, row: int) -> tuple[int, ...]:
+        """Return what `resume` takes."""
+        return (*self._counts[row].tolist(), int(self._spoken[row]))
+
+    def resume(self, row: int, kept: tuple[int, ...]) -> None:
+        """Give a row what `suspend` returned."""
+        self._counts[row], self._spoken[row] = kept[:3], bool(kept[3])
+
+
+def blanks(frames: NDArray[np.float32], head: Head) -> NDArray[np.bool_]:
+    """Return (R,) whether the CTC head hears no character in encoder frames (R, H).
+
+    Each row is summed in one order, whatever the batch, as a library's product is not.
+    """
+    return _blanks(np.ascontiguousarray(frames), *head, BLANK)
+
+
+@numba.njit(cache=True, nogil=True)
+def _blanks(
+    frames: NDArray[np.float32],
+    weight: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    least: float,
+) -> Any:
+    found = np.empty(len(frames), np.bool_)
+    logits = np.empty_like(bias)
+    for row in range(len(frames)):
+        logits[:] = bias
+        for h in range(len(weight)):
+            value = frames[row, h]
+            for v in range(len(bias)):
+                logits[v] += value * weight[h, v]
+        blank, others = logits[-1], 0.0
+        for v in range(len(bias) - 1):
+            others += math.exp(min(logits[v] - blank, 80.0))
+        found[row] = least * (1 + others) <= 1
+    return found

@@ -1,0 +1,144 @@
+"""A stream that is suspended and resumed goes on as if nothing had been."""
+
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from model import checkpoint
+from model.attention import AttentionConfig
+from model.audio import decode
+from model.backend import load_online
+from model.decoder import DecoderConfig
+from model.encoder import EncoderConfig
+from model.endpoint import Rule
+from model.live import Heard, LiveStream
+from model.online import OnlineRecognizer, transcribe
+from model.recognizer import RecognizerConfig
+from model.suspension import SuspensionError
+from tests.model.untrained import noise, untrained
+
+Samples = NDArray[np.float32]
+
+ROOT = Path(__file__).parents[2]
+SPEECH = ROOT.parent / "shared/data/librispeech-mini"
+TINY = RecognizerConfig(
+    encoder=EncoderConfig(channels=4, width=16, layers=1),
+    decoder=DecoderConfig(width=16, embedding=8, attention=AttentionConfig(width=8)),
+)
+RULES = (Rule(silence=0.12), Rule(length=0.4))  # short, as is what an untrained model hears
+
+
+@cache
+def online(seed: int = 10) -> OnlineRecognizer:
+    return untrained(TINY, seed)
+
+
+def speech(seconds: float = 1.5) -> Samples:
+    return noise(3, seconds)
+
+
+def whole() -> list[Heard]:
+    stream = LiveStream(online(), RULES)
+    return [*stream.push(speech()), *stream.end()]
+
+
+def moved(stream: LiveStream) -> LiveStream:
+    return LiveStream.resume(online(), stream.suspend())
+
+
+def test_an_untrained_model_has_endpoints_to_lose() -> None:
+    heard = whole()
+    assert sum(len(one.characters) for one in heard) > 10
+    assert sum(one.endpoint is not None for one in heard) > 1
+
+
+@given(cuts=st.lists(st.integers(0, len(speech())), max_size=6))
+@settings(deadline=None, max_examples=20)
+def test_a_stream_may_be_suspended_after_any_sample(cuts: list[int]) -> None:
+    stream, heard = LiveStream(online(), RULES), list[Heard]()
+    for piece in np.split(speech(), sorted(cuts)):
+        heard += stream.push(piece)
+        stream = moved(stream)
+    assert heard + list(stream.end()) == whole()
+    assert stream.position == 1.5
+
+
+def test_a_stream_may_be_suspended_while_it_is_flushed() -> None:
+    stream = LiveStream(online(), RULES)
+    heard = [*stream.push(speech())]
+    ending = stream.end()
+    heard += [next(ending) for _ in range(3)]
+    assert heard + list(moved(stream).end()) == whole()
+
+
+def test_a_live_stream_is_the_whole_recording() -> None:
+    stream = LiveStream(online())
+    heard = [*stream.push(speech()), *stream.end()]
+    assert [one for step in heard for one in step.characters] == transcribe(online(), speech())
+
+
+@pytest.mark.parametrize("place", [0, 20, 24, 60, 300, -1])
+def test_a_damaged_stream_is_refused(place: int) -> None:
+    data = bytearray(LiveStream(online()).suspend())
+    data[place] ^= 1
+    with pytest.raises(SuspensionError, match=r"^expected "):
+        LiveStream.resume(online(), bytes(data))
+
+
+@pytest.mark.parametrize("data", [b"", b"nonsense", bytes(1000)])
+def test_what_is_no_stream_is_refused(data: bytes) -> None:
+    with pytest.raises(SuspensionError, match="expected a suspended stream"):
+        LiveStream.resume(online(), data)
+
+
+def test_a_stream_that_is_cut_short_is_refused() -> None:
+    data = LiveStream(online()).suspend()
+    with pytest.raises(SuspensionError, match="damaged"):
+        LiveStream.resume(online(), data[:-1])
+
+
+def test_a_stream_of_another_model_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected a stream of the model"):
+        LiveStream.resume(online(11), LiveStream(online()).suspend())
+
+
+def test_a_suspended_stream_is_its_state_and_what_waits() -> None:
+    stream = LiveStream(online())
+    [*stream.push(np.zeros(1000, np.float32))]
+    empty = len(LiveStream(online()).suspend())
+    assert len(stream.suspend()) - empty < 4 * 360 + 20
+
+
+RESUME = """
+import sys
+from pathlib import Path
+import numpy as np
+from model.backend import load_online
+from model.live import LiveStream
+stream = LiveStream.resume(load_online(), Path(sys.argv[1]).read_bytes())
+rest = np.fromfile(sys.argv[2], np.float32)
+print([*stream.push(rest), *stream.end()])
+"""
+
+
+@pytest.mark.skipif(not checkpoint.DEFAULT.exists(), reason="no shipped model in the tree")
+def test_a_stream_of_the_shipped_model_goes_on_in_another_process(tmp_path: Path) -> None:
+    recordings = sorted(SPEECH.glob("audio/*/*.opus"))
+    samples = decode(recordings[0])[:40_000] if recordings else noise(5, 1.2)
+    model = load_online()
+    stream = LiveStream(model)
+    [*stream.push(samples[:10_000])]
+    (tmp_path / "stream").write_bytes(stream.suspend())
+    samples[10_000:].tofile(tmp_path / "rest")
+    arguments = [sys.executable, "-c", RESUME, str(tmp_path / "stream"), str(tmp_path / "rest")]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str([*stream.push(samples[10_000:]), *stream.end()])
+    with pytest.raises(SuspensionError, match="expected a stream of the backend"):
+        LiveStream.resume(online(), stream.suspend())
