@@ -105,6 +105,20 @@ def test_gradients_equal_autograd_through_the_double_loop(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_gradients_stay_exact_over_thousands_of_frames(kind: str) -> None:
+    for frames in (1000, 4000):
+        p = probabilities(kind, frames)
+        weight = torch.randn(SYMBOLS, frames)
+        single, double = p.clone().requires_grad_(), p.double().requires_grad_()
+        (alignments(single) * weight).sum().backward()
+        (alignments(double) * weight).sum().backward()
+        assert single.grad is not None
+        assert double.grad is not None
+        scale = float(double.grad.abs().max())
+        torch.testing.assert_close(single.grad.double(), double.grad, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_ever_not_a_number_on_long_inputs(kind: str) -> None:
     p = probabilities(kind, 4000).requires_grad_()
     alpha = alignments(p)

@@ -52,7 +52,10 @@ def decoding_table(curves: Sequence[Curve], energy: str) -> Table:
 
 def _time(microseconds: float, soft: float | None) -> str:
     time = f"{microseconds:,.1f}" if microseconds < 100 else f"{microseconds:,.0f}"
-    return time if soft is None else f"{time} ({soft / microseconds:.1f} x)"
+    if soft is None:
+        return time
+    faster = soft / microseconds
+    return f"{time} ({faster:.0f} x)" if faster >= 100 else f"{time} ({faster:.1f} x)"
 
 
 def learning_table(found: Sequence[Learning]) -> Table:
