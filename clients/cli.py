@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clients.commands import align, bench, evaluate, prepare
+from clients.commands import align, bench, evaluate, prepare, streams
 from clients.commands.terminal import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -147,6 +147,7 @@ app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(epilog=align.EXAMPLES)(align.align)
 app.command(epilog=prepare.EXAMPLES)(prepare.prepare)
 benchmarks.command(epilog=bench.ATTENTION_EXAMPLES)(bench.attention)
+benchmarks.command(epilog=streams.EXAMPLES)(streams.streams)
 
 
 @app.command(

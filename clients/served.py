@@ -1,72 +1,64 @@
-"""Whole recordings through a running server, over its real protocol, several at a time."""
+"""A server of its own process for as long as a block runs, as a benchmark or a test needs it."""
 
-import asyncio
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import environ
+from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from clients.stream import connect
-
-Samples = NDArray[np.float32]
-
-PIECE = 3_200  # samples a message: 200 ms
+PATIENCE = 120.0  # seconds to start: the first start of all compiles
 
 
-class Heard(NamedTuple):
-    """A character and when it was heard."""
+@dataclass(frozen=True)
+class Served:
+    """A server that listens."""
 
-    text: str
-    time: float  # seconds
+    url: str  # of its stream
+    pid: int
+    launched: float  # perf_counter at its launch
+
+    def resident(self) -> int:
+        """Return the bytes of memory that it holds (0 where /proc does not tell)."""
+        return self._status("VmRSS:")
+
+    def processor_seconds(self) -> float:
+        """Return the processor time that it has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / 100
+
+    def _status(self, name: str) -> int:
+        path = Path(f"/proc/{self.pid}/status")
+        if not path.exists():
+            return 0
+        return next(
+            (int(line.split()[1]) * 1024 for line in path.read_text().splitlines() if name in line),
+            0,
+        )
 
 
-def transcribe_served(
-    url: str, recordings: Iterable[Samples], streams: int = 8
-) -> Iterator[tuple[int, list[Heard]]]:
-    """Yield (index, characters) of recordings at 16 kHz as they finish, `streams` at a time.
-
-    Recordings are sent as fast as the server takes them.
+@contextmanager
+def served(settings: Mapping[str, str]) -> Iterator[Served]:
+    """Run `cortado serve` on a free port with `settings` (their flags' names) while the block runs.
 
     Raises:
-        ValueError: `url` is no WebSocket address.
-        StreamError: the server is not there, refuses, or ends a stream with an error.
+        ValueError: it does not start.
     """
-    waiting = enumerate(recordings)
-    live: set[asyncio.Task[tuple[int, list[Heard]]]] = set()
-    with asyncio.Runner() as runner:
-        loop = runner.get_loop()
-        while True:
-            while len(live) < streams and (following := next(waiting, None)) is not None:
-                live.add(loop.create_task(_one(url, *following)))
-            if not live:
-                return
-            done, live = runner.run(_first(live))
-            for task in done:
-                yield task.result()
-
-
-async def _first(
-    live: set[asyncio.Task[tuple[int, list[Heard]]]],
-) -> tuple[set[asyncio.Task[tuple[int, list[Heard]]]], set[asyncio.Task[tuple[int, list[Heard]]]]]:
-    return await asyncio.wait(live, return_when=asyncio.FIRST_COMPLETED)
-
-
-async def _one(url: str, index: int, samples: Samples) -> tuple[int, list[Heard]]:
-    found: list[Heard] = []
-    async with connect(url) as stream:
-
-        async def send() -> None:
-            for start in range(0, len(samples), PIECE):
-                await stream.send(samples[start : start + PIECE])
-            await stream.end()
-
-        sending = asyncio.create_task(send())
+    flags = [part for name, value in settings.items() for part in (f"--{name}", value)]
+    command = [sys.executable, "-m", "clients.cli", "serve", "--port", "0", *flags]
+    launched = time.perf_counter()
+    environment = environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
-            async for chars in stream:
-                found += map(Heard, chars.text, chars.times)
-            await sending
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if "http://" not in line:
+                raise ValueError(f"expected a server to start, got {line.strip()!r}")
+            page = line.split("open ")[1].split()[0]
+            url = page.replace("http", "ws", 1) + "/v1/stream"
+            yield Served(url, process.pid, launched)
         finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
-    return index, found
+            process.terminate()
+            process.wait(PATIENCE)

@@ -111,13 +111,13 @@ class Backlog:
         whole = self._end - self._start >= SAMPLES_PER_STEP
         return self._rows[whole | (self._flush > 0)]
 
-    def oldest(self, rows: Integers) -> float:
-        """Return when the first of the ready rows' next steps was complete."""
-        return float(self._times[rows, self._taken[rows] % self._times.shape[1]].min())
+    def waiting_since(self, rows: Integers) -> NDArray[np.float64]:
+        """Return (R,) when the next steps of ready rows were complete."""
+        return self._times[rows, self._taken[rows] % self._times.shape[1]]
 
     def take(self, rows: Integers) -> Steps:
         """Take the next step of ready rows."""
-        arrivals = self._times[rows, self._taken[rows] % self._times.shape[1]]
+        arrivals = self.waiting_since(rows)
         starts = self._start[rows]
         flushing = self._end[rows] - starts < SAMPLES_PER_STEP
         samples = np.empty((len(rows), SAMPLES_PER_STEP), np.float32)

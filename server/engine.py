@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from model.audio import Resampler
 from model.backend import Online
+from model.listener import Listener
 from model.online import Character, Samples, step_time
-from server.backlog import Backlog, Integers, Steps
+from model.utterances import Endpoint, Utterances
+from server.backlog import Backlog, Steps
 from server.capacity import Capacity
 from server.metrics import Metrics
 
@@ -38,12 +40,13 @@ class EngineFull(Exception):
 
 
 class Update(NamedTuple):
-    """What steps gave one stream: characters, or its end."""
+    """What steps gave one stream: characters, the end of an utterance, or its own."""
 
     characters: list[Character]
     position: float  # seconds of audio that the characters so far rest on
     finished: bool  # nothing follows
     failed: bool = False
+    endpoint: Endpoint | None = None  # after the characters
 
 
 class EngineStream:
@@ -54,6 +57,7 @@ class EngineStream:
     ) -> None:
         self.slot = slot
         self.listener = listener
+        self.utterances = Utterances(engine.online.vocabulary.characters)
         self.waits = False  # for room
         self._engine = engine
         self._piece = max(1, int(sample_rate * PIECE_SECONDS))
@@ -103,8 +107,21 @@ class Engine:
         buffer_seconds: float,
         threads: int = 0,
         headroom: float = 0.2,
+        batch: int | None = None,
     ) -> None:
+        """Make slots.
+
+        Args:
+            online: the recogniser.
+            metrics: what is counted.
+            max_streams: slots.
+            buffer_seconds: of audio that wait for the model, per stream.
+            threads: of the model; 0 leaves it to the backend.
+            headroom: share of the time kept free by admission; 1 for no limit but the slots.
+            batch: most streams in one step; as many as there are if None.
+        """
         self.online = online
+        self._batch = batch or max_streams
         self._metrics = metrics
         # Less than a step may stay for ever, and the resampler gives more than a piece at a time.
         seconds = max(buffer_seconds, 4 * PIECE_SECONDS)
@@ -112,15 +129,16 @@ class Engine:
         self._slots: list[EngineStream | None] = [None] * max_streams
         self._free = list(reversed(range(max_streams)))
         self._fresh = np.zeros(max_streams, np.bool_)  # the slot's state is the last owner's
+        self._parted = np.ones(max_streams, np.bool_)  # into utterances
         self._condition = threading.Condition()  # guards the slots and the backlog
         self._asleep = False  # until audio comes
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._table = online.table(max_streams, threads)  # the thread's own once it runs
+        self._streams = Listener(online, max_streams, threads)  # the thread's own once it runs
         # The first steps set up what later ones find: nobody should wait for it.
         self.capacity = Capacity(max_streams, headroom)
-        self._limit(self.capacity.measure(online, self._table.threads))
+        self._limit(self.capacity.measure(online, self._streams.table.threads))
 
     @property
     def active(self) -> int:
@@ -145,8 +163,12 @@ class Engine:
         if self._thread.is_alive():
             self._thread.join()
 
-    def open(self, sample_rate: int, listener: Callable[[Update], None]) -> EngineStream:
+    def open(
+        self, sample_rate: int, listener: Callable[[Update], None], *, endpoints: bool = True
+    ) -> EngineStream:
         """Return a new stream; `listener` is called on the event loop with each of its updates.
+
+        With `endpoints` it is parted into utterances.
 
         Raises:
             EngineFull: there is no free slot, or one stream more could not be carried.
@@ -157,16 +179,19 @@ class Engine:
             slot = self._free.pop()
             stream = self._slots[slot] = EngineStream(self, slot, sample_rate, listener)
             self._backlog.open(slot)
-            self._fresh[slot] = True
+            self._fresh[slot], self._parted[slot] = True, endpoints
         self._metrics.active.inc()
         return stream
 
-    def hear(self, stream: EngineStream, samples: Samples) -> bool:
-        """Take (N,) samples at 16 kHz for `stream` if its buffer has room for them."""
+    def hear(self, stream: EngineStream, samples: Samples, now: float | None = None) -> bool:
+        """Take (N,) samples at 16 kHz for `stream` if its buffer has room for them.
+
+        They came `now`, by `perf_counter`; that is now if not given.
+        """
         with self._condition:
             if self._slots[stream.slot] is not stream:
                 return True  # nobody's any more
-            if not self._backlog.push(stream.slot, samples, perf_counter()):
+            if not self._backlog.push(stream.slot, samples, now or perf_counter()):
                 stream.wait_for_room()
                 return False
             self._wake()
@@ -217,10 +242,12 @@ class Engine:
             while not self._stopping:
                 rows = self._backlog.ready()
                 if len(rows):
-                    due = self._backlog.oldest(rows) + self.capacity.window
-                    if (wait := due - perf_counter()) <= 0:
+                    since = self._backlog.waiting_since(rows)
+                    if (wait := since.min() + self.capacity.window - perf_counter()) <= 0:
+                        if len(rows) > self._batch:
+                            rows = np.sort(rows[np.argsort(since)[: self._batch]])
                         fresh = rows[self._fresh[rows]]
-                        self._fresh[fresh] = False
+                        self._fresh[fresh], parted = False, self._parted[fresh]
                         steps = self._backlog.take(rows)
                         break
                     self._condition.wait(wait)
@@ -230,14 +257,14 @@ class Engine:
             else:
                 return None
         if len(fresh):
-            self._table.reset(fresh)
+            self._streams.reset(fresh, parted)
         return steps
 
     def _advance(self, steps: Steps) -> None:
         """Step streams as one batch and hand what they wrote to the event loop."""
         started = perf_counter()
         try:
-            symbols = self._table.step(steps.samples, steps.rows)
+            symbols, ends = self._streams.step(steps.samples, steps.rows)
         except Exception:  # whatever it is, the other streams go on
             logger.exception("step failed", extra={"streams": len(steps.rows)})
             with self._condition:
@@ -252,21 +279,22 @@ class Engine:
         self._metrics.batch.observe(len(steps.rows))
         self._metrics.delay.observe_many(ended - steps.arrivals)
         with self._condition:
-            updates, room = self._updates(steps, symbols)
+            updates, room = self._updates(steps, symbols, ends)
         if updates or room:
             self._deliver(updates, room)
 
     def _updates(
-        self, steps: Steps, symbols: NDArray[np.int32]
+        self, steps: Steps, symbols: NDArray[np.int32], ends: NDArray[np.bool_]
     ) -> tuple[list[tuple[EngineStream, Update]], list[EngineStream]]:
         """Return what to tell whom, and who has waited for room."""
         owned = self._backlog.count(steps)
         finished = self._backlog.finished(steps.rows) & owned
-        written = (symbols >= 0).any(1) & owned
+        told = ((symbols >= 0).any(1) | ends) & owned | finished
         updates = [
-            update
-            for index in np.flatnonzero(written | finished).tolist()
-            if (update := self._update(steps.rows, index, symbols, bool(finished[index])))
+            (stream, self._update(stream, symbols[index].tolist(), *flags))
+            for index in np.flatnonzero(told).tolist()
+            if (stream := self._slots[int(steps.rows[index])])
+            and (flags := (bool(ends[index]), bool(finished[index])))
         ]
         room = [s for row in steps.rows.tolist() if (s := self._slots[row]) and s.waits]
         for stream in room:
@@ -274,17 +302,15 @@ class Engine:
         return updates, room
 
     def _update(
-        self, rows: Integers, index: int, symbols: NDArray[np.int32], finished: bool
-    ) -> tuple[EngineStream, Update] | None:
-        row = int(rows[index])
-        stream = self._slots[row]
-        if stream is None:
-            return None
-        time = step_time(int(self._backlog.done[row]) - 1, self.online.delay_steps)
+        self, stream: EngineStream, symbols: list[int], ended: bool, finished: bool
+    ) -> Update:
+        time = step_time(int(self._backlog.done[stream.slot]) - 1, self.online.delay_steps)
         names = self.online.vocabulary.characters
-        characters = [Character(names[s], time) for s in symbols[index].tolist() if s >= 0]
+        written = [Character(names[s], time) for s in symbols if s >= 0]
+        characters, endpoint = stream.utterances.hear(written, ended)
         self._metrics.characters.inc(len(characters))
-        return stream, Update(characters, self._backlog.position(row), finished)
+        position = self._backlog.position(stream.slot)
+        return Update(characters, position, finished, endpoint=endpoint)
 
     def _fail(self, streams: list[EngineStream]) -> None:
         self._deliver([(stream, Update([], 0.0, True, failed=True)) for stream in streams], [])

@@ -1,0 +1,218 @@
+"""`cortado bench streams`: how many live streams this machine carries, and what one costs."""
+
+import dataclasses
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clients.commands.terminal import Checkpoint, examples, width
+
+if TYPE_CHECKING:
+    from clients.progress import Report
+    from model.backend import Choice, Online
+    from model.online import Samples
+    from server.bench.delays import Point
+
+EXAMPLES = examples(
+    "cortado bench streams --audio talk.mp3",
+    "cortado bench streams --part engine --chunk 100 --count 1000 --seconds 20 --audio speech/",
+    "cortado bench streams --part websockets --count 300 --json streams.json --svg streams.svg",
+)
+CHUNKS = (40, 100, 250)  # ms
+LADDER = (64, 250, 500, 750, 1000, 1250, 1500, 1750, 2000, 2500, 3000, 4000, 5000)
+ALONE = (1, 16, 32, 64, 96, 128, 192, 250, 375, 500, 750, 1000)  # one stream a step
+CONNECTED = (1, 30, 100, 200, 300, 400, 600)
+SUFFIXES = {".wav", ".flac", ".mp3", ".ogg", ".opus", ".webm", ".m4a"}
+RECORDINGS = 40  # of a folder
+
+
+class Part(StrEnum):
+    """What is measured."""
+
+    ENGINE = "engine"
+    WEBSOCKETS = "websockets"
+    SINGLE = "single"
+    MEMORY = "memory"
+
+
+def streams(
+    part: Annotated[
+        list[Part] | None,
+        typer.Option(
+            help="engine (without sockets), websockets (with a server and a load generator),"
+            " single (engine, one stream a step), memory (bytes and work of a stream); may be given"
+            " again. All if not given."
+        ),
+    ] = None,
+    chunk: Annotated[
+        list[int] | None, typer.Option(min=10, help="Milliseconds of audio that come at once.")
+    ] = None,
+    count: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Streams; growing numbers until they are too many if not given."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.5, help="Length of each measurement.")] = 8.0,
+    audio: Annotated[
+        list[Path] | None,
+        typer.Option(help="Speech: files, or folders of them; synthetic if not given."),
+    ] = None,
+    backend: Annotated[str, typer.Option(help="auto, fast, fast-fp32 or reference.")] = "auto",
+    threads: Annotated[int, typer.Option(min=0, help="Of the model; 0 for one a core.")] = 0,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write everything here as JSON.")
+    ] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", help="Plot delay against streams here.")
+    ] = None,
+    checkpoint: Checkpoint = None,
+) -> None:
+    """Measure how many live streams this machine carries, at the pace of speech."""
+    from rich.console import Console
+
+    from clients.progress import progress_bar
+    from model.backend import load_online
+    from model.checkpoint import DEFAULT
+    from server.bench import report
+    from server.bench.memory import memory, work
+
+    for path in filter(None, (json_file, svg)):
+        if not path.absolute().parent.is_dir():
+            raise ValueError(f"expected a folder {path.parent}, got none")
+    parts = part or list(Part)
+    online = load_online(checkpoint or DEFAULT, _choice(backend))
+    speech = _speech(audio or [])
+    points: list[Point] = []
+    facts: dict[str, Any] = {"backend": online.name}
+    with progress_bar() as progress:
+        for one in (Part.ENGINE, Part.SINGLE):
+            if one in parts:
+                points += _engine(one, online, speech, chunk, count, seconds, threads, progress)
+        if Part.WEBSOCKETS in parts:
+            found, more = _websockets(
+                speech, chunk, count, seconds, backend, threads, checkpoint, progress
+            )
+            points += found
+            facts |= more
+        if Part.MEMORY in parts:
+            facts["memory"] = dataclasses.asdict(memory(online))
+            facts["work"] = dataclasses.asdict(work(online, speech))
+    if json_file is not None:
+        report.write_json(json_file, points, facts)
+    if svg is not None:
+        report.plot(points, svg)
+    console = Console(width=width())
+    if points:
+        console.print(report.table(points))
+    for line in report.lines(points, facts):
+        console.print(line)
+
+
+def _choice(backend: str) -> "Choice":
+    from model.backend import CHOICES
+
+    for choice in CHOICES:
+        if choice == backend:
+            return choice
+    raise ValueError(f"expected a backend among {', '.join(CHOICES)}, got {backend!r}")
+
+
+def _speech(paths: list[Path]) -> "list[Samples]":
+    """Return the recordings in files and folders, or speech-like noise where none are given."""
+    from model.audio import decode
+    from server.bench.babble import babble
+
+    files = []
+    for path in paths:
+        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES)
+        if path.is_dir() and not found:
+            raise ValueError(f"expected audio files in {path}, got none")
+        files += found[:RECORDINGS] if path.is_dir() else [path]
+    return [decode(path) for path in files] or [babble(30.0)]
+
+
+def _engine(
+    part: Part,
+    online: "Online",
+    speech: "list[Samples]",
+    chunks: list[int] | None,
+    counts: list[int] | None,
+    seconds: float,
+    threads: int,
+    progress: "Report",
+) -> "list[Point]":
+    """Return the points of one part for each chunk, up to the first that is not carried."""
+    from server.bench.live import measure
+
+    single = part is Part.SINGLE
+    points = []
+    for chunk in chunks or ((100,) if single else CHUNKS):
+        ladder = counts or (ALONE if single else LADDER)
+        for k, count in enumerate(ladder):
+            progress(f"{part}: {count} streams, {chunk} ms", k, len(ladder))
+            point = measure(
+                online,
+                speech,
+                streams=count,
+                chunk_ms=chunk,
+                seconds=seconds,
+                threads=threads,
+                batch=1 if single else None,
+                part=part,
+            )
+            points.append(point)
+            if not point.carried and not counts:
+                break
+    return points
+
+
+def _websockets(
+    speech: "list[Samples]",
+    chunks: list[int] | None,
+    counts: list[int] | None,
+    seconds: float,
+    backend: str,
+    threads: int,
+    checkpoint: Path | None,
+    progress: "Report",
+) -> "tuple[list[Point], dict[str, Any]]":
+    """Return the points of a server in a process of its own, and what it takes."""
+    import asyncio
+
+    from clients import load
+    from clients.served import served
+    from server.bench.delays import Point, percentiles
+
+    settings = {"backend": backend, "threads": str(threads), "headroom": "1", "log-level": "error"}
+    if checkpoint is not None:
+        settings["checkpoint"] = str(checkpoint)
+    points, facts = [], {}
+    with served(settings) as server:
+        first = asyncio.run(load.first_character(server.url, speech[0]))
+        if first is not None:
+            facts["seconds_to_first_character"] = first - server.launched
+        for chunk in chunks or (100,):
+            for count in counts or CONNECTED:
+                used: list[float] = []
+                delays = asyncio.run(
+                    load.measure(
+                        server.url,
+                        speech,
+                        streams=count,
+                        chunk_ms=chunk,
+                        seconds=seconds,
+                        progress=progress,
+                        started=lambda used=used: used.append(server.processor_seconds()),
+                    )
+                )
+                busy = (server.processor_seconds() - used[0]) / (seconds + load.WARM_UP)
+                figures = percentiles(delays)
+                name = Part.WEBSOCKETS
+                points.append(
+                    Point(name, backend, chunk, count, seconds, *figures, len(delays), busy)
+                )
+                facts[f"server_bytes_after_{count}_streams"] = server.resident()
+                if not counts and points[-1].p99 > 1:
+                    break
+    return points, facts

@@ -1,0 +1,38 @@
+"""Delays of live streams as a benchmark reports them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+TARGET = 0.1  # seconds: the p99 up to which streams count as carried
+
+
+@dataclass(frozen=True)
+class Point:
+    """How long live streams waited for what they said to be worked on; delays in seconds."""
+
+    part: str
+    backend: str
+    chunk_ms: int
+    streams: int
+    seconds: float  # measured
+    p50: float
+    p95: float
+    p99: float
+    worst: float
+    steps: int  # or messages, whose delays these are
+    busy: float  # processor seconds of the whole process in each second
+
+    @property
+    def carried(self) -> bool:
+        """Whether the streams were carried."""
+        return self.p99 <= TARGET
+
+
+def percentiles(delays: NDArray[np.float64]) -> tuple[float, float, float, float]:
+    """Return p50, p95, p99 and the greatest of (N,) delays; infinite for none."""
+    if not len(delays):
+        return (float("inf"),) * 4
+    p50, p95, p99 = np.percentile(delays, [50, 95, 99])
+    return float(p50), float(p95), float(p99), float(delays.max())

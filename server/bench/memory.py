@@ -1,0 +1,74 @@
+"""What a live stream costs in memory and how the work grows, without a clock's pace."""
+
+import gc
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from model.backend import Online
+from model.features import SAMPLES_PER_STEP
+from model.online import Samples
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory of live streams, in bytes."""
+
+    state: int  # of the model, of one stream
+    resident: float  # that the process grew by for one stream's state, all of it touched
+    streams: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """Time of steps of the model alone, by one thread."""
+
+    streams: tuple[int, ...]
+    seconds: tuple[float, ...]  # of a step of so many
+    exponent: float  # of the seconds' growth from 64 streams on
+
+
+def resident() -> int:
+    """Return the bytes of memory that this process holds (0 where /proc does not tell)."""
+    path = Path("/proc/self/statm")
+    return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if path.exists() else 0
+
+
+def memory(online: Online, streams: int = 1000) -> Memory:
+    """Return what the states of `streams` streams take."""
+    small = online.table(1)
+    small.step(np.zeros((1, SAMPLES_PER_STEP), np.float32), np.zeros(1, np.int64))
+    gc.collect()
+    before = resident()
+    table = online.table(streams)
+    table.reset(np.arange(streams))
+    table.step(np.zeros((streams, SAMPLES_PER_STEP), np.float32), np.arange(streams))
+    return Memory(table.bytes_per_stream, (resident() - before) / streams, streams)
+
+
+def work(
+    online: Online, speech: Sequence[Samples], counts: Sequence[int] = (1, 16, 64, 250, 1000)
+) -> Work:
+    """Return how long a step of so many streams takes, the least of several."""
+    joined = np.concatenate(list(speech))
+    steps = joined[: len(joined) // SAMPLES_PER_STEP * SAMPLES_PER_STEP]
+    steps = steps.reshape(-1, SAMPLES_PER_STEP)
+    seconds = []
+    for count in counts:
+        table, rows = online.table(count), np.arange(count)
+        chosen = np.random.default_rng(count).integers(len(steps), size=count)
+        times = []
+        for repeat in range(max(8, 400 // count)):
+            samples = steps[(chosen + repeat) % len(steps)]
+            began = time.perf_counter()
+            table.step(samples, rows)
+            times.append(time.perf_counter() - began)
+        seconds.append(float(np.median(times)))
+    large = [k for k, count in enumerate(counts) if count >= 64]
+    x, y = np.log([counts[k] for k in large]), np.log([seconds[k] for k in large])
+    exponent = float(np.polyfit(x, y, 1)[0]) if len(large) > 1 else float("nan")
+    return Work(tuple(counts), tuple(seconds), exponent)
