@@ -40,7 +40,7 @@ def attention(
         Path | None, typer.Option("--svg", help="Plot decoding speed here, as the papers do.")
     ] = None,
 ) -> None:
-    """Measure every attention's speed: in decoding, in training, in the whole recogniser."""
+    """Measure the attentions: decoding, training, whole updates."""
     from rich.console import Console
 
     from clients.progress import progress_bar
