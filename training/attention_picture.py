@@ -104,10 +104,12 @@ def _sound(axes: "Axes", found: Attending, title: str) -> None:
     before, raised = -1.0, False
     for one in found.characters:
         axes.axvline(one.time, color=ACCENT, linewidth=0.5, alpha=0.6)
+        if not one.text.strip():
+            continue
         raised = one.time - before < 0.06 and not raised
         before = one.time
         axes.annotate(
-            _seen(one.text),
+            one.text,
             (one.time, len(found.logmel)),
             xytext=(0, 10 if raised else 2),
             textcoords="offset points",

@@ -1,6 +1,7 @@
 """What is done to reference and hypothesis, alike, before they are compared; always stated."""
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -49,7 +50,9 @@ def _corpus(text: str) -> str:
 
 def _whisper() -> Callable[[str], str]:
     try:
-        from whisper_normalizer.english import EnglishTextNormalizer
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its source has escapes that Python warns of
+            from whisper_normalizer.english import EnglishTextNormalizer
     except ImportError as error:
         raise ValueError(
             "expected whisper-normalizer for this normalisation, got none: "

@@ -115,12 +115,13 @@ function attentionPicture({ seconds, picture, characters, spans }) {
   let raised = false;
   characters.forEach(([text, time], k) => {
     const at = x(time);
+    made.append(line(at, 0, at, sound, "stop"));
+    if (text === " ") return;
     raised = at - before < 9 && !raised;
     before = at;
-    made.append(line(at, 0, at, sound, "stop"));
-    const written = label(at, sound + (raised ? 10 : 20), seen(text));
+    const written = label(at, sound + (raised ? 10 : 20), text);
     written.setAttribute("class", "character");
-    written.append(hint(`${seen(text)} at ${time.toFixed(2)} s`));
+    written.append(hint(`${text} at ${time.toFixed(2)} s`));
     made.append(written);
   });
   for (const [k, begin, weight] of spans) {
