@@ -21,6 +21,7 @@ from clients.commands.terminal import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_USER_ERROR,
+    Backend,
     Checkpoint,
     complain,
     examples,
@@ -130,15 +131,16 @@ def transcribe(
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a file, with each character's time.")
     ] = False,
+    backend: Backend = "auto",
     checkpoint: Checkpoint = None,
 ) -> None:
     """Print the text of audio files as it is decided."""
-    from model.checkpoint import DEFAULT, load
-    from model.online import OnlineRecognizer
+    from model.backend import load_online
+    from model.checkpoint import DEFAULT
     from model.transcribe import transcribe_files
 
     use_one_thread()
-    online = OnlineRecognizer(load(checkpoint or DEFAULT))
+    online = load_online(checkpoint or DEFAULT, backend)
     if not transcribe_files(online, files, as_json, sys.stdout, complain):
         raise typer.Exit(EXIT_USER_ERROR)
 

@@ -1,7 +1,7 @@
 """What steps streams, by one constructor: the reference in PyTorch or the fast backend for CPUs."""
 
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,7 @@ from model.online import OnlineRecognizer, Samples, Stream
 from model.recognizer import Recognizer
 from model.vocabulary import Vocabulary
 
-Choice = Literal["auto", "fast", "fast-fp32", "reference"]
-CHOICES: tuple[Choice, ...] = get_args(Choice)
+CHOICES = ("auto", "fast", "fast-fp32", "reference")
 
 
 class Table(Protocol):
@@ -89,7 +88,7 @@ class Online(Protocol):
         ...
 
 
-def load_online(folder: Path = DEFAULT, backend: Choice = "auto") -> Online:
+def load_online(folder: Path = DEFAULT, backend: str = "auto") -> Online:
     """Return the recogniser of a checkpoint in the backend that is asked for.
 
     Raises:
@@ -99,7 +98,7 @@ def load_online(folder: Path = DEFAULT, backend: Choice = "auto") -> Online:
     return choose(load(folder), backend)
 
 
-def choose(recognizer: Recognizer, backend: Choice = "auto") -> Online:
+def choose(recognizer: Recognizer, backend: str = "auto") -> Online:
     """Return a recogniser in a backend: "auto" is the fast one where it knows the model.
 
     Raises:

@@ -1,7 +1,7 @@
 """Audio of all live streams that waits for its step: `model.online.Stream` for a whole table.
 
-Each stream has an array that holds a second of samples and grows while more waits, so that memory
-follows what waits. Nothing here knows of threads: the engine locks.
+Each stream has an array that holds a quarter of a second and grows while more waits, so that
+memory follows what waits. Nothing here knows of threads: the engine locks.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from model.features import SAMPLE_RATE, SAMPLES_PER_STEP
 from model.online import Samples
 
 Integers = NDArray[np.int64]
-USUAL = SAMPLE_RATE  # samples in a row's array: those of a second
+USUAL = SAMPLE_RATE // 4  # samples in a row's array while a stream keeps up
 SPARE = 100  # steps beyond the room: the resampler's last samples, and one of silence
 NOTHING = np.zeros(0, np.float32)
 NEVER = -1  # steps to flush while the input goes on
@@ -93,10 +93,13 @@ class Backlog:
         """Add samples to a row's array, which is made as long as it takes."""
         array, start, end = self._samples[row], int(self._start[row]), int(self._end[row])
         needed = end - start + len(samples)
-        if end + len(samples) > len(array) or start >= USUAL:
-            array = np.empty(USUAL if needed <= USUAL else 2 * needed, np.float32)
-            array[: end - start] = self._samples[row][start:end]
-            self._samples[row], self._start[row], end = array, 0, end - start
+        if end + len(samples) > len(array):
+            left = array[start:end].copy()
+            if needed > len(array) or needed <= USUAL < len(array):
+                array = np.empty(USUAL if needed <= USUAL else 2 * needed, np.float32)
+                self._samples[row] = array
+            array[: len(left)] = left
+            self._start[row], end = 0, len(left)
         array[end : end + len(samples)] = samples
         self._end[row] = end + len(samples)
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from model.audio import AudioError, Samples
+from model.backend import choose
 from model.features import SAMPLE_RATE
-from model.online import Character, OnlineRecognizer, transcribe_many
+from model.online import Character, transcribe_many
 from model.recognizer import Recognizer
 from training.delay import (
     Delay,
@@ -152,9 +153,9 @@ class Recordings:
             yield samples
 
 
-def online(recognizer: Recognizer, name: str) -> System:
-    """Return a recogniser as it serves."""
-    serving = OnlineRecognizer(recognizer)
+def online(recognizer: Recognizer, name: str, backend: str = "auto") -> System:
+    """Return a recogniser as it serves, in a backend of `model.backend`."""
+    serving = choose(recognizer, backend)
     return System(name, "online", lambda audio: transcribe_many(serving, audio), recognizer)
 
 

@@ -10,6 +10,7 @@ import typer
 
 from clients.commands.terminal import (
     EXIT_FAILURE,
+    Backend,
     Checkpoint,
     complain,
     examples,
@@ -103,6 +104,7 @@ def evaluate(
     trn: Annotated[
         Path | None, typer.Option(help="A folder for sclite's files: trn, stm and ctm.")
     ] = None,
+    backend: Backend = "auto",
     checkpoint: Checkpoint = None,
 ) -> None:
     """Score a model or a server: error rates, delays, confusions."""
@@ -122,7 +124,7 @@ def evaluate(
         check_place(path)
     other = read_other(compare) if compare else None
     chosen = gather(sets)
-    system = _system(checkpoint, server, mode)
+    system = _system(checkpoint, server, mode, backend)
     with progress_bar() as progress:
         scores = run(system, chosen, Rules.named(unit.value, normalise.value), progress)
         comparisons = [] if other is None else compared(scores, other)
@@ -141,7 +143,7 @@ def evaluate(
         raise typer.Exit(EXIT_FAILURE)
 
 
-def _system(checkpoint: Path | None, server: str | None, mode: Mode) -> "System":
+def _system(checkpoint: Path | None, server: str | None, mode: Mode, backend: str) -> "System":
     """Return what is to be evaluated.
 
     Raises: ValueError where a server is asked for another search than its own, or the checkpoint
@@ -165,7 +167,7 @@ def _system(checkpoint: Path | None, server: str | None, mode: Mode) -> "System"
         names = " or ".join(one.value for one in Mode if _offline(one) in possible)
         raise ValueError(f"expected --mode {names} for {folder.name}, got {mode.value}")
     if mode is Mode.ONLINE:
-        return online(recognizer, folder.name)
+        return online(recognizer, folder.name, backend)
 
     def search(audio: "Iterable[Samples]") -> "Heard":
         for index, samples in enumerate(audio):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clients.commands.terminal import Checkpoint, examples, width
+from clients.commands.terminal import Backend, Checkpoint, examples, width
 
 if TYPE_CHECKING:
     from clients.progress import Report
-    from model.backend import Choice, Online
+    from model.backend import Online
     from model.online import Samples
     from server.bench.delays import Point
 
@@ -58,7 +58,7 @@ def streams(
         list[Path] | None,
         typer.Option(help="Speech: files, or folders of them; synthetic if not given."),
     ] = None,
-    backend: Annotated[str, typer.Option(help="auto, fast, fast-fp32 or reference.")] = "auto",
+    backend: Backend = "auto",
     threads: Annotated[int, typer.Option(min=0, help="Of the model; 0 for one a core.")] = 0,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write everything here as JSON.")
@@ -81,7 +81,7 @@ def streams(
         if not path.absolute().parent.is_dir():
             raise ValueError(f"expected a folder {path.parent}, got none")
     parts = part or list(Part)
-    online = load_online(checkpoint or DEFAULT, _choice(backend))
+    online = load_online(checkpoint or DEFAULT, backend)
     speech = _speech(audio or [])
     points: list[Point] = []
     facts: dict[str, Any] = {"backend": online.name}
@@ -107,15 +107,6 @@ def streams(
         console.print(report.table(points))
     for line in report.lines(points, facts):
         console.print(line)
-
-
-def _choice(backend: str) -> "Choice":
-    from model.backend import CHOICES
-
-    for choice in CHOICES:
-        if choice == backend:
-            return choice
-    raise ValueError(f"expected a backend among {', '.join(CHOICES)}, got {backend!r}")
 
 
 def _speech(paths: list[Path]) -> "list[Samples]":

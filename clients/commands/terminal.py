@@ -20,6 +20,13 @@ Checkpoint = Annotated[
     ),
 ]
 
+Backend = Annotated[
+    str,
+    typer.Option(
+        help="What steps the model: auto, fast (compiled for this CPU), fast-fp32 or reference."
+    ),
+]
+
 
 def complain(error: Exception) -> None:
     """Write what is wrong to stderr, on one line."""
