@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from model.ctc import CtcState
 from model.encoder import EncoderState
 from model.endpoint import RULES, Rule, blanks, head
 from model.features import SAMPLE_RATE, SAMPLES_PER_STEP, STEP_SECONDS, FeatureState
