@@ -21,6 +21,7 @@ from training.recordings import SLACK
 
 HOUR = 3600  # seconds
 HOURS_TOLERANCE = 0.05  # published figures are rounded, some of them far
+RECORDINGS_PER_PROCESS = 50  # at least; to start one takes as long as to read so many
 PROBLEMS = "problems.txt"
 
 READERS: dict[str, Callable[[Sequence[Path]], Corpus]] = {
@@ -84,7 +85,7 @@ def prepare(
         out: folder of the manifests; made if it is not there.
         text: "corpus" writes what its published models learn, "english" only letters, apostrophe
             and space, "raw" the transcript.
-        workers: processes that read recordings.
+        workers: processes that read recordings, at most.
         progress: called with the recordings read.
 
     Raises:
@@ -122,8 +123,9 @@ def _seconds_of(
     todo = sorted(paths)
     seconds: dict[Path, float | AudioError] = {}
     progress("recordings read", 0, len(todo))
-    if workers > 1 and len(todo) > 1:
-        with get_context("spawn").Pool(min(workers, len(todo))) as pool:
+    processes = min(workers, len(todo) // RECORDINGS_PER_PROCESS)
+    if processes > 1:
+        with get_context("spawn").Pool(processes) as pool:
             measured = pool.imap(_seconds, todo, chunksize=8)
             for path, length in zip(todo, measured, strict=True):
                 seconds[path] = _as_error(path, length)
@@ -188,8 +190,8 @@ def _utterance(
     if isinstance(length, AudioError):
         raise length
     start, duration = found.start, length if found.duration is None else found.duration
-    if not 0 < duration <= DAY or (start or 0.0) + duration > length + SLACK:
-        end = (start or 0.0) + duration
+    end = (start or 0.0) + duration
+    if not 0 < duration <= end <= min(length + SLACK, DAY):  # so written, NaN is caught too
         raise ValueError(f"expected a part within {length:.2f} s of audio, got {end:.2f} s")
     text = normalise(found.text)
     if not text:
@@ -198,10 +200,13 @@ def _utterance(
     if strangers:
         got = ", ".join(map(repr, strangers))
         raise ValueError(f"expected text of letters, apostrophes and spaces, got {got}")
+    for segment in (*found.words, *found.phones):
+        if not 0 <= segment.start <= segment.end <= DAY:
+            raise ValueError(f"expected starts before ends, got {list(segment)}")
     if not found.id.strip() or not found.speaker.strip():
         raise ValueError("expected an id and a speaker, got none")
     raw = {"transcript": found.text} if found.text != text else {}
-    audio = found.audio.absolute()
+    audio = Path(os.path.abspath(found.audio))
     str(audio).encode()  # UnicodeEncodeError is a ValueError: a name that JSON cannot have
     fields = dict(found.fields) | raw
     return Utterance(

@@ -148,14 +148,14 @@ def _put_residuals(bits: Bits, values: list[int], channel: _Channel, plan: Plan,
         bits.signed(residual, low)
 
 
-def header(size: int = 1024, **fields: object) -> bytes:
+def header(**fields: object) -> bytes:
     """Return a SPHERE header of `fields`; those that are None are left out."""
-    lines = [f"NIST_1A\n{size:7}\n"]
+    lines = ["NIST_1A\n   1024\n"]
     for name, value in fields.items():
         kind = "-i" if isinstance(value, int) else f"-s{len(str(value))}"
         if value is not None:
             lines.append(f"{name} {kind} {value}\n")
-    return ("".join(lines) + "end_head\n").encode().ljust(size)
+    return ("".join(lines) + "end_head\n").encode().ljust(1024)
 
 
 def write_sphere(

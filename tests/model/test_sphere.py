@@ -6,6 +6,7 @@ import os
 import time
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -43,7 +44,7 @@ def error_of(path: Path) -> str:
 
 def ffmpeg(path: Path) -> Samples:
     """What FFmpeg makes of a mono file."""
-    with av.open(io.BytesIO(path.read_bytes()), format="nistsphere") as container:
+    with av.open(io.BytesIO(path.read_bytes()), "r", format="nistsphere") as container:
         values = np.concatenate(
             [frame.to_ndarray().reshape(-1) for frame in container.decode(audio=0)]
         )
@@ -153,9 +154,7 @@ def test_bytes_behind_the_samples_are_no_samples(tmp_path: Path) -> None:
         ({"sample_coding": "ulaw"}, "expected ulaw samples of 1 byte, got 2 bytes"),
     ],
 )
-def test_a_header_that_lies_is_named(
-    tmp_path: Path, fields: dict[str, object], message: str
-) -> None:
+def test_a_header_that_lies_is_named(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
     assert error_of(write_sphere(tmp_path / "a.wv1", tone(2000), **fields)) == message
 
 
@@ -172,7 +171,7 @@ def test_a_header_that_lies_is_named(
     ],
 )
 def test_a_header_that_contradicts_its_shorten_data_is_named(
-    tmp_path: Path, fields: dict[str, object], message: str
+    tmp_path: Path, fields: dict[str, Any], message: str
 ) -> None:
     assert error_of(write_sphere(tmp_path / "a.wv1", tone(2000), shorten=True, **fields)) == message
 

@@ -1,8 +1,11 @@
 """Readers of corpora on miniatures in the discs' own layouts."""
 
+import contextlib
 import gzip
 import json
+import os
 import shutil
+import string
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.model.sphere_files import write_sphere
 from tests.training.discs import SENTENCE, Rename, tone, write_index, write_timit, write_wsj
@@ -66,6 +71,28 @@ def test_timit_sets_have_the_published_sizes(tmp_path: Path) -> None:
     assert timit.PUBLISHED["train"].utterances == 462 * 8 == 3696
     assert not timit.CORE_TEST_SPEAKERS & timit.DEV_SPEAKERS
     assert Counter(name[0] for name in timit.CORE_TEST_SPEAKERS) == {"m": 16, "f": 8}
+
+
+def test_a_whole_timit_gives_the_published_counts(tmp_path: Path) -> None:
+    """630 speakers of ten sentences each, as many as on the disc; all are links to one."""
+    base = write_timit(tmp_path / "base", SPEAKERS[:1], ["sa1"]) / "TIMIT/TRAIN/DR1/FCJF0"
+    letters = string.ascii_lowercase
+    invented = [f"m{a}{b}x{digit}" for a in letters for b in letters for digit in "01"]
+    known = sorted(timit.CORE_TEST_SPEAKERS | timit.DEV_SPEAKERS)
+    names = ["sa1", "sa2", *(f"sx{k}" for k in range(5)), *(f"si{k}" for k in range(700, 703))]
+    for number, speaker in enumerate([*known, *invented[: 630 - len(known)]]):
+        side = "TEST" if number < 168 else "TRAIN"
+        folder = tmp_path / "whole/TIMIT" / side / f"DR{number % 8 + 1}" / speaker.upper()
+        folder.mkdir(parents=True)
+        for name in names:
+            for suffix in ("WAV", "PHN", "WRD"):
+                os.link(base / f"SA1.{suffix}", folder / f"{name.upper()}.{suffix}")
+    corpus = timit.read([tmp_path / "whole"])
+    assert problems(corpus) == []
+    for part in corpus.parts:
+        assert part.published is not None
+        assert len(part.utterances) == part.published.utterances
+        assert len({each.speaker for each in part.utterances}) == part.published.speakers
 
 
 def test_timit_names_what_is_missing_doubled_or_broken(tmp_path: Path) -> None:
@@ -251,6 +278,18 @@ def test_nemo_and_our_own_manifests(tmp_path: Path) -> None:
         assert len(problems(corpus)) == 2
 
 
+def test_sets_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    row = {"audio": "b.wav", "duration": 1, "text": "yo"}
+    for name in ("en", "de"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "dev.jsonl").write_text(json.dumps(row | {"id": name}))
+    corpus = jsonlines.read_manifests([tmp_path])
+    assert parts(corpus) == {"de-dev": ["de"], "en-dev": ["en"]}
+    shutil.copytree(tmp_path / "en", tmp_path / "again/en")
+    with pytest.raises(ValueError, match="expected sets of different names, got en-dev twice"):
+        jsonlines.read_manifests([tmp_path])
+
+
 def test_lhotse_cuts(tmp_path: Path) -> None:
     def cut(id: str, start: float, supervisions: list[dict[str, Any]], **more: Any) -> str:
         source = {"type": "file", "channels": [0], "source": "a.wav"}
@@ -309,6 +348,66 @@ def test_a_plain_folder(tmp_path: Path) -> None:
 )
 def test_english_has_letters_apostrophes_and_spaces(text: str, expected: str) -> None:
     assert english(text) == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_broken_transcripts_and_tables_are_problems_and_no_crash(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    root = tmp_path_factory.getbasetemp() / "broken"
+    if not root.exists():
+        write_timit(root / "timit", SPEAKERS[:2])
+        write_wsj(root / "wsj")
+        write_others(root)
+    for path in sorted(path for path in root.rglob("*") if path.suffix.lower() in TEXTUAL):
+        if path.is_dir() or not path.stat().st_size:
+            continue
+        whole = path.with_name(f"{path.name}.whole")
+        if not whole.exists():
+            shutil.copy(path, whole)
+        data = bytearray(whole.read_bytes())
+        for _ in range(int(rng.integers(0, 3))):
+            data[int(rng.integers(len(data)))] = int(rng.integers(256))
+        path.write_bytes(data[: int(rng.integers(len(data) + 1))] if rng.random() < 0.2 else data)
+    for name, reader in BY_FOLDER.items():
+        with contextlib.suppress(ValueError, OSError):
+            reader([root / name])
+
+
+TEXTUAL = ("", ".phn", ".wrd", ".ndx", ".dot", ".lsn", ".txt", ".tsv", ".scp", ".json", ".gz")
+BY_FOLDER = {"timit": timit.read, "wsj": wsj.read, "libri": libri.read_librispeech,
+             "voice": commonvoice.read, "kaldi": kaldi.read, "nemo": jsonlines.read_manifests,
+             "cuts": jsonlines.read_cuts, "folder": folder.read}  # fmt: skip
+
+
+def write_others(root: Path) -> None:
+    """Write an utterance in each layout that is not of discs, its audio empty."""
+    row = {"audio_filepath": "a.wav", "duration": 1.5, "text": "Hi", "offset": 0.5}
+    source = {"type": "file", "channels": [0], "source": "a.wav"}
+    recording = {"id": "r", "sources": [source], "duration": 4.0}
+    said = {"id": "x", "start": 0, "duration": 4.0, "text": "x", "speaker": "s"}
+    cut = {"id": "c", "start": 0, "recording": recording, "supervisions": [said]}
+    files = {
+        "libri/dev-clean/84/121/84-121.trans.txt": "84-121-0000 GO DO\n",
+        "libri/dev-clean/84/121/84-121-0000.flac": "",
+        "voice/en/dev.tsv": "client_id\tpath\tsentence\nabc\ta.mp3\tYes.\n",
+        "voice/en/clips/a.mp3": "",
+        "kaldi/dev/wav.scp": "r1 sph2pipe -f wav a.sph |\n",
+        "kaldi/dev/text": "u1 hello there\n",
+        "kaldi/dev/segments": "u1 r1 0.5 1.25\n",
+        "nemo/dev.json": json.dumps(row) + "\n",
+        "folder/a.wav": "",
+        "folder/a.txt": "Hello\n",
+    }
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (root / "cuts").mkdir()
+    with gzip.open(root / "cuts/dev.jsonl.gz", "wt") as file:
+        file.write(json.dumps(cut) + "\n")
 
 
 READERS = [timit.read, wsj.read, libri.read_librispeech, libri.read_libritts, commonvoice.read,

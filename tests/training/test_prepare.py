@@ -1,6 +1,7 @@
 """Manifests of miniature corpora: what is in them, what is said of flaws, the same bytes twice."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,10 @@ def test_timit_becomes_manifests_with_phones_words_and_times(tmp_path: Path) -> 
     assert len(samples_of(utterance)) == 3200
 
 
-def test_twice_gives_the_same_bytes_whatever_the_number_of_processes(tmp_path: Path) -> None:
+def test_twice_gives_the_same_bytes_whatever_the_number_of_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.prepare.RECORDINGS_PER_PROCESS", 2)
     discs = write_wsj(tmp_path / "discs")
     for name, workers in (("once", 1), ("twice", 2)):
         prepare("wsj", discs, tmp_path / name, workers=workers)
@@ -103,6 +107,8 @@ def test_parts_of_recordings_keep_their_place(tmp_path: Path) -> None:
         {"audio_filepath": "a.wav", "offset": 0.0, "duration": 0.5, "text": "one", "id": "x"},
         {"audio_filepath": "a.wav", "offset": 0.5, "duration": 1.5, "text": "two", "id": "y"},
         {"audio_filepath": "a.wav", "offset": 1.0, "duration": 1.5, "text": "late", "id": "z"},
+        {"audio_filepath": "a.wav", "offset": math.nan, "duration": 1.0, "text": "x", "id": "n"},
+        {"audio_filepath": "a.wav", "text": "x", "id": "w", "words": [["x", 0.5, 0.25]]},
     ]
     (tmp_path / "in/nemo.json").write_text("\n".join(map(json.dumps, lines)))
     _, problems = prepare("nemo", [tmp_path / "in/nemo.json"], tmp_path / "out")
@@ -112,7 +118,11 @@ def test_parts_of_recordings_keep_their_place(tmp_path: Path) -> None:
         np.concatenate([samples_of(part) for part in parts]).tolist()
         == (tone(32000) / 32768).astype(np.float32).tolist()
     )
-    assert problems == [Problem("nemo: z", "expected a part within 2.00 s of audio, got 2.50 s")]
+    assert problems == [
+        Problem("nemo: n", "expected a part within 2.00 s of audio, got nan s"),
+        Problem("nemo: w", "expected starts before ends, got ['x', 0.5, 0.25]"),
+        Problem("nemo: z", "expected a part within 2.00 s of audio, got 2.50 s"),
+    ]
 
 
 def test_a_part_beyond_its_recording_is_an_error(tmp_path: Path) -> None:

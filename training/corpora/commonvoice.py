@@ -1,10 +1,10 @@
 """Common Voice: tables of tab-separated values beside a folder `clips`."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from training.corpora.source import Corpus, Found, Part, Problem, walk, without_doubles
+from training.corpora.source import Corpus, Found, Problem, named, walk
 
 NOT_SETS = ("invalidated", "other", "reported", "clip_durations", "validated_sentences")
 GROUPS = ("age", "gender", "accents", "accent", "locale", "up_votes", "down_votes")
@@ -16,20 +16,24 @@ def read(discs: Sequence[Path]) -> Corpus:
     Raises: ValueError where there is none, or where one lacks its columns.
     """
     problems: list[Problem] = []
-    sets: dict[str, list[Found]] = {}
-    for path in walk(discs):
-        if path.suffix.lower() == ".tsv" and not path.stem.lower().startswith(NOT_SETS):
-            sets.setdefault(path.stem.lower(), []).extend(_rows(path, problems))
+    sets = {
+        path: _rows(path, problems)
+        for path in walk(discs)
+        if path.suffix.lower() == ".tsv" and not path.stem.lower().startswith(NOT_SETS)
+    }
     if not any(sets.values()):
         raise ValueError("expected Common Voice's train.tsv or others in the folders, got none")
-    parts = [
-        Part(name, without_doubles(found, problems, name)) for name, found in sets.items() if found
-    ]
-    return Corpus(parts, problems)
+    return Corpus(named(sets, problems, (".tsv",)), problems)
 
 
 def _rows(path: Path, problems: list[Problem]) -> list[Found]:
-    found = []
+    try:
+        return list(_found(path, problems))
+    except (csv.Error, UnicodeError) as error:
+        raise ValueError(f"{path}: expected a table of UTF-8 text, got another: {error}") from error
+
+
+def _found(path: Path, problems: list[Problem]) -> Iterator[Found]:
     with path.open(encoding="utf-8", newline="") as file:
         table = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         missing = {"client_id", "path", "sentence"} - set(table.fieldnames or ())
@@ -46,5 +50,4 @@ def _rows(path: Path, problems: list[Problem]) -> list[Found]:
                 problems.append(Problem(str(audio), f"missing: {path}, line {number} lists it"))
                 continue
             groups = {name: row[name] for name in GROUPS if row.get(name)}
-            found.append(Found(audio.stem, audio, row["client_id"], row["sentence"], fields=groups))
-    return found
+            yield Found(audio.stem, audio, row["client_id"], row["sentence"], fields=groups)

@@ -2,12 +2,13 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from training.corpora.folder import UNKNOWN_SPEAKER
-from training.corpora.source import Corpus, Found, Part, Problem, walk, without_doubles
+from training.corpora.source import Corpus, Found, Problem, named, walk
 from training.manifest import OURS, Segment
 
 NEMO_FIELDS = ("audio_filepath", "duration", "text", "offset", "speaker", *OURS)
@@ -39,10 +40,9 @@ def _read(discs: Sequence[Path], suffixes: tuple[str, ...], rows: Rows, expected
         if path.name.lower().endswith(suffixes)
     ]
     problems: list[Problem] = []
-    sets: dict[str, list[Found]] = {}
+    sets: dict[Path, list[Found]] = {}
     for path in files:
-        name = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-        found = sets.setdefault(name, [])
+        found = sets.setdefault(path.absolute(), [])
         for number, line in _lines(path):
             where = f"{path}, line {number}"
             try:
@@ -53,16 +53,18 @@ def _read(discs: Sequence[Path], suffixes: tuple[str, ...], rows: Rows, expected
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 what = f"expected {error}, got none" if isinstance(error, KeyError) else str(error)
                 problems.append(Problem(where, what))
-    parts = [Part(name, without_doubles(one, problems, name)) for name, one in sets.items() if one]
-    if not parts:
+    if not any(sets.values()):
         first = f" ({problems[0].where}: {problems[0].what})" if problems else ""
         raise ValueError(f"expected {expected}, got none{first}")
-    return Corpus(parts, problems)
+    return Corpus(named(sets, problems, suffixes), problems)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())
+        try:
+            yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{path}: expected a whole gzip file, got a broken one") from error
 
 
 def _nemo(row: Mapping[str, Any], folder: Path) -> Iterator[Found]:

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from training.corpora.source import Corpus, Found, Part, Problem, read_text, walk, without_doubles
+from training.corpora.source import Corpus, Found, Problem, named, read_text, walk
 
 DECODERS = ("sph2pipe", "flac")
 HARMLESS = ("-f", "-p", "-c", "-d", "-s", "wav", "-dcs", "-cds", "--decode", "--stdout", "--silent")
@@ -20,16 +20,14 @@ def read(discs: Sequence[Path]) -> Corpus:
     Raises: ValueError where there is none.
     """
     problems: list[Problem] = []
-    sets: dict[str, list[Found]] = {}
-    for path in walk(discs):
-        if path.name == "wav.scp" and (path.parent / "text").exists():
-            sets.setdefault(path.parent.name, []).extend(_utterances(path.parent, problems))
+    sets = {
+        path.parent: _utterances(path.parent, problems)
+        for path in walk(discs)
+        if path.name == "wav.scp" and (path.parent / "text").exists()
+    }
     if not any(sets.values()):
         raise ValueError("expected Kaldi's wav.scp and text in the folders given, got none")
-    parts = [
-        Part(name, without_doubles(found, problems, name)) for name, found in sets.items() if found
-    ]
-    return Corpus(parts, problems)
+    return Corpus(named(sets, problems), problems)
 
 
 def _utterances(folder: Path, problems: list[Problem]) -> list[Found]:

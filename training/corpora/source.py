@@ -93,6 +93,35 @@ def without_doubles(utterances: Iterable[Found], problems: list[Problem], part: 
     return [kept[name] for name in sorted(kept)]
 
 
+def named(
+    sets: Mapping[Path, list[Found]], problems: list[Problem], suffixes: Sequence[str] = ()
+) -> list[Part]:
+    """Return a part for each file or folder, named after it, and after its folder where it must be.
+
+    Raises: ValueError where two have the same names even so.
+    """
+    plain = {path: _without_suffix(path.name, suffixes) for path in sets}
+    names = {
+        path: f"{path.parent.name}-{name}" if list(plain.values()).count(name) > 1 else name
+        for path, name in plain.items()
+    }
+    for path, name in names.items():
+        if list(names.values()).count(name) > 1:
+            raise ValueError(f"expected sets of different names, got {name} twice, as {path}")
+    return [
+        Part(names[path], without_doubles(found, problems, names[path]))
+        for path, found in sets.items()
+        if found
+    ]
+
+
+def _without_suffix(name: str, suffixes: Sequence[str]) -> str:
+    for suffix in suffixes:
+        if name.lower().endswith(suffix):
+            return name[: -len(suffix)] or name
+    return name
+
+
 def read_text(path: Path) -> str:
     """Return a transcript's text; old discs have Latin-1 where it is not UTF-8."""
     data = path.read_bytes()
