@@ -187,7 +187,7 @@ def _offline(mode: Mode) -> "OfflineMode":
 
 
 def _served(url: str) -> "Callable[[Iterable[Samples]], Heard]":
-    from clients.served import transcribe_served
+    from clients.through_server import transcribe_served
     from model.online import Character
 
     def transcribe(audio: "Iterable[Samples]") -> "Heard":
