@@ -21,6 +21,7 @@ class EncoderConfig:
     channels: int = 32  # of every convolution and of the convolutional LSTM
     width: int = 256  # of every LSTM and dense layer
     layers: int = 3  # recurrent layers
+    third: bool = True  # a third convolution, after the convolutional LSTM; not in Raffel's
 
 
 class EncoderState(NamedTuple):
@@ -29,7 +30,7 @@ class EncoderState(NamedTuple):
     conv1: Tensor  # (S, 3, 1, 80)
     conv2: Tensor  # (S, C, 1, 40)
     conv_lstm: ConvLSTMState
-    conv3: Tensor  # (S, C, 2, 20)
+    conv3: Tensor  # (S, C, 2, 20); nothing without a third convolution
     layers: tuple[LSTMState, ...]
 
 
@@ -42,7 +43,9 @@ class Encoder(nn.Module):
         self.conv1 = StreamingConv(PLANES, channels, stride=2)
         self.conv2 = StreamingConv(channels, channels, stride=2)
         self.conv_lstm = ConvLSTM(channels, channels)
-        self.conv3 = StreamingConv(channels, channels, stride=1)
+        self.third = config.third
+        if config.third:
+            self.conv3 = StreamingConv(channels, channels, stride=1)
         inputs = [channels * FREQUENCIES] + [width] * (config.layers - 1)
         self.layers = nn.ModuleList(RecurrentLayer(n, width) for n in inputs)
 
@@ -50,18 +53,19 @@ class Encoder(nn.Module):
     def lookahead(self) -> int:
         """Feature frames that an encoder frame sees beyond its own first one."""
         frames, stride = 0, 1
-        for conv in (self.conv1, self.conv2, self.conv3):
+        for conv in (self.conv1, self.conv2, *([self.conv3] if self.third else [])):
             frames += stride * conv.lookahead
             stride *= conv.stride
         return frames
 
     def initial_state(self, streams: int) -> EncoderState:
         """Return the state of streams that have heard nothing."""
+        conv1 = self.conv1.initial_state(streams, MELS)
         return EncoderState(
-            self.conv1.initial_state(streams, MELS),
+            conv1,
             self.conv2.initial_state(streams, MELS // 2),
             self.conv_lstm.initial_state(streams, FREQUENCIES),
-            self.conv3.initial_state(streams, FREQUENCIES),
+            self.conv3.initial_state(streams, FREQUENCIES) if self.third else conv1[:, :0],
             tuple(layer.initial_state(streams) for layer in self.layers),  # type: ignore[operator]
         )
 
@@ -69,8 +73,9 @@ class Encoder(nn.Module):
         """Return (B, T / 4, H) encoder frames of whole (B, T, F, 3) utterances."""
         x = self.conv2(self.conv1(features.permute(0, 3, 1, 2)))  # (B, C, T', 20)
         x = self.conv_lstm(x.permute(0, 2, 3, 1))  # (B, T', 20, C)
-        x = self.conv3(x.permute(0, 3, 1, 2))
-        x = x.permute(0, 2, 3, 1).flatten(2)  # (B, T', 20 C)
+        if self.third:
+            x = self.conv3(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        x = x.flatten(2)  # (B, T', 20 C)
         for layer in self.layers:
             x = layer(x)
         encoded: Tensor = x
@@ -83,8 +88,11 @@ class Encoder(nn.Module):
         x, conv1 = self.conv1.step(features.permute(0, 3, 1, 2), state.conv1)
         x, conv2 = self.conv2.step(x, state.conv2)
         y, conv_lstm = self.conv_lstm.step(x[:, :, 0].transpose(1, 2), state.conv_lstm)
-        x, conv3 = self.conv3.step(y.transpose(1, 2).unsqueeze(2), state.conv3)
-        h = x[:, :, 0].transpose(1, 2).flatten(1)  # (S, 20 C)
+        conv3 = state.conv3
+        if self.third:
+            x, conv3 = self.conv3.step(y.transpose(1, 2).unsqueeze(2), conv3)
+            y = x[:, :, 0].transpose(1, 2)
+        h = y.flatten(1)  # (S, 20 C)
         states = []
         for layer, layer_state in zip(self.layers, state.layers, strict=True):
             h, new = layer.step(h, layer_state)  # type: ignore[operator]

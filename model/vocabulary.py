@@ -11,8 +11,9 @@ class Vocabulary:
     """An ordered set of characters; a symbol is a character's index in it.
 
     The CTC blank and the decoder's start symbol share the index after the last character: neither
-    is ever written. There is no end-of-sequence symbol: an utterance ends when its audio ends, in
-    training (the scan for one more symbol must run off the end) as in serving.
+    is ever written. With monotonic attention there is no end-of-sequence symbol: an utterance ends
+    when its audio ends, in training (the scan for one more symbol must run off the end) as in
+    serving. Other attentions write an end of sequence, which has that index, too.
     """
 
     characters: str = ENGLISH

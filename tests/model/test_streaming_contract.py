@@ -1,5 +1,6 @@
 """Every layer, and the whole recogniser, keeps the streaming contract."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -148,11 +149,12 @@ def test_features_stream(cuts: list[int]) -> None:
     check(layer, 0.1 * torch.randn(3, 12 * HOP), cuts)
 
 
+@pytest.mark.parametrize("third", [True, False])
 @given(cuts=cuts)
 @few
-def test_the_encoder_streams(cuts: list[int]) -> None:
+def test_the_encoder_streams(third: bool, cuts: list[int]) -> None:
     seeded()
-    module = randomised(Encoder(SMALL))
+    module = randomised(Encoder(replace(SMALL, third=third)))
     assert isinstance(module, Encoder)
     step = framewise(module.step, FRAMES_PER_STEP)
     layer = Layer(module, step, module.initial_state, FRAMES_PER_STEP)

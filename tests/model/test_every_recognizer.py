@@ -1,0 +1,102 @@
+"""A recogniser with each mechanism: kept, loaded, streamed, one line of a recipe apart."""
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import torch
+
+from model.attention.config import MONOTONIC, SCORES, Kind
+from model.checkpoint import load, save
+from model.configuration import build
+from model.encoder import EncoderConfig
+from model.offline import decode, modes
+from model.online import OnlineRecognizer, transcribe, transcribe_many
+from model.recognizer import Recognizer, RecognizerConfig
+from tests.model.untrained import encoded, noise
+
+FOLDER = Path("/nowhere")
+EVERY = [
+    {"kind": order, "attention": {"kind": kind, "score": score}}
+    for kind in get_args(Kind)
+    for score in SCORES[kind]
+    for order in ("bahdanau", "luong")
+    if order == "luong" or kind not in MONOTONIC or score == "additive"
+] + [{"kind": "ctc"}]
+
+
+def name(decoder: dict[str, Any]) -> str:
+    return "-".join([decoder["kind"], *decoder.get("attention", {}).values()])
+
+
+every = pytest.mark.parametrize("decoder", EVERY, ids=name)
+
+
+def recognizer(decoder: dict[str, Any]) -> Recognizer:
+    """A small recogniser of a recipe's tables, whose energies tell its frames apart."""
+    tree = {
+        "vocabulary": {"characters": "abcdef"},
+        "encoder": {"channels": 2, "width": 8, "layers": 1},
+        "decoder": {"width": 8, "embedding": 4, **decoder},
+    }
+    torch.manual_seed(1)
+    model = Recognizer(build(RecognizerConfig, tree, "recipe.toml", FOLDER)).eval()
+    with torch.no_grad():
+        frames = encoded(model, noise(9, 2.0))
+        for reader in model.modules():
+            if isinstance(reader, torch.nn.Linear) and reader.in_features == 8:
+                reader.weight.mul_(1 / (frames.std() + 1e-3))
+        attention = getattr(model.decoder, "attention", None)
+        if attention is not None and attention.online:
+            attention.monotonic.scale.mul_(20)
+            attention.monotonic.bias.zero_()
+    return model
+
+
+@every
+def test_a_checkpoint_gives_the_same_recogniser_back(
+    decoder: dict[str, Any], tmp_path: Path
+) -> None:
+    model = recognizer(decoder)
+    save(model, tmp_path)
+    loaded = load(tmp_path)
+    assert loaded.config == model.config
+    frames, lengths = torch.randn(2, 10, 8), torch.tensor([10, 6])
+    mode = modes(model)[0]
+    assert modes(loaded) == modes(model)
+    assert decode(loaded, frames, lengths, mode) == decode(model, frames, lengths, mode)
+
+
+@every
+def test_streams_write_together_what_they_write_alone(decoder: dict[str, Any]) -> None:
+    model = recognizer(decoder)
+    if not model.decoder.online:
+        with pytest.raises(ValueError, match="expected a monotonic attention for streams, got "):
+            OnlineRecognizer(model)
+        return
+    online = OnlineRecognizer(model)
+    recordings = [noise(seed, 0.3 + 0.2 * seed) for seed in range(3)]
+    together = dict(transcribe_many(online, recordings, 2))
+    for index, samples in enumerate(recordings):
+        assert together[index] == transcribe(online, samples)
+
+
+def test_the_mechanism_is_one_line_of_a_recipe() -> None:
+    tree = {"decoder": {"attention": {"kind": "soft"}}}
+    assert not Recognizer(build(RecognizerConfig, tree, "recipe.toml", FOLDER)).decoder.online
+    tree = {"decoder": {"attention": {"kind": "sotf"}}}
+    with pytest.raises(ValueError, match=r"attention: kind: expected one of mocha, .*, got 'sotf'"):
+        build(RecognizerConfig, tree, "recipe.toml", FOLDER)
+
+
+def test_an_encoder_without_its_third_convolution_sees_less_far() -> None:
+    plain, raffel = (
+        Recognizer(RecognizerConfig(encoder=EncoderConfig(2, 8, 1, third))).eval()
+        for third in (True, False)
+    )
+    assert plain.lookahead_frames - raffel.lookahead_frames == 4
+    samples = torch.from_numpy(noise(1, 0.64))[None]
+    whole = raffel.encode(samples)[0]
+    torch.testing.assert_close(
+        encoded(raffel, samples[0].numpy()), whole[: len(whole) - 1], rtol=1e-4, atol=1e-4
+    )
