@@ -24,7 +24,9 @@ class Steps(NamedTuple):
 
     rows: Integers  # (R,)
     samples: Samples  # (R, SAMPLES_PER_STEP)
-    arrivals: NDArray[np.float64]  # (R,) when the audio that completes the step came
+    arrivals: NDArray[
+        np.float64
+    ]  # (R,) when its audio was complete; nan for silence at the end
     generations: Integers  # (R,) of the rows' owners
 
 
@@ -123,6 +125,7 @@ class Backlog:
         arrivals = self.waiting_since(rows)
         starts = self._start[rows]
         flushing = self._end[rows] - starts < SAMPLES_PER_STEP
+        arrivals[flushing] = np.nan
         samples = np.empty((len(rows), SAMPLES_PER_STEP), np.float32)
         given = zip(rows.tolist(), starts.tolist(), flushing.tolist(), strict=True)
         for index, (row, start, silent) in enumerate(given):

@@ -277,7 +277,8 @@ class Engine:
             self._limit(self.capacity.cost)
         self._metrics.step.observe(ended - started)
         self._metrics.batch.observe(len(steps.rows))
-        self._metrics.delay.observe_many(ended - steps.arrivals)
+        delays = ended - steps.arrivals
+        self._metrics.delay.observe_many(delays[~np.isnan(delays)])
         with self._condition:
             updates, room = self._updates(steps, symbols, ends)
         if updates or room:
@@ -290,12 +291,12 @@ class Engine:
         owned = self._backlog.count(steps)
         finished = self._backlog.finished(steps.rows) & owned
         told = ((symbols >= 0).any(1) | ends) & owned | finished
-        updates = [
-            (stream, self._update(stream, symbols[index].tolist(), *flags))
-            for index in np.flatnonzero(told).tolist()
-            if (stream := self._slots[int(steps.rows[index])])
-            and (flags := (bool(ends[index]), bool(finished[index])))
-        ]
+        updates = []
+        for index in np.flatnonzero(told).tolist():
+            if stream := self._slots[int(steps.rows[index])]:
+                written = symbols[index].tolist()
+                update = self._update(stream, written, bool(ends[index]), bool(finished[index]))
+                updates.append((stream, update))
         room = [s for row in steps.rows.tolist() if (s := self._slots[row]) and s.waits]
         for stream in room:
             stream.waits = False

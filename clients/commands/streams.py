@@ -35,6 +35,7 @@ class Part(StrEnum):
     WEBSOCKETS = "websockets"
     SINGLE = "single"
     MEMORY = "memory"
+    AGE = "age"
 
 
 def streams(
@@ -42,8 +43,8 @@ def streams(
         list[Part] | None,
         typer.Option(
             help="engine (without sockets), websockets (with a server and a load generator),"
-            " single (engine, one stream a step), memory (bytes and work of a stream); may be given"
-            " again. All if not given."
+            " single (engine, one stream a step), memory (bytes and work of a stream), age (one"
+            " stream for hours); may be given again. All if not given."
         ),
     ] = None,
     chunk: Annotated[
@@ -58,6 +59,7 @@ def streams(
         list[Path] | None,
         typer.Option(help="Speech: files, or folders of them; synthetic if not given."),
     ] = None,
+    hours: Annotated[float, typer.Option(min=0.05, help="Audio of the part age.")] = 1.0,
     backend: Backend = "auto",
     threads: Annotated[int, typer.Option(min=0, help="Of the model; 0 for one a core.")] = 0,
     json_file: Annotated[
@@ -75,7 +77,7 @@ def streams(
     from model.backend import load_online
     from model.checkpoint import DEFAULT
     from server.bench import report
-    from server.bench.memory import memory, work
+    from server.bench.memory import age, memory, work
 
     for path in filter(None, (json_file, svg)):
         if not path.absolute().parent.is_dir():
@@ -98,6 +100,8 @@ def streams(
         if Part.MEMORY in parts:
             facts["memory"] = dataclasses.asdict(memory(online))
             facts["work"] = dataclasses.asdict(work(online, speech))
+        if Part.AGE in parts:
+            facts["age"] = dataclasses.asdict(age(online, speech, hours, progress))
     if json_file is not None:
         report.write_json(json_file, points, facts)
     if svg is not None:

@@ -3,15 +3,18 @@
 import gc
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from model.backend import Online
-from model.features import SAMPLES_PER_STEP
-from model.online import Samples
+from model.features import SAMPLE_RATE, SAMPLES_PER_STEP, STEP_SECONDS
+from model.online import Samples, step_time
+
+Report = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -72,3 +75,48 @@ def work(
     x, y = np.log([counts[k] for k in large]), np.log([seconds[k] for k in large])
     exponent = float(np.polyfit(x, y, 1)[0]) if len(large) > 1 else float("nan")
     return Work(tuple(counts), tuple(seconds), exponent)
+
+
+@dataclass(frozen=True)
+class Age:
+    """One stream over hours of simulated audio at full speed."""
+
+    hours: float
+    first: float  # processor seconds of the median step in the first minute of audio
+    last: float  # and in the last
+    grown: int  # bytes that the process grew by between them
+    characters: int
+    late: float  # seconds by which the last step's time differs from the audio's
+
+
+def age(online: Online, speech: Sequence[Samples], hours: float, progress: Report) -> Age:
+    """Take one stream through speech, silence, noise and clipping, turn by turn."""
+    turns = _turns(speech)
+    table, row = online.table(1), np.zeros(1, np.int64)
+    total, minute = round(hours * 3600 / STEP_SECONDS), round(60 / STEP_SECONDS)
+    times = np.zeros(total)
+    characters = before = 0
+    for step in range(total):
+        samples = turns[step % len(turns)][None]
+        began = time.thread_time()
+        symbols = table.step(samples, row)
+        times[step] = time.thread_time() - began
+        characters += int((symbols >= 0).sum())
+        if step == minute:
+            before = resident()
+        if not step % minute:
+            progress("minutes of one stream", step // minute, total // minute)
+    late = step_time(total - 1, 0) - total * SAMPLES_PER_STEP / SAMPLE_RATE
+    first, last = (float(np.median(part)) for part in (times[:minute], times[-minute:]))
+    return Age(hours, first, last, resident() - before, characters, late)
+
+
+def _turns(speech: Sequence[Samples]) -> NDArray[np.float32]:
+    """Return (N, SAMPLES_PER_STEP) of speech, digital silence, noise, a constant and clipping."""
+    random = np.random.default_rng(0)
+    joined = np.concatenate(list(speech))[: 20 * SAMPLE_RATE]
+    quiet = np.zeros(5 * SAMPLE_RATE, np.float32)
+    noise = random.normal(0, 0.03, 5 * SAMPLE_RATE).astype(np.float32)
+    parts = [joined, quiet, noise, quiet + np.float32(0.3), np.clip(20 * joined, -1, 1)]
+    whole = np.concatenate(parts)
+    return whole[: len(whole) // SAMPLES_PER_STEP * SAMPLES_PER_STEP].reshape(-1, SAMPLES_PER_STEP)

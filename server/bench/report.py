@@ -70,6 +70,12 @@ def lines(points: Sequence[Point], facts: Mapping[str, Any]) -> list[str]:
         steps = ", ".join(f"{n:,}: {1e6 * s / n:.0f} us" for n, s in pairs)
         said.append(f"work of a step for one stream, one thread, in batches of {steps}")
         said.append(f"work grows with streams to the power of {work['exponent']:.3f}")
+    if "age" in facts:
+        age = facts["age"]
+        said.append(
+            f"one stream for {age['hours']:g} h: a step takes {1e6 * age['first']:.0f} us in its"
+            f" first minute and {1e6 * age['last']:.0f} us in its last; {age['grown']:,} bytes more"
+        )
     return said
 
 
