@@ -65,7 +65,7 @@ def _compiled(sources: str) -> Callable[..., None]:
             written = symbols[start : start + len(tile)]
             decoder.step(tile, state, decoder_weights, t, written, cap)
 
-    return run  # type: ignore[no-any-return]
+    return run
 
 
 run = _compiled(_sources())

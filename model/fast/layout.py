@@ -38,7 +38,7 @@ class FeatureWeights(NamedTuple):
     turns: Array  # (FFT / 4 + 1, 2) cos and sin that part two real transforms
     bank: Array  # the mel filters' weights, each filter's after the last
     first: Array  # (F,) int64: first bin of each filter
-    count: Array  # (F,) int64: its bins
+    bins: Array  # (F,) int64: how many it has
     offset: Array  # (F,) int64: where its weights begin
     floor: Array  # (FRAMES,) POWER_FLOOR
     mean: Array  # (F,)
@@ -178,7 +178,7 @@ class Scratch(NamedTuple):
     sums: Array  # (H,) float32
 
 
-TILE = 60  # streams whose matrix products are made together
+TILE = 120  # streams whose matrix products are made together
 
 
 def scratch(sizes: Sizes, symbols: int, small: type) -> Scratch:

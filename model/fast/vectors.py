@@ -28,8 +28,9 @@ _INT64 = ir.IntType(64)
 
 def cpu_features() -> set[str]:
     """Return LLVM's names of what this CPU (or the one that numba is told to use) can do."""
-    if config.CPU_FEATURES is not None:
-        return {part[1:] for part in config.CPU_FEATURES.split(",") if part.startswith("+")}
+    told = getattr(config, "CPU_FEATURES", None)
+    if told is not None:
+        return {part[1:] for part in told.split(",") if part.startswith("+")}
     return {name for name, has in llvmlite.binding.get_host_cpu_features().items() if has}
 
 
@@ -107,7 +108,7 @@ def product_tile(rows: int, vectors: int, lanes: int) -> Callable[..., None]:
         bias, start; c, start, row: float32.
     """
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def tile(typing, a, a0, row, segments, segment, k, b, b0, bias, bias0, c, c0, c_row):  # type: ignore[no-untyped-def]
         narrow = a.dtype == types.uint16
         whole = types.intp
@@ -122,7 +123,7 @@ def product_tile(rows: int, vectors: int, lanes: int) -> Callable[..., None]:
 
         return signature, generate
 
-    return tile  # type: ignore[no-any-return]
+    return tile
 
 
 def _emit_tile(e: _Emitter, rows: int, vectors: int, lanes: int, narrow: bool) -> None:
@@ -204,8 +205,7 @@ def _multiply(
     return results
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def narrowed(typing, x):  # type: ignore[no-untyped-def]
+def _narrowed(typing, x):  # type: ignore[no-untyped-def]
     """Return a float32 as bf16, rounded to the nearest, ties to even."""
 
     def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
@@ -217,20 +217,17 @@ def narrowed(typing, x):  # type: ignore[no-untyped-def]
     return types.uint16(types.float32), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def bits_of(typing, x):  # type: ignore[no-untyped-def]
+def _bits_of(typing, x):  # type: ignore[no-untyped-def]
     """Return the bits of a float32 as an int32."""
     return types.int32(types.float32), lambda c, builder, s, a: builder.bitcast(a[0], _INT32)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def float_of(typing, bits):  # type: ignore[no-untyped-def]
+def _float_of(typing, bits):  # type: ignore[no-untyped-def]
     """Return the float32 that an int32's bits are."""
     return types.float32(types.int32), lambda c, builder, s, a: builder.bitcast(a[0], _FLOAT)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def butterfly(typing, re, im, start, apart, factors, factor0):  # type: ignore[no-untyped-def]
+def _butterfly(typing, re, im, start, apart, factors, factor0):  # type: ignore[no-untyped-def]
     """Do one radix-4 step of FRAMES Fourier transforms in place, decimation in frequency.
 
     Its arguments: re, im (n, FRAMES) float32; the first of four rows and the rows between them;
@@ -264,3 +261,10 @@ def _emit_butterfly(e: _Emitter) -> None:
         c, s = w[2 * k], w[2 * k + 1]
         e.store(sub(mul(p, c), mul(q, s)), re[k + 1])
         e.store(add(mul(p, s), mul(q, c)), im[k + 1])
+
+
+# Typed as what they are only where they are compiled.
+narrowed: Any = intrinsic(_narrowed)
+bits_of: Any = intrinsic(_bits_of)
+float_of: Any = intrinsic(_float_of)
+butterfly: Any = intrinsic(_butterfly)

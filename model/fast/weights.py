@@ -133,5 +133,5 @@ def _decoder(tensors: _Tensors, recognizer: Recognizer, small: type) -> DecoderW
             tensors("output.bias"),
         ),
         vocabulary=len(recognizer.config.vocabulary),
-        start=recognizer.decoder.start,
+        start=len(recognizer.config.vocabulary),
     )
