@@ -81,7 +81,8 @@ class Decoder(nn.Module):
     """Encoder frames (B, T, H) to symbols."""
 
     online: bool  # whether it streams; if not, it needs whole utterances and writes an end
-    attention: Any  # one of model/attention/; CTC alone has none, and none of what follows
+    start: int  # the symbol before the first; of CTC alone there is none, and none of what follows
+    attention: Any  # one of model/attention/
     embedding: nn.Embedding
     lstm: nn.LSTMCell
     output: nn.Linear

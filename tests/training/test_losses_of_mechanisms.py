@@ -1,0 +1,74 @@
+"""Which losses each kind of decoder has, and the end of sequence that some of them learn."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from model.attention import AttentionConfig
+from model.decoder import DecoderConfig
+from model.features import FRAMES_PER_STEP, MELS
+from model.recognizer import Recognizer
+from tests.training.tiny import MODEL
+from training.batches import Batch, collate
+from training.losses import losses, with_end
+from training.recipe import Stage
+
+STAGE = Stage("all", 1, ctc=0.3, attention=1.0, stop=0.3, quantity=0.2, latency=0.1, sampling=0.5)
+
+
+def recognizer(attention: Any, kind: Any = "bahdanau") -> Recognizer:
+    torch.manual_seed(0)
+    return Recognizer(replace(MODEL, decoder=DecoderConfig(8, 4, attention, kind)))
+
+
+def batch(texts: list[list[int]]) -> Batch:
+    random = np.random.default_rng(0)
+    sizes = range(8, 8 + len(texts))
+    frames = [random.normal(-5, 2, (n * FRAMES_PER_STEP, MELS)).astype(np.float32) for n in sizes]
+    return collate(frames, texts)
+
+
+def test_an_end_stands_behind_every_text() -> None:
+    heard = with_end(batch([[1, 2, 3], [], [4]]), 28)
+    assert heard.targets.tolist() == [[1, 2, 3, 28], [28, 0, 0, 0], [4, 28, 0, 0]]
+    assert heard.target_lengths.tolist() == [4, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["soft", "local-m", "local-p", "none"])
+def test_what_does_not_stream_has_no_losses_of_stops(kind: Any) -> None:
+    parts = losses(recognizer(AttentionConfig(8, kind=kind)), batch([[1, 2, 3], []]), STAGE)
+    assert list(parts) == ["ctc", "attention", "total"]
+    assert all(value.isfinite() for value in parts.values())
+    parts["total"].backward()
+
+
+@pytest.mark.parametrize("kind", ["mocha", "monotonic", "matcha"])
+def test_what_streams_has_them_all(kind: Any) -> None:
+    parts = losses(recognizer(AttentionConfig(8, kind=kind)), batch([[1, 2, 3], []]), STAGE)
+    assert list(parts) == ["ctc", "attention", "stop", "latency", "quantity", "total"]
+    parts["total"].backward()
+
+
+def test_the_end_is_a_symbol_like_any_other() -> None:
+    model = recognizer(AttentionConfig(8, kind="soft")).eval()
+    heard = batch([[1, 2, 3], [4]])
+    with torch.no_grad():
+        encoded = model.encode_logmel(heard.logmel)
+        mask = model.frame_mask(heard.lengths, encoded.shape[1])
+        logits = model.decoder(encoded, mask, heard.targets).logits
+        found = losses(model, heard, replace(STAGE, sampling=0.0))["attention"]
+    rows = torch.cat([logits[0, :4], logits[1, :2]])
+    wanted = cross_entropy(rows, torch.tensor([1, 2, 3, 28, 4, 28]))
+    assert found.item() == pytest.approx(wanted.item(), rel=2e-2)  # the encoder's bf16
+
+
+def test_ctc_alone_trains_on_its_own_loss() -> None:
+    model = recognizer(AttentionConfig(), "ctc")
+    parts = losses(model, batch([[1, 2, 3], [4]]), STAGE)
+    assert list(parts) == ["ctc", "total"]
+    parts["total"].backward()
+    assert all(p.grad is not None for p in model.parameters())
