@@ -51,7 +51,7 @@ def set_name(manifest: Path) -> str:
 
 
 def _from_manifest(path: Path) -> NamedSet:
-    return NamedSet(set_name(path), tuple(read(path, strict=False)))
+    return NamedSet(set_name(path), tuple(read(path, None)))
 
 
 def _plain(folder: Path) -> list[Utterance]:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,7 +17,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.features import MELS, LogMel
+from model.audio import AudioError
+from model.features import HOP, MELS, SAMPLE_RATE, LogMel
+from model.vocabulary import ENGLISH
 from training.manifest import Utterance, read
 from training.recordings import samples_of
 
@@ -53,8 +56,12 @@ class LogMelCorpus:
 
 def _frames(utterance: Utterance) -> NDArray[np.float16]:
     torch.set_num_threads(1)
+    samples = samples_of(utterance)
+    if len(samples) < HOP:
+        got = f"{len(samples) * 1000 / SAMPLE_RATE:g} ms of {utterance.id!r}"
+        raise AudioError(utterance.audio, f"at least {HOP * 1000 // SAMPLE_RATE} ms of audio", got)
     with torch.no_grad():
-        logmel = LogMel()(torch.from_numpy(samples_of(utterance)).unsqueeze(0))[0]
+        logmel = LogMel()(torch.from_numpy(samples).unsqueeze(0))[0]
     return logmel.numpy().astype(np.float16)
 
 
@@ -62,8 +69,9 @@ def _computed(todo: Sequence[Utterance], workers: int) -> Iterator[NDArray[np.fl
     if workers <= 1:
         yield from map(_frames, todo)
         return
-    with get_context("spawn").Pool(workers) as pool:
-        yield from pool.imap(_frames, todo, chunksize=16)
+    # An executor says so when its workers cannot start; a Pool would start new ones for ever.
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        yield from pool.map(_frames, todo, chunksize=16)
 
 
 def cached(
@@ -71,6 +79,7 @@ def cached(
     cache: Path,
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    characters: str = ENGLISH,
 ) -> LogMelCorpus:
     """Return a manifest's log-mel frames, computing those that the cache lacks.
 
@@ -79,6 +88,7 @@ def cached(
         cache: folder of all caches.
         workers: processes.
         progress: called with the utterances done and the total.
+        characters: that the texts may hold.
 
     Raises:
         ValueError: a broken manifest or recording; it is named.
@@ -89,7 +99,7 @@ def cached(
     frames_path = folder / "frames.f16"
     frames_path.touch()
     known = _index(folder / "index.jsonl", frames_path.stat().st_size // FRAME_BYTES)
-    wanted = read(manifest)
+    wanted = read(manifest, characters)
     todo = [u for u in wanted if u.id not in known]
     start = max((u.start + u.frames for u in known.values()), default=0)
     os.truncate(frames_path, start * FRAME_BYTES)  # what a kill left without its line in the index

@@ -36,11 +36,11 @@ class Utterance:
     fields: Mapping[str, Any] = field(default_factory=dict, compare=False)  # what else is there
 
 
-def read(path: Path, strict: bool = True) -> list[Utterance]:
+def read(path: Path, characters: str | None = ENGLISH) -> list[Utterance]:
     """Return the utterances of a manifest, in its order, their text in lower case.
 
-    With `strict`, text holds nothing but the recogniser's characters. Fields that are not ours
-    are kept as they are. That the audio exists is not looked at.
+    Text holds nothing but `characters`, a recogniser's, unless they are None. Fields that are not
+    ours are kept as they are. That the audio exists is not looked at.
 
     Raises:
         ValueError: a line is no utterance (the message names file, line and field), an id comes
@@ -51,7 +51,7 @@ def read(path: Path, strict: bool = True) -> list[Utterance]:
     utterances = []
     for number, row in rows(path):
         where = f"{path}, line {number}"
-        utterance = _utterance(row, path.absolute().parent, where, strict)
+        utterance = _utterance(row, path.absolute().parent, where, characters)
         if utterance.id in lines:
             raise ValueError(
                 f"{where}: field 'id': expected one of its own, "
@@ -103,7 +103,7 @@ def rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, row
 
 
-def _utterance(row: dict[str, Any], folder: Path, where: str, strict: bool) -> Utterance:
+def _utterance(row: dict[str, Any], folder: Path, where: str, characters: str | None) -> Utterance:
     for name in ("id", "audio", "speaker", "text", "duration"):
         if name not in row:
             raise ValueError(f"{where}: field '{name}': expected a value, got none")
@@ -115,11 +115,11 @@ def _utterance(row: dict[str, Any], folder: Path, where: str, strict: bool) -> U
             )
     duration = _seconds(row, "duration", where)
     text = row["text"].lower()
-    unknown = sorted(set(text) - set(ENGLISH))
-    if strict and unknown:
+    unknown = [] if characters is None else sorted(set(text) - set(characters))
+    if unknown:
         got = ", ".join(repr(character) for character in unknown)
         raise ValueError(
-            f"{where}: field 'text': expected characters among {ENGLISH!r}, got {got} "
+            f"{where}: field 'text': expected characters among {characters!r}, got {got} "
             f"in {_quote(text)}"
         )
     return Utterance(

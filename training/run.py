@@ -10,11 +10,12 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from model.audio import decode
+from model.vocabulary import ENGLISH
 from training import manifest
 from training.logmel import LogMelCorpus, cached
 from training.monitor import Monitor, ValidationSet
 from training.recipe import Corpus, Recipe
+from training.recordings import samples_of
 from training.synth import SynthConfig, synthesise
 from training.trainer import Trainer
 
@@ -41,8 +42,9 @@ def train(
     if "RANK" in os.environ:  # under torchrun, which has set the rendezvous
         _process(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), "env://", recipe, output)
         return output / "checkpoint"
+    characters = recipe.model.vocabulary.characters
     for corpus in recipe.corpora:
-        prepare(corpus, output, processes, progress)
+        prepare(corpus, output, processes, progress, characters)
     with tempfile.TemporaryDirectory() as meeting:
         rendezvous = (Path(meeting) / "rendezvous").as_uri()
         others = [
@@ -63,16 +65,29 @@ def train(
 
 
 def prepare(
-    corpus: Corpus, output: Path, workers: int, progress: Progress | None = None
+    corpus: Corpus,
+    output: Path,
+    workers: int,
+    progress: Progress | None = None,
+    characters: str = ENGLISH,
 ) -> LogMelCorpus:
-    """Return a corpus' log-mel frames, its synthetic speech made first where it is not there."""
+    """Return a corpus' log-mel frames, its synthetic speech made first where it is not there.
+
+    Args:
+        corpus: its manifest, whose texts hold nothing but `characters`.
+        output: the run's folder, in which the cache is.
+        workers: processes.
+        progress: called as the work advances.
+        characters: the recogniser's.
+    """
     name = f"{corpus.manifest.parent.name}/{corpus.manifest.stem}"
     if corpus.synthesis and not corpus.manifest.exists():
         folder = corpus.manifest.parent
         wanted = corpus.synthesis
         config = SynthConfig(wanted.text, folder, wanted.count, wanted.seed, workers)
         synthesise(config, _named(progress, f"synthesise {name}"))
-    return cached(corpus.manifest, output / "cache", workers, _named(progress, f"features {name}"))
+    told = _named(progress, f"features {name}")
+    return cached(corpus.manifest, output / "cache", workers, told, characters)
 
 
 def _named(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
@@ -93,7 +108,8 @@ def _process(
         dist.init_process_group("gloo", rendezvous, PATIENCE, processes, rank)
     if rank > 0:
         dist.barrier()  # until the first process has filled the caches
-    corpora = [prepare(corpus, output, 1) for corpus in recipe.corpora]
+    characters = recipe.model.vocabulary.characters
+    corpora = [prepare(corpus, output, 1, None, characters) for corpus in recipe.corpora]
     if rank == 0 and processes > 1:
         dist.barrier()
     monitor = None
@@ -113,6 +129,6 @@ def validation_sets(recipe: Recipe) -> dict[str, ValidationSet]:
     """Return the first recordings of each validation manifest, by name, with their texts."""
     sets: dict[str, ValidationSet] = {}
     for path in recipe.validation:
-        utterances = manifest.read(path)[: recipe.validation_utterances]
-        sets[f"{path.parent.name}/{path.stem}"] = [(decode(u.audio), u.text) for u in utterances]
+        utterances = manifest.read(path, None)[: recipe.validation_utterances]
+        sets[f"{path.parent.name}/{path.stem}"] = [(samples_of(u), u.text) for u in utterances]
     return sets

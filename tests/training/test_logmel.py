@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 from numpy.typing import NDArray
 
@@ -112,3 +113,21 @@ def test_a_recording_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "tones/train-1.wav").unlink()
     with pytest.raises(ValueError, match=r"train-1.wav"):
         cached(manifest, tmp_path / "cache")
+
+
+def test_a_recording_shorter_than_a_frame_is_named(tmp_path: Path) -> None:
+    manifest = corpus(tmp_path / "tones", ["x"])
+    soundfile.write(tmp_path / "tones" / "train-0.wav", np.zeros(100, np.float32), 16_000)
+    with pytest.raises(
+        ValueError, match=r"train-0\.wav: expected at least 10 ms of audio, got 6\.25 ms of"
+    ):
+        cached(manifest, tmp_path / "cache")
+
+
+def test_texts_may_hold_the_recogniser_s_characters_and_no_others(tmp_path: Path) -> None:
+    manifest = corpus(tmp_path / "tones", ["x"])
+    row = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(row | {"text": "x ~"}) + "\n")
+    with pytest.raises(ValueError, match="expected characters among"):
+        cached(manifest, tmp_path / "cache")
+    assert cached(manifest, tmp_path / "cache", characters=" x~").utterances[0].text == "x ~"
