@@ -62,7 +62,7 @@ z z: z
 
 
 def _foldings() -> dict[str, tuple[str, str]]:
-    foldings = {}
+    foldings: dict[str, tuple[str, str]] = {}
     for line in _TABLE.strip().splitlines():
         targets, _, phones = line.partition(":")
         scored, trained = targets.split()
