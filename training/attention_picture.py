@@ -2,7 +2,7 @@
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def draw(found: Attending, path: Path, title: str = "") -> None:
     import matplotlib as mpl  # here, because it takes a while
     from matplotlib.figure import Figure
 
-    settings = {
+    settings: dict[Any, Any] = {
         "font.family": "DejaVu Sans",
         "font.size": 8,
         "axes.edgecolor": SOFT,

@@ -142,7 +142,8 @@ def test_a_row_has_the_same_bits_in_a_batch_of_any_size(is_narrow: bool, streams
 @given(number=st.integers(0, RECORDINGS - 1), sizes=st.lists(st.integers(1, 9000), min_size=1))
 @lasting
 def test_a_stream_in_pieces_is_the_whole(is_narrow: bool, number: int, sizes: list[int]) -> None:
-    samples, pieces, start = recording(number), [], 0
+    samples, start = recording(number), 0
+    pieces: list[Samples] = []
     while start < len(samples):
         size = sizes[len(pieces) % len(sizes)]
         pieces.append(samples[start : start + size])
