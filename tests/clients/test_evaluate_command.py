@@ -9,6 +9,7 @@ import soundfile
 from clients import cli
 from model import checkpoint
 from tests.model.untrained import noise, untrained
+from tests.training.tiny import MODEL
 
 Capture = pytest.CaptureFixture[str]
 
@@ -16,7 +17,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("checkpoint")
-    checkpoint.save(untrained().recognizer, folder)
+    checkpoint.save(untrained(MODEL).recognizer, folder)
     return str(folder)
 
 
@@ -95,3 +96,42 @@ def test_transcribe_prints_text_alone(
     streams = capsys.readouterr()
     assert len(streams.out.splitlines()) == 1
     assert streams.err == ""
+
+
+def test_evaluate_writes_whatever_is_asked_for(
+    saved: str, manifest: Path, folder: Path, capsys: Capture
+) -> None:
+    before, page = folder / "before.json", folder / "report.html"
+    quick = ["--checkpoint", saved, "--worst", "1"]
+    assert cli.main(["evaluate", str(folder), "--json", str(before), *quick]) == 0
+    arguments = ["--compare", str(before), "--html", str(page), "--trn", str(folder / "sclite")]
+    assert cli.main(["evaluate", str(manifest), *arguments, *quick]) == 0
+    assert "+0.00 points [+0.00, +0.00], p = 1" in " ".join(capsys.readouterr().out.split())
+    assert page.read_text().startswith("<!doctype html>")
+    assert len(list((folder / "sclite").iterdir())) == 4
+
+
+@pytest.mark.parametrize("mode", ["expected", "beam"])
+def test_evaluate_searches_offline_too(
+    mode: str, saved: str, manifest: Path, folder: Path, capsys: Capture
+) -> None:
+    scores = folder / "scores.json"
+    options = ["--mode", mode, "--unit", "char", "--normalise", "corpus", "--checkpoint", saved]
+    assert cli.main(["evaluate", str(manifest), "--json", str(scores), *options]) == 0
+    [found] = json.loads(scores.read_text())["sets"]
+    assert (found["mode"], found["unit"], found["delay"]) == (mode, "char", None)
+    assert found["normalisation"].startswith("corpus: ")
+
+
+def test_evaluate_says_what_does_not_go_together(
+    saved: str, manifest: Path, capsys: Capture
+) -> None:
+    for options, expected in (
+        (["--server", "ws://127.0.0.1:9/v1/stream", "--mode", "beam"], "--mode online"),
+        (["--server", "ws://127.0.0.1:9/v1/stream"], "no server at"),
+        (["--unit", "phone", "--checkpoint", saved], "expected phones in the manifest"),
+        (["--compare", str(manifest), "--checkpoint", saved], "--json"),
+    ):
+        assert cli.main(["evaluate", str(manifest), *options]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert expected in line

@@ -56,7 +56,7 @@ def evaluate(
     saved: Path, manifests: list[Path], progress: Progress, rules: Rules | None = None
 ) -> list[SetScore]:
     """Evaluate a checkpoint as the command does."""
-    system = online(checkpoint.load(saved), saved.name)
+    system = online(checkpoint.load(saved), saved.name, "reference")
     return evaluate_sets(system, gather(manifests), rules or Rules.named(), progress)
 
 

@@ -1,0 +1,56 @@
+"""Whole recordings through a running server, several at a time, and its evaluation."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from clients import cli
+from clients.stream import StreamError, transcribe_stream
+from clients.through_server import transcribe_served
+from model.audio import decode
+from tests.clients.serving import Served
+from tests.model.untrained import noise
+
+
+def test_evaluate_scores_a_running_server_over_its_protocol(
+    server: Served, recording: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "said.wav").write_bytes(recording.read_bytes())
+    (tmp_path / "said.txt").write_text("speak and read")
+    soundfile.write(tmp_path / "noise.wav", noise(1, 1.0), 16_000)
+    (tmp_path / "noise.txt").write_text("")
+    scores = tmp_path / "scores.json"
+    assert (
+        cli.main(["evaluate", str(tmp_path), "--server", server.stream, "--json", str(scores)]) == 0
+    )
+    [found] = json.loads(scores.read_text())["sets"]
+    assert (found["system"], found["utterances"]) == (server.stream, 2)
+    heard = {row["id"]: row["hypothesis"] for row in found["results"]}
+    samples = decode(recording)
+
+    async def alone() -> str:
+        return "".join([one.text async for one in transcribe_stream(server.stream, [samples])])
+
+    assert heard["said.wav"] == asyncio.run(alone())
+
+
+def test_each_recording_gets_its_own_text_however_many_go_at_once(
+    server: Served, recording: Path
+) -> None:
+    samples = decode(recording)
+    recordings = [samples, noise(1, 0.5), samples[: len(samples) // 2], noise(2, 0.1)]
+    one_by_one = dict(transcribe_served(server.stream, recordings, 1))
+    at_once = dict(transcribe_served(server.stream, recordings, 3))
+    assert sorted(at_once) == [0, 1, 2, 3]
+    texts = [
+        ["".join(one.text for one in found[k]) for k in range(4)] for found in (one_by_one, at_once)
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_a_server_that_is_not_there_is_told() -> None:
+    with pytest.raises(StreamError, match="no server at"):
+        list(transcribe_served("ws://127.0.0.1:9/v1/stream", [noise(1, 0.1)]))

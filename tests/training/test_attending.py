@@ -1,0 +1,60 @@
+"""What the attention is said to look at is what decoding looks at."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from model.online import Character, transcribe
+from model.recognizer import Recognizer
+from tests.model.untrained import noise, untrained
+from tests.training.tiny import MODEL
+from training.attending import attend
+
+
+def test_stops_and_weights_are_those_of_the_stream() -> None:
+    online = untrained(MODEL)
+    samples = noise(3, 3.0)
+    found = attend(online.recognizer, samples, expected=True)
+    assert list(found.characters) == transcribe(online, samples)
+    assert len(found.characters) > 3
+    assert found.weights.sum(1) == pytest.approx(1, abs=1e-5)
+    for one, row in zip(found.characters, found.weights, strict=True):
+        frames = np.flatnonzero(row)
+        assert len(frames) <= MODEL.decoder.attention.chunk
+        end = max(0.0, found.times(int(frames[-1]))[1])
+        assert one.time == pytest.approx(end, abs=1e-3)
+    assert found.expected is not None
+    assert found.expected.shape == found.weights.shape
+    assert found.duration == pytest.approx(3.0)
+
+
+def test_a_text_takes_the_place_of_what_is_heard() -> None:
+    online = untrained(MODEL)
+    found = attend(online.recognizer, noise(3, 3.0), "ab a")
+    assert "".join(one.text for one in found.characters) == "ab a"
+    with pytest.raises(ValueError, match="got 'ß'"):
+        attend(online.recognizer, noise(3, 1.0), "ß")
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.3])
+def test_hardly_any_sound_is_no_mistake(seconds: float) -> None:
+    found = attend(untrained(MODEL).recognizer, noise(3, seconds), expected=True)
+    assert len(found.weights) == len(found.characters)
+
+
+def test_nothing_at_all_is_drawn_for_ctc_alone() -> None:
+    recognizer = Recognizer(replace(MODEL, decoder=replace(MODEL.decoder, kind="ctc"))).eval()
+    found = attend(recognizer, noise(3, 1.0))
+    assert found.weights.shape[0] == 0
+    assert all(isinstance(one, Character) for one in found.characters)
+
+
+def test_attention_that_is_not_monotonic_is_drawn_where_it_looks_most() -> None:
+    decoder = replace(MODEL.decoder, attention=replace(MODEL.decoder.attention, kind="soft"))
+    recognizer = Recognizer(replace(MODEL, decoder=decoder)).eval()
+    found = attend(recognizer, noise(3, 1.0), "ab")
+    assert found.weights.sum(1) == pytest.approx(1, abs=1e-5)
+    for one, row in zip(found.characters, found.weights, strict=True):
+        end = max(0.0, found.times(int(row.argmax()))[1])
+        assert one.time == pytest.approx(end, abs=1e-3)
