@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from clients.stream import Stream, connect
+from server.protocol import Endpoint
 
 Write = Callable[[str], None]
 
@@ -68,14 +69,25 @@ async def speak(url: str, device: int | str | None, write: Write, tell: Write) -
         with microphone, _FirstInterrupt(microphone.stop):
             tell("Speak; Ctrl-C ends.")
             try:
-                async for chars in stream:
-                    write(chars.text)
+                async for text in _lines(stream):
+                    write(text)
             finally:
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
                 write("\n")
         if microphone.overrun:
             tell("The server was too slow for live speech; the text ends where it fell behind.")
+
+
+async def _lines(stream: Stream) -> AsyncIterator[str]:
+    """Yield the text of a stream as it comes, each utterance on a line of its own."""
+    begins = False  # a line, which needs no space at its beginning
+    async for message in stream.messages():
+        if isinstance(message, Endpoint):
+            begins = True
+            continue
+        yield "\n" + message.text.removeprefix(" ") if begins else message.text
+        begins = False
 
 
 async def _send(stream: Stream, microphone: "_Microphone") -> None:

@@ -6,7 +6,8 @@
         async for chars in stream:
             ...
 
-or, with the sending done alongside, `async for chars in transcribe_stream(url, chunks)`.
+where `stream.messages()` yields the ends of utterances, too; or, with the sending done alongside,
+`async for chars in transcribe_stream(url, chunks)`.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from server.protocol import (
     Chars,
     Encoding,
     End,
+    Endpoint,
     Error,
     Final,
     Ready,
@@ -91,10 +93,20 @@ class Stream:
         Raises:
             StreamError: the server ends the stream with an error, or is gone.
         """
+        async for message in self.messages():
+            if isinstance(message, Chars):
+                yield message
+
+    async def messages(self) -> AsyncIterator[Chars | Endpoint]:
+        """Yield characters, and an `Endpoint` after those of an utterance that has ended.
+
+        Raises:
+            StreamError: the server ends the stream with an error, or is gone.
+        """
         while self.final is None:
             match await _receive(self._socket):
-                case Chars() as chars:
-                    yield chars
+                case Chars() | Endpoint() as message:
+                    yield message
                 case Final() as final:
                     self.final = final
 
@@ -121,8 +133,11 @@ async def connect(
     *,
     sample_rate: int = DEFAULT_SAMPLE_RATE,
     encoding: Encoding = "pcm_s16le",
+    endpoints: bool = True,
 ) -> AsyncIterator[Stream]:
     """Open a stream at `url` (ws:// or wss://) for mono audio of that rate in Hz and encoding.
+
+    Without `endpoints` the server takes the stream for one utterance.
 
     Raises:
         ValueError: `url` is no WebSocket address.
@@ -130,7 +145,7 @@ async def connect(
     """
     socket = await _open(url)
     try:
-        start = Start(sample_rate=sample_rate, encoding=encoding)
+        start = Start(sample_rate=sample_rate, encoding=encoding, endpoints=endpoints)
         with suppress(websockets.ConnectionClosed):  # what was said before the close tells why
             await socket.send(start.model_dump_json())
         try:

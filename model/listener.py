@@ -37,6 +37,8 @@ class Listener:
         self.table = online.table(streams, threads)
         self._endpointer = Endpointer(streams, rules)
         self._heeded = np.full(streams, bool(rules))  # rows whose endpoints are wanted
+        if rules and streams:
+            self.table.blanks(np.zeros(1, np.int64))  # compiled here: nobody should wait for it
 
     def reset(self, rows: NDArray[np.int64], endpoints: NDArray[np.bool_] | bool = True) -> None:
         """Let the streams in (R,) rows have heard nothing; with `endpoints` they are parted."""

@@ -15,6 +15,7 @@ class Outbox:
     def __init__(self, max_characters: int) -> None:
         self._max_characters = max_characters
         self._messages: deque[ServerMessage] = deque()
+        self._characters = 0  # that wait
 
     def add(self, message: ServerMessage) -> None:
         """Let `message` wait.
@@ -22,21 +23,28 @@ class Outbox:
         Raises:
             ProtocolError: more characters would wait than are allowed.
         """
-        last = self._messages[-1] if self._messages else None
-        if isinstance(message, Chars) and isinstance(last, Chars):
-            message = _joined(last, message)
-            if len(message.text) > self._max_characters:
+        if isinstance(message, Chars):
+            waiting = self._characters + len(message.text)
+            if waiting > self._max_characters:
                 raise ProtocolError(
                     ErrorCode.SLOW_CLIENT,
                     f"expected at most {self._max_characters} characters to wait for the client,"
-                    f" got {len(message.text)}",
+                    f" got {waiting}",
                 )
-            self._messages.pop()
+            self._characters = waiting
+            if self._messages and isinstance(last := self._messages[-1], Chars):
+                message = _joined(last, message)
+                self._messages.pop()
         self._messages.append(message)
 
     def take(self) -> ServerMessage | None:
         """Return the first message that waits, if one does; it waits no longer."""
-        return self._messages.popleft() if self._messages else None
+        if not self._messages:
+            return None
+        message = self._messages.popleft()
+        if isinstance(message, Chars):
+            self._characters -= len(message.text)
+        return message
 
 
 def _joined(first: Chars, second: Chars) -> Chars:

@@ -1,8 +1,8 @@
 """The messages of `/v1/stream`: bytes or text in, typed messages out, without any socket.
 
 A client sends one `start`, binary frames of audio, and one `end`; the server answers `ready`, then
-`chars` as characters are decided, then `final`. An `error` may come at any time and is the last
-message. docs/protocol.md describes every field.
+`chars` as characters are decided and `endpoint` where an utterance ends, then `final`. An `error`
+may come at any time and is the last message. docs/protocol.md describes every field.
 """
 
 from enum import StrEnum
@@ -74,6 +74,7 @@ class Start(BaseModel):
     type: Literal["start"] = "start"
     sample_rate: Annotated[int, Field(ge=MIN_SAMPLE_RATE, le=MAX_SAMPLE_RATE)] = DEFAULT_SAMPLE_RATE
     encoding: Encoding = "pcm_s16le"
+    endpoints: bool = True
 
 
 class End(BaseModel):
@@ -123,11 +124,22 @@ class Chars(Spoken):
     position: float
 
 
+class Endpoint(BaseModel):
+    """The end of an utterance: the characters since the endpoint before it belong together."""
+
+    type: Literal["endpoint"] = "endpoint"
+    utterance: int
+    start: float
+    end: float
+    position: float
+
+
 class Final(Spoken):
-    """The whole transcript of an ended stream; the server closes after it."""
+    """The transcript of an ended stream, of a long one its end; the server closes after it."""
 
     type: Literal["final"] = "final"
     duration: float
+    omitted: int = 0
 
 
 class Error(BaseModel):
@@ -139,7 +151,7 @@ class Error(BaseModel):
 
 
 ClientMessage = Start | End
-ServerMessage = Ready | Chars | Final | Error
+ServerMessage = Ready | Chars | Endpoint | Final | Error
 
 _CLIENT: TypeAdapter[ClientMessage] = TypeAdapter(
     Annotated[ClientMessage, Field(discriminator="type")]

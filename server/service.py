@@ -22,6 +22,7 @@ from server.protocol import (
     ErrorCode,
     ProtocolError,
 )
+from server.recording import Recorder
 from server.session import Session
 from server.settings import Settings
 
@@ -49,6 +50,11 @@ class Service:
             threads=settings.threads,
             headroom=settings.headroom,
         )
+        self.recorder: Recorder | None = None
+        if settings.record:
+            own = {"model": name, "backend": online.name, "digest": online.digest.hex()}
+            limits = settings.record_streams, settings.record_seconds
+            self.recorder = Recorder(settings.record, own, *limits)
         self._facts = facts
         self._sessions: dict[Session, asyncio.Task[None]] = {}
 
@@ -80,8 +86,10 @@ class Service:
             "card": self._facts,
         }
 
-    def open_stream(self, sample_rate: int, listener: Callable[[Update], None]) -> EngineStream:
-        """Return a stream of the engine.
+    def open_stream(
+        self, sample_rate: int, listener: Callable[[Update], None], *, endpoints: bool = True
+    ) -> EngineStream:
+        """Return a stream of the engine, parted into utterances with `endpoints`.
 
         Raises:
             ProtocolError: no stream is let in now.
@@ -91,7 +99,7 @@ class Service:
                 raise _shutting_down()
             if not self.engine.alive:
                 raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the model does not run")
-            return self.engine.open(sample_rate, listener)
+            return self.engine.open(sample_rate, listener, endpoints=endpoints)
         except EngineFull as full:
             error = ProtocolError(ErrorCode.TOO_MANY_STREAMS, str(full))
         except ProtocolError as caught:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import secrets
-from array import array
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from server.protocol import (
     Chars,
     Conversation,
     End,
+    Endpoint,
     Error,
     ErrorCode,
     Final,
@@ -27,7 +27,9 @@ from server.protocol import (
     ServerMessage,
     Start,
 )
+from server.recording import Recording
 from server.settings import Settings
+from server.transcript import Transcript
 
 if TYPE_CHECKING:  # the engine brings torch, which a conversation never touches
     from server.engine import EngineStream, Update
@@ -56,8 +58,8 @@ class Session:
         self._filled = asyncio.Event()  # something waits in the outbox
         self._trouble: asyncio.Future[ProtocolError] = asyncio.get_running_loop().create_future()
         self._stream: EngineStream | None = None
-        self._text: list[str] = []
-        self._times = array("d")
+        self._transcript = Transcript(self._settings.transcript_characters)
+        self._recording: Recording | None = None
         self._deadline: float | None = monotonic() + self._settings.start_timeout_seconds
 
     def fail(self, code: ErrorCode, message: str) -> None:
@@ -118,6 +120,8 @@ class Session:
                 case Start() as start:
                     self._begin(start)
                 case Audio(samples):
+                    if self._recording and isinstance(data, bytes):
+                        self._recording.audio(data)
                     await self._hear(samples, len(data))
                 case End():
                     self._deadline = None
@@ -155,8 +159,12 @@ class Session:
 
     def _begin(self, start: Start) -> None:
         """Take a slot of the engine and answer `ready`."""
-        self._stream = self._service.open_stream(start.sample_rate, self._on_update)
+        self._stream = self._service.open_stream(
+            start.sample_rate, self._on_update, endpoints=start.endpoints
+        )
         self._deadline = monotonic() + self._settings.idle_timeout_seconds
+        if self._service.recorder:
+            self._recording = self._service.recorder.begin(self.id, start)
         logger.info(
             "stream started",
             extra={"session": self.id, "rate": start.sample_rate, "encoding": start.encoding},
@@ -187,15 +195,22 @@ class Session:
         if update.failed:
             self.fail(ErrorCode.INTERNAL_ERROR, "the model failed")
             return
+        position = round(update.position, 3)
         if update.characters:
             text = "".join(character.text for character in update.characters)
             times = [character.time for character in update.characters]
-            self._text.append(text)
-            self._times.extend(times)
-            self._say(Chars(text=text, times=times, position=round(update.position, 3)))
+            self._transcript.add(text, times)
+            if self._recording:
+                self._recording.digest.characters(text, times)
+            self._say(Chars(text=text, times=times, position=position))
+        if update.endpoint:
+            self._say(Endpoint(**vars(update.endpoint), position=position))
+            if self._recording:
+                self._recording.digest.endpoint(update.endpoint.start, update.endpoint.end)
         if update.finished:
-            text, duration = "".join(self._text), round(self._conversation.duration, 3)
-            self._say(Final(text=text, times=self._times.tolist(), duration=duration))
+            self._say(self._transcript.final(round(self._conversation.duration, 3)))
+            if self._recording:
+                self._recording.finish()
 
     def _say(self, message: ServerMessage) -> None:
         try:
@@ -243,6 +258,8 @@ class Session:
 
     def _release(self, ending: str) -> None:
         """Give the slot back and count how the stream ended."""
+        if self._recording:
+            self._recording.drop()  # unless it is whole
         if ending in CLOSE_CODES:
             self._metrics.errors.labels(ending).inc()
         if self._stream is None:
@@ -257,7 +274,7 @@ class Session:
                 "session": self.id,
                 "ending": ending,
                 "seconds": round(duration, 3),
-                "characters": len(self._times),
+                "characters": self._transcript.characters,
             },
         )
 

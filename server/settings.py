@@ -71,6 +71,12 @@ class Settings(BaseSettings):
     outbox_characters: int = Field(
         4096, ge=1, description="Characters that wait for a slow client before it is given up."
     )
+    transcript_characters: int = Field(
+        100_000,
+        ge=1,
+        description="Characters that final repeats, the last of the stream: some two hours of"
+        " speech.",
+    )
     send_timeout_seconds: PositiveSeconds = Field(
         10.0, description="Seconds that sending one message may take before the client is given up."
     )
@@ -91,6 +97,17 @@ class Settings(BaseSettings):
     )
     drain_timeout_seconds: PositiveSeconds = Field(
         10.0, description="Seconds that streams have to be told of a shutdown."
+    )
+    record: Path | None = Field(
+        None,
+        description="Folder in which whole streams are recorded, audio and all, for cortado replay;"
+        " none if not set.",
+    )
+    record_streams: int = Field(
+        100, ge=1, description="Recordings that the folder may hold; no more are made then."
+    )
+    record_seconds: PositiveSeconds = Field(
+        600.0, description="Longest stream that is recorded, in seconds of audio."
     )
     threads: int = Field(
         0,

@@ -91,8 +91,10 @@ function run(source) {
     },
     finishing: () => show("finishing", "Waiting for the last characters"),
     done: (final) => {
+      const caption = `${source.name}, ${seconds(final.duration, 1)}`;
+      if (final.omitted) return transcript.end(caption); // what stands here is more than it holds
       timeline.settle(characters(final));
-      transcript.settle(characters(final), `${source.name}, ${seconds(final.duration, 1)}`);
+      transcript.settle(characters(final), caption);
     },
     ended: () => leave(),
     cancelled: () => leave(),
@@ -130,6 +132,7 @@ function run(source) {
       for (const { time } of some) delay.shown(time, wallClock());
       byId("delay").textContent = seconds(delay.seconds);
     },
+    endpoint: () => transcript.breakLine(),
     pressure: (pressure) => {
       if (source.live && document.body.dataset.state === "listening") say(HEARING[pressure]);
     },

@@ -26,9 +26,13 @@ export function pressure(bufferedBytes) {
 }
 
 export class Connection {
-  /** @param {(characters: {text: string, time: number}[]) => void} oncharacters */
-  constructor(address, oncharacters) {
+  /**
+   * @param {(characters: {text: string, time: number}[]) => void} oncharacters
+   * @param {(endpoint: {start: number, end: number}) => void} onendpoint after an utterance
+   */
+  constructor(address, oncharacters, onendpoint = () => {}) {
     this.oncharacters = oncharacters;
+    this.onendpoint = onendpoint;
     this.address = address;
     this.opened = false;
     this.ended = false;
@@ -97,6 +101,9 @@ export class Connection {
     } else if (message?.type === "chars") {
       if (this.ended) this.#expect(FINAL_WITHIN);
       this.oncharacters(characters(message));
+    } else if (message?.type === "endpoint") {
+      if (this.ended) this.#expect(FINAL_WITHIN);
+      this.onendpoint(message);
     } else if (message?.type === "final") {
       this.final.resolve(message);
     } else if (message?.type === "error") {

@@ -22,6 +22,7 @@ const isTimed = ({ text, times }) =>
 const SHAPES = {
   ready: (m) => typeof m.session === "string" && typeof m.model === "string",
   chars: (m) => isTimed(m) && isSeconds(m.position),
+  endpoint: (m) => isSeconds(m.start) && isSeconds(m.end),
   final: (m) => isTimed(m) && isSeconds(m.duration),
   error: (m) => typeof m.code === "string" && typeof m.message === "string",
 };

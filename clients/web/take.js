@@ -15,6 +15,7 @@ export class Take {
    *   state: (state: string, detail?: any) => void,
    *   frame: (frame: {bytes: ArrayBuffer, rms: number, peak: number, samples: number}) => void,
    *   characters: (characters: {text: string, time: number}[]) => void,
+   *   endpoint: () => void,
    *   pressure: (pressure: string) => void,
    * }} view
    */
@@ -50,7 +51,11 @@ export class Take {
     this.#enter("opening");
     if ((await this.#unlessCancelled(this.source.open())) === "cancelled") return ["cancelled"];
     this.#enter("connecting");
-    this.connection = new Connection(this.address, (some) => this.view.characters(some));
+    this.connection = new Connection(
+      this.address,
+      (some) => this.view.characters(some),
+      () => this.view.endpoint(),
+    );
     const { ready, failed } = this.connection;
     const welcome = await this.#unlessCancelled(Promise.race([ready.promise, failed.promise]));
     if (welcome === "cancelled") return ["cancelled"];

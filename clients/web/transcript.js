@@ -10,6 +10,7 @@ export class Transcript {
     this.root = root;
     this.hint = hint;
     this.paragraph = null; // of the take that is running
+    this.breaks = false; // the line, before the next character
     // A title for each character only once it is pointed at: hours of text stay light.
     root.addEventListener("pointerover", ({ target }) => {
       if (target.dataset.time) target.title = `heard at ${seconds(Number(target.dataset.time))}`;
@@ -21,6 +22,7 @@ export class Transcript {
     const take = element("article", "take");
     this.paragraph = element("p", "text live");
     this.paragraph.timeline = timeline;
+    this.breaks = false;
     take.append(this.paragraph);
     this.hint.hidden = true;
     this.#following(() => this.root.append(take));
@@ -28,7 +30,14 @@ export class Transcript {
 
   /** Add characters at the end; what stands is never changed. */
   append(characters) {
-    this.#following(() => this.paragraph.append(...characters.map(character)));
+    const broken = this.breaks && characters.length ? [element("br", "utterance")] : [];
+    if (characters.length) this.breaks = false;
+    this.#following(() => this.paragraph.append(...broken, ...characters.map(character)));
+  }
+
+  /** Let what comes next begin a line: an utterance has ended. */
+  breakLine() {
+    this.breaks = true;
   }
 
   /** End the paragraph with the final characters and a line that says what it was made of. */
@@ -50,10 +59,10 @@ export class Transcript {
     this.paragraph = null;
   }
 
-  /** The whole text, a blank line between takes. */
+  /** The whole text, a line for each utterance and a blank line between takes. */
   get text() {
     const paragraphs = [...this.root.querySelectorAll(".text")];
-    return paragraphs.map((each) => each.textContent.trim()).filter(Boolean).join("\n\n");
+    return paragraphs.map(lines).filter(Boolean).join("\n\n");
   }
 
   clear() {
@@ -68,6 +77,13 @@ export class Transcript {
     change();
     if (follows) root.scrollTop = root.scrollHeight;
   }
+}
+
+function lines(paragraph) {
+  const parts = [...paragraph.children].map((each) =>
+    each.tagName === "BR" ? "\n" : each.textContent,
+  );
+  return parts.join("").replaceAll("\n ", "\n").trim();
 }
 
 function character({ text, time }) {

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from server.metrics import Metrics
-from server.protocol import CLOSE_CODES, Chars, End, Error, ErrorCode, Final, Ready, Start
+from server.protocol import CLOSE_CODES, Chars, End, Endpoint, Error, ErrorCode, Final, Ready, Start
 from server.settings import ENV_PREFIX, Settings, flag
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -34,6 +34,7 @@ def test_a_setting_is_listed_with_flag_default_and_meaning(name: str) -> None:
         ("`end`", End),
         ("`ready`", Ready),
         ("`chars`", Chars),
+        ("`endpoint`", Endpoint),
         ("`final`", Final),
         ("`error`", Error),
     ],

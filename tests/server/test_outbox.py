@@ -3,7 +3,7 @@
 import pytest
 
 from server.outbox import Outbox
-from server.protocol import Chars, ErrorCode, Final, ProtocolError, Ready
+from server.protocol import Chars, Endpoint, ErrorCode, Final, ProtocolError, Ready
 
 READY = Ready(
     session="1", model="m", sample_rate=16_000, encoding="pcm_s16le", step_ms=40, lookahead_ms=110
@@ -38,3 +38,15 @@ def test_more_characters_than_allowed_are_refused_and_the_others_kept() -> None:
         outbox.add(chars("d", 2))
     assert caught.value.code == ErrorCode.SLOW_CLIENT
     assert outbox.take() == chars("abc", 1)
+
+
+def test_characters_of_several_utterances_are_counted_together() -> None:
+    outbox = Outbox(3)
+    outbox.add(chars("ab", 1))
+    outbox.add(Endpoint(utterance=0, start=1, end=1, position=2))
+    outbox.add(chars("c", 3))
+    with pytest.raises(ProtocolError):
+        outbox.add(chars("d", 4))
+    assert outbox.take() == chars("ab", 1)
+    outbox.add(chars("de", 5))
+    assert [message.type for message in iter(outbox.take, None)] == ["endpoint", "chars"]

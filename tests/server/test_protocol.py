@@ -19,6 +19,7 @@ from server.protocol import (
     Conversation,
     Encoding,
     End,
+    Endpoint,
     Error,
     ErrorCode,
     Final,
@@ -186,12 +187,14 @@ def test_whatever_a_client_sends_is_understood_or_refused(sent: list[str | bytes
             lookahead_ms=110,
         ),
         Chars(text="he", times=[0.48, 0.52], position=0.68),
+        Endpoint(utterance=3, start=0.48, end=0.52, position=1.4),
         Final(text="hé", times=[0.48, 0.52], duration=1.5),
+        Final(text="é", times=[0.52], duration=1.5, omitted=1),
         Error(code=ErrorCode.IDLE_TIMEOUT, message="expected audio, got none"),
     ],
 )
 def test_what_the_server_says_is_what_a_client_reads(
-    message: Ready | Chars | Final | Error,
+    message: Ready | Chars | Endpoint | Final | Error,
 ) -> None:
     assert parse_server(message.model_dump_json()) == message
 

@@ -1,0 +1,87 @@
+"""`cortado replay`: hear a recorded stream again, and compare what is written."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clients.commands.terminal import (
+    EXIT_FAILURE,
+    Backend,
+    Checkpoint,
+    examples,
+    use_one_thread,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from model.backend import Online
+    from model.live import Heard
+    from server.recording import Digest, Recorded
+
+EXAMPLES = examples(
+    "cortado serve --record recordings", "cortado replay recordings/3f1c9a0d2b7e4f65.jsonl"
+)
+
+
+def replay(
+    files: Annotated[list[Path], typer.Argument(help="Recordings made by cortado serve --record.")],
+    paced: Annotated[
+        bool, typer.Option("--paced", help="Let the audio come when it came, not at once.")
+    ] = False,
+    checkpoint: Checkpoint = None,
+    backend: Backend = "auto",
+) -> None:
+    """Hear recorded streams again and verify that the same is written, at the same times."""
+    from model.backend import load_online
+    from model.checkpoint import DEFAULT
+    from server.recording import read
+
+    use_one_thread()
+    online = load_online(checkpoint or DEFAULT, backend)
+    same = True
+    for path in files:
+        recorded = read(path)
+        found = heard(online, recorded, paced)
+        if found.value == recorded.digest:
+            typer.echo(f"{path}: the same {found.count} characters, {found.value}")
+            continue
+        same = False
+        typer.echo(
+            f"{path}: {found.count} characters, not the {recorded.characters} recorded"
+            f" with {recorded.facts['model']} in {recorded.facts['backend']}"
+            f"{'' if recorded.facts['digest'] == online.digest.hex() else ', other weights'}"
+        )
+    if not same:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def heard(online: "Online", recorded: "Recorded", paced: bool = False) -> "Digest":
+    """Return the digest of what is written for a recorded stream."""
+    from model.audio import Resampler
+    from model.endpoint import RULES
+    from model.live import LiveStream
+    from server.protocol import PcmDecoder
+    from server.recording import Digest
+
+    start, digest = recorded.start, Digest()
+    decoder, resampler = PcmDecoder(start.encoding), Resampler(start.sample_rate)
+    stream = LiveStream(online, RULES if start.endpoints else ())
+    began = time.monotonic()
+
+    def take(steps: "Iterator[Heard]") -> None:
+        for characters, endpoint in steps:
+            text = "".join(one.text for one in characters)
+            digest.characters(text, [one.time for one in characters])
+            if endpoint:
+                digest.endpoint(endpoint.start, endpoint.end)
+
+    for at, frame in zip(recorded.times, recorded.frames, strict=True):
+        if paced:
+            time.sleep(max(0.0, began + at - time.monotonic()))
+        take(stream.push(resampler.push(decoder.decode(frame))))
+    take(stream.push(resampler.finish()))
+    take(stream.end())
+    return digest

@@ -1,0 +1,77 @@
+"""Utterances over a real websocket, and what a server keeps of very long streams."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from model.endpoint import Rule
+from model.listener import Listener
+from model.online import OnlineRecognizer, transcribe_many
+from model.transcribe import listen
+from server.protocol import Final
+from server.transcript import Transcript
+from tests.model.untrained import noise
+from tests.server.running import END, START, Running, cut, pcm, rounded, running, say, spelt
+
+SPEECH = noise(1, 2.5)
+RULES = (Rule(silence=0.2), Rule(length=0.6))  # short, as is what an untrained model hears
+
+
+@pytest.fixture
+def parting(online: OnlineRecognizer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    """A server by these rules."""
+    monkeypatch.setattr("server.engine.Listener", partial(Listener, rules=RULES))
+    with running(online) as server:
+        yield server
+
+
+def test_the_ends_of_utterances_are_those_of_the_recording(
+    parting: Running, online: OnlineRecognizer
+) -> None:
+    heard = say(parting.url, START, *cut(pcm(SPEECH), 1), END)
+    steps = list(listen(online, [rounded(SPEECH)], RULES))
+    wanted = [step.endpoint for step in steps if step.endpoint]
+    found = [message for message in heard.messages if message["type"] == "endpoint"]
+    assert len(wanted) > 1
+    assert [(one["utterance"], one["start"], one["end"]) for one in found] == [
+        (one.utterance, one.start, one.end) for one in wanted
+    ]
+    for one in found:
+        before = heard.messages[: heard.messages.index(one)]
+        spoken = [message for message in before if message["type"] == "chars"]
+        assert one["end"] == spoken[-1]["times"][-1] <= one["position"]
+    final = heard.messages[-1]
+    characters = [one for step in steps for one in step.characters]
+    assert (heard.text, heard.times) == spelt(characters) == (final["text"], final["times"])
+    assert final["omitted"] == 0
+
+
+def test_a_client_may_have_its_stream_as_one_utterance(
+    parting: Running, online: OnlineRecognizer
+) -> None:
+    start = json.dumps({"type": "start", "endpoints": False})
+    heard = say(parting.url, start, *cut(pcm(SPEECH), 2), END)
+    assert set(heard.types) == {"ready", "chars", "final"}
+    [(_, characters)] = transcribe_many(online, [rounded(SPEECH)], 1, rules=())
+    assert (heard.text, heard.times) == spelt(characters)
+
+
+def test_a_transcript_keeps_the_last_characters() -> None:
+    transcript, text = Transcript(80), ""
+    for number in range(300):
+        piece = f"{number} "
+        text += piece
+        transcript.add(piece, [number / 10] * len(piece))
+        assert len(transcript.final(1.0).text) == min(len(text), 80)
+    final = transcript.final(30.0)
+    assert final.text == text[-80:]
+    assert final.times == [float(each) / 10 for each in text[-80:].split() for _ in range(4)]
+    assert (final.omitted, transcript.characters) == (len(text) - 80, len(text))
+
+
+def test_a_short_transcript_is_whole() -> None:
+    transcript = Transcript(80)
+    transcript.add("hé", [0.5, 0.6])
+    assert transcript.final(1.0) == Final(text="hé", times=[0.5, 0.6], duration=1.0, omitted=0)

@@ -1,0 +1,81 @@
+"""Streams that are recorded can be heard again, with the same result."""
+
+from pathlib import Path
+
+import pytest
+
+from clients.commands.replay import heard
+from model.online import OnlineRecognizer
+from server.protocol import Start
+from server.recording import Recorder, read
+from tests.model.untrained import noise
+from tests.server.running import END, START, cut, pcm, running, say
+
+SPEECH = noise(1, 2.0)
+FACTS = {"model": "m", "backend": "reference", "digest": "00"}
+
+
+@pytest.mark.parametrize("start", [START, '{"type":"start","sample_rate":44100,"endpoints":false}'])
+def test_a_recorded_stream_is_heard_again_alike(
+    start: str, online: OnlineRecognizer, tmp_path: Path
+) -> None:
+    with running(online, record=tmp_path / "new") as server:
+        said = say(server.url, start, *cut(pcm(SPEECH), 3), END)
+        assert server.is_at_rest()
+    [path] = (tmp_path / "new").iterdir()
+    assert path.stem == said.messages[0]["session"]
+    assert path.stat().st_mode & 0o077 == 0
+    recorded = read(path)
+    assert b"".join(recorded.frames) == pcm(SPEECH)
+    assert recorded.times == sorted(recorded.times)
+    assert recorded.facts["digest"] == online.digest.hex()
+    found = heard(online, recorded)
+    assert (found.value, found.count) == (recorded.digest, len(said.text))
+    less = recorded._replace(frames=recorded.frames[:-1], times=recorded.times[:-1])
+    assert heard(online, less).value != recorded.digest
+
+
+def test_streams_that_are_not_whole_or_too_long_are_not_kept(
+    online: OnlineRecognizer, tmp_path: Path
+) -> None:
+    with running(online, record=tmp_path, record_seconds=1.0) as server:
+        say(server.url, START, pcm(SPEECH), END)
+        say(server.url, START, pcm(SPEECH[:8000]), START)
+        assert server.is_at_rest()
+        assert list(tmp_path.iterdir()) == []
+        say(server.url, START, pcm(SPEECH[:8000]), END)
+        assert server.is_at_rest()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_without_the_setting_nothing_is_recorded(online: OnlineRecognizer) -> None:
+    with running(online) as server:
+        assert server.service.recorder is None
+
+
+def test_a_folder_holds_so_many_recordings_and_no_more(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, FACTS, streams=2, seconds=1.0)
+    made = [recorder.begin(str(number), Start()) for number in range(3)]
+    assert [one is None for one in made] == [False, False, True]
+    for one in made[:2]:
+        assert one
+        one.finish()
+    assert read(tmp_path / "1.jsonl").frames == []
+
+
+def test_a_recording_that_cannot_be_written_harms_no_stream(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "gone", FACTS, streams=2, seconds=1.0)
+    (tmp_path / "gone").rmdir()
+    recording = recorder.begin("1", Start())
+    assert recording
+    recording.audio(b"12")
+    recording.finish()
+    recording.drop()
+
+
+@pytest.mark.parametrize("text", ["", "{}", "nonsense", '{"version":1}\n{}\n'])
+def test_what_is_no_recording_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="expected a whole recording"):
+        read(path)
