@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clients.commands import align, bench, evaluate, prepare, streams
+from clients.commands import align, bench, endless, evaluate, prepare, replay, streams
 from clients.commands.terminal import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -148,8 +148,10 @@ def transcribe(
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(epilog=align.EXAMPLES)(align.align)
 app.command(epilog=prepare.EXAMPLES)(prepare.prepare)
+app.command(epilog=replay.EXAMPLES)(replay.replay)
 benchmarks.command(epilog=bench.ATTENTION_EXAMPLES)(bench.attention)
 benchmarks.command(epilog=streams.EXAMPLES)(streams.streams)
+benchmarks.command(epilog=endless.EXAMPLES)(endless.endless)
 
 
 @app.command(

@@ -1,0 +1,87 @@
+"""Minutes of sound through one stream: nothing grows, drifts or gets stuck."""
+
+import json
+from collections import Counter
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from clients.commands.endless import lines
+from model.attention import AttentionConfig
+from model.decoder import DecoderConfig
+from model.encoder import EncoderConfig
+from model.recognizer import RecognizerConfig
+from tests.model.untrained import noise, untrained
+from training.endless import BLOCK, STRETCHES, Findings, Spoken, day, endure, recordings
+
+SPEECH = [Spoken(noise(seed, 0.7), "one word") for seed in range(4)]
+MINUTES = 2
+TINY = RecognizerConfig(
+    encoder=EncoderConfig(channels=4, width=16, layers=1),
+    decoder=DecoderConfig(width=16, embedding=8, attention=AttentionConfig(width=8)),
+)
+
+
+@cache
+def found() -> Findings:
+    return endure(untrained(TINY, 10), SPEECH, MINUTES / 60, lambda word, done, total: None)
+
+
+def test_a_day_has_every_kind_of_sound_and_every_recording() -> None:
+    sounds = list(islice(day(SPEECH), (2 * BLOCK + 1) * len(STRETCHES)))
+    assert set(STRETCHES) <= {sound.kind for sound in sounds}
+    assert set(Counter(sound.recording for sound in sounds)) == {-1, 0, 1, 2, 3}
+    for sound in sounds:
+        assert sound.samples.dtype == np.float32
+        assert np.abs(sound.samples).max() <= 1.01 or sound.kind == "music"
+    again = islice(day(SPEECH), len(sounds))
+    assert all(map(lambda a, b: np.array_equal(a.samples, b.samples), sounds, again))
+
+
+def test_times_do_not_drift() -> None:
+    assert found().drift_ms < 1e-6
+
+
+def test_a_stream_does_not_grow() -> None:
+    first, last = found().state_bytes
+    assert first > 0
+    assert abs(last - first) < 4 * 640 + 64  # samples that wait, and digits
+
+
+def test_all_sound_is_heard_and_scored() -> None:
+    one = found()
+    assert one.hours == pytest.approx(sum(one.seconds.values()) / 3600)
+    assert one.hours >= MINUTES / 60
+    assert one.rounds >= 2
+    assert one.first_wer > 0
+    assert one.utterances > 0
+
+
+def test_times_stay_whole_steps_for_a_year() -> None:
+    from model.online import step_time
+
+    for step in (0, 2_160_000, 2_160_001, 788_400_000):
+        assert step_time(step + 1, 2) * 1000 == pytest.approx(40 * step, abs=1e-4)
+
+
+def test_the_findings_are_told(tmp_path: Path) -> None:
+    told = "\n".join(lines(found(), "reference"))
+    for word in (*STRETCHES, "drift", "word errors"):
+        assert word in told
+
+
+def test_recordings_are_those_of_the_manifest(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", SPEECH[0].samples, 16_000)
+    row = {"id": "a", "audio": "a.wav", "duration": 0.7, "speaker": "s", "text": "one word"}
+    (tmp_path / "m.jsonl").write_text(json.dumps(row) + "\n")
+    [one] = recordings(tmp_path / "m.jsonl")
+    assert (len(one.samples), one.text) == (len(SPEECH[0].samples), "one word")
+
+
+def test_a_day_without_speech_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected at least one recording"):
+        endure(untrained(TINY, 10), [], 1.0, lambda word, done, total: None)
