@@ -34,7 +34,7 @@ def prepare(
     ] = "corpus",
     workers: Annotated[int, typer.Option("--workers", "-w", min=0, help="0: all cores.")] = 0,
 ) -> None:
-    """Write manifests of a corpus, and say what is missing, doubled or broken in it."""
+    """Write manifests of a corpus, and list what is wrong in it."""
     import os
 
     from rich.console import Console

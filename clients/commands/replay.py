@@ -34,7 +34,7 @@ def replay(
     checkpoint: Checkpoint = None,
     backend: Backend = "auto",
 ) -> None:
-    """Hear recorded streams again and verify that the same is written, at the same times."""
+    """Hear recorded streams again and verify what is written."""
     from model.backend import load_online
     from model.checkpoint import DEFAULT
     from server.recording import read

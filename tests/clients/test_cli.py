@@ -17,7 +17,18 @@ from model.checkpoint import CARD, save
 from model.recognizer import Recognizer, RecognizerConfig
 
 ROOT = Path(__file__).parent.parent.parent
-COMMANDS = ["serve", "transcribe", "evaluate", "align", "prepare", "train", "synth", "mic", "info"]
+COMMANDS = [
+    "serve",
+    "transcribe",
+    "evaluate",
+    "align",
+    "prepare",
+    "replay",
+    "train",
+    "synth",
+    "mic",
+    "info",
+]
 GROUPS = ["bench"]
 
 Capture = pytest.CaptureFixture[str]
