@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from server.recording import Digest, Recorded
 
 EXAMPLES = examples(
-    "cortado serve --record recordings", "cortado replay recordings/3f1c9a0d2b7e4f65.jsonl"
+    "cortado replay recordings/3f1c9a0d2b7e4f65.jsonl", "cortado replay recordings/*.jsonl"
 )
 
 
