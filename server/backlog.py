@@ -24,9 +24,7 @@ class Steps(NamedTuple):
 
     rows: Integers  # (R,)
     samples: Samples  # (R, SAMPLES_PER_STEP)
-    arrivals: NDArray[
-        np.float64
-    ]  # (R,) when its audio was complete; nan for silence at the end
+    arrivals: NDArray[np.float64]  # (R,) when its audio was complete; nan for silence at the end
     generations: Integers  # (R,) of the rows' owners
 
 

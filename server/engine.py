@@ -9,6 +9,7 @@ docs/engine.md describes batching and admission.
 
 import asyncio
 import logging
+import sys
 import threading
 from collections.abc import Callable
 from time import perf_counter
@@ -29,6 +30,7 @@ from server.metrics import Metrics
 logger = logging.getLogger(__name__)
 
 PIECE_SECONDS = 0.25  # a large message is resampled piecewise, so as not to hold up the event loop
+TURN_SECONDS = 0.001  # that the event loop may hold Python's lock while the engine wants it
 
 
 class EngineFull(Exception):
@@ -153,6 +155,7 @@ class Engine:
     def start(self) -> None:
         """Start the thread; results go to the running event loop."""
         self._loop = asyncio.get_running_loop()
+        sys.setswitchinterval(TURN_SECONDS)
         self._thread.start()
 
     def stop(self) -> None:
@@ -297,6 +300,7 @@ class Engine:
                 written = symbols[index].tolist()
                 update = self._update(stream, written, bool(ends[index]), bool(finished[index]))
                 updates.append((stream, update))
+        self._metrics.characters.inc(sum(len(update.characters) for _, update in updates))
         room = [s for row in steps.rows.tolist() if (s := self._slots[row]) and s.waits]
         for stream in room:
             stream.waits = False
@@ -309,7 +313,6 @@ class Engine:
         names = self.online.vocabulary.characters
         written = [Character(names[s], time) for s in symbols if s >= 0]
         characters, endpoint = stream.utterances.hear(written, ended)
-        self._metrics.characters.inc(len(characters))
         position = self._backlog.position(stream.slot)
         return Update(characters, position, finished, endpoint=endpoint)
 

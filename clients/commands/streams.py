@@ -2,6 +2,7 @@
 
 import dataclasses
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from clients.commands.terminal import Backend, Checkpoint, examples, width
 
 if TYPE_CHECKING:
     from clients.progress import Report
+    from clients.served import Served
     from model.backend import Online
     from model.online import Samples
     from server.bench.delays import Point
@@ -113,6 +115,10 @@ def streams(
         console.print(line)
 
 
+def _note(used: list[float], server: "Served") -> None:
+    used.append(server.processor_seconds())
+
+
 def _speech(paths: list[Path]) -> "list[Samples]":
     """Return the recordings in files and folders, or speech-like noise where none are given."""
     from model.audio import decode
@@ -198,7 +204,7 @@ def _websockets(
                         chunk_ms=chunk,
                         seconds=seconds,
                         progress=progress,
-                        started=lambda used=used: used.append(server.processor_seconds()),
+                        started=partial(_note, used, server),
                     )
                 )
                 busy = (server.processor_seconds() - used[0]) / (seconds + load.WARM_UP)

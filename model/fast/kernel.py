@@ -17,6 +17,7 @@ from model.fast.layout import (
     Scratch,
     State,
 )
+from model.fast.vectors import claimed
 
 COMPILED = ("vectors", "product", "layout", "features", "encoder", "decoder", "kernel")
 
@@ -49,10 +50,17 @@ def _compiled(sources: str) -> Callable[..., None]:
         t: Scratch,
         symbols: Array,
         cap: int,
+        counter: Array,
     ) -> None:
-        """Step the streams in `rows`; set `symbols` (R, cap)."""
+        """Step the streams in `rows`, tile by tile; set `symbols` (R, cap).
+
+        Threads that call this with one `counter`, (1,) int64 from 0 on, share out the tiles.
+        """
         assert sources  # enclosed
-        for start in range(0, len(rows), TILE):
+        while True:
+            start = TILE * claimed(counter)
+            if start >= len(rows):
+                break
             tile = rows[start : start + TILE]
             for group in range(0, len(tile), features.STREAMS):
                 few = tile[group : group + features.STREAMS]

@@ -178,7 +178,7 @@ class Scratch(NamedTuple):
     sums: Array  # (H,) float32
 
 
-TILE = 120  # streams whose matrix products are made together
+TILE = 60  # streams whose matrix products are made together
 
 
 def scratch(sizes: Sizes, symbols: int, small: type) -> Scratch:

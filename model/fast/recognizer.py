@@ -17,7 +17,9 @@ from model.endpoint import blanks, head
 from model.fast import weights
 from model.fast.kernel import run
 from model.fast.layout import (
+    TILE,
     Array,
+    Scratch,
     State,
     empty_state,
     scratch,
@@ -38,7 +40,6 @@ FREE = {  # what a model may choose and still be stepped by this backend
     "decoder.attention.chunk",
     "decoder.attention.bias",
 }
-SHARE = 16  # streams below which a second thread costs more than it gives
 
 
 def unsupported(recognizer: Recognizer) -> str | None:
@@ -131,7 +132,7 @@ class FastTable:
         self._rooms = [
             scratch(online.sizes, online.padded_symbols, online.small) for _ in range(threads)
         ]
-        self._others = ThreadPoolExecutor(threads - 1, "step") if threads > 1 else None
+        self._others = ThreadPoolExecutor(max(threads - 1, 1), "step")  # starts none unless needed
         self.streams, self.threads = streams, threads
         self._begin(slice(None))  # the rest is zeros: pages that nobody has touched
 
@@ -196,20 +197,18 @@ class FastTable:
         """
         samples, rows = self._checked(samples, rows)
         symbols = np.empty((len(rows), MAX_SYMBOLS_PER_STEP), np.int32)
-        parts = min(len(self._rooms), max(1, len(rows) // SHARE))
-        bounds = [len(rows) * part // parts for part in range(parts + 1)]
+        counter = np.zeros(1, np.int64)
 
-        def step(part: int) -> None:
-            here = slice(bounds[part], bounds[part + 1])
-            arguments = (*self._online.weights, self._rooms[part], symbols[here])
-            run(samples[here], rows[here], self._state, *arguments, MAX_SYMBOLS_PER_STEP)
+        def help_out(room: Scratch) -> None:
+            arguments = (*self._online.weights, room, symbols, MAX_SYMBOLS_PER_STEP, counter)
+            run(samples, rows, self._state, *arguments)
 
-        given = (
-            [self._others.submit(step, part) for part in range(1, parts)] if self._others else []
-        )
-        step(0)
-        for one in given:
-            one.result()
+        threads = min(self.threads, -(-len(rows) // TILE))
+        others = [self._others.submit(help_out, room) for room in self._rooms[1:threads]]
+        help_out(self._rooms[0])
+        for one in others:
+            if not one.cancel():  # too late to be of help
+                one.result()
         return symbols
 
     def _checked(self, samples: Samples, rows: NDArray[np.int64]) -> tuple[Samples, Array]:

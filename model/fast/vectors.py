@@ -263,7 +263,18 @@ def _emit_butterfly(e: _Emitter) -> None:
         e.store(add(mul(p, s), mul(q, c)), im[k + 1])
 
 
+def _claimed(typing, counter):  # type: ignore[no-untyped-def]
+    """Return the number in an int64 array and add one, each thread in a turn of its own."""
+
+    def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
+        place = context.make_array(given.args[0])(context, builder, arguments[0]).data
+        return builder.atomic_rmw("add", place, _int(1), "monotonic")
+
+    return types.int64(counter), generate
+
+
 # Typed as what they are only where they are compiled.
+claimed: Any = intrinsic(_claimed)
 narrowed: Any = intrinsic(_narrowed)
 bits_of: Any = intrinsic(_bits_of)
 float_of: Any = intrinsic(_float_of)

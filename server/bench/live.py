@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import sys
 import time
 from collections.abc import Sequence
 
@@ -70,12 +69,7 @@ def measure(
         headroom=1.0,
         batch=batch,
     )
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(0.001)
-    try:
-        busy = asyncio.run(_speak(engine, recorder, speech, streams, chunk_ms, seconds))
-    finally:
-        sys.setswitchinterval(interval)
+    busy = asyncio.run(_speak(engine, recorder, speech, streams, chunk_ms, seconds))
     delays = recorder.delays()
     figures = percentiles(delays)
     return Point(part, online.name, chunk_ms, streams, seconds, *figures, len(delays), busy)
