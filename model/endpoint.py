@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from model.recognizer import Recognizer
 
 BLANK = 0.5  # probability from which the CTC head is taken to hear no character
+LANES = 16  # float32 in the widest vector
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,21 @@ RULES = (
 
 
 class Head(NamedTuple):
-    """The CTC head, its last output the blank."""
+    """The CTC head, its first output the blank, then V and as many that never win as fill lanes."""
 
-    weight: NDArray[np.float32]  # (H, V + 1)
-    bias: NDArray[np.float32]  # (V + 1,)
+    weight: NDArray[np.float32]  # (H, P)
+    bias: NDArray[np.float32]  # (P,)
 
 
 def head(recognizer: "Recognizer") -> Head:
     """Return the CTC head of a recogniser."""
-    weight, bias = (x.detach().cpu().numpy() for x in (recognizer.ctc.weight, recognizer.ctc.bias))
-    return Head(np.ascontiguousarray(weight.T), bias.copy())
+    parameters = recognizer.ctc.weight, recognizer.ctc.bias
+    weight, bias = (np.roll(x.detach().cpu().numpy(), 1, axis=0) for x in parameters)
+    missing = -len(bias) % LANES
+    return Head(
+        np.ascontiguousarray(np.pad(weight, ((0, missing), (0, 0))).T),
+        np.pad(bias, (0, missing), constant_values=-np.inf),
+    )
 
 
 class Endpointer:
@@ -102,7 +108,8 @@ class Endpointer:
         counts[~blanks, 1] = 0
         counts[~spoken, 1:] = 0  # what was before the first character does not count
         spoken |= wrote
-        ended = spoken & (counts[:, None] >= self._rules).all(2).any(1)
+        met: NDArray[np.bool_] = np.all(counts[:, None] >= self._rules, axis=2)
+        ended = spoken & met.any(1)
         spoken &= ~ended
         self._counts[rows], self._spoken[rows] = counts, spoken
         return ended
@@ -139,8 +146,8 @@ def _blanks(
             value = frames[row, h]
             for v in range(len(bias)):
                 logits[v] += value * weight[h, v]
-        blank, others = logits[-1], 0.0
-        for v in range(len(bias) - 1):
+        blank, others = logits[0], 0.0
+        for v in range(1, len(bias)):
             others += math.exp(min(logits[v] - blank, 80.0))
         found[row] = least * (1 + others) <= 1
     return found

@@ -102,7 +102,9 @@ STRETCHES: dict[str, Callable[[np.random.Generator, int], NDArray[np.float64]]] 
 }
 
 
-def day(speech: Sequence[Spoken], seed: int = 0) -> Iterator[Sound]:
+def day(
+    speech: Sequence[Spoken], seed: int = 0, stretch: tuple[float, float] = STRETCH
+) -> Iterator[Sound]:
     """Yield sounds for ever: blocks of all recordings in turn, and stretches of each kind."""
     random, recordings = np.random.default_rng(seed), cycle(range(len(speech)))
 
@@ -114,7 +116,7 @@ def day(speech: Sequence[Spoken], seed: int = 0) -> Iterator[Sound]:
             recording = next(recordings)
             yield Sound(speech[recording].samples, "speech", recording)
             yield Sound(_silence(random, lasting(PAUSE)).astype(np.float32), "pause")
-        made = STRETCHES[kind](random, lasting(STRETCH))
+        made = STRETCHES[kind](random, lasting(stretch))
         yield Sound(made.astype(np.float32), kind)
 
 
@@ -144,6 +146,7 @@ def endure(
     hours: float,
     report: Callable[[str, int, int], None],
     seed: int = 0,
+    stretch: tuple[float, float] = STRETCH,
 ) -> Findings:
     """Push `hours` of sound through one stream as fast as it goes.
 
@@ -153,21 +156,24 @@ def endure(
         hours: of sound; whole rounds through the recordings are compared, so more than two.
         report: called with a word, the seconds of sound so far and of all.
         seed: of all that is not speech.
+        stretch: least and most seconds in which nobody speaks.
 
     Raises:
         ValueError: there is no speech.
     """
     if not speech:
         raise ValueError("expected at least one recording, got none")
-    return _Day(online, speech, seed).run(round(hours * 3600 * SAMPLE_RATE), report)
+    return _Day(online, speech, day(speech, seed, stretch)).run(
+        round(hours * 3600 * SAMPLE_RATE), report
+    )
 
 
 class _Day:
     """The stream, and what is kept of the day: as little as its findings take."""
 
-    def __init__(self, online: Online, speech: Sequence[Spoken], seed: int) -> None:
+    def __init__(self, online: Online, speech: Sequence[Spoken], sounds: Iterator[Sound]) -> None:
         self._stream, self._speech = LiveStream(online), speech
-        self._sounds = day(speech, seed)
+        self._sounds = sounds
         self._delay = online.delay_steps
         self._pushed = self._steps = 0  # samples, steps
         self._open: deque[tuple[int, float, float, list[str]]] = deque()  # recordings not scored

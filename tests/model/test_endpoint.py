@@ -2,15 +2,25 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+import torch
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from model.endpoint import BLANK, RULES, Endpointer, Head, Rule, blanks
+from model.attention import AttentionConfig
+from model.decoder import DecoderConfig
+from model.encoder import EncoderConfig
+from model.endpoint import BLANK, LANES, RULES, Endpointer, Head, Rule, blanks, head
 from model.online import Character
+from model.recognizer import RecognizerConfig
 from model.utterances import Endpoint, Utterances
+from tests.model.untrained import untrained
 
 CAP = 2
+TINY = RecognizerConfig(
+    encoder=EncoderConfig(channels=4, width=16, layers=1),
+    decoder=DecoderConfig(width=16, embedding=8, attention=AttentionConfig(width=8)),
+)
 ROW = np.zeros(1, np.int64)
 
 Steps = list[tuple[bool, bool]]  # whether a character was written, whether the head heard none
@@ -71,6 +81,7 @@ def test_an_utterance_without_a_pause_is_bounded() -> None:
 
 
 @given(streams=st.lists(steps, min_size=2, max_size=5))
+@settings(deadline=None)
 def test_streams_do_not_feel_each_other(streams: list[Steps]) -> None:
     rules = Rule(silence=0.12, blank=0.08), Rule(silence=0.2), Rule(length=0.8)
     many = Endpointer(len(streams), rules)
@@ -84,6 +95,7 @@ def test_streams_do_not_feel_each_other(streams: list[Steps]) -> None:
 
 
 @given(before=steps, after=steps)
+@settings(deadline=None)
 def test_a_stream_that_is_resumed_ends_where_it_would_have(before: Steps, after: Steps) -> None:
     rules = Rule(silence=0.12, blank=0.08), Rule(length=0.4)
     first, second = Endpointer(1, rules), Endpointer(3, rules)
@@ -114,7 +126,7 @@ def test_blanks_are_those_of_the_softmax(streams: int) -> None:
     frames = random.normal(size=(streams, 16)).astype(np.float32)
     head = Head(*(random.normal(size=s).astype(np.float32) for s in ((16, 5), 5)))
     logits = frames.astype(np.float64) @ head.weight + head.bias
-    exact = np.exp(logits[:, -1]) / np.exp(logits).sum(1)
+    exact = np.exp(logits[:, 0]) / np.exp(logits).sum(1)
     sure = abs(exact - BLANK) > 1e-5
     assert (blanks(frames, head) == (exact >= BLANK))[sure].all()
 
@@ -123,7 +135,19 @@ def test_the_blanks_of_a_frame_are_the_same_in_a_batch_of_any_size() -> None:
     frames = np.zeros((33, 4), np.float32)
     head = Head(np.zeros((4, 3), np.float32), np.full(3, 0.1, np.float32))
     assert not blanks(frames, head).any()  # a third each
-    assert blanks(frames, head._replace(bias=np.array([0, 0, 800], np.float32))).all()
+    assert blanks(frames, head._replace(bias=np.array([800, 0, -np.inf], np.float32))).all()
+
+
+def test_the_head_is_that_of_the_recogniser() -> None:
+    recognizer = untrained(TINY).recognizer
+    recognizer.ctc.weight *= 10
+    recognizer.ctc.bias[-1] += 6
+    frames = torch.randn(50, TINY.encoder.width, generator=torch.Generator().manual_seed(0))
+    exact = recognizer.ctc(frames).softmax(1)[:, -1].numpy()
+    assert 0 < (exact >= BLANK).sum() < len(frames)
+    found = head(recognizer)
+    assert len(found.bias) % LANES == 0
+    assert np.array_equal(blanks(frames.numpy(), found), exact >= BLANK)
 
 
 def said(text: str, time: float) -> list[Character]:

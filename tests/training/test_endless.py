@@ -19,7 +19,7 @@ from tests.model.untrained import noise, untrained
 from training.endless import BLOCK, STRETCHES, Findings, Spoken, day, endure, recordings
 
 SPEECH = [Spoken(noise(seed, 0.7), "one word") for seed in range(4)]
-MINUTES = 2
+MINUTES, STRETCH = 1.5, (1.0, 2.0)
 TINY = RecognizerConfig(
     encoder=EncoderConfig(channels=4, width=16, layers=1),
     decoder=DecoderConfig(width=16, embedding=8, attention=AttentionConfig(width=8)),
@@ -28,7 +28,7 @@ TINY = RecognizerConfig(
 
 @cache
 def found() -> Findings:
-    return endure(untrained(TINY, 10), SPEECH, MINUTES / 60, lambda word, done, total: None)
+    return endure(untrained(TINY, 10), SPEECH, MINUTES / 60, lambda *progress: None, 0, STRETCH)
 
 
 def test_a_day_has_every_kind_of_sound_and_every_recording() -> None:
