@@ -1,0 +1,68 @@
+"""The benchmark of live streams, in miniature: that it measures, not what this machine is worth."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.online import OnlineRecognizer
+from server.bench import report
+from server.bench.babble import babble
+from server.bench.delays import Point
+from server.bench.live import measure
+from server.bench.memory import age, memory, work
+
+
+def point(streams: int, p99: float, part: str = "engine") -> Point:
+    return Point(part, "reference", 100, streams, 1.0, p99 / 2, p99, p99, p99, 10, 0.5)
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+def test_every_step_of_every_stream_is_measured(
+    online: OnlineRecognizer, batch: int | None
+) -> None:
+    found = measure(online, [babble(2.0)], streams=3, chunk_ms=80, seconds=0.8, batch=batch)
+    assert found.streams == 3
+    assert 0 < found.p50 <= found.p95 <= found.p99 <= found.worst
+    assert 0 < found.steps < 3 * 2 * 0.8 / 0.04  # as many as the machine had time for
+
+
+def test_babble_is_loud_as_speech_and_always_the_same() -> None:
+    samples = babble(3.0)
+    assert samples.dtype == np.float32
+    assert 0.02 < samples.std() < 0.2
+    assert np.array_equal(samples, babble(3.0))
+    assert not np.array_equal(samples, babble(3.0, seed=1))
+
+
+def test_memory_and_work_are_told(online: OnlineRecognizer) -> None:
+    found = memory(online, 50)
+    assert found.state == online.table(1).bytes_per_stream > 0
+    steps = work(online, [babble(2.0)], (1, 64, 128))
+    assert len(steps.seconds) == 3
+    assert min(steps.seconds) > 0
+
+
+def test_a_stream_of_any_age_keeps_its_clock(online: OnlineRecognizer) -> None:
+    told: list[tuple[str, int, int]] = []
+    found = age(online, [babble(2.0)], 0.03, lambda *now: told.append(now))
+    assert found.late == pytest.approx(0, abs=1e-3)
+    assert told[-1] == ("minutes of one stream", 1, 1)
+
+
+def test_the_most_streams_that_were_carried_are_said() -> None:
+    points = [point(64, 0.02), point(1000, 0.09), point(2000, 0.4), point(50, 0.05, "single")]
+    assert report.largest(points) == {("engine", 100): 1000, ("single", 100): 50}
+    assert "20.0 times as many as with one stream a step" in report.lines(points, {})
+    assert report.table(points).row_count == 4
+
+
+def test_a_report_can_be_written_and_drawn(tmp_path: Path) -> None:
+    points = [point(64, 0.02), point(1000, 0.09)]
+    report.write_json(tmp_path / "out.json", points, {"backend": "reference"})
+    content = json.loads((tmp_path / "out.json").read_text())
+    assert content["points"][1]["streams"] == 1000
+    assert content["backend"] == "reference"
+    report.plot(points, tmp_path / "out.svg")
+    assert "<svg" in (tmp_path / "out.svg").read_text()
