@@ -8,10 +8,10 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from clients.stream import Stream, connect
-from server.protocol import Endpoint
+from server.protocol import Chars, Endpoint
 
 Write = Callable[[str], None]
 
@@ -69,7 +69,7 @@ async def speak(url: str, device: int | str | None, write: Write, tell: Write) -
         with microphone, _FirstInterrupt(microphone.stop):
             tell("Speak; Ctrl-C ends.")
             try:
-                async for text in _lines(stream):
+                async for text in utterance_lines(stream):
                     write(text)
             finally:
                 sending.cancel()
@@ -79,7 +79,14 @@ async def speak(url: str, device: int | str | None, write: Write, tell: Write) -
             tell("The server was too slow for live speech; the text ends where it fell behind.")
 
 
-async def _lines(stream: Stream) -> AsyncIterator[str]:
+class Said(Protocol):
+    """A stream, as far as its messages go."""
+
+    def messages(self) -> AsyncIterator[Chars | Endpoint]:
+        """Yield characters and the ends of utterances."""
+
+
+async def utterance_lines(stream: Said) -> AsyncIterator[str]:
     """Yield the text of a stream as it comes, each utterance on a line of its own."""
     begins = False  # a line, which needs no space at its beginning
     async for message in stream.messages():

@@ -1,14 +1,18 @@
 """`cortado mic`: a real input device of the sound system, and words where there is none."""
 
+import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from clients.microphone import utterance_lines
+from server.protocol import Chars, Endpoint
 from tests.clients.serving import CORTADO, ENVIRONMENT, ROOT, Served, transcribe
 
 # A recording as the default device: ALSA's own plugins, no sound card.
@@ -100,3 +104,32 @@ def test_what_the_device_gives_is_written_as_it_is_transcribed(
     certain = "".join(each["text"] for each in expected["characters"] if each["time"] < until)
     assert certain
     assert done.stdout.startswith(certain)
+
+
+class Said:
+    """A stream that says what it is told to."""
+
+    def __init__(self, *said: str | None) -> None:
+        self.said = said
+
+    async def messages(self) -> AsyncIterator[Chars | Endpoint]:
+        for text in self.said:
+            if text is None:
+                yield Endpoint(utterance=0, start=0, end=0, position=0)
+            else:
+                yield Chars(text=text, times=[0] * len(text), position=0)
+
+
+@pytest.mark.parametrize(
+    ("said", "lines"),
+    [
+        (["so", " be", " it"], "so be it"),
+        (["so", None, " be it", None], "so\nbe it"),
+        (["so ", None, "be it"], "so \nbe it"),
+    ],
+)
+def test_each_utterance_has_a_line_of_its_own(said: list[str | None], lines: str) -> None:
+    async def read() -> str:
+        return "".join([text async for text in utterance_lines(Said(*said))])
+
+    assert asyncio.run(read()) == lines

@@ -44,6 +44,7 @@ def speech(seconds: float = 1.5) -> Samples:
     return noise(3, seconds)
 
 
+@cache
 def whole() -> list[Heard]:
     stream = LiveStream(online(), RULES)
     return [*stream.push(speech()), *stream.end()]
@@ -60,7 +61,7 @@ def test_an_untrained_model_has_endpoints_to_lose() -> None:
 
 
 @given(cuts=st.lists(st.integers(0, len(speech())), max_size=6))
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=8)
 def test_a_stream_may_be_suspended_after_any_sample(cuts: list[int]) -> None:
     stream, heard = LiveStream(online(), RULES), list[Heard]()
     for piece in np.split(speech(), sorted(cuts)):
