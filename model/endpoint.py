@@ -102,7 +102,7 @@ class Endpointer:
             symbols: (R, cap) what the step wrote, -1 for none.
             blanks: (R,) whether the CTC head heard no character.
         """
-        wrote = (symbols >= 0).any(1)
+        wrote: NDArray[np.bool_] = np.any(symbols >= 0, axis=1)
         counts, spoken = self._counts[rows] + 1, self._spoken[rows]
         counts[wrote, 0] = 0
         counts[~blanks, 1] = 0
