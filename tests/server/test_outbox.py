@@ -49,4 +49,4 @@ def test_characters_of_several_utterances_are_counted_together() -> None:
         outbox.add(chars("d", 4))
     assert outbox.take() == chars("ab", 1)
     outbox.add(chars("de", 5))
-    assert [message.type for message in iter(outbox.take, None)] == ["endpoint", "chars"]
+    assert [type(message) for message in iter(outbox.take, None)] == [Endpoint, Chars]
