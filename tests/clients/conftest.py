@@ -34,7 +34,7 @@ def model(is_shipped: bool, folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def server(model: Path, folder: Path) -> Iterator[Served]:
-    with serving(model, folder / "server.log") as served:
+    with serving(model, folder / "server.log", "--max-streams", "64") as served:
         yield served
 
 
