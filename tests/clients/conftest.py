@@ -11,6 +11,7 @@ from model import checkpoint
 from tests.clients.serving import Served, serving
 from tests.clients.speech import speech, write
 from tests.model.untrained import untrained
+from tests.training.tiny import MODEL
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +49,11 @@ def spoken(folder: Path) -> NDArray[np.float32]:
 @pytest.fixture(scope="session")
 def recording(spoken: NDArray[np.float32], folder: Path) -> Path:
     return write(folder / "speech.wav", spoken)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a tiny checkpoint."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    checkpoint.save(untrained(MODEL).recognizer, folder)
+    return str(folder)

@@ -7,18 +7,9 @@ import pytest
 import soundfile
 
 from clients import cli
-from model import checkpoint
-from tests.model.untrained import noise, untrained
-from tests.training.tiny import MODEL
+from tests.model.untrained import noise
 
 Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("checkpoint")
-    checkpoint.save(untrained(MODEL).recognizer, folder)
-    return str(folder)
 
 
 @pytest.fixture
