@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clients.commands import align, bench, endless, evaluate, prepare, replay, streams
+from clients.commands import align, bench, endless, evaluate, prepare, replay, streams, study, warm
 from clients.commands.terminal import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -27,6 +27,9 @@ from clients.commands.terminal import (
     examples,
     use_one_thread,
 )
+
+if TYPE_CHECKING:
+    from model.description import Description
 
 STYLE: dict[str, Any] = {
     "add_completion": False,
@@ -135,13 +138,12 @@ def transcribe(
     checkpoint: Checkpoint = None,
 ) -> None:
     """Print the text of audio files as it is decided."""
-    from model.backend import load_online
-    from model.checkpoint import DEFAULT
-    from model.transcribe import transcribe_files
+    from model.stored import DEFAULT
+    from model.transcribe import file_listener, transcribe_files
 
     use_one_thread()
-    online = load_online(checkpoint or DEFAULT, backend)
-    if not transcribe_files(online, files, as_json, sys.stdout, complain):
+    listener = file_listener(checkpoint or DEFAULT, backend)
+    if not transcribe_files(listener, files, as_json, sys.stdout, complain):
         raise typer.Exit(EXIT_USER_ERROR)
 
 
@@ -149,6 +151,8 @@ app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(epilog=align.EXAMPLES)(align.align)
 app.command(epilog=prepare.EXAMPLES)(prepare.prepare)
 app.command(epilog=replay.EXAMPLES)(replay.replay)
+app.command(epilog=study.EXAMPLES)(study.study)
+app.command(epilog=warm.EXAMPLES)(warm.warm)
 benchmarks.command(epilog=bench.ATTENTION_EXAMPLES)(bench.attention)
 benchmarks.command(epilog=streams.EXAMPLES)(streams.streams)
 benchmarks.command(epilog=endless.EXAMPLES)(endless.endless)
@@ -273,7 +277,7 @@ def info(
         "sample rate": f"{found.sample_rate:,} Hz",
         "step": f"{found.step_ms} ms of audio",
         "look-ahead": f"{found.lookahead_ms} ms, and a window of {found.window_ms} ms",
-        "memory": f"{found.state_bytes:,} bytes of state per stream",
+        "memory": _memory(found),
     }
     lines |= {name: str(value) for name, value in found.card.items() if name != "scores"}
     for scores in found.card.get("scores", []):
@@ -281,6 +285,16 @@ def info(
     width = max(map(len, lines))
     for name, value in lines.items():
         typer.echo(f"{name:{width}}  {value}")
+
+
+def _memory(found: "Description") -> str:
+    """Return the memory of a stream, in the backend that serves and in the reference."""
+    if found.state_bytes is None:
+        return f"no streams: {found.not_streamed}"
+    served = f"{found.state_bytes:,} bytes of state per stream in {found.backend}, which serves"
+    if found.backend == "reference":
+        return served
+    return f"{served}; {found.reference_bytes:,} in the reference"
 
 
 if __name__ == "__main__":

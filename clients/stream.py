@@ -7,7 +7,8 @@
             ...
 
 where `stream.messages()` yields the ends of utterances, too; or, with the sending done alongside,
-`async for chars in transcribe_stream(url, chunks)`.
+`async for chars in transcribe_stream(url, chunks)`. A stream that is suspended (`stream.suspend()`)
+goes on with `resume(url, state)`, one whose connection was lost with `reconnect(url, stream)`.
 """
 
 import asyncio
@@ -30,8 +31,11 @@ from server.protocol import (
     Error,
     Final,
     Ready,
+    Resume,
     ServerMessage,
     Start,
+    Suspend,
+    Suspended,
     parse_server,
 )
 
@@ -55,12 +59,15 @@ class StreamError(ConnectionError):
 
 
 class Stream:
-    """One stream, from `ready` to `final`; `connect` makes it."""
+    """One stream, from `ready` to `final` or `suspended`; `connect` makes it."""
 
     def __init__(self, socket: ClientConnection, ready: Ready) -> None:
         self._socket = socket
         self.ready = ready
         self.final: Final | None = None  # once the iteration has ended
+        self.suspended: Suspended | None = None  # after suspend(), once the iteration has ended
+        self.characters = 0  # that have been yielded, of the whole stream if it was resumed
+        self.utterances = 0  # whose ends have been yielded
         self.given_up = False  # by close()
 
     async def send(self, audio: Audio) -> None:
@@ -82,13 +89,24 @@ class Stream:
         """
         await self._say(End().model_dump_json())
 
+    async def suspend(self) -> None:
+        """Say that the stream goes on elsewhere; the characters that remain still come.
+
+        The iteration then ends with what `resume` takes in `suspended`. The stream has to be at
+        16 kHz.
+
+        Raises:
+            StreamError: the stream has ended.
+        """
+        await self._say(Suspend().model_dump_json())
+
     async def close(self) -> None:
         """Give the stream up, without its final text."""
         self.given_up = True
         await self._socket.close()
 
     async def __aiter__(self) -> AsyncIterator[Chars]:
-        """Yield characters as the server decides them, until `final` is there.
+        """Yield characters as the server decides them, until `final` or `suspended` is there.
 
         Raises:
             StreamError: the server ends the stream with an error, or is gone.
@@ -103,12 +121,18 @@ class Stream:
         Raises:
             StreamError: the server ends the stream with an error, or is gone.
         """
-        while self.final is None:
+        while self.final is None and self.suspended is None:
             match await _receive(self._socket):
-                case Chars() | Endpoint() as message:
-                    yield message
+                case Chars() as chars:
+                    self.characters += len(chars.text)
+                    yield chars
+                case Endpoint() as endpoint:
+                    self.utterances = endpoint.utterance + 1
+                    yield endpoint
                 case Final() as final:
                     self.final = final
+                case Suspended() as suspended:
+                    self.suspended = suspended
 
     async def _say(self, data: str | bytes) -> None:
         try:
@@ -134,20 +158,69 @@ async def connect(
     sample_rate: int = DEFAULT_SAMPLE_RATE,
     encoding: Encoding = "pcm_s16le",
     endpoints: bool = True,
+    keep: bool = False,
 ) -> AsyncIterator[Stream]:
     """Open a stream at `url` (ws:// or wss://) for mono audio of that rate in Hz and encoding.
 
-    Without `endpoints` the server takes the stream for one utterance.
+    Without `endpoints` the server takes the stream for one utterance. With `keep` it keeps it for
+    `reconnect` for some time if the connection is lost.
 
     Raises:
         ValueError: `url` is no WebSocket address.
         StreamError: the server is not there, refuses, or does not answer.
     """
+    start = Start(sample_rate=sample_rate, encoding=encoding, endpoints=endpoints, keep=keep)
+    async with _greeted(url, start) as (socket, ready):
+        yield Stream(socket, ready)
+
+
+@asynccontextmanager
+async def resume(
+    url: str, state: Suspended, *, encoding: Encoding = "pcm_s16le", keep: bool = False
+) -> AsyncIterator[Stream]:
+    """Go on with a suspended stream at 16 kHz, at any server that has its key, model and backend.
+
+    Raises:
+        ValueError: `url` is no WebSocket address.
+        StreamError: the server is not there, refuses (`invalid_state`), or does not answer.
+    """
+    message = Resume(state=state.state, encoding=encoding, keep=keep)
+    async with _greeted(url, message) as (socket, ready):
+        stream = Stream(socket, ready)
+        stream.characters = state.characters
+        yield stream
+
+
+@asynccontextmanager
+async def reconnect(url: str, lost: Stream) -> AsyncIterator[Stream]:
+    """Go on with a stream that was opened with `keep` and whose connection was lost.
+
+    `ready.received` says how many samples of the stream the server has: send from there on. What
+    `lost` has not yielded is yielded first.
+
+    Raises:
+        ValueError: `url` is no WebSocket address.
+        StreamError: the server is not there, keeps no such stream (`unknown_stream`), refuses, or
+            does not answer.
+    """
+    if lost.ready.token is None:
+        raise StreamError("unknown_stream", "expected a stream that the server keeps, got another")
+    message = Resume(token=lost.ready.token, characters=lost.characters, utterances=lost.utterances)
+    async with _greeted(url, message) as (socket, ready):
+        stream = Stream(socket, ready)
+        stream.characters, stream.utterances = lost.characters, lost.utterances
+        yield stream
+
+
+@asynccontextmanager
+async def _greeted(
+    url: str, start: Start | Resume
+) -> AsyncIterator[tuple[ClientConnection, Ready]]:
+    """Open a connection, say the first message, and hear the server's."""
     socket = await _open(url)
     try:
-        start = Start(sample_rate=sample_rate, encoding=encoding, endpoints=endpoints)
         with suppress(websockets.ConnectionClosed):  # what was said before the close tells why
-            await socket.send(start.model_dump_json())
+            await socket.send(start.model_dump_json(exclude_none=True))
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 ready = await _receive(socket)
@@ -156,7 +229,7 @@ async def connect(
             raise StreamError("unreachable", message) from None
         if not isinstance(ready, Ready):
             raise StreamError("not_understood", f"expected ready, got {ready.type}")
-        yield Stream(socket, ready)
+        yield socket, ready
     finally:
         await socket.close()
 
@@ -243,21 +316,30 @@ def _is_loopback(url: str) -> bool:
 
 
 async def _receive(socket: ClientConnection) -> ServerMessage:
-    """Return the server's next message.
+    """Return the server's next message; those of types that are not known here are ignored.
 
     Raises:
         StreamError: it is an error, is none, or the connection is closed.
     """
+    while True:
+        message = _read(await _frame(socket))
+        if isinstance(message, Error):
+            raise StreamError(message.code.value, message.message)
+        if message is not None:
+            return message
+
+
+async def _frame(socket: ClientConnection) -> str | bytes:
     try:
-        data = await socket.recv()
+        return await socket.recv()
     except websockets.ConnectionClosed as closed:
         raise StreamError("connection_lost", f"the connection was lost: {closed}") from closed
+
+
+def _read(data: str | bytes) -> ServerMessage | None:
     if isinstance(data, bytes):
         raise StreamError("not_understood", f"expected text, got {len(data)} bytes")
     try:
-        message = parse_server(data)
+        return parse_server(data)
     except ValueError as error:
         raise StreamError("not_understood", f"expected a message, got {data[:80]!r}") from error
-    if isinstance(message, Error):
-        raise StreamError(message.code.value, message.message)
-    return message

@@ -15,7 +15,7 @@ from av.container import InputContainer
 from numpy.typing import NDArray
 
 from model.container import has_mp3_length, missing_bytes
-from model.features import SAMPLE_RATE
+from model.framing import SAMPLE_RATE
 from model.sphere import SphereError, blocks, is_sphere
 
 Samples = NDArray[np.float32]

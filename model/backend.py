@@ -1,17 +1,20 @@
 """What steps streams, by one constructor: the reference in PyTorch or the fast backend for CPUs."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.checkpoint import DEFAULT, load
-from model.online import OnlineRecognizer, Samples, Stream
-from model.recognizer import Recognizer
+from model.stored import BROKEN, DEFAULT, CheckpointError, Stored, read
+from model.stream import Samples, Stream
 from model.vocabulary import Vocabulary
 
-CHOICES = ("auto", "fast", "fast-fp32", "reference")
+if TYPE_CHECKING:  # they bring torch, without which the fast backend serves
+    from model.recognizer import Recognizer
+
+CHOICES = ("auto", "fast", "fast-amx", "fast-bf16", "fast-fp32", "reference")
+FAST = CHOICES[:-1]  # those that may be the fast backend
 
 
 class Table(Protocol):
@@ -95,21 +98,50 @@ def load_online(folder: Path = DEFAULT, backend: str = "auto") -> Online:
         CheckpointError: the checkpoint is missing, broken or of another shape.
         ValueError: the backend is not there, or does not know such a model.
     """
+    if backend in FAST:
+        stored = read(folder)
+        found = _fast(stored, backend, folder)
+        if found is not None:
+            return found
+    from model.checkpoint import load
+
     return choose(load(folder), backend)
 
 
-def choose(recognizer: Recognizer, backend: str = "auto") -> Online:
+def _fast(stored: Stored, backend: str, folder: Path) -> Online | None:
+    """Return a checkpoint's recogniser in the fast backend, or None where it is unknown to that."""
+    from model.fast.recognizer import FastRecognizer, unsupported  # brings a compiler
+
+    if unsupported(stored) is not None:
+        return None
+    products = _products(backend)
+    try:
+        return FastRecognizer(stored, products=products)
+    except BROKEN as error:
+        raise CheckpointError(f"expected a checkpoint in {folder}, got {error}") from error
+
+
+def choose(recognizer: "Recognizer", backend: str = "auto") -> Online:
     """Return a recogniser in a backend: "auto" is the fast one where it knows the model.
 
     Raises:
-        ValueError: the backend is not there, or does not know such a model.
+        ValueError: the backend is not there, or does not know such a model, or nothing streams it.
     """
     if backend not in CHOICES:
         raise ValueError(f"expected a backend among {', '.join(CHOICES)}, got {backend!r}")
+    from model.online import OnlineRecognizer
+    from model.speaker import check_streams
+
+    check_streams(recognizer.config)
     if backend == "reference":
         return OnlineRecognizer(recognizer)
     from model.fast.recognizer import FastRecognizer, unsupported  # brings a compiler
 
     if backend == "auto" and unsupported(recognizer) is not None:
         return OnlineRecognizer(recognizer)
-    return FastRecognizer(recognizer, narrow=False if backend == "fast-fp32" else None)
+    return FastRecognizer(recognizer, products=_products(backend))
+
+
+def _products(backend: str) -> str | None:
+    """Return what a backend's name says of its matrix products; nothing for the fastest."""
+    return backend.partition("-")[2] or None

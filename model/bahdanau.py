@@ -1,7 +1,7 @@
 """The decoder in Bahdanau's order: attention first, then the LSTM.
 
 The attention is queried with s_{i-1}; s_i = LSTM(s_{i-1}, [embed(y_{i-1}); c_i]);
-y_i ~ softmax(W [s_i; c_i] + b).
+y_i ~ softmax(W [s_i; c_i] + b) or, directly, softmax(W s_i + b).
 """
 
 import torch
@@ -18,7 +18,9 @@ class BahdanauDecoder(AttentionDecoder):
 
     def __init__(self, config: DecoderConfig, encoder_width: int, symbols: int) -> None:
         super().__init__(config, encoder_width, symbols, encoder_width)
-        self.output = nn.Linear(config.width + encoder_width, symbols + self.ends)
+        self.direct = config.direct
+        read = config.width + (0 if config.direct else encoder_width)
+        self.output = nn.Linear(read, symbols + self.ends)
 
     def forward(self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0) -> Decoded:
         """Return the teacher-forced pass over whole utterances."""
@@ -32,7 +34,7 @@ class BahdanauDecoder(AttentionDecoder):
             gates = gate + recurrent.multiply(torch.cat([attended.context, state.hidden], 1))
             state, memory = lstm_update(gates, state.cell), attended.memory
             steps.append(attended)
-            outputs.append(torch.cat([state.hidden, attended.context], 1))
+            outputs.append(self._read(state.hidden, attended.context))
         written = torch.stack(outputs, 1)
         logits = self.output(written if self.ends else written[:, :-1])
         return self.decoded(logits, steps)
@@ -47,6 +49,10 @@ class BahdanauDecoder(AttentionDecoder):
         return nn.functional.linear(
             hidden, self.output.weight[:, : lstm.hidden_size], self.output.bias
         )
+
+    def _read(self, hidden: Tensor, context: Tensor) -> Tensor:
+        """Return what the output layer reads."""
+        return hidden if self.direct else torch.cat([hidden, context], 1)
 
     def _gates(self, heard: Tensor) -> tuple[Tensor, SharedMatrix]:
         """Return (U, B, 4 H) what the last symbols give to the gates, and the other weights."""
@@ -65,7 +71,7 @@ class BahdanauDecoder(AttentionDecoder):
         """Return the next symbol's logits (S, V) given its (S, H) context."""
         inputs = torch.cat([self.embedding(memory.symbol), context], 1)
         hidden, cell = self.lstm(inputs, memory.lstm)
-        logits = self.output(torch.cat([hidden, context], 1))
+        logits = self.output(self._read(hidden, context))
         return logits, Output(LSTMState(hidden, cell), context[:, :0])
 
     def read(self, symbol: Tensor, output: Output) -> Memory:

@@ -6,21 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
-from model.configuration import build
-from model.recognizer import Recognizer, RecognizerConfig
-
-DEFAULT = Path(__file__).parent / "pretrained" / "small-en"
-WEIGHTS, CARD = "model.safetensors", "model.json"
-FORMAT = 1
-# what files that `save` did not write, or sizes that no model has, make of building and loading
-BROKEN = (KeyError, TypeError, ValueError, ArithmeticError, OSError, RuntimeError, SafetensorError)
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that is missing, broken or of another format."""
+from model.recognizer import Recognizer
+from model.stored import BROKEN, FORMAT, read
+from model.stored import CARD as CARD
+from model.stored import DEFAULT as DEFAULT
+from model.stored import WEIGHTS as WEIGHTS
+from model.stored import CheckpointError as CheckpointError
+from model.stored import read_card as read_card
 
 
 def save(
@@ -51,38 +45,17 @@ def save(
     (folder / CARD).write_text(text + "\n", encoding="utf-8")
 
 
-def read_card(folder: Path) -> dict[str, Any]:
-    """Return the content of a checkpoint's `model.json`.
-
-    Raises:
-        CheckpointError: the folder or the file is not there, or is not what `save` writes.
-    """
-    path = folder / CARD
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"expected a checkpoint at {folder}, got no {CARD}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
-        raise CheckpointError(f"expected JSON in {path}, got {error}") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        found = content.get("format") if isinstance(content, dict) else type(content).__name__
-        raise CheckpointError(f"expected format {FORMAT} in {path}, got {found}")
-    return content
-
-
 def load(folder: Path = DEFAULT) -> Recognizer:
     """Return the recogniser of a checkpoint, in evaluation mode.
 
     Raises:
         CheckpointError: the checkpoint is missing, broken or of another shape.
     """
-    content = read_card(folder)
+    stored = read(folder)
     try:
-        config = build(RecognizerConfig, content["config"], str(folder / CARD), folder)
-        recognizer = Recognizer(config)
-        tensors = load_file(folder / WEIGHTS)
-        widened = {k: v.float() if v.dtype == torch.float16 else v for k, v in tensors.items()}
-        recognizer.load_state_dict(widened)
+        recognizer = Recognizer(stored.config)
+        tensors = {name: torch.from_numpy(each) for name, each in stored.tensors.items()}
+        recognizer.load_state_dict(tensors)
     except BROKEN as error:
         raise CheckpointError(f"expected a checkpoint in {folder}, got {error}") from error
     return recognizer.eval()

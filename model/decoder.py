@@ -4,41 +4,15 @@ A decoder turns encoder frames to symbols. Two query an attention and differ in 
 they do (bahdanau.py, luong.py); one writes what the CTC head hears (ctc.py).
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from model.attention.choice import attention
-from model.attention.config import MONOTONIC, AttentionConfig
 from model.attention.shape import Attended, MonotonicAttention, stops
+from model.config import DecoderConfig as DecoderConfig
 from model.recurrent import LSTMState
-
-
-@dataclass(frozen=True)
-class DecoderConfig:
-    """A decoder and its sizes; the defaults are MoChA's for WSJ."""
-
-    width: int = 256  # of the LSTM
-    embedding: int = 64
-    attention: AttentionConfig = field(default_factory=AttentionConfig)
-    kind: Literal["bahdanau", "luong", "ctc"] = "bahdanau"
-    feeding: bool = True  # Luong's: the attentional state goes into the LSTM with the symbol
-
-    def __post_init__(self) -> None:
-        """Check what the types cannot say.
-
-        Raises:
-            ValueError: a monotonic attention whose general energy would be asked with zeros first,
-                and so stop at the first frame for the first symbol, or never.
-        """
-        asked = self.attention
-        if self.kind == "bahdanau" and asked.kind in MONOTONIC and asked.score == "general":
-            raise ValueError(
-                "expected a decoder of kind 'luong' with the general energy, whose first query in "
-                f"Bahdanau's order is zero, got {self.kind!r}"
-            )
 
 
 class Decoded(NamedTuple):

@@ -1,15 +1,13 @@
 """What a checkpoint is, in figures: for people who choose one and for machines that plan for it."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
+from model.backend import Online, choose
 from model.checkpoint import load, read_card
 from model.features import SAMPLE_RATE, SAMPLES_PER_STEP, WINDOW
-from model.online import OnlineRecognizer
+from model.recognizer import Recognizer
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,10 @@ class Description:
     step_ms: int  # audio that the model takes at once
     lookahead_ms: int  # audio beyond a step that its characters rest on
     window_ms: int  # of the first feature frame, besides the look-ahead
-    state_bytes: int  # memory of one live stream in the model
+    backend: str | None  # that serves the model on this machine; None where nothing streams it
+    state_bytes: int | None  # memory of one live stream in it
+    reference_bytes: int | None  # and in the reference
+    not_streamed: str | None  # why nothing streams it
     card: dict[str, Any]  # how it was trained and what it scores, as the trainer wrote it
 
 
@@ -33,28 +34,33 @@ def describe(folder: Path) -> Description:
         CheckpointError: the checkpoint is missing, broken or of another shape.
     """
     recognizer = load(folder)
-    online = OnlineRecognizer(recognizer)
-    state = online.initial_state(1)
+    serving, reference, reason = _streamed(recognizer)
     return Description(
         name=folder.resolve().name,
         parameters=sum(parameter.numel() for parameter in recognizer.parameters()),
         sample_rate=SAMPLE_RATE,
         step_ms=_milliseconds(SAMPLES_PER_STEP),
-        lookahead_ms=online.lookahead_ms,
+        lookahead_ms=recognizer.lookahead_ms,
         window_ms=_milliseconds(WINDOW),
-        state_bytes=sum(tensor.numel() * tensor.element_size() for tensor in _tensors(state)),
+        backend=serving.name if serving else None,
+        state_bytes=_state_bytes(serving),
+        reference_bytes=_state_bytes(reference),
+        not_streamed=reason,
         card=read_card(folder)["card"],
     )
 
 
+def _streamed(recognizer: Recognizer) -> tuple[Online | None, Online | None, str | None]:
+    """Return what serves a recogniser here, the reference, and why there is none of both."""
+    try:
+        return choose(recognizer), choose(recognizer, "reference"), None
+    except ValueError as error:
+        return None, None, str(error)
+
+
+def _state_bytes(online: Online | None) -> int | None:
+    return online.table(1).bytes_per_stream if online else None
+
+
 def _milliseconds(samples: int) -> int:
     return samples * 1000 // SAMPLE_RATE
-
-
-def _tensors(state: tuple[Any, ...]) -> Iterable[Tensor]:
-    """Yield the tensors of a nested state."""
-    for part in state:
-        if isinstance(part, Tensor):
-            yield part
-        else:
-            yield from _tensors(part)

@@ -1,44 +1,41 @@
 """The unidirectional conv-LSTM encoder (Chiu & Raffel 2018, appendix A; Zhang et al. 2017)."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from model.config import EncoderConfig as EncoderConfig
 from model.conv_lstm import ConvLSTM, ConvLSTMState
 from model.convolution import StreamingConv
-from model.features import FRAMES_PER_STEP, MELS
+from model.framing import FRAMES_PER_STEP, MELS
+from model.framing import FREQUENCIES as FREQUENCIES
+from model.framing import PLANES as PLANES
 from model.recurrent import LSTMState, RecurrentLayer
-
-PLANES = 3  # log-mel, delta, delta-delta
-FREQUENCIES = MELS // 4  # after two strides of 2
-
-
-@dataclass(frozen=True)
-class EncoderConfig:
-    """Sizes of the encoder; the defaults are the paper's."""
-
-    channels: int = 32  # of every convolution and of the convolutional LSTM
-    width: int = 256  # of every LSTM and dense layer
-    layers: int = 3  # recurrent layers
-    third: bool = True  # a third convolution, after the convolutional LSTM; not in Raffel's
 
 
 class EncoderState(NamedTuple):
     """What the encoder remembers of each stream."""
 
-    conv1: Tensor  # (S, 3, 1, 80)
-    conv2: Tensor  # (S, C, 1, 40)
+    conv1: Tensor  # (S, 3, 1, F)
+    conv2: Tensor  # (S, C, 1, F / 2)
     conv_lstm: ConvLSTMState
-    conv3: Tensor  # (S, C, 2, 20); nothing without a third convolution
+    conv3: Tensor  # (S, C, 2, F / 4); nothing without a third convolution
     layers: tuple[LSTMState, ...]
 
 
 class Encoder(nn.Module):
     """Features (B, T, F, 3) to encoder frames (B, T / 4, H); one frame every 40 ms."""
 
-    def __init__(self, config: EncoderConfig) -> None:
+    def __init__(self, config: EncoderConfig, bands: int = MELS) -> None:
+        """Make the layers for features of F = `bands`.
+
+        Raises:
+            ValueError: they cannot be halved twice.
+        """
         super().__init__()
+        if bands % 4:
+            raise ValueError(f"expected a multiple of 4 bands for convolutions, got {bands}")
+        self.bands = bands
         channels, width = config.channels, config.width
         self.conv1 = StreamingConv(PLANES, channels, stride=2)
         self.conv2 = StreamingConv(channels, channels, stride=2)
@@ -46,8 +43,9 @@ class Encoder(nn.Module):
         self.third = config.third
         if config.third:
             self.conv3 = StreamingConv(channels, channels, stride=1)
-        inputs = [channels * FREQUENCIES] + [width] * (config.layers - 1)
+        inputs = [channels * bands // 4] + [width] * (config.layers - 1)
         self.layers = nn.ModuleList(RecurrentLayer(n, width) for n in inputs)
+        self.dropout = nn.Dropout(0.0)  # of the outputs
 
     @property
     def lookahead(self) -> int:
@@ -60,25 +58,26 @@ class Encoder(nn.Module):
 
     def initial_state(self, streams: int) -> EncoderState:
         """Return the state of streams that have heard nothing."""
-        conv1 = self.conv1.initial_state(streams, MELS)
+        conv1 = self.conv1.initial_state(streams, self.bands)
+        last = self.bands // 4  # frequencies
         return EncoderState(
             conv1,
-            self.conv2.initial_state(streams, MELS // 2),
-            self.conv_lstm.initial_state(streams, FREQUENCIES),
-            self.conv3.initial_state(streams, FREQUENCIES) if self.third else conv1[:, :0],
+            self.conv2.initial_state(streams, self.bands // 2),
+            self.conv_lstm.initial_state(streams, last),
+            self.conv3.initial_state(streams, last) if self.third else conv1[:, :0],
             tuple(layer.initial_state(streams) for layer in self.layers),  # type: ignore[operator]
         )
 
     def forward(self, features: Tensor) -> Tensor:
         """Return (B, T / 4, H) encoder frames of whole (B, T, F, 3) utterances."""
-        x = self.conv2(self.conv1(features.permute(0, 3, 1, 2)))  # (B, C, T', 20)
-        x = self.conv_lstm(x.permute(0, 2, 3, 1))  # (B, T', 20, C)
+        x = self.conv2(self.conv1(features.permute(0, 3, 1, 2)))  # (B, C, T', F / 4)
+        x = self.conv_lstm(x.permute(0, 2, 3, 1))  # (B, T', F / 4, C)
         if self.third:
             x = self.conv3(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
-        x = x.flatten(2)  # (B, T', 20 C)
+        x = x.flatten(2)  # (B, T', F / 4 * C)
         for layer in self.layers:
             x = layer(x)
-        encoded: Tensor = x
+        encoded: Tensor = self.dropout(x)
         return encoded
 
     def step(self, features: Tensor, state: EncoderState) -> tuple[Tensor, EncoderState]:
@@ -92,7 +91,7 @@ class Encoder(nn.Module):
         if self.third:
             x, conv3 = self.conv3.step(y.transpose(1, 2).unsqueeze(2), conv3)
             y = x[:, :, 0].transpose(1, 2)
-        h = y.flatten(1)  # (S, 20 C)
+        h = y.flatten(1)  # (S, F / 4 * C)
         states = []
         for layer, layer_state in zip(self.layers, state.layers, strict=True):
             h, new = layer.step(h, layer_state)  # type: ignore[operator]

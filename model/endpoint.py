@@ -6,16 +6,14 @@ itself: like them it is a function of the audio, the same live and offline.
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from model.features import STEP_SECONDS
-
-if TYPE_CHECKING:
-    from model.recognizer import Recognizer
+from model.framing import STEP_SECONDS
+from model.stored import Weighted
 
 BLANK = 0.5  # probability from which the CTC head is taken to hear no character
 LANES = 16  # float32 in the widest vector
@@ -68,10 +66,11 @@ class Head(NamedTuple):
     bias: NDArray[np.float32]  # (P,)
 
 
-def head(recognizer: "Recognizer") -> Head:
+def head(recognizer: Weighted) -> Head:
     """Return the CTC head of a recogniser."""
-    parameters = recognizer.ctc.weight, recognizer.ctc.bias
-    weight, bias = (np.roll(x.detach().cpu().numpy(), 1, axis=0) for x in parameters)
+    tensors = recognizer.state_dict()
+    parameters = (np.asarray(tensors[f"ctc.{name}"], np.float32) for name in ("weight", "bias"))
+    weight, bias = (np.roll(x, 1, axis=0) for x in parameters)
     missing = -len(bias) % LANES
     return Head(
         np.ascontiguousarray(np.pad(weight, ((0, missing), (0, 0))).T),

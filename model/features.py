@@ -7,25 +7,25 @@ the sample where its hop ends, so nothing is seen ahead of time but what the del
 from typing import NamedTuple
 
 import torch
-import torchaudio
 from torch import Tensor, nn
 
-SAMPLE_RATE = 16_000  # Hz
-HOP = SAMPLE_RATE // 100  # 10 ms
-WINDOW = SAMPLE_RATE // 40  # 25 ms
-FFT = 512
-MELS = 80
-FRAMES_PER_STEP = 4  # one encoder frame
-SAMPLES_PER_STEP = FRAMES_PER_STEP * HOP  # 640
-STEP_SECONDS = SAMPLES_PER_STEP / SAMPLE_RATE  # 0.04
-OVERLAP = WINDOW - HOP  # samples that a frame shares with the audio before its hop
-
-POWER_FLOOR = 1e-5  # below the noise of any microphone; digital silence gets log(POWER_FLOOR)
-PRIOR_FRAMES = 100  # weight of the training set's mean in the running mean: 1 s
-MEMORY_FRAMES = 2_000  # the running mean forgets what lies further back: 20 s
-
-DELTA_WINDOW = 2  # frames on either side, as in HTK
-DELTA_LOOKAHEAD = 2 * DELTA_WINDOW  # delta of delta
+from model import filterbank
+from model.config import PLAIN as PLAIN
+from model.config import FeatureConfig as FeatureConfig
+from model.framing import DELTA_LOOKAHEAD as DELTA_LOOKAHEAD
+from model.framing import DELTA_WINDOW as DELTA_WINDOW
+from model.framing import FFT as FFT
+from model.framing import FRAMES_PER_STEP as FRAMES_PER_STEP
+from model.framing import HOP as HOP
+from model.framing import MELS as MELS
+from model.framing import MEMORY_FRAMES as MEMORY_FRAMES
+from model.framing import OVERLAP as OVERLAP
+from model.framing import POWER_FLOOR as POWER_FLOOR
+from model.framing import PRIOR_FRAMES as PRIOR_FRAMES
+from model.framing import SAMPLE_RATE as SAMPLE_RATE
+from model.framing import SAMPLES_PER_STEP as SAMPLES_PER_STEP
+from model.framing import STEP_SECONDS as STEP_SECONDS
+from model.framing import WINDOW as WINDOW
 
 
 class FeatureState(NamedTuple):
@@ -37,34 +37,18 @@ class FeatureState(NamedTuple):
     frames: Tensor  # (S, 2 * DELTA_LOOKAHEAD, F) the last normalised frames
 
 
-def delta_taps() -> Tensor:
-    """Return (9, 3) filters that give a frame, its delta and its delta-delta from 9 frames.
-
-    Source: HTK's regression formula, d_t = sum_n n (x_{t+n} - x_{t-n}) / (2 sum_n n^2).
-    """
-    offsets = torch.arange(-DELTA_WINDOW, DELTA_WINDOW + 1, dtype=torch.float64)
-    delta = offsets / (offsets**2).sum()
-    width = 2 * DELTA_LOOKAHEAD + 1
-    taps = torch.zeros(width, 3, dtype=torch.float64)
-    taps[DELTA_LOOKAHEAD, 0] = 1
-    taps[DELTA_WINDOW : width - DELTA_WINDOW, 1] = delta
-    for start, weight in enumerate(delta):
-        taps[start : start + len(delta), 2] += weight * delta
-    return taps.float()
-
-
 class LogMel(nn.Module):
-    """Log-mel energies of a waveform."""
+    """Log-mel energies of a waveform, and its whole energy where it is wanted."""
 
     lookahead = 0
 
-    def __init__(self) -> None:
+    def __init__(self, config: FeatureConfig = PLAIN) -> None:
         super().__init__()
-        bank = torchaudio.functional.melscale_fbanks(
-            FFT // 2 + 1, 20.0, SAMPLE_RATE / 2, MELS, SAMPLE_RATE, mel_scale="slaney"
-        )
+        bank = torch.from_numpy(filterbank.mel_bank(config.mels))
+        if config.energy:
+            bank = nn.functional.pad(bank, (0, 1), value=1.0)  # a band of all the spectrum
         self.register_buffer("bank", bank, persistent=False)
-        self.register_buffer("window", torch.hann_window(WINDOW), persistent=False)
+        self.register_buffer("window", torch.from_numpy(filterbank.window()), persistent=False)
         self.bank: Tensor
         self.window: Tensor
 
@@ -81,43 +65,61 @@ class LogMel(nn.Module):
 
 
 class Normalizer(nn.Module):
-    """Causal normalisation by a running mean (the training set's as a prior), then deltas."""
+    """Normalisation, then deltas.
+
+    By a causal running mean (the training set's as a prior), or by the fixed one. For a
+    recogniser of speakers' statistics frames come normalised: see `model.speaker`. One that is
+    made with a fixed mean standardises deltas too, by deviations of their own.
+    """
 
     lookahead = DELTA_LOOKAHEAD  # feature frames
 
-    def __init__(self) -> None:
+    def __init__(self, normalisation: str = "running", bands: int = MELS) -> None:
         super().__init__()
-        self.register_buffer("mean", torch.zeros(MELS))
-        self.register_buffer("deviation", torch.ones(MELS))
-        self.register_buffer("taps", delta_taps(), persistent=False)
+        self.normalisation = normalisation
+        self.register_buffer("mean", torch.zeros(bands))
+        self.register_buffer("deviation", torch.ones(bands))
+        self.register_buffer("taps", torch.from_numpy(filterbank.delta_taps()), persistent=False)
+        # of what the taps give: about one for the frames themselves, less for their deltas
+        self.register_buffer("spread", torch.ones(bands, 3) if normalisation == "fixed" else None)
         self.mean: Tensor
         self.deviation: Tensor
         self.taps: Tensor
+        self.spread: Tensor | None
 
     def initial_state(self, streams: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return the mean, count and frames of `FeatureState` before any audio."""
         return (
             self.mean.expand(streams, -1).clone(),
             self.mean.new_full((streams, 1), PRIOR_FRAMES),
-            self.mean.new_zeros(streams, 2 * DELTA_LOOKAHEAD, MELS),
+            self.mean.new_zeros(streams, 2 * DELTA_LOOKAHEAD, len(self.mean)),
         )
 
     def forward(self, logmel: Tensor) -> Tensor:
         """Return (B, T, F, 3) features of whole (B, T, F) log-mel utterances."""
         mean, count, frames = self.initial_state(len(logmel))
-        return self._features(logmel, running_means(logmel, mean, count), frames)[0]
+        running = self.normalisation == "running"
+        means = running_means(logmel, mean, count) if running else mean.unsqueeze(1)
+        return self._features(logmel, means, frames)[0]
 
     def step(
         self, logmel: Tensor, mean: Tensor, count: Tensor, frames: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return (B, T, F, 3) features of the next (B, T, F) log-mel frames, and the new state."""
-        means, mean, count = stepwise_means(logmel, mean, count)
+        if self.normalisation == "running":
+            means, mean, count = stepwise_means(logmel, mean, count)
+        else:
+            means = mean.unsqueeze(1)
         features, frames = self._features(logmel, means, frames)
         return features, mean, count, frames
 
     def _features(self, logmel: Tensor, means: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:
-        frames = torch.cat([frames, (logmel - means) / self.deviation], 1)
+        if self.normalisation != "speaker":
+            logmel = (logmel - means) / self.deviation
+        frames = torch.cat([frames, logmel], 1)
         features = frames.unfold(1, 2 * DELTA_LOOKAHEAD + 1, 1) @ self.taps
+        if self.spread is not None:
+            features = features / self.spread
         return features, frames[:, -2 * DELTA_LOOKAHEAD :]
 
 
@@ -150,10 +152,10 @@ class Features(nn.Module):
 
     lookahead = DELTA_LOOKAHEAD  # feature frames
 
-    def __init__(self) -> None:
+    def __init__(self, config: FeatureConfig = PLAIN) -> None:
         super().__init__()
-        self.logmel = LogMel()
-        self.normalizer = Normalizer()
+        self.logmel = LogMel(config)
+        self.normalizer = Normalizer(config.normalisation, config.bands)
 
     def initial_state(self, streams: int) -> FeatureState:
         """Return the state of streams that have heard nothing."""
@@ -162,6 +164,7 @@ class Features(nn.Module):
 
     def forward(self, samples: Tensor) -> Tensor:
         """Return (B, N // HOP, F, 3) features of (B, N) samples of whole utterances."""
+        self._check_statistics()
         features: Tensor = self.normalizer(self.logmel(samples))
         return features
 
@@ -169,6 +172,14 @@ class Features(nn.Module):
         """Return (S, n // HOP, F, 3) features of the next (S, n) samples, n a multiple of HOP."""
         if samples.shape[1] % HOP:
             raise ValueError(f"expected a multiple of {HOP} samples, got {samples.shape[1]}")
+        self._check_statistics()
         heard = torch.cat([state.samples, samples], 1)
         features, *normalizer = self.normalizer.step(self.logmel.frames(heard), *state[1:])
         return features, FeatureState(heard[:, -OVERLAP:], *normalizer)
+
+    def _check_statistics(self) -> None:
+        if self.normalizer.normalisation == "speaker":
+            raise ValueError(
+                "expected a recogniser adapted to a speaker (model.speaker), got one without "
+                "statistics of anybody"
+            )

@@ -13,9 +13,10 @@ from numba.extending import overload
 
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 
-# tanh as a ratio of polynomials, good to 4 ulp (the coefficients of Eigen's ptanh_float)
-_LIMIT = np.float32(7.90531110763549805)
-_P = tuple(
+# tanh as a ratio of polynomials, x p(x^2) / q(x^2), good to 4 ulp (the coefficients of Eigen's
+# ptanh_float)
+TANH_LIMIT = np.float32(7.90531110763549805)
+TANH_NUMERATOR = tuple(
     np.float32(c)
     for c in (
         -2.76076847742355e-16,
@@ -27,7 +28,7 @@ _P = tuple(
         4.89352455891786e-03,
     )
 )
-_Q = tuple(
+TANH_DENOMINATOR = tuple(
     np.float32(c)
     for c in (
         1.19825839466702e-06,
@@ -49,19 +50,19 @@ def _tanh(x):  # type: ignore[no-untyped-def]  # numba compares annotations, too
         return lambda x: math.tanh(x)
 
     def ratio(x):  # type: ignore[no-untyped-def]
-        x = min(max(x, -_LIMIT), _LIMIT)
+        x = min(max(x, -TANH_LIMIT), TANH_LIMIT)
         s = x * x
-        p = _P[0]
-        p = p * s + _P[1]
-        p = p * s + _P[2]
-        p = p * s + _P[3]
-        p = p * s + _P[4]
-        p = p * s + _P[5]
-        p = p * s + _P[6]
-        q = _Q[0]
-        q = q * s + _Q[1]
-        q = q * s + _Q[2]
-        q = q * s + _Q[3]
+        p = TANH_NUMERATOR[0]
+        p = p * s + TANH_NUMERATOR[1]
+        p = p * s + TANH_NUMERATOR[2]
+        p = p * s + TANH_NUMERATOR[3]
+        p = p * s + TANH_NUMERATOR[4]
+        p = p * s + TANH_NUMERATOR[5]
+        p = p * s + TANH_NUMERATOR[6]
+        q = TANH_DENOMINATOR[0]
+        q = q * s + TANH_DENOMINATOR[1]
+        q = q * s + TANH_DENOMINATOR[2]
+        q = q * s + TANH_DENOMINATOR[3]
         return x * p / q
 
     return ratio

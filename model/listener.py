@@ -13,7 +13,7 @@ from model.endpoint import RULES, Endpointer, Rule
 
 if TYPE_CHECKING:
     from model.backend import Online
-    from model.online import Samples
+    from model.stream import Samples
 
 
 class Suspended(NamedTuple):

@@ -17,8 +17,8 @@ from model.attention.shape import Attention
 from model.beam import beam_search
 from model.decoder import AttentionDecoder, Decoder
 from model.features import SAMPLES_PER_STEP, STEP_SECONDS
-from model.online import FLUSH_STEPS, MAX_SYMBOLS_PER_STEP, Character
 from model.recognizer import Recognizer
+from model.stream import FLUSH_STEPS, MAX_SYMBOLS_PER_STEP, Character, spelt
 
 Mode = Literal["hard", "expected", "sampled", "beam"]
 
@@ -63,12 +63,37 @@ def transcribe_offline(
     Raises:
         ValueError: as `decode` does.
     """
+    (found,) = transcribe_batch(recognizer, [samples], mode, generator)
+    return found
+
+
+def transcribe_batch(
+    recognizer: Recognizer,
+    recordings: Sequence[NDArray[np.float32]],
+    mode: Mode,
+    generator: torch.Generator | None = None,
+) -> list[list[Character]]:
+    """Return the characters of several whole recordings at 16 kHz, best of like length.
+
+    The arguments are those of `transcribe_offline`.
+
+    Raises:
+        ValueError: as `decode` does.
+    """
+    rows = [flushed(samples) for samples in recordings]
+    lengths = torch.tensor([len(row) // SAMPLES_PER_STEP for row in rows])
     with torch.inference_mode():
-        encoded = recognizer.encode(flushed(samples).unsqueeze(0))
-        lengths = torch.tensor([encoded.shape[1]])
-        (symbols,) = decode(recognizer, encoded, lengths, mode, generator)
-    characters = recognizer.config.vocabulary.characters
-    return [Character(characters[one.symbol], seconds(recognizer, one.frame)) for one in symbols]
+        encoded = recognizer.encode(nn.utils.rnn.pad_sequence(rows, batch_first=True))
+        found = decode(recognizer, encoded, lengths, mode, generator)
+    vocabulary = recognizer.config.vocabulary
+    return [
+        [
+            one
+            for symbol, frame in symbols
+            for one in spelt(vocabulary, [symbol], seconds(recognizer, frame))
+        ]
+        for symbols in found
+    ]
 
 
 def teacher_forced(
@@ -136,9 +161,9 @@ def decode(
         return scanned(decoder, encoded, lengths, MAX_SYMBOLS_PER_STEP, generator)
     assert isinstance(decoder, AttentionDecoder)  # as `modes` says
     if mode == "beam":
-        rows = zip(encoded, lengths.tolist(), strict=True)
+        rows, width = zip(encoded, lengths.tolist(), strict=True), recognizer.config.decoder.beam
         return [
-            [Symbol(*one) for one in beam_search(decoder, row[:count], most(count))]
+            [Symbol(*one) for one in beam_search(decoder, row[:count], most(count), width)]
             for row, count in rows
         ]
     mask = recognizer.frame_mask(lengths, encoded.shape[1])

@@ -1,30 +1,23 @@
 """The recogniser: features, encoder, decoder, and a CTC head that helps to train them."""
 
-from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from model.bahdanau import BahdanauDecoder
+from model.config import RecognizerConfig as RecognizerConfig
 from model.ctc import CtcDecoder
-from model.decoder import Decoder, DecoderConfig
-from model.encoder import Encoder, EncoderConfig
-from model.features import FRAMES_PER_STEP, HOP, SAMPLE_RATE, Features
+from model.decoder import Decoder
+from model.encoder import Encoder
+from model.features import Features
+from model.framing import delay_steps, lookahead_ms
+from model.lstm_encoder import LSTMEncoder
 from model.luong import LuongDecoder
-from model.vocabulary import Vocabulary
-
-
-@dataclass(frozen=True)
-class RecognizerConfig:
-    """Everything that fixes the recogniser's shape; the defaults are MoChA's for WSJ."""
-
-    vocabulary: Vocabulary = field(default_factory=Vocabulary)
-    encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    decoder: DecoderConfig = field(default_factory=DecoderConfig)
 
 
 class Recognizer(nn.Module):
-    """A streaming conv-LSTM encoder with the decoder that the configuration names.
+    """The streaming encoder and the decoder that the configuration names.
 
     The default is MoChA (Chiu & Raffel 2018).
     """
@@ -32,8 +25,13 @@ class Recognizer(nn.Module):
     def __init__(self, config: RecognizerConfig) -> None:
         super().__init__()
         self.config = config
-        self.features = Features()
-        self.encoder = Encoder(config.encoder)
+        self.features = Features(config.features)
+        self.encoder: Any  # Encoder or LSTMEncoder
+        match config.encoder.kind:
+            case "conv-lstm":
+                self.encoder = Encoder(config.encoder, config.features.bands)
+            case "lstm":
+                self.encoder = LSTMEncoder(config.encoder, config.features.bands)
         width, symbols = config.encoder.width, len(config.vocabulary)
         self.decoder: Decoder
         match config.decoder.kind:
@@ -53,12 +51,12 @@ class Recognizer(nn.Module):
     @property
     def lookahead_ms(self) -> int:
         """The look-ahead in milliseconds, besides the 25 ms window."""
-        return self.lookahead_frames * HOP * 1000 // SAMPLE_RATE
+        return lookahead_ms(self.lookahead_frames)
 
     @property
     def delay_steps(self) -> int:
         """Steps between the end of an encoder frame and the step that gives it."""
-        return -(-(self.lookahead_frames - (FRAMES_PER_STEP - 1)) // FRAMES_PER_STEP)
+        return delay_steps(self.lookahead_frames)
 
     def encode_logmel(self, logmel: Tensor) -> Tensor:
         """Return (B, T / 4, H) encoder frames of whole (B, T, F) log-mel utterances."""

@@ -21,6 +21,7 @@ class RecurrentLayer(nn.Module):
     def __init__(self, width_in: int, width: int) -> None:
         super().__init__()
         self.width = width
+        self.dropout = nn.Dropout(0.0)  # a stage of training sets the share
         self.lstm = nn.LSTM(width_in, width, batch_first=True)
         with torch.no_grad():  # forget gates start open (Jozefowicz et al. 2015)
             self.lstm.all_weights[0][2][width : 2 * width] = 1
@@ -34,7 +35,7 @@ class RecurrentLayer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return (B, T, H) of whole (B, T, H_in) utterances."""
-        hidden, _ = self.lstm(x)
+        hidden, _ = self.lstm(self.dropout(x))
         y = self.dense(hidden)
         return self.norm(y.flatten(0, 1)).view_as(y).relu()
 

@@ -2,17 +2,18 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
 from model.audio import AudioError, Samples, stream
-from model.backend import Online
+from model.backend import Online, choose, load_online
 from model.endpoint import RULES, Rule
 from model.features import SAMPLE_RATE
 from model.live import Heard, LiveStream
 from model.online import Character
+from model.stored import read
 
 
 def listen(
@@ -31,8 +32,42 @@ def characters(online: Online, pieces: Iterable[Samples]) -> Iterator[list[Chara
         yield heard.characters
 
 
+def file_listener(folder: Path, backend: str = "auto") -> Callable[[Path], Online]:
+    """Return what gives the recogniser, of a checkpoint's folder, that hears a file.
+
+    It is the same for all files, unless it normalises features by statistics of the speaker: then
+    a file is its own speaker, and is read once more beforehand.
+
+    Raises:
+        CheckpointError: the checkpoint is missing, broken or of another shape.
+        ValueError: the backend is not there, or does not know such a model.
+    """
+    if read(folder).config.features.normalisation != "speaker":
+        online = load_online(folder, backend)
+        return lambda path: online
+    from model.checkpoint import load  # it brings torch, which those that stream may not need
+    from model.speaker import adapted, statistics_of
+
+    recognizer = load(folder)
+    features = recognizer.features
+    choose(adapted(recognizer, statistics_of(features, [])), backend)  # says at once what cannot be
+
+    def own(path: Path) -> Online:
+        with closing(stream(path)) as pieces:
+            statistics = statistics_of(features, [_readable(pieces)])
+        return choose(adapted(recognizer, statistics), backend)
+
+    return own
+
+
+def _readable(pieces: Iterable[Samples]) -> Iterator[Samples]:
+    """Yield a file's pieces as far as it can be read; who reads it again hears of the rest."""
+    with suppress(AudioError):
+        yield from pieces
+
+
 def transcribe_files(
-    online: Online,
+    listener: Callable[[Path], Online],
     files: Sequence[Path],
     as_json: bool,
     out: TextIO,
@@ -41,7 +76,7 @@ def transcribe_files(
     """Write the text of files to `out` as it is decided; return whether every file was whole.
 
     Args:
-        online: the recogniser.
+        listener: gives the recogniser that hears a file, as `file_listener` does.
         files: in the order in which they are written.
         as_json: write one JSON object per file, on a line of its own when the file is done, with
             file, text, duration (seconds), characters (text, time in seconds) and utterances (text,
@@ -52,6 +87,7 @@ def transcribe_files(
     whole = True
     for path in files:
         try:
+            online = listener(path)
             with closing(stream(path)) as pieces:
                 if as_json:
                     _write_json(online, path, pieces, out)

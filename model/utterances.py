@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # it brings torch, which those who only count do without
-    from model.online import Character
+if TYPE_CHECKING:
+    from model.stream import Character
 
 SPACE = " "
 
@@ -22,10 +22,11 @@ class Endpoint:
 class Utterances:
     """What one stream has said so far, in constant memory."""
 
-    def __init__(self, characters: str) -> None:
-        """Begin a stream in a vocabulary, which may have a space or not."""
+    def __init__(self, spaced: bool) -> None:
+        """Begin a stream in a vocabulary that has a space or not."""
         self.count = 0  # utterances that have ended
-        self._spaced = SPACE in characters
+        self.characters = 0  # told so far
+        self._spaced = spaced
         self._start: float | None = None  # of the utterance that goes on, if it has a character
         self._end = 0.0
         self._last = SPACE  # character of the stream; at its beginning no space is missed
@@ -44,6 +45,7 @@ class Utterances:
             if self._spaced and self._last != SPACE != told[0].text:
                 told.insert(0, replace(told[0], text=SPACE))
             self._start = told[0].time
+        self.characters += len(told)
         if told:
             self._last, self._end = told[-1].text, told[-1].time
         if not ended or self._start is None:
@@ -54,8 +56,8 @@ class Utterances:
 
     def suspend(self) -> list[Any]:
         """Return what `resume` takes, of what JSON can hold."""
-        return [self.count, self._start, self._end, self._last]
+        return [self.count, self.characters, self._start, self._end, self._last]
 
     def resume(self, kept: list[Any]) -> None:
         """Go on where `suspend` was called."""
-        self.count, self._start, self._end, self._last = kept
+        self.count, self.characters, self._start, self._end, self._last = kept

@@ -1,47 +1,78 @@
-"""The characters that the recogniser writes."""
+"""The symbols that the recogniser writes: characters, or phones with spaces between."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 ENGLISH = " 'abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """An ordered set of characters; a symbol is a character's index in it.
+    """An ordered set of characters or, where they are given, of phones; a symbol is an index in it.
 
-    The CTC blank and the decoder's start symbol share the index after the last character: neither
-    is ever written. With monotonic attention there is no end-of-sequence symbol: an utterance ends
-    when its audio ends, in training (the scan for one more symbol must run off the end) as in
-    serving. Other attentions write an end of sequence, which has that index, too.
+    The CTC blank and the decoder's start symbol share the index after the last: neither is ever
+    written. With monotonic attention there is no end-of-sequence symbol: an utterance ends when its
+    audio ends, in training (the scan for one more symbol must run off the end) as in serving. Other
+    attentions write an end of sequence, which has that index, too.
     """
 
     characters: str = ENGLISH
+    phones: tuple[str, ...] = ()  # in place of the characters, of any length
 
     def __post_init__(self) -> None:
         if len(set(self.characters)) != len(self.characters) or not self.characters:
             raise ValueError(f"expected distinct characters, at least one, got {self.characters!r}")
+        whole = all(phone.split() == [phone] for phone in self.phones)
+        if len(set(self.phones)) != len(self.phones) or not whole:
+            raise ValueError(f"expected distinct phones without spaces, got {self.phones!r}")
 
     def __len__(self) -> int:
-        return len(self.characters)
+        return len(self.names)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The characters or phones in order."""
+        return self.phones or (*self.characters,)
+
+    @property
+    def separator(self) -> str:
+        """What stands between two symbols: a space between phones."""
+        return " " if self.phones else ""
+
+    @cached_property
+    def written(self) -> tuple[str, ...]:
+        """What a stream writes for each symbol: what separates it from the next comes with it."""
+        return tuple(name + self.separator for name in self.names)
+
+    @cached_property
+    def spaced(self) -> bool:
+        """Whether spaces are written."""
+        return any(" " in text for text in self.written)
 
     @property
     def blank(self) -> int:
         """The index of the CTC blank, and of the decoder's start symbol."""
-        return len(self.characters)
+        return len(self)
 
     def encode(self, text: str) -> list[int]:
         """Return the symbols of `text`.
 
         Raises:
-            ValueError: a character is not in the vocabulary.
+            ValueError: a character or phone is not in the vocabulary.
         """
-        indices = [self.characters.find(character) for character in text]
-        if -1 in indices:
-            unknown = text[indices.index(-1)]
-            raise ValueError(f"expected characters among {self.characters!r}, got {unknown!r}")
-        return indices
+        parts = text.split() if self.phones else [*text]
+        unknown = [part for part in parts if part not in self._indices]
+        if unknown:
+            known = " ".join(self.phones) or self.characters
+            kind = "phones" if self.phones else "characters"
+            raise ValueError(f"expected {kind} among {known!r}, got {unknown[0]!r}")
+        return [self._indices[part] for part in parts]
 
     def decode(self, symbols: Iterable[int]) -> str:
         """Return the text that `symbols` spell."""
-        return "".join(self.characters[symbol] for symbol in symbols)
+        return self.separator.join(self.names[symbol] for symbol in symbols)
+
+    @cached_property
+    def _indices(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.names)}

@@ -1,4 +1,4 @@
-"""Audio of all live streams that waits for its step: `model.online.Stream` for a whole table.
+"""Audio of all live streams that waits for its step: `model.stream.Stream` for a whole table.
 
 Each stream has an array that holds a quarter of a second and grows while more waits, so that
 memory follows what waits. Nothing here knows of threads: the engine locks.
@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.features import SAMPLE_RATE, SAMPLES_PER_STEP
-from model.online import Samples
+from model.framing import SAMPLE_RATE, SAMPLES_PER_STEP
+from model.stream import Samples
 
 Integers = NDArray[np.int64]
 USUAL = SAMPLE_RATE // 4  # samples in a row's array while a stream keeps up
@@ -53,6 +53,24 @@ class Backlog:
         self._samples[row] = NOTHING
         self._flush[row] = NEVER
         self.generations[row] += 1
+
+    def resume(self, row: int, counts: list[int | None], samples: Samples, now: float) -> None:
+        """Let a row that was opened go on with what another stream's `suspend` returned."""
+        received, taken, done, _ = (count or 0 for count in counts)
+        self._taken[row], self.done[row] = taken, done
+        self.received[row] = received - len(samples)
+        self.push(row, samples, now, forced=True)
+
+    def suspend(self, row: int) -> tuple[list[int | None], Samples]:
+        """Return a row's counts, and the (N,) samples that wait, less than a step."""
+        counts = [int(array[row]) for array in (self.received, self._taken, self.done)]
+        samples = self._samples[row][int(self._start[row]) : int(self._end[row])]
+        return [*counts, None], samples.copy()
+
+    def drained(self, row: int) -> bool:
+        """Return whether a row's input goes on and every whole step's symbols came back."""
+        waits = self.buffered(row) >= SAMPLES_PER_STEP
+        return not waits and self._flush[row] == NEVER and self.done[row] == self._taken[row]
 
     close = open  # nothing waits any more, and what is under way is nobody's
 
@@ -144,7 +162,7 @@ class Backlog:
         drained = self._end[rows] - self._start[rows] < SAMPLES_PER_STEP
         return (self._flush[rows] == 0) & drained & (self.done[rows] == self._taken[rows])
 
-    def position(self, row: int) -> float:
-        """Return the seconds of the input on which a row's characters so far rest."""
-        steps = int(self.done[row]) * SAMPLES_PER_STEP
-        return min(steps, int(self.received[row])) / SAMPLE_RATE
+    def positions(self, rows: Integers) -> NDArray[np.float64]:
+        """Return (R,) seconds of the input on which the rows' characters so far rest."""
+        samples = np.minimum(self.done[rows] * SAMPLES_PER_STEP, self.received[rows])
+        return samples / SAMPLE_RATE

@@ -10,7 +10,8 @@ from time import perf_counter
 import numpy as np
 
 from model.backend import Online
-from model.features import SAMPLES_PER_STEP, STEP_SECONDS
+from model.framing import SAMPLES_PER_STEP, STEP_SECONDS
+from model.listener import Listener
 
 BATCH = 64  # streams, for each thread, in a batch that is measured; about the least efficient one
 REPEATS = 5
@@ -33,14 +34,14 @@ class Capacity:
         self._seen = 0  # batches
 
     def measure(self, online: Online, threads: int) -> float:
-        """Step batches of noise; return and keep the cost, in seconds."""
+        """Step batches of noise, endpoints included; return and keep the cost, in seconds."""
         streams = min(BATCH * threads, max(self._max_streams, 1))
-        table, rows = online.table(streams, threads), np.arange(streams)
+        listener, rows = Listener(online, streams, threads), np.arange(streams)
         noise = np.random.default_rng(0).normal(0, 0.05, (streams, SAMPLES_PER_STEP))
         samples, best = noise.astype(np.float32), np.inf
         for _ in range(REPEATS):
             began = perf_counter()
-            table.step(samples, rows)
+            listener.step(samples, rows)
             best = min(best, perf_counter() - began)
         self._least = best / streams
         self.last = perf_counter()

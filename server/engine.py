@@ -8,6 +8,7 @@ docs/engine.md describes batching and admission.
 """
 
 import asyncio
+import gc
 import logging
 import sys
 import threading
@@ -20,10 +21,13 @@ from numpy.typing import NDArray
 
 from model.audio import Resampler
 from model.backend import Online
+from model.endpoint import RULES
+from model.kept import Kept
 from model.listener import Listener
-from model.online import Character, Samples, step_time
+from model.stream import Character, Samples, spelt, step_time
+from model.suspension import unwrap
 from model.utterances import Endpoint, Utterances
-from server.backlog import Backlog, Steps
+from server.backlog import NOTHING, Backlog, Steps
 from server.capacity import Capacity
 from server.metrics import Metrics
 
@@ -49,6 +53,7 @@ class Update(NamedTuple):
     finished: bool  # nothing follows
     failed: bool = False
     endpoint: Endpoint | None = None  # after the characters
+    kept: Kept | None = None  # the stream itself, which was suspended: nothing follows
 
 
 class EngineStream:
@@ -59,11 +64,14 @@ class EngineStream:
     ) -> None:
         self.slot = slot
         self.listener = listener
-        self.utterances = Utterances(engine.online.vocabulary.characters)
+        self.utterances = Utterances(engine.online.vocabulary.spaced)
         self.waits = False  # for room
         self._engine = engine
         self._piece = max(1, int(sample_rate * PIECE_SECONDS))
-        self._resampler = Resampler(sample_rate)
+        self.taken = 0  # samples at the stream's rate, pushed to this stream or before it
+        self.resampler = Resampler(sample_rate)
+        self._unheard = NOTHING  # resampled, while there is no room for it
+        self._turn = 0  # samples that were pushed since it was last others' turn
         self._room = asyncio.Event()
 
     @property
@@ -74,14 +82,24 @@ class EngineStream:
     async def push(self, samples: Samples) -> None:
         """Hear (N,) samples at the stream's rate; wait while the buffer is full."""
         for start in range(0, len(samples), self._piece):
-            piece = self._resampler.push(samples[start : start + self._piece])
-            while not self._engine.hear(self, piece):
+            piece = samples[start : start + self._piece]
+            self._unheard = self.resampler.push(piece)
+            self.taken += len(piece)
+            while not self._engine.hear(self, self._unheard):
                 await self._room.wait()
-            await asyncio.sleep(0)  # others' turn
+            self._unheard = NOTHING
+            self._turn += len(piece)
+            if self._turn >= self._piece:
+                self._turn = 0
+                await asyncio.sleep(0)  # others' turn
 
     def end(self) -> None:
         """Hear nothing more."""
-        self._engine.end(self, self._resampler.finish())
+        self._engine.end(self, self.resampler.finish())
+
+    def suspend(self) -> None:
+        """Hear what was pushed and nothing more; an update then tells the stream itself."""
+        self._engine.suspend(self, self._unheard)
 
     def close(self) -> None:
         """Give the slot back; nothing is heard or told any more."""
@@ -132,6 +150,8 @@ class Engine:
         self._free = list(reversed(range(max_streams)))
         self._fresh = np.zeros(max_streams, np.bool_)  # the slot's state is the last owner's
         self._parted = np.ones(max_streams, np.bool_)  # into utterances
+        self._resumed: dict[int, Kept] = {}  # by slot, until its first step
+        self._leaving: set[int] = set()  # slots that are suspended once all is heard
         self._condition = threading.Condition()  # guards the slots and the backlog
         self._asleep = False  # until audio comes
         self._stopping = False
@@ -153,9 +173,15 @@ class Engine:
         return self._thread.is_alive() and not self._stopping
 
     def start(self) -> None:
-        """Start the thread; results go to the running event loop."""
+        """Start the thread; results go to the running event loop.
+
+        What is loaded by now stays. It is taken out of the garbage collector's sight: to walk over
+        all of it for a few new objects takes a tenth of a second, in which nobody is stepped.
+        """
         self._loop = asyncio.get_running_loop()
         sys.setswitchinterval(TURN_SECONDS)
+        gc.collect()
+        gc.freeze()
         self._thread.start()
 
     def stop(self) -> None:
@@ -165,17 +191,26 @@ class Engine:
             self._condition.notify()
         if self._thread.is_alive():
             self._thread.join()
+        gc.unfreeze()
 
     def open(
-        self, sample_rate: int, listener: Callable[[Update], None], *, endpoints: bool = True
+        self,
+        sample_rate: int,
+        listener: Callable[[Update], None],
+        *,
+        endpoints: bool = True,
+        kept: Kept | None = None,
     ) -> EngineStream:
-        """Return a new stream; `listener` is called on the event loop with each of its updates.
+        """Return a stream; `listener` is called on the event loop with each of its updates.
 
-        With `endpoints` it is parted into utterances.
+        With `endpoints` a new one is parted into utterances; `kept` is one to go on with.
 
         Raises:
             EngineFull: there is no free slot, or one stream more could not be carried.
+            SuspensionError: what was kept is damaged, or of another model.
         """
+        if kept is not None:
+            unwrap(self.online.digest, kept.listener.state, self._streams.table.bytes_per_stream)
         with self._condition:
             if self.active >= self.capacity.streams:
                 raise EngineFull(self.capacity.streams)
@@ -183,6 +218,10 @@ class Engine:
             stream = self._slots[slot] = EngineStream(self, slot, sample_rate, listener)
             self._backlog.open(slot)
             self._fresh[slot], self._parted[slot] = True, endpoints
+            if kept is not None:
+                self._resumed[slot] = kept
+                self._backlog.resume(slot, kept.counts, kept.samples, perf_counter())
+                stream.utterances.resume(kept.utterances)
         self._metrics.active.inc()
         return stream
 
@@ -208,6 +247,14 @@ class Engine:
                 self._backlog.finish(stream.slot, samples, now)
                 self._wake()
 
+    def suspend(self, stream: EngineStream, samples: Samples) -> None:
+        """Take (N,) samples, for which room is made; tell `stream` what it is once all is heard."""
+        with self._condition:
+            if self._slots[stream.slot] is stream:
+                self._backlog.push(stream.slot, samples, perf_counter(), forced=True)
+                self._leaving.add(stream.slot)
+                self._wake()
+
     def buffered(self, stream: EngineStream) -> int:
         """Return the samples that wait for a step of `stream`."""
         return self._backlog.buffered(stream.slot)
@@ -218,6 +265,8 @@ class Engine:
             if self._slots[stream.slot] is not stream:
                 return
             self._slots[stream.slot] = None
+            self._leaving.discard(stream.slot)
+            self._resumed.pop(stream.slot, None)
             self._free.append(stream.slot)
             self._backlog.close(stream.slot)
         self._metrics.active.dec()
@@ -243,14 +292,15 @@ class Engine:
         """Return one step of every stream that has one; sleep until there is any."""
         with self._condition:
             while not self._stopping:
+                for slot in [one for one in self._leaving if self._backlog.drained(one)]:
+                    self._let_go(slot)
                 rows = self._backlog.ready()
                 if len(rows):
                     since = self._backlog.waiting_since(rows)
                     if (wait := since.min() + self.capacity.window - perf_counter()) <= 0:
                         if len(rows) > self._batch:
                             rows = np.sort(rows[np.argsort(since)[: self._batch]])
-                        fresh = rows[self._fresh[rows]]
-                        self._fresh[fresh], parted = False, self._parted[fresh]
+                        begin = self._begin(rows[self._fresh[rows]])
                         steps = self._backlog.take(rows)
                         break
                     self._condition.wait(wait)
@@ -259,9 +309,33 @@ class Engine:
                     self._condition.wait()
             else:
                 return None
-        if len(fresh):
-            self._streams.reset(fresh, parted)
+        begin()
         return steps
+
+    def _begin(self, fresh: NDArray[np.int64]) -> Callable[[], None]:
+        """Return what gives (R,) slots their owners' states; it needs no lock."""
+        self._fresh[fresh], parted = False, self._parted[fresh]
+        resumed = [(row, self._resumed.pop(row)) for row in fresh.tolist() if row in self._resumed]
+
+        def begin() -> None:
+            if len(fresh):
+                self._streams.reset(fresh, parted)
+            for row, kept in resumed:
+                self._streams.resume(row, kept.listener)
+
+        return begin
+
+    def _let_go(self, slot: int) -> None:
+        """Tell the stream in a slot, which has no step left, what it is."""
+        self._leaving.remove(slot)
+        stream = self._slots[slot]
+        assert stream is not None
+        if self._fresh[slot]:
+            self._begin(np.array([slot]))()
+        counts, samples = self._backlog.suspend(slot)
+        listener, utterances = self._streams.suspend(slot), stream.utterances.suspend()
+        kept = Kept(RULES, counts, samples, listener, utterances)
+        self._deliver([(stream, Update([], kept.position, True, kept=kept))], [])
 
     def _advance(self, steps: Steps) -> None:
         """Step streams as one batch and hand what they wrote to the event loop."""
@@ -293,13 +367,14 @@ class Engine:
         """Return what to tell whom, and who has waited for room."""
         owned = self._backlog.count(steps)
         finished = self._backlog.finished(steps.rows) & owned
-        told = ((symbols >= 0).any(1) | ends) & owned | finished
+        told = np.flatnonzero(((symbols >= 0).any(1) | ends) & owned | finished)
+        rows = steps.rows[told]
+        facts = (symbols[told], self._backlog.done[rows], self._backlog.positions(rows))
+        columns = (rows, *facts, ends[told], finished[told])  # plain numbers are quicker to handle
         updates = []
-        for index in np.flatnonzero(told).tolist():
-            if stream := self._slots[int(steps.rows[index])]:
-                written = symbols[index].tolist()
-                update = self._update(stream, written, bool(ends[index]), bool(finished[index]))
-                updates.append((stream, update))
+        for row, *fact in zip(*(column.tolist() for column in columns), strict=True):
+            if stream := self._slots[row]:
+                updates.append((stream, self._update(stream, *fact)))
         self._metrics.characters.inc(sum(len(update.characters) for _, update in updates))
         room = [s for row in steps.rows.tolist() if (s := self._slots[row]) and s.waits]
         for stream in room:
@@ -307,13 +382,17 @@ class Engine:
         return updates, room
 
     def _update(
-        self, stream: EngineStream, symbols: list[int], ended: bool, finished: bool
+        self,
+        stream: EngineStream,
+        symbols: list[int],
+        done: int,
+        position: float,
+        ended: bool,
+        finished: bool,
     ) -> Update:
-        time = step_time(int(self._backlog.done[stream.slot]) - 1, self.online.delay_steps)
-        names = self.online.vocabulary.characters
-        written = [Character(names[s], time) for s in symbols if s >= 0]
+        time = step_time(done - 1, self.online.delay_steps)
+        written = spelt(self.online.vocabulary, symbols, time)
         characters, endpoint = stream.utterances.hear(written, ended)
-        position = self._backlog.position(stream.slot)
         return Update(characters, position, finished, endpoint=endpoint)
 
     def _fail(self, streams: list[EngineStream]) -> None:

@@ -17,15 +17,15 @@ class Outbox:
         self._messages: deque[ServerMessage] = deque()
         self._characters = 0  # that wait
 
-    def add(self, message: ServerMessage) -> None:
-        """Let `message` wait.
+    def add(self, message: ServerMessage, *, forced: bool = False) -> None:
+        """Let `message` wait; `forced` is one that was told before, of whatever length.
 
         Raises:
             ProtocolError: more characters would wait than are allowed.
         """
         if isinstance(message, Chars):
             waiting = self._characters + len(message.text)
-            if waiting > self._max_characters:
+            if waiting > self._max_characters and not forced:
                 raise ProtocolError(
                     ErrorCode.SLOW_CLIENT,
                     f"expected at most {self._max_characters} characters to wait for the client,"

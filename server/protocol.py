@@ -1,8 +1,9 @@
 """The messages of `/v1/stream`: bytes or text in, typed messages out, without any socket.
 
 A client sends one `start`, binary frames of audio, and one `end`; the server answers `ready`, then
-`chars` as characters are decided and `endpoint` where an utterance ends, then `final`. An `error`
-may come at any time and is the last message. docs/protocol.md describes every field.
+`chars` as characters are decided and `endpoint` where an utterance ends, then `final`. With
+`suspend` for `end` it answers `suspended`, and `resume` for `start` goes on there. An `error` may
+come at any time and is the last message. docs/protocol.md describes every field.
 """
 
 from enum import StrEnum
@@ -29,11 +30,14 @@ class ErrorCode(StrEnum):
     UNSUPPORTED_ENCODING = "unsupported_encoding"
     UNSUPPORTED_SAMPLE_RATE = "unsupported_sample_rate"
     INVALID_AUDIO = "invalid_audio"
+    INVALID_STATE = "invalid_state"
+    UNKNOWN_STREAM = "unknown_stream"
     MESSAGE_TOO_BIG = "message_too_big"
     START_TIMEOUT = "start_timeout"
     IDLE_TIMEOUT = "idle_timeout"
     STREAM_TOO_LONG = "stream_too_long"
     SLOW_CLIENT = "slow_client"
+    TAKEN_OVER = "taken_over"
     TOO_MANY_STREAMS = "too_many_streams"
     SHUTTING_DOWN = "shutting_down"
     INTERNAL_ERROR = "internal_error"
@@ -46,11 +50,14 @@ CLOSE_CODES: dict[ErrorCode, int] = {
     ErrorCode.UNSUPPORTED_ENCODING: 1003,
     ErrorCode.UNSUPPORTED_SAMPLE_RATE: 1003,
     ErrorCode.INVALID_AUDIO: 1007,
+    ErrorCode.INVALID_STATE: 1007,
+    ErrorCode.UNKNOWN_STREAM: 1008,
     ErrorCode.MESSAGE_TOO_BIG: 1009,
     ErrorCode.START_TIMEOUT: 1008,
     ErrorCode.IDLE_TIMEOUT: 1008,
     ErrorCode.STREAM_TOO_LONG: 1008,
     ErrorCode.SLOW_CLIENT: 1008,
+    ErrorCode.TAKEN_OVER: 1008,
     ErrorCode.TOO_MANY_STREAMS: 1013,
     ErrorCode.SHUTTING_DOWN: 1012,
     ErrorCode.INTERNAL_ERROR: 1011,
@@ -75,6 +82,35 @@ class Start(BaseModel):
     sample_rate: Annotated[int, Field(ge=MIN_SAMPLE_RATE, le=MAX_SAMPLE_RATE)] = DEFAULT_SAMPLE_RATE
     encoding: Encoding = "pcm_s16le"
     endpoints: bool = True
+    keep: bool = False
+
+
+class Resume(BaseModel):
+    """The client's first message: its audio goes on where another connection stopped."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    type: Literal["resume"] = "resume"
+    state: str | None = None
+    token: str | None = None
+    characters: Annotated[int, Field(ge=0)] = 0
+    utterances: Annotated[int, Field(ge=0)] = 0
+    encoding: Encoding = "pcm_s16le"
+    keep: bool = False
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.state is None) == (self.token is None):
+            raise ValueError("expected a state or a token")
+        return self
+
+
+class Suspend(BaseModel):
+    """The client's last message: the stream will go on over another connection."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    type: Literal["suspend"] = "suspend"
 
 
 class End(BaseModel):
@@ -101,6 +137,8 @@ class Ready(BaseModel):
     encoding: Encoding
     step_ms: int
     lookahead_ms: int
+    received: int = 0
+    token: str | None = None
 
 
 class Spoken(BaseModel):
@@ -142,6 +180,15 @@ class Final(Spoken):
     omitted: int = 0
 
 
+class Suspended(BaseModel):
+    """The stream as `resume` takes it; the server closes after it."""
+
+    type: Literal["suspended"] = "suspended"
+    state: str
+    received: int
+    characters: int
+
+
 class Error(BaseModel):
     """Why the server ends the conversation; it closes after it."""
 
@@ -150,8 +197,8 @@ class Error(BaseModel):
     message: str
 
 
-ClientMessage = Start | End
-ServerMessage = Ready | Chars | Endpoint | Final | Error
+ClientMessage = Start | Resume | Suspend | End
+ServerMessage = Ready | Chars | Endpoint | Final | Suspended | Error
 
 _CLIENT: TypeAdapter[ClientMessage] = TypeAdapter(
     Annotated[ClientMessage, Field(discriminator="type")]
@@ -159,6 +206,7 @@ _CLIENT: TypeAdapter[ClientMessage] = TypeAdapter(
 _SERVER: TypeAdapter[ServerMessage] = TypeAdapter(
     Annotated[ServerMessage, Field(discriminator="type")]
 )
+UNKNOWN = "union_tag_invalid"  # pydantic's word for a type that is not among ours
 
 
 def parse_client(text: str) -> ClientMessage:
@@ -173,13 +221,20 @@ def parse_client(text: str) -> ClientMessage:
         raise _explained(error) from None
 
 
-def parse_server(text: str) -> ServerMessage:
+def parse_server(text: str) -> ServerMessage | None:
     """Return the server's message that the JSON `text` spells; fields yet unknown are ignored.
+
+    None is for a message of a type yet unknown, which clients ignore.
 
     Raises:
         ValueError: it spells none.
     """
-    return _SERVER.validate_json(text)
+    try:
+        return _SERVER.validate_json(text)
+    except ValidationError as error:
+        if [each["type"] for each in error.errors(include_url=False)] == [UNKNOWN]:
+            return None
+        raise
 
 
 def _explained(error: ValidationError) -> ProtocolError:
@@ -197,7 +252,12 @@ def _explained(error: ValidationError) -> ProtocolError:
     if where == "encoding":
         expected = "encoding " + " or ".join(SAMPLE_BYTES)
         return ProtocolError(ErrorCode.UNSUPPORTED_ENCODING, f"expected {expected}, got {got}")
-    message = f'expected a JSON object of type "start" or "end", got {got}'
+    if first["type"] == "value_error":  # a check of ours
+        return ProtocolError(
+            ErrorCode.INVALID_MESSAGE, f"{first['ctx']['error']}, got both or none"
+        )
+    kinds = '"start", "resume", "suspend" or "end"'
+    message = f"expected a JSON object of type {kinds}, got {got}"
     return ProtocolError(ErrorCode.INVALID_MESSAGE, message)
 
 
@@ -228,7 +288,10 @@ class PcmDecoder:
 
 
 class Conversation:
-    """The order of one client's messages: `start`, then audio, then `end`, then nothing."""
+    """The order of one client's messages.
+
+    `start` or `resume`, then audio, then `end` or `suspend`, then nothing.
+    """
 
     def __init__(self, max_message_bytes: int) -> None:
         self.start: Start | None = None
@@ -242,7 +305,7 @@ class Conversation:
         """Seconds of audio received."""
         return self.samples / self.start.sample_rate if self.start else 0.0
 
-    def receive(self, data: str | bytes) -> Start | Audio | End:
+    def receive(self, data: str | bytes) -> Start | Resume | Audio | Suspend | End:
         """Return what a text or binary frame means at this point of the conversation.
 
         Raises:
@@ -261,17 +324,26 @@ class Conversation:
             samples = self._decoder.decode(message)
             self.samples += len(samples)
             return Audio(samples)
-        if isinstance(message, Start):
+        if isinstance(message, Start | Resume):
             raise _unexpected("audio or end", message)
+        if isinstance(message, Suspend) and self.start.sample_rate != DEFAULT_SAMPLE_RATE:
+            expected = f"expected a stream at {DEFAULT_SAMPLE_RATE} Hz to suspend"
+            got = f"one at {self.start.sample_rate} Hz, whose resampler stays with the server"
+            raise ProtocolError(ErrorCode.UNSUPPORTED_SAMPLE_RATE, f"{expected}, got {got}")
         self.ended = True
         return message
 
-    def _begin(self, message: ClientMessage | bytes) -> Start:
-        if not isinstance(message, Start):
-            raise _unexpected("start", message)
-        self.start = message
-        self._decoder = PcmDecoder(message.encoding)
+    def _begin(self, message: ClientMessage | bytes) -> Start | Resume:
+        if isinstance(message, Start):
+            self.go_on(message, 0)
+        elif not isinstance(message, Resume):
+            raise _unexpected("start or resume", message)
         return message
+
+    def go_on(self, start: Start, samples: int) -> None:
+        """Expect audio as `start` says, after `samples` of it that were received before."""
+        self.start, self.samples = start, samples
+        self._decoder = PcmDecoder(start.encoding)
 
 
 def _unexpected(expected: str, message: ClientMessage | bytes) -> ProtocolError:

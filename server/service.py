@@ -9,10 +9,14 @@ from typing import Any
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from model import checkpoint
+from model import stored
+from model.audio import Resampler
 from model.backend import Online, load_online
-from model.features import SAMPLE_RATE, STEP_SECONDS
+from model.framing import SAMPLE_RATE, STEP_SECONDS
+from model.kept import Kept, packed, unpacked
+from model.suspension import SuspensionError
 from server.engine import Engine, EngineFull, EngineStream, Update
+from server.keeping import Keeping, Lost
 from server.metrics import Metrics
 from server.origin import allowed
 from server.protocol import (
@@ -21,10 +25,14 @@ from server.protocol import (
     SAMPLE_BYTES,
     ErrorCode,
     ProtocolError,
+    Resume,
+    Start,
 )
 from server.recording import Recorder
+from server.seal import Seal, invalid
 from server.session import Session
 from server.settings import Settings
+from server.transcript import Transcript
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +58,10 @@ class Service:
             threads=settings.threads,
             headroom=settings.headroom,
         )
+        self.keeping = Keeping(settings.keep_streams, settings.keep_seconds)
+        self.live: dict[str, Session] = {}  # those that are to be kept if lost, by token
+        self._seal = Seal(settings.state_key.get_secret_value() if settings.state_key else None)
+        self._online = online
         self.recorder: Recorder | None = None
         if settings.record:
             own = {"model": name, "backend": online.name, "digest": online.digest.hex()}
@@ -87,25 +99,71 @@ class Service:
         }
 
     def open_stream(
-        self, sample_rate: int, listener: Callable[[Update], None], *, endpoints: bool = True
+        self,
+        sample_rate: int,
+        listener: Callable[[Update], None],
+        *,
+        endpoints: bool = True,
+        kept: Kept | None = None,
     ) -> EngineStream:
-        """Return a stream of the engine, parted into utterances with `endpoints`.
+        """Return a stream of the engine: a new one, parted into utterances with `endpoints`, or
+        the one that was `kept`.
 
         Raises:
-            ProtocolError: no stream is let in now.
+            ProtocolError: no stream is let in now, or the one that was kept is of another model.
         """
         try:
             if self.draining:
                 raise _shutting_down()
             if not self.engine.alive:
                 raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the model does not run")
-            return self.engine.open(sample_rate, listener, endpoints=endpoints)
+            return self.engine.open(sample_rate, listener, endpoints=endpoints, kept=kept)
+        except SuspensionError as wrong:
+            error = invalid(str(wrong))
         except EngineFull as full:
             error = ProtocolError(ErrorCode.TOO_MANY_STREAMS, str(full))
         except ProtocolError as caught:
             error = caught
         self.metrics.refused.labels(error.code.value).inc()
         raise error
+
+    def sealed(self, kept: Kept) -> str:
+        """Return a suspended stream as a client carries it."""
+        return self._seal.sign(packed(self._online, kept))
+
+    async def found(self, resume: Resume) -> Lost:
+        """Return the stream that a client wants to go on with.
+
+        Raises:
+            ProtocolError: it is not here, or cannot be resumed here.
+        """
+        if resume.token is not None:
+            return await self._claimed(resume.token, resume.characters)
+        try:
+            kept = unpacked(self._online, self._seal.open(resume.state or ""))
+        except SuspensionError as wrong:
+            raise invalid(str(wrong)) from None
+        transcript = Transcript(self.settings.transcript_characters, kept.characters)
+        start = Start(encoding=resume.encoding)
+        return Lost(start, kept, Resampler(SAMPLE_RATE), kept.counts[0] or 0, transcript)
+
+    async def _claimed(self, token: str, characters: int) -> Lost:
+        """Return a stream that is kept; one that is live still is taken from its connection."""
+        if session := self.live.get(token):
+            session.fail(ErrorCode.TAKEN_OVER, "expected no other connection to resume the stream")
+            await session.gone.wait()
+        lost = self.keeping.take(token)
+        if lost is None:
+            raise ProtocolError(
+                ErrorCode.UNKNOWN_STREAM,
+                f"expected the token of a stream that was lost less than"
+                f" {self.settings.keep_seconds:g} s ago, got another",
+            )
+        first, last = lost.transcript.omitted, lost.transcript.characters
+        if not first <= characters <= last:
+            self.keeping.put(token, lost)
+            raise invalid(f"expected from {first} to {last} characters, got {characters}")
+        return lost
 
     async def connect(self, socket: WebSocket) -> None:
         """Let a connection talk, unless it comes from a foreign page or is one too many."""
@@ -148,8 +206,8 @@ def load(settings: Settings) -> Service:
     Raises:
         ValueError: there is none, or it is broken.
     """
-    folder = settings.checkpoint or checkpoint.DEFAULT
-    facts = checkpoint.read_card(folder)
+    folder = settings.checkpoint or stored.DEFAULT
+    facts = stored.read_card(folder)
     online = load_online(folder, settings.backend)
     logger.info("model loaded", extra={"model": folder.resolve().name, "backend": online.name})
     return Service(online, facts, folder.resolve().name, settings)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from server.keeping import Lost
 from server.metrics import Metrics
 from server.outbox import Outbox
 from server.protocol import (
@@ -24,20 +26,27 @@ from server.protocol import (
     Final,
     ProtocolError,
     Ready,
+    Resume,
     ServerMessage,
     Start,
+    Suspend,
+    Suspended,
 )
 from server.recording import Recording
 from server.settings import Settings
 from server.transcript import Transcript
 
-if TYPE_CHECKING:  # the engine brings torch, which a conversation never touches
+if TYPE_CHECKING:
+    from model.kept import Kept
     from server.engine import EngineStream, Update
     from server.service import Service
 
 logger = logging.getLogger(__name__)
 
-FINAL, DISCONNECTED = "final", "disconnected"
+FINAL, SUSPENDED, DISCONNECTED = "final", "suspended", "disconnected"
+# endings after which a client may come back: its connection is gone, or seems to be
+LOST = {DISCONNECTED, ErrorCode.IDLE_TIMEOUT, ErrorCode.SLOW_CLIENT, ErrorCode.TAKEN_OVER}
+TOKEN_BYTES = 18  # of chance in a token
 
 
 class Disconnected(Exception):
@@ -60,6 +69,9 @@ class Session:
         self._stream: EngineStream | None = None
         self._transcript = Transcript(self._settings.transcript_characters)
         self._recording: Recording | None = None
+        self._token: str | None = None  # of a stream whose client may come back
+        self._leaving: asyncio.Future[Kept] | None = None  # while it is taken from the engine
+        self.gone = asyncio.Event()  # once the stream is kept, or given back
         self._deadline: float | None = monotonic() + self._settings.start_timeout_seconds
 
     def fail(self, code: ErrorCode, message: str) -> None:
@@ -73,8 +85,7 @@ class Session:
         error: ProtocolError | None = None
         ending = DISCONNECTED
         try:
-            await self._talk()
-            ending = FINAL
+            ending = await self._talk()
         except Disconnected:
             pass
         except ProtocolError as caught:
@@ -84,12 +95,13 @@ class Session:
             error = ProtocolError(ErrorCode.INTERNAL_ERROR, "the server failed")
             ending = error.code.value
         finally:
+            await self._keep(ending)
             self._release(ending)
         if ending != DISCONNECTED:
             await self._take_leave(error)
 
-    async def _talk(self) -> None:
-        """Read and write until `final` is sent.
+    async def _talk(self) -> str:
+        """Read and write until `final` or `suspended` is sent; return which.
 
         Raises:
             Disconnected: the client is gone.
@@ -110,7 +122,7 @@ class Session:
         if writing in done:
             return writing.result()
         if reading in done:
-            return reading.result()
+            reading.result()
         raise _too_long(self._settings.max_stream_seconds)
 
     async def _read(self) -> None:
@@ -119,6 +131,8 @@ class Session:
             match self._conversation.receive(data := await self._receive()):
                 case Start() as start:
                     self._begin(start)
+                case Resume() as resume:
+                    await self._resume(resume)
                 case Audio(samples):
                     if self._recording and isinstance(data, bytes):
                         self._recording.audio(data)
@@ -127,6 +141,10 @@ class Session:
                     self._deadline = None
                     assert self._stream is not None
                     self._stream.end()
+                case Suspend():
+                    self._deadline = None
+                    assert self._stream is not None
+                    self._stream.suspend()
 
     async def _receive(self) -> str | bytes:
         """Return the next frame.
@@ -162,11 +180,39 @@ class Session:
         self._stream = self._service.open_stream(
             start.sample_rate, self._on_update, endpoints=start.endpoints
         )
-        self._deadline = monotonic() + self._settings.idle_timeout_seconds
         if self._service.recorder:
             self._recording = self._service.recorder.begin(self.id, start)
+        self._greet(start, 0, start.keep)
+
+    async def _resume(self, resume: Resume) -> None:
+        """Take a slot for a stream that was suspended or lost, answer `ready`, and catch up."""
+        lost = await self._service.found(resume)
+        try:
+            self._stream = self._service.open_stream(
+                lost.start.sample_rate, self._on_update, kept=lost.kept
+            )
+        except ProtocolError:
+            if resume.token is not None:  # another attempt may meet less trouble
+                self._service.keeping.put(resume.token, lost)
+            raise
+        self._stream.resampler, self._stream.taken = lost.resampler, lost.samples
+        self._transcript = lost.transcript
+        self._conversation.go_on(lost.start, lost.samples)
+        self._greet(lost.start, lost.samples, resume.keep, resume.token)
+        told = resume.characters, resume.utterances
+        if resume.token is not None:
+            for message in self._transcript.since(*told, lost.kept.position):
+                self._outbox.add(message, forced=True)
+        self._filled.set()
+
+    def _greet(self, start: Start, received: int, keep: bool, token: str | None = None) -> None:
+        """Answer `ready`, with a token if the stream is to be kept when its connection is lost."""
+        self._deadline = monotonic() + self._settings.idle_timeout_seconds
+        if self._service.keeping.wanted and (keep or token):
+            self._token = token or secrets.token_urlsafe(TOKEN_BYTES)
+            self._service.live[self._token] = self
         logger.info(
-            "stream started",
+            "stream started" if not received else "stream resumed",
             extra={"session": self.id, "rate": start.sample_rate, "encoding": start.encoding},
         )
         self._say(
@@ -177,6 +223,8 @@ class Session:
                 encoding=start.encoding,
                 step_ms=self._service.step_ms,
                 lookahead_ms=self._service.lookahead_ms,
+                received=received,
+                token=self._token,
             )
         )
 
@@ -195,6 +243,9 @@ class Session:
         if update.failed:
             self.fail(ErrorCode.INTERNAL_ERROR, "the model failed")
             return
+        if update.kept:
+            self._let_go(update.kept)
+            return
         position = round(update.position, 3)
         if update.characters:
             text = "".join(character.text for character in update.characters)
@@ -204,13 +255,24 @@ class Session:
                 self._recording.digest.characters(text, times)
             self._say(Chars(text=text, times=times, position=position))
         if update.endpoint:
-            self._say(Endpoint(**vars(update.endpoint), position=position))
+            endpoint = Endpoint(**vars(update.endpoint), position=position)
+            self._transcript.part(endpoint)
+            self._say(endpoint)
             if self._recording:
                 self._recording.digest.endpoint(update.endpoint.start, update.endpoint.end)
         if update.finished:
             self._say(self._transcript.final(round(self._conversation.duration, 3)))
             if self._recording:
                 self._recording.finish()
+
+    def _let_go(self, kept: "Kept") -> None:
+        """Take the stream that comes back from the engine: it is kept here, or by the client."""
+        if self._leaving is not None:
+            if not self._leaving.done():
+                self._leaving.set_result(kept)
+            return
+        state, received = self._service.sealed(kept), kept.counts[0] or 0
+        self._say(Suspended(state=state, received=received, characters=kept.characters))
 
     def _say(self, message: ServerMessage) -> None:
         try:
@@ -219,21 +281,21 @@ class Session:
             self.fail(error.code, error.message)
         self._filled.set()
 
-    async def _write(self) -> None:
-        """Send what waits in the outbox until `final` is sent."""
+    async def _write(self) -> str:
+        """Send what waits in the outbox until `final` or `suspended` is sent; return which."""
         while True:
             await self._filled.wait()
             self._filled.clear()
             while (message := self._outbox.take()) is not None:
                 await self._send(message)
-                if isinstance(message, Final):
-                    return
+                if isinstance(message, Final | Suspended):
+                    return FINAL if isinstance(message, Final) else SUSPENDED
 
     async def _send(self, message: ServerMessage) -> None:
         seconds = self._settings.send_timeout_seconds
         try:
             async with asyncio.timeout(seconds):
-                await self._socket.send_text(message.model_dump_json())
+                await self._socket.send_text(message.model_dump_json(exclude_none=True))
         except TimeoutError:
             raise ProtocolError(
                 ErrorCode.SLOW_CLIENT,
@@ -255,6 +317,22 @@ class Session:
                 await self._socket.close(CLOSE_CODES[error.code], error.code.value)
         except (TimeoutError, Disconnected, ProtocolError, WebSocketDisconnect, RuntimeError):
             logger.debug("client left before the close", extra={"session": self.id})
+
+    async def _keep(self, ending: str) -> None:
+        """Keep the stream for its client to come back, if that asked for it and was lost."""
+        if self._token is None:
+            return
+        stream, start = self._stream, self._conversation.start
+        if ending in LOST and stream and start and not self._conversation.ended:
+            self._leaving = asyncio.get_running_loop().create_future()
+            stream.suspend()  # what came before the loss is heard first
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.send_timeout_seconds):
+                    kept = await self._leaving
+                    lost = Lost(start, kept, stream.resampler, stream.taken, self._transcript)
+                    self._service.keeping.put(self._token, lost)
+        del self._service.live[self._token]
+        self.gone.set()
 
     def _release(self, ending: str) -> None:
         """Give the slot back and count how the stream ended."""

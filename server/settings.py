@@ -6,7 +6,7 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 ENV_PREFIX = "CORTADO_"
@@ -45,10 +45,10 @@ class Settings(BaseSettings):
         description="Share of the time that the engine keeps free when it works out from its own"
         " speed how many streams it can carry; 1 for no such limit.",
     )
-    backend: Literal["auto", "fast", "fast-fp32", "reference"] = Field(
+    backend: Literal["auto", "fast", "fast-amx", "fast-bf16", "fast-fp32", "reference"] = Field(
         "auto",
         description="What steps the model: the fast CPU backend where it knows the model (auto), or"
-        " one of fast, fast-fp32, reference.",
+        " one of fast, fast-amx, fast-bf16, fast-fp32, reference.",
     )
     max_connections: int = Field(
         2048, ge=1, le=65_536, description="Connections at once; one more is answered HTTP 503."
@@ -97,6 +97,23 @@ class Settings(BaseSettings):
     )
     drain_timeout_seconds: PositiveSeconds = Field(
         10.0, description="Seconds that streams have to be told of a shutdown."
+    )
+    state_key: SecretStr | None = Field(
+        None,
+        min_length=16,
+        description="Secret that signs suspended streams, 16 characters or more: servers that share"
+        " it resume one another's; if not set, each knows its own only.",
+    )
+    keep_seconds: float = Field(
+        30.0,
+        ge=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="Seconds that a stream whose connection was lost is kept, if its client asked"
+        " for it; 0 for never.",
+    )
+    keep_streams: int = Field(
+        100, ge=0, le=16_384, description="Such streams at once; the oldest is forgotten first."
     )
     record: Path | None = Field(
         None,

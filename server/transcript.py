@@ -1,16 +1,20 @@
 """The transcript of one stream as `final` tells it, bounded however long the stream lasts."""
 
 from array import array
+from collections import deque
 
-from server.protocol import Final
+from server.protocol import Chars, Endpoint, Final
+
+ENDPOINTS = 1000  # that are kept in case that a client missed them
 
 
 class Transcript:
-    """The last characters of a stream and their times."""
+    """The last characters of a stream and their times, and where its utterances ended."""
 
-    def __init__(self, max_characters: int) -> None:
-        """Keep `max_characters`, and up to an eighth more in between."""
-        self.characters = 0  # of the stream
+    def __init__(self, max_characters: int, before: int = 0) -> None:
+        """Keep `max_characters`, and up to an eighth more in between; `before` are not here."""
+        self.characters = before  # of the stream
+        self._endpoints: deque[tuple[int, Endpoint]] = deque(maxlen=ENDPOINTS)  # characters before
         self._max_characters = max_characters
         self._text: list[str] = []  # characters, of which Python keeps one each
         self._times = array("d")  # seconds
@@ -23,6 +27,37 @@ class Transcript:
         if len(self._text) > self._max_characters * 9 // 8:
             self._trim()
 
+    def part(self, endpoint: Endpoint) -> None:
+        """Note the end of an utterance."""
+        self._endpoints.append((self.characters, endpoint))
+
+    @property
+    def omitted(self) -> int:
+        """The characters of the stream that are not here any more."""
+        return self.characters - len(self._text)
+
+    def since(self, characters: int, utterances: int, position: float) -> list[Chars | Endpoint]:
+        """Return what was told after so many characters and ends of utterances, in order.
+
+        Args:
+            characters: from `omitted` up to those of the stream.
+            utterances: ends that were told.
+            position: seconds of audio that the characters rest on.
+        """
+        found: list[Chars | Endpoint] = []
+        for place, endpoint in self._endpoints:
+            if endpoint.utterance >= utterances:
+                found += [*self._between(characters, place, position), endpoint]
+                characters = max(characters, place)
+        return found + self._between(characters, self.characters, position)
+
+    def _between(self, first: int, last: int, position: float) -> list[Chars | Endpoint]:
+        if first >= last:
+            return []
+        part = slice(first - self.omitted, last - self.omitted)
+        times = self._times[part].tolist()
+        return [Chars(text="".join(self._text[part]), times=times, position=position)]
+
     def _trim(self) -> None:
         del self._text[: -self._max_characters]
         del self._times[: -self._max_characters]
@@ -34,5 +69,5 @@ class Transcript:
             text="".join(self._text),
             times=self._times.tolist(),
             duration=duration,
-            omitted=self.characters - len(self._text),
+            omitted=self.omitted,
         )

@@ -10,7 +10,7 @@ from torch import Tensor
 from model.attention.shape import MonotonicAttention
 from model.decoder import AttentionDecoder, Memory, moved, push
 from model.features import HOP, STEP_SECONDS
-from model.offline import flushed, modes, seconds, teacher_forced, transcribe_offline
+from model.offline import decode, flushed, modes, seconds, teacher_forced, transcribe_offline
 from model.online import MAX_SYMBOLS_PER_STEP, Character, Samples
 from model.recognizer import Recognizer
 
@@ -21,10 +21,16 @@ class Attending(NamedTuple):
     """A recording, its characters and the attention to each; U characters, T encoder frames."""
 
     logmel: Matrix  # (F, N) at 10 ms
-    characters: tuple[Character, ...]  # with the ends of the frames where the attention stopped
+    characters: tuple[Character, ...]  # or phones, with the ends of the frames of the stops
     weights: Matrix  # (U, T) of the encoder frames in the contexts; (0, T) for the CTC head alone
     expected: Matrix | None  # (U, T) the probability of stopping there, as in training
     delay: int  # encoder frames: frame k ends at (k + 1 - delay) * 40 ms
+    separator: str  # between two characters: a space between phones
+
+    @property
+    def text(self) -> str:
+        """What the characters spell."""
+        return self.separator.join(one.text for one in self.characters)
 
     def times(self, frame: int) -> tuple[float, float]:
         """Return when an encoder frame begins and ends, in seconds."""
@@ -55,12 +61,14 @@ def attend(
 
     Raises: ValueError for a text with characters that the vocabulary lacks.
     """
-    symbols = None if text is None else recognizer.config.vocabulary.encode(text)
+    vocabulary = recognizer.config.vocabulary
+    symbols = None if text is None else vocabulary.encode(text)
     logmel = recognizer.features.logmel(torch.from_numpy(samples).unsqueeze(0))[0]
     encoded = recognizer.encode(flushed(samples).unsqueeze(0))[0]
     decoder = recognizer.decoder
     if not isinstance(decoder, AttentionDecoder):
-        characters = transcribe_offline(recognizer, samples, modes(recognizer)[0])
+        (heard,) = decode(recognizer, encoded[None], torch.tensor([len(encoded)]), "hard")
+        characters = [Character(vocabulary.names[k], seconds(recognizer, at)) for k, at in heard]
         weights = encoded.new_zeros(0, len(encoded))
     elif decoder.online:
         characters, weights = _scanned(recognizer, decoder, encoded, symbols)
@@ -68,10 +76,15 @@ def attend(
         characters, weights = _whole(recognizer, samples, text)
     alpha = None
     if expected and isinstance(decoder, AttentionDecoder):
-        said = "".join(one.text for one in characters) if text is None else text
+        said = vocabulary.separator.join(one.text for one in characters) if text is None else text
         alpha = teacher_forced(recognizer, samples, said).alpha.numpy() if said else None
     return Attending(
-        logmel.t().numpy(), tuple(characters), weights.numpy(), alpha, recognizer.delay_steps
+        logmel.t().numpy(),
+        tuple(characters),
+        weights.numpy(),
+        alpha,
+        recognizer.delay_steps,
+        vocabulary.separator,
     )
 
 
@@ -84,8 +97,9 @@ def _whole(
         text = "".join(one.text for one in heard)
     weights = teacher_forced(recognizer, samples, text).weights
     frames = weights.argmax(1).tolist()
-    pairs = zip(text, frames, strict=True)
-    return [Character(one, seconds(recognizer, frame)) for one, frame in pairs], weights
+    vocabulary = recognizer.config.vocabulary
+    pairs = zip(vocabulary.encode(text), frames, strict=True)
+    return [Character(vocabulary.names[one], seconds(recognizer, at)) for one, at in pairs], weights
 
 
 def _scanned(
@@ -113,7 +127,7 @@ def _scanned(
             logits, output = decoder.write(scan.context(query, keys, values, valid), memory)
             best = logits.argmax(1) if symbols is None else torch.tensor([symbols[len(found)]])
             rows.append(_row(scan.context(query, keys, window, valid)[0], frame, len(encoded)))
-            text = recognizer.config.vocabulary.characters[int(best)]
+            text = recognizer.config.vocabulary.names[int(best)]
             found.append(Character(text, seconds(recognizer, frame)))
             memory = moved(memory, decoder.read(best, output), stop)
             valid = scan.stopped(valid, stop)

@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".svg", ".png", ".pdf")
 INCHES_A_SECOND = 1.5
 WIDTH = (6.0, 30.0)  # inches, narrowest and widest
+LETTERS_AN_INCH = 14  # of a title, at most: one wider than the picture would leave it no room
 LETTERS = 46  # characters from which on the vertical axis names only some
 PAPER, INK, SOFT, ACCENT = "#fbf8f3", "#221b16", "#6d6156", "#8f4a1d"
 SOUND = ("#fbf8f3", "#dcc6ab", "#8a6239", "#221b16")  # from quiet to loud
@@ -71,7 +73,8 @@ def _figure(found: Attending, title: str, kind: "type[Figure]") -> "Figure":
     heights = [1.4, *([lower] * panels if lower else [])]
     figure = kind(figsize=(width, sum(heights) + 0.9), layout="constrained")
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
-    _sound(axes[0], found, title)
+    fitting = shorten(title, int(LETTERS_AN_INCH * width), placeholder=" …")
+    _sound(axes[0], found, fitting)
     if lower:
         _weights(axes[1], found, found.weights, "attended")
         if found.expected is not None:
@@ -140,6 +143,9 @@ def _weights(axes: "Axes", found: Attending, weights: Matrix, name: str) -> None
     texts = [_seen(one.text) for one in found.characters[:count]]
     if count <= LETTERS:
         axes.set_yticks(range(count), ["" if one == "␣" else one for one in texts], fontsize=7)
+    elif found.separator:
+        named = range(0, count, -(-count // LETTERS))
+        axes.set_yticks(named, [texts[k] for k in named], fontsize=6)
     else:
         _words(axes, texts)
     axes.tick_params(axis="y", length=0)

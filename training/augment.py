@@ -21,20 +21,21 @@ def augmented(
     logmel: Frames, other: Frames | None, config: Augmentation, rng: np.random.Generator
 ) -> Frames:
     """Return changed (T', F) log-mel frames; `other` is the utterance that babbles beneath."""
+    bands = logmel.shape[1]
     frames = stretched(logmel, 1 + rng.uniform(-config.tempo, config.tempo))
     if config.speed:
         step = int(rng.integers(WARPS))
         frames = stretched(frames, warp_factor(step, config.speed))
-        frames = frames @ warp_matrix(WARPS - 1 - step, config.speed)
+        frames = frames @ warp_matrix(WARPS - 1 - step, config.speed, bands)
     if config.warp:
-        frames = frames @ warp_matrix(int(rng.integers(WARPS)), config.warp)
+        frames = frames @ warp_matrix(int(rng.integers(WARPS)), config.warp, bands)
     if other is not None and rng.random() < config.babble:
         frames = mixed(frames, repeated(other, len(frames)) - rng.uniform(2.0, 6.0))
     if config.reverberation and rng.random() < config.reverberation:
         frames = reverberated(frames, rng.uniform(0.2, 0.8), rng.uniform(0.0, 2.5))
     if rng.random() < config.noise:
         level = float(np.percentile(frames, 75)) - rng.uniform(1.0, 7.0)
-        frames = mixed(frames, coloured_noise(len(frames), level, rng))
+        frames = mixed(frames, coloured_noise(len(frames), level, rng, bands))
     if config.gain:
         frames = np.maximum(frames + rng.uniform(-1.5, 0.5) * config.gain / 1.5, FLOOR)
     if config.telephone and rng.random() < config.telephone:
@@ -58,23 +59,22 @@ def warp_factor(step: int, most: float) -> float:
 
 
 @lru_cache
-def band_centres() -> NDArray[np.float64]:
+def band_centres(bands: int = MELS) -> NDArray[np.float64]:
     """Return the (F,) frequencies of the mel bands in hertz, on Slaney's scale to 8 kHz."""
-    mel = np.linspace(0, 45.245, MELS)
+    mel = np.linspace(0, 45.245, bands)
     return np.where(mel < 15, mel * 200 / 3, 1000 * np.exp((mel - 15) * np.log(6.4) / 27))
 
 
 @lru_cache(maxsize=2 * WARPS)
-def warp_matrix(step: int, most: float) -> Frames:
+def warp_matrix(step: int, most: float, bands: int = MELS) -> Frames:
     """Return the (F, F) interpolation that scales frequencies by 1 - most .. 1 + most.
 
     The mel axis is linear below 1 kHz and logarithmic above, so scaling is done in hertz.
     """
-    hertz = band_centres()
-    source = np.interp(np.minimum(hertz * warp_factor(step, most), 8000.0), hertz, np.arange(MELS))
-    low = np.minimum(source.astype(np.int64), MELS - 2)
-    matrix = np.zeros((MELS, MELS), np.float32)
-    columns = np.arange(MELS)
+    hertz, columns = band_centres(bands), np.arange(bands)
+    source = np.interp(np.minimum(hertz * warp_factor(step, most), 8000.0), hertz, columns)
+    low = np.minimum(source.astype(np.int64), bands - 2)
+    matrix = np.zeros((bands, bands), np.float32)
     matrix[low, columns] = 1 - (source - low)
     matrix[low + 1, columns] += source - low
     return matrix
@@ -110,7 +110,7 @@ def transmitted(frames: Frames, highest: float, lowest: float, rng: np.random.Ge
         lowest: hertz below which nothing passes.
         rng: of the quantisation noise, 20 to 45 dB below each frame's loudest band.
     """
-    hertz = band_centres()
+    hertz = band_centres(frames.shape[1])
     sent = frames.copy()
     loudest = sent.max(1, keepdims=True)
     rough = loudest - rng.uniform(4.6, 10.4) + rng.normal(0, 0.7, sent.shape)
@@ -121,52 +121,55 @@ def transmitted(frames: Frames, highest: float, lowest: float, rng: np.random.Ge
 
 def repeated(frames: Frames, length: int) -> Frames:
     """Return `length` frames, the given ones over and over."""
-    return np.resize(frames, (length, MELS))
+    return np.resize(frames, (length, frames.shape[1]))
 
 
-def coloured_noise(length: int, level: float, rng: np.random.Generator) -> Frames:
+def coloured_noise(
+    length: int, level: float, rng: np.random.Generator, bands: int = MELS
+) -> Frames:
     """Return (T, F) log-mel frames of stationary noise with a random smooth spectrum.
 
     The power of a band of noise in one frame is close to a gamma variable; its log-normal
     approximation is what is drawn here, narrower for the wider bands above.
     """
-    slope = rng.uniform(-0.04, 0.03) * np.arange(MELS)
-    bumps = np.interp(np.arange(MELS), np.linspace(0, MELS - 1, 8), rng.normal(0, 1, 8))
-    spread = np.linspace(0.7, 0.25, MELS)
-    noise = level + slope + bumps + spread * rng.standard_normal((length, MELS), np.float32)
+    slope = rng.uniform(-0.04, 0.03) * (MELS / bands) * np.arange(bands)
+    bumps = np.interp(np.arange(bands), np.linspace(0, bands - 1, 8), rng.normal(0, 1, 8))
+    spread = np.linspace(0.7, 0.25, bands)
+    noise = level + slope + bumps + spread * rng.standard_normal((length, bands), np.float32)
     return noise.astype(np.float32)
 
 
-def silence(config: Augmentation, rng: np.random.Generator) -> Frames:
+def silence(config: Augmentation, rng: np.random.Generator, bands: int = MELS) -> Frames:
     """Return 0.5 to 6 s of frames in which nobody speaks: silence, noise, clicks, music."""
     length = int(rng.integers(50, 600))
-    frames = np.full((length, MELS), FLOOR, np.float32)
+    frames = np.full((length, bands), FLOOR, np.float32)
     if rng.random() < 0.8:
-        noise = coloured_noise(length, rng.uniform(-10.0, 2.0), rng)
+        noise = coloured_noise(length, rng.uniform(-10.0, 2.0), rng, bands)
         start, stop = np.sort(rng.integers(0, length + 1, 2))
         frames[start:stop] = mixed(frames[start:stop], noise[start:stop])
     kind = rng.random()
     if kind < 0.3:
-        frames = mixed(frames, clicks(length, rng))
+        frames = mixed(frames, clicks(length, rng, bands))
     elif kind < 0.6:
-        frames = mixed(frames, music(length, rng))
+        frames = mixed(frames, music(length, rng, bands))
     return frames
 
 
-def clicks(length: int, rng: np.random.Generator) -> Frames:
+def clicks(length: int, rng: np.random.Generator, bands: int = MELS) -> Frames:
     """Return (T, F) log-mel frames of short knocks, each of its own colour, and silence between."""
-    frames = np.full((length, MELS), FLOOR, np.float32)
+    frames = np.full((length, bands), FLOOR, np.float32)
     for at in rng.integers(0, length, int(rng.integers(1, 20))):
-        knock = coloured_noise(3, rng.uniform(-6.0, 2.0), rng)  # a window sees it in 2 or 3 frames
+        # a window sees it in 2 or 3 frames
+        knock = coloured_noise(3, rng.uniform(-6.0, 2.0), rng, bands)
         knock[1:] -= rng.uniform(0.0, 6.0)
         frames[at : at + 3] = mixed(frames[at : at + 3], knock[: length - at])
     return frames
 
 
-def music(length: int, rng: np.random.Generator) -> Frames:
+def music(length: int, rng: np.random.Generator, bands: int = MELS) -> Frames:
     """Return (T, F) log-mel frames of notes: harmonics that fade, now one note, now several."""
-    frames = np.full((length, MELS), FLOOR, np.float32)
-    hertz = band_centres()
+    frames = np.full((length, bands), FLOOR, np.float32)
+    hertz = band_centres(bands)
     pause = rng.uniform(8, 80)  # frames between notes
     slope, fade = rng.uniform(0.2, 2.0), rng.uniform(0.01, 0.2)  # nepers a harmonic, a frame
     at = 0
@@ -174,10 +177,10 @@ def music(length: int, rng: np.random.Generator) -> Frames:
         for _ in range(int(rng.integers(1, 4))):
             pitch = 80 * 2 ** rng.uniform(0, 3.5)
             harmonics = np.arange(1, int(8000 / pitch) + 1)
-            bands = np.abs(hertz[None] - pitch * harmonics[:, None]).argmin(1)
-            note = np.full(MELS, FLOOR)
+            nearest = np.abs(hertz[None] - pitch * harmonics[:, None]).argmin(1)
+            note = np.full(bands, FLOOR)
             levels = rng.uniform(-2.0, 4.0) - slope * np.log(harmonics) * 2
-            np.maximum.at(note, bands, levels)
+            np.maximum.at(note, nearest, levels)
             faded = note - fade * np.arange(length - at)[:, None]
             frames[at:] = mixed(frames[at:], np.maximum(faded, FLOOR).astype(np.float32))
         at += max(1, int(rng.exponential(pause)))
@@ -194,6 +197,6 @@ def masked(frames: Frames, config: Augmentation, rng: np.random.Generator) -> Fr
         frames[start : start + width] = mean
     for _ in range(config.band_masks):
         width = int(rng.integers(0, config.band_mask + 1))
-        start = int(rng.integers(0, MELS - width + 1))
+        start = int(rng.integers(0, frames.shape[1] - width + 1))
         frames[:, start : start + width] = mean
     return frames

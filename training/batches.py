@@ -9,12 +9,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.features import FRAMES_PER_STEP, MELS
+from model.features import FRAMES_PER_STEP
 from model.online import FLUSH_STEPS
+from model.speaker import Statistics, standardised
 from model.vocabulary import Vocabulary
 from training.augment import FLOOR, augmented, silence
-from training.logmel import LogMelCorpus
+from training.logmel import Corpus
 from training.recipe import Augmentation
+from training.speakers import alone, changed
 
 POOL = 512  # utterances drawn at once, sorted by length and cut into batches
 FRAMES_PER_SECOND = 100
@@ -23,7 +25,7 @@ FRAMES_PER_SECOND = 100
 class Batch(NamedTuple):
     """Padded utterances; beyond each one's end lies digital silence, as at a stream's end."""
 
-    logmel: Tensor  # (B, T, F)
+    logmel: Tensor  # (B, T, F), standardised where the sampler knows the speakers' voices
     lengths: Tensor  # (B,) encoder frames, the flush included
     targets: Tensor  # (B, U) symbols, 0 on padding
     target_lengths: Tensor  # (B,)
@@ -41,13 +43,15 @@ class Drawn(NamedTuple):
 class Sampler:
     """Draws pools of utterances and cuts them into batches, the same on every process."""
 
-    corpora: Sequence[LogMelCorpus]
+    corpora: Sequence[Corpus]
     weights: Sequence[float]
     vocabulary: Vocabulary
     batch_frames: int
     max_seconds: float  # longer utterances are left out
     seed: int
     processes: int = 1  # they wait for each other, so their batches are of like length
+    most: int | None = None  # utterances in a batch
+    voices: Sequence[Sequence[Statistics]] = ()  # of each corpus; none: frames as cached
 
     def __post_init__(self) -> None:
         self._check_lengths(self.weights, self.max_seconds)
@@ -107,11 +111,12 @@ class Sampler:
         return [batch for group in groups for batch in group]
 
     def _cut(self, drawn: Sequence[Drawn]) -> list[list[Drawn]]:
-        """Return runs of utterances whose padded length fits the budget."""
+        """Return runs of utterances whose padded length and whose number fit the budget."""
         batches: list[list[Drawn]] = [[]]
         for utterance in drawn:
             padded = (len(batches[-1]) + 1) * utterance.frames
-            if batches[-1] and padded > self.batch_frames:
+            full = len(batches[-1]) == self.most
+            if full or (batches[-1] and padded > self.batch_frames):
                 batches.append([])
             batches[-1].append(utterance)
         return batches
@@ -123,20 +128,32 @@ class Sampler:
         targets: list[list[int]] = []
         for one in drawn:
             if one.corpus < 0:
-                frames.append(silence(config, rng))
+                frames.append(silence(config, rng, self.corpora[0].bands))
                 targets.append([])
                 continue
             corpus = self.corpora[one.corpus]
             other = corpus.logmel(int(rng.integers(len(corpus)))) if config.babble else None
             frames.append(augmented(corpus.logmel(one.utterance), other, config, rng))
             targets.append(self.vocabulary.encode(corpus.utterances[one.utterance].text))
-        return collate(frames, targets)
+        batch = collate(frames, targets)
+        if not self.voices:
+            return batch
+        statistics = [self._voice(one, x) for one, x in zip(drawn, frames, strict=True)]
+        return batch._replace(logmel=standardised(batch.logmel, statistics))
+
+    def _voice(self, drawn: Drawn, frames: NDArray[np.float32]) -> Statistics:
+        """Return what normalises an utterance's augmented frames."""
+        if drawn.corpus < 0:
+            return alone(frames)
+        recorded = self.corpora[drawn.corpus].logmel(drawn.utterance)
+        return changed(self.voices[drawn.corpus][drawn.utterance], recorded, frames)
 
 
 def collate(frames: Sequence[NDArray[np.float32]], targets: Sequence[Sequence[int]]) -> Batch:
     """Return a padded batch of (T, F) log-mel utterances and their symbols."""
     lengths = [-(-len(x) // FRAMES_PER_STEP) + FLUSH_STEPS for x in frames]
-    logmel = np.full((len(frames), max(lengths) * FRAMES_PER_STEP, MELS), FLOOR, np.float32)
+    shape = (len(frames), max(lengths) * FRAMES_PER_STEP, frames[0].shape[1])
+    logmel = np.full(shape, FLOOR, np.float32)
     padded = np.zeros((len(targets), max(1, *map(len, targets))), np.int64)
     for k, (x, target) in enumerate(zip(frames, targets, strict=True)):
         logmel[k, : len(x)] = x

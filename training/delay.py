@@ -60,22 +60,25 @@ def character_ends(recognizer: Recognizer, log_probs: Tensor, text: str) -> NDAr
     Args:
         recognizer: whose CTC head it is.
         log_probs: (T, V + 1) of one recording, the blank last.
-        text: that was said.
+        text: that was said; of phones, with one space between.
     """
-    characters = recognizer.config.vocabulary.characters
+    vocabulary = recognizer.config.vocabulary
     unaligned = np.full(len(text), np.nan)
-    if not text or not set(text) <= set(characters):
+    try:
+        spelt = vocabulary.encode(text)
+    except ValueError:
         return unaligned
-    symbols = torch.tensor([[characters.index(one) for one in text]])
+    symbols = torch.tensor([spelt])
     repeats = int((symbols[0, 1:] == symbols[0, :-1]).sum())
-    if len(text) + repeats > len(log_probs):
+    if not spelt or len(spelt) + repeats > len(log_probs):
         return unaligned
     blank = log_probs.shape[1] - 1
     path, _ = torchaudio.functional.forced_align(log_probs[None].contiguous(), symbols, blank=blank)
     path = path[0]
     following = torch.nn.functional.pad(path[1:], (0, 1), value=-1)
     last = ((path != blank) & (path != following)).nonzero()[:, 0].double().numpy()
-    return np.asarray((last + 1 - recognizer.delay_steps) * STEP_SECONDS)
+    ends = np.asarray((last + 1 - recognizer.delay_steps) * STEP_SECONDS)
+    return np.repeat(ends, [len(vocabulary.written[one]) for one in spelt])[: len(text)]
 
 
 def delays(

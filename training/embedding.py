@@ -42,8 +42,13 @@ def picture(logmel: NDArray[np.float32], colour: tuple[int, int, int]) -> str:
     bands, frames = (size // 2 for size in logmel.shape)
     points = logmel[: 2 * bands, : 2 * frames].reshape(bands, 2, frames, 2).mean((1, 3))[::-1]
     low, high = np.quantile(points, [QUIETEST, LOUDEST]) if points.size else (0.0, 1.0)
-    ink = ((points - low) / max(high - low, 1e-3)).clip(0, 1)
-    return _address("image/png", _png((15 * ink).round().astype(np.uint8), colour))
+    ink = (points - low) / max(high - low, 1e-3)
+    return shades(ink, colour)
+
+
+def shades(values: NDArray[np.float32], colour: tuple[int, int, int]) -> str:
+    """Return the data address of a PNG of (H, W) opacities from 0 to 1 of one colour."""
+    return _address("image/png", _png((15 * values.clip(0, 1)).round().astype(np.uint8), colour))
 
 
 def _png(levels: NDArray[np.uint8], colour: tuple[int, int, int]) -> bytes:

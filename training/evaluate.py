@@ -1,15 +1,15 @@
 """What a recogniser hears in sets of utterances, and what that is worth."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from model.audio import AudioError, Samples
-from model.backend import choose
+from model.audio import AudioError
 from model.features import SAMPLE_RATE
-from model.online import Character, transcribe_many
+from model.online import Character
 from model.recognizer import Recognizer
+from model.speaker import Statistics
 from training.delay import (
     Delay,
     character_ends,
@@ -20,27 +20,17 @@ from training.delay import (
 )
 from training.edits import Edit, Errors, Unit, count, edits
 from training.gather import NamedSet
-from training.manifest import Utterance
+from training.manifest import Utterance, phonetic, spoken
 from training.normalise import Normaliser, normaliser
 from training.phones import GLOTTAL_STOP, PHONES_61, fold
 from training.recordings import samples_of
 from training.scoring import Score, score
+from training.systems import Recordings, System
 
 HOUR = 3600  # seconds
 ALIGNED_AT_ONCE = 8  # recordings whose CTC alignment is made in one batch
 
 Progress = Callable[[str, int, int], None]  # a set's name, its seconds done, its seconds
-Heard = Iterator[tuple[int, Sequence[Character]]]  # an utterance's index and what was heard
-
-
-@dataclass(frozen=True)
-class System:
-    """What is evaluated."""
-
-    name: str  # of a checkpoint or a server
-    mode: str  # how it searches: online, expected, beam
-    transcribe: Callable[[Iterable[Samples]], Heard]
-    recognizer: Recognizer | None = None  # its own, for emission delays; None where unknown
 
 
 @dataclass(frozen=True)
@@ -71,18 +61,15 @@ class Rules:
         """
         if self.unit != "phone":
             return self.normaliser.apply(utterance.text)
-        if not utterance.phones:
-            raise ValueError(f"expected phones in the manifest, got none for {utterance.id}")
-        return self._phones(phone.label for phone in utterance.phones)
+        return self._phones(phonetic(utterance))
 
     def hypothesis(self, characters: Sequence[Character]) -> str:
-        """Return what was heard, as it is compared; of phones, each symbol is one."""
-        if self.unit != "phone":
-            return self.normaliser.apply("".join(one.text for one in characters))
-        return self._phones(one.text for one in characters)
+        """Return what was heard, as it is compared; phones are what spaces part."""
+        text = "".join(one.text for one in characters)
+        return self._phones(text) if self.unit == "phone" else self.normaliser.apply(text)
 
-    def _phones(self, symbols: Iterable[str]) -> str:
-        phones = [symbol for symbol in symbols if symbol.strip()]
+    def _phones(self, text: str) -> str:
+        phones = text.split()
         if self.normaliser.name == "corpus":
             kept = [one for one in phones if one != GLOTTAL_STOP]
             phones = [fold([one])[0] if one in PHONES_61 else one for one in kept]
@@ -122,41 +109,11 @@ class SetScore:
     hours: float  # of audio that could be read
     rtf: float  # seconds of features, encoder and decoder per second of audio; not of file formats
     score: Score | None  # None where no audio could be read
-    delay: Delay | None  # None where nothing was heard right, or the search is not online
+    delay: Delay | None  # None where nothing was heard right, or it could not have been online
     results: tuple[Result, ...]  # in the set's order
     failures: tuple[AudioError, ...]  # what is wrong with the audio that could not be read
-
-
-class Recordings:
-    """The audio of utterances, decoded one by one as it is asked for; bad files are listed."""
-
-    def __init__(self, utterances: Sequence[Utterance]) -> None:
-        self._utterances = utterances
-        self.read: list[Utterance] = []
-        self.failures: list[AudioError] = []
-        self.audio_seconds = 0.0
-        self.decoding_seconds = 0.0
-
-    def __iter__(self) -> Iterator[Samples]:
-        for utterance in self._utterances:
-            began = time.perf_counter()
-            try:
-                samples = samples_of(utterance)
-            except AudioError as error:
-                self.failures.append(error)
-                continue
-            finally:
-                self.decoding_seconds += time.perf_counter() - began
-            seconds = len(samples) / SAMPLE_RATE
-            self.read.append(replace(utterance, duration=utterance.duration or seconds))
-            self.audio_seconds += seconds
-            yield samples
-
-
-def online(recognizer: Recognizer, name: str, backend: str = "auto") -> System:
-    """Return a recogniser as it serves, in a backend of `model.backend`."""
-    serving = choose(recognizer, backend)
-    return System(name, "online", lambda audio: transcribe_many(serving, audio), recognizer)
+    backend: str = "reference"  # that gave the words, or "server"
+    voices: Mapping[str, Statistics] | None = None  # by id: the speakers', where features need them
 
 
 def evaluate(
@@ -184,20 +141,22 @@ def _evaluate_set(
     done = 0.0
     progress(each.name, 0, total)
     began = time.perf_counter()
-    for index, characters in system.transcribe(recordings):
-        utterance = recordings.read[index]
+    for utterance, characters in system.hear(recordings):
         heard[utterance.id] = tuple(characters)
         done += utterance.duration
         progress(each.name, min(round(done), total), total)
     processing = time.perf_counter() - began - recordings.decoding_seconds
     progress(each.name, total, total)
+    read = {one.id: one for one in recordings.read}
     results = [
-        Result(one, found, references[one.id], rules.hypothesis(found), rules.unit)
-        for one in recordings.read
+        Result(read[one.id], found, references[one.id], rules.hypothesis(found), rules.unit)
+        for one in each.utterances
+        if one.id in read
         for found in [heard[one.id]]
     ]
     delay = None
-    if system.recognizer is not None and system.mode == "online":
+    live = system.mode == "online" and recordings.voices is None
+    if system.recognizer is not None and live:
         results = _with_delays(system.recognizer, results, each.name, progress)
         seconds = (delay for one in results for delay in one.delays)
         delay = summary(seconds, emission_offset(system.recognizer))
@@ -212,6 +171,8 @@ def _evaluate_set(
         delay=delay,
         results=tuple(results),
         failures=tuple(recordings.failures),
+        backend=system.backend,
+        voices=recordings.voices,
     )
 
 
@@ -228,13 +189,19 @@ def _with_delays(
         chosen = by_length[start : start + ALIGNED_AT_ONCE]
         recordings = [samples_of(results[k].utterance) for k in chosen]
         for k, log_probs in zip(chosen, ctc_log_probs(recognizer, recordings), strict=True):
-            result, text = results[k], results[k].utterance.text
+            result, text = results[k], _said(recognizer, results[k].utterance)
             ends = character_ends(recognizer, log_probs, text)
             found = delays(text, ends, result.characters, offset)
             measured[k] = replace(result, delays=tuple(found))
             done += result.utterance.duration
         progress(f"{name}: delays", round(done), total)
     return measured
+
+
+def _said(recognizer: Recognizer, utterance: Utterance) -> str:
+    """Return what was said in the recogniser's symbols; empty where the manifest has no phones."""
+    vocabulary = recognizer.config.vocabulary
+    return spoken(utterance, vocabulary) if utterance.phones or not vocabulary.phones else ""
 
 
 def _score(results: Sequence[Result], rules: Rules) -> Score:

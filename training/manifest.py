@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from model.vocabulary import ENGLISH
+from model.vocabulary import ENGLISH, Vocabulary
 
 DAY = 86_400  # seconds
 LONGEST_QUOTE = 60  # characters of a bad value that an error repeats
@@ -62,6 +62,42 @@ def read(path: Path, characters: str | None = ENGLISH) -> list[Utterance]:
     if not utterances:
         raise ValueError(f"{path}: expected at least one utterance, got an empty manifest")
     return utterances
+
+
+def read_for(path: Path, vocabulary: Vocabulary) -> list[Utterance]:
+    """Return the utterances of a manifest, each with the text that a recogniser is to write.
+
+    Raises:
+        ValueError: as `read` does, or the vocabulary cannot spell what was said.
+        OSError: the file cannot be read.
+    """
+    if not vocabulary.phones:
+        return read(path, vocabulary.characters)
+    utterances = [replace(one, text=spoken(one, vocabulary)) for one in read(path, None)]
+    for one in utterances:
+        try:
+            vocabulary.encode(one.text)
+        except ValueError as error:
+            raise ValueError(f"{path}, utterance {one.id!r}: {error}") from error
+    return utterances
+
+
+def spoken(utterance: Utterance, vocabulary: Vocabulary) -> str:
+    """Return what was said in a vocabulary's symbols: the text or, of phones, the phones.
+
+    Raises: ValueError where phones are wanted and the utterance has none.
+    """
+    return phonetic(utterance) if vocabulary.phones else utterance.text
+
+
+def phonetic(utterance: Utterance) -> str:
+    """Return an utterance's phones with spaces between.
+
+    Raises: ValueError where it has none.
+    """
+    if not utterance.phones:
+        raise ValueError(f"expected phones in the manifest, got none for {utterance.id}")
+    return " ".join(phone.label for phone in utterance.phones)
 
 
 def as_row(utterance: Utterance) -> dict[str, Any]:

@@ -4,8 +4,9 @@ import copy
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import jiwer
 import torch
@@ -16,11 +17,25 @@ from model.decoder import AttentionDecoder
 from model.offline import flushed, transcribe_offline
 from model.online import OnlineRecognizer, Samples, transcribe_many
 from model.recognizer import Recognizer
+from model.speaker import by_speaker, own
 from training.recipe import Stage
+from training.speakers import transcribed
 
 log = logging.getLogger(__name__)
-ValidationSet = Sequence[tuple[Samples, str]]  # recordings and what they say
 EVERY = 10  # updates between two points of a curve
+
+
+class Recording(NamedTuple):
+    """A recording to validate with."""
+
+    samples: Samples
+    text: str  # that it says
+    id: str
+    speaker: str = ""
+
+
+ValidationSet = Sequence[Recording]
+Transcribe = Callable[[Recognizer, Sequence[Samples]], Iterable[str]]
 
 
 class Monitor:
@@ -62,13 +77,17 @@ class Monitor:
     def validate(self, model: Recognizer, stage: Stage, step: int) -> None:
         """Score the averaged weights: the CTC head's greedy path, and the online decoder."""
         model.eval()
+        streams = model.decoder.online and not by_speaker(model.config)
+        paths: dict[str, Transcribe] = {"ctc": ctc_transcripts}
+        if stage.attention:
+            paths["online" if streams else "offline"] = decoder_transcripts
         for name, utterances in self.sets.items():
-            references = [text for _, text in utterances]
-            samples = [x for x, _ in utterances]
-            hypotheses = {"ctc": list(ctc_transcripts(model, samples))}
-            if stage.attention:
-                way, texts = decoder_transcripts(model, samples)
-                hypotheses[way] = texts
+            references = [one.text for one in utterances]
+            samples = [one.samples for one in utterances]
+            hypotheses = {
+                path: transcribed(model, samples, utterances, transcribe)
+                for path, transcribe in paths.items()
+            }
             for path, transcripts in hypotheses.items():
                 self._scored(f"{name}/{path}", references, transcripts, step)
         if stage.attention and isinstance(model.decoder, AttentionDecoder):
@@ -87,11 +106,14 @@ class Monitor:
 
     def _draw(self, model: Recognizer, step: int) -> None:
         """Draw the expected alignment of the first utterance that has a text."""
-        spoken = [one for utterances in self.sets.values() for one in utterances if one[1]]
+        spoken = [one for utterances in self.sets.values() for one in utterances if one.text]
         if not spoken:
             return
-        samples, text = spoken[0]
-        targets = torch.tensor([model.config.vocabulary.encode(text)])
+        samples, text = spoken[0].samples, spoken[0].text
+        model = own(model, samples)
+        vocabulary = model.config.vocabulary
+        symbols = vocabulary.encode(text)
+        targets = torch.tensor([symbols])
         with torch.no_grad():
             encoded = model.encode(flushed(samples).unsqueeze(0))
             mask = torch.ones(encoded.shape[:2], dtype=torch.bool)
@@ -100,7 +122,8 @@ class Monitor:
         axes = figure.subplots()
         axes.imshow(alpha, aspect="auto", origin="lower", cmap="magma", interpolation="nearest")
         axes.set_xlabel("encoder frame (40 ms)")
-        axes.set_yticks(range(len(text)), list(text.replace(" ", "_")), fontsize=5)
+        names = [vocabulary.names[symbol].replace(" ", "_") for symbol in symbols]
+        axes.set_yticks(range(len(names)), names, fontsize=5)
         self.writer.add_figure("expected alignment", figure, step)
 
     def close(self) -> None:
@@ -108,13 +131,13 @@ class Monitor:
         self.writer.close()
 
 
-def decoder_transcripts(model: Recognizer, utterances: Sequence[Samples]) -> tuple[str, list[str]]:
-    """Return how the decoder decodes, online where it streams, and its texts."""
+def decoder_transcripts(model: Recognizer, utterances: Sequence[Samples]) -> list[str]:
+    """Return the decoder's texts, decoded as streams are where it can."""
     if model.decoder.online:
         found = dict(transcribe_many(OnlineRecognizer(copy.deepcopy(model)), utterances))
-        return "online", ["".join(c.text for c in found[k]) for k in range(len(utterances))]
+        return ["".join(c.text for c in found[k]) for k in range(len(utterances))]
     written = [transcribe_offline(model, samples, "expected") for samples in utterances]
-    return "offline", ["".join(c.text for c in one) for one in written]
+    return ["".join(c.text for c in one) for one in written]
 
 
 @torch.no_grad()

@@ -55,6 +55,8 @@ def set_as_json(one: SetScore, fields: Sequence[str] = ()) -> dict[str, Any]:
         "name": one.name,
         "system": one.system,
         "mode": one.mode,
+        "backend": one.backend,
+        "speaker_statistics": one.voices is not None,
         "unit": one.rules.unit,
         "normalisation": one.rules.normalisation,
         "utterances": len(one.results),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from model.recognizer import Recognizer
+from model.speaker import adapted
 from training.attending import Attending, attend
 from training.breakdown import confusions, symbol_matrix, worst
 from training.comparison import Compared
@@ -17,6 +18,7 @@ from training.embedding import opus, picture
 from training.evaluate import Result, SetScore
 from training.outputs import group_as_json, groups
 from training.recordings import samples_of
+from training.report import WHOLE_SPEAKERS
 
 PARTS = files("training") / "page_parts"
 ROWS = 5_000  # utterances that a page lists, the worst first; a browser bears no more
@@ -84,12 +86,14 @@ def _set(
     shown = []
     for k, result in enumerate(drawn):
         progress(f"{one.name}: page", k + 1, len(drawn))
-        shown.append(_drawn(result, recognizer))
+        shown.append(_drawn(result, _voice(one, result, recognizer)))
     listed = one.results if len(one.results) <= ROWS else worst(one.results, ROWS)
     return {
         "name": one.name,
         "system": one.system,
         "mode": one.mode,
+        "features": "" if one.voices is None else WHOLE_SPEAKERS,
+        "drawn": "" if recognizer is None else drawn_otherwise(one, recognizer),
         "unit": one.rules.unit,
         "normalisation": one.rules.normalisation,
         "utterances": len(one.results),
@@ -109,6 +113,25 @@ def _set(
         "worst": shown,
         "rows": [_row(result) for result in listed],
     }
+
+
+def drawn_otherwise(one: SetScore, recognizer: Recognizer) -> str:
+    """Return from what the pictures of a set may differ, empty where they show what was scored."""
+    mode = "online" if recognizer.decoder.online else "expected"  # of `attend`
+    if (one.backend, one.mode) == ("reference", mode):
+        return ""
+    words = {"reference": f"the {one.mode} search", "server": "a server"}
+    return (
+        "The pictures are drawn by the reference in PyTorch; the words come from "
+        f"{words.get(one.backend, f'the backend {one.backend}')}, which may differ in places."
+    )
+
+
+def _voice(one: SetScore, result: Result, recognizer: Recognizer | None) -> Recognizer | None:
+    """Return the recogniser as it heard an utterance."""
+    if recognizer is None or one.voices is None:
+        return recognizer
+    return adapted(recognizer, one.voices[result.utterance.id])
 
 
 def _histogram(one: SetScore) -> list[list[int]]:

@@ -3,6 +3,7 @@
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from model.configuration import build
 from model.recognizer import RecognizerConfig
@@ -18,12 +19,22 @@ class Synthesis:
 
 
 @dataclass(frozen=True)
+class Splice:
+    """Sentences that are put together from the words of a corpus, in place of its own."""
+
+    text: Path  # one sentence a line
+    count: int  # utterances
+    seed: int = 1
+
+
+@dataclass(frozen=True)
 class Corpus:
     """A manifest and how often its utterances are drawn."""
 
     manifest: Path
     weight: float  # share of the utterances drawn, relative to the other corpora
     synthesis: Synthesis | None = None
+    splice: Splice | None = None
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,11 @@ class Augmentation:
     band_masks: int = 2
     band_mask: int = 10  # mel bands, each at most
     silence: float = 0.02  # share of utterances of noise or silence alone, with an empty text
+
+
+Part = Literal["features", "encoder", "ctc", "decoder"]  # of a recogniser
+PARTS: tuple[Part, ...] = ("features", "encoder", "ctc", "decoder")
+OF_BANDS = ("speed", "warp", "noise", "telephone", "band_masks", "silence")
 
 
 @dataclass(frozen=True)
@@ -65,6 +81,7 @@ class Stage:
     neighbours: tuple[float, ...] = ()  # label smoothing over the symbols before and after
     text: float = 0.0  # weight of the decoder's cross-entropy on text alone
     frozen_norm: bool = False  # batch norms with their running statistics, as in serving
+    dropout: float = 0.0  # share of the inputs of each recurrent layer that is left out
     weight_noise: float = 0.0  # standard deviation, on weights of LSTMs and embeddings
     max_seconds: float | None = None  # longer utterances are left out; the recipe's if not given
     learning_rate: float = 1e-3
@@ -86,8 +103,11 @@ class Recipe:
     stages: tuple[Stage, ...]
     description: str = ""
     text: Path | None = None  # one sentence a line, for the stages that weigh text
+    start: Path | None = None  # folder of a checkpoint whose weights the run begins with
+    start_parts: tuple[Part, ...] = PARTS  # that are taken from it; the others begin new
     seed: int = 0
     batch_seconds: float = 80.0  # of padded audio in one process's batch
+    batch_utterances: int | None = None  # in one process's batch, at most
     max_seconds: float = 18.0  # longer utterances are left out
     clip: float = 1.0  # global norm of the gradient
     l2: float = 0.0  # weight of the squared weights in the loss
@@ -100,9 +120,19 @@ class Recipe:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: a stage does not weigh every corpus, or weighs text that is not there.
+            ValueError: a stage does not weigh every corpus, weighs text that is not there, or
+                changes mel bands where a frame's energy would have to change with them; or a batch
+                of nothing.
         """
+        if self.batch_utterances is not None and self.batch_utterances < 1:
+            raise ValueError(f"expected a batch of 1 or more, got {self.batch_utterances}")
         for stage in self.stages:
+            of_bands = [name for name in OF_BANDS if getattr(stage.augmentation, name)]
+            if self.model.features.energy and of_bands:
+                raise ValueError(
+                    f"expected no augmentation of mel bands in stage {stage.name!r}, beside which "
+                    f"the features have the energy, got {', '.join(of_bands)}"
+                )
             if stage.text and self.text is None:
                 raise ValueError(f"expected text, which stage {stage.name!r} weighs, got none")
             if len(stage.weights) not in (0, len(self.corpora)):

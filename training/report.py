@@ -19,6 +19,9 @@ CAPTION = (
     "The real-time factor (RTF) counts features, encoder and decoder, not the decoding "
     "of the file format."
 )
+WHOLE_SPEAKERS = (
+    "Features are normalised by statistics over all that each speaker says in the set: not online."
+)
 SHOWN = 8  # groups and confusions of each kind; JSON and page have them all
 WORST = 3  # utterances with their alignments
 NAMES = {"word": "words", "char": "characters", "phone": "phones"}
@@ -43,7 +46,9 @@ def _caption(sets: Sequence[SetScore]) -> str:
     if not sets:
         return CAPTION
     rules = sets[0].rules
-    return f"Counts are of {NAMES[rules.unit]}. Normalisation {rules.normalisation}. {CAPTION}"
+    speakers = f" {WHOLE_SPEAKERS}" if any(one.voices is not None for one in sets) else ""
+    counted = f"Counts are of {NAMES[rules.unit]}. Normalisation {rules.normalisation}."
+    return f"{counted}{speakers} {CAPTION}"
 
 
 def _table(first: str, caption: str | None = None, title: str | None = None) -> Table:

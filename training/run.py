@@ -10,12 +10,13 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from model.vocabulary import ENGLISH
-from training import manifest
-from training.logmel import LogMelCorpus, cached
-from training.monitor import Monitor, ValidationSet
+from model.recognizer import RecognizerConfig
+from training import logmel, manifest
+from training.logmel import cached
+from training.monitor import Monitor, Recording, ValidationSet
 from training.recipe import Corpus, Recipe
 from training.recordings import samples_of
+from training.splice import SplicedCorpus, word_edges
 from training.synth import SynthConfig, synthesise
 from training.trainer import Trainer
 
@@ -42,9 +43,8 @@ def train(
     if "RANK" in os.environ:  # under torchrun, which has set the rendezvous
         _process(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), "env://", recipe, output)
         return output / "checkpoint"
-    characters = recipe.model.vocabulary.characters
     for corpus in recipe.corpora:
-        prepare(corpus, output, processes, progress, characters)
+        prepare(corpus, output, processes, recipe.model, progress)
     with tempfile.TemporaryDirectory() as meeting:
         rendezvous = (Path(meeting) / "rendezvous").as_uri()
         others = [
@@ -68,17 +68,19 @@ def prepare(
     corpus: Corpus,
     output: Path,
     workers: int,
+    model: RecognizerConfig,
     progress: Progress | None = None,
-    characters: str = ENGLISH,
-) -> LogMelCorpus:
+) -> logmel.Corpus:
     """Return a corpus' log-mel frames, its synthetic speech made first where it is not there.
 
+    One that is spliced is put together from its frames.
+
     Args:
-        corpus: its manifest, whose texts hold nothing but `characters`.
+        corpus: its manifest, whose texts the model can spell.
         output: the run's folder, in which the cache is.
         workers: processes.
+        model: whose vocabulary and features are wanted.
         progress: called as the work advances.
-        characters: the recogniser's.
     """
     name = f"{corpus.manifest.parent.name}/{corpus.manifest.stem}"
     if corpus.synthesis and not corpus.manifest.exists():
@@ -87,7 +89,14 @@ def prepare(
         config = SynthConfig(wanted.text, folder, wanted.count, wanted.seed, workers)
         synthesise(config, _named(progress, f"synthesise {name}"))
     told = _named(progress, f"features {name}")
-    return cached(corpus.manifest, output / "cache", workers, told, characters)
+    cache = output / "cache"
+    recorded = cached(corpus.manifest, cache, workers, told, model.vocabulary, model.features)
+    if not corpus.splice:
+        return recorded
+    told = _named(progress, f"words {name}")
+    edges = word_edges(recorded, told)
+    splice = corpus.splice
+    return SplicedCorpus(recorded, edges, splice.text, splice.count, splice.seed)
 
 
 def _named(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
@@ -108,8 +117,7 @@ def _process(
         dist.init_process_group("gloo", rendezvous, PATIENCE, processes, rank)
     if rank > 0:
         dist.barrier()  # until the first process has filled the caches
-    characters = recipe.model.vocabulary.characters
-    corpora = [prepare(corpus, output, 1, None, characters) for corpus in recipe.corpora]
+    corpora = [prepare(corpus, output, 1, recipe.model) for corpus in recipe.corpora]
     if rank == 0 and processes > 1:
         dist.barrier()
     monitor = None
@@ -128,7 +136,12 @@ def _process(
 def validation_sets(recipe: Recipe) -> dict[str, ValidationSet]:
     """Return the first recordings of each validation manifest, by name, with their texts."""
     sets: dict[str, ValidationSet] = {}
+    vocabulary = recipe.model.vocabulary
     for path in recipe.validation:
         utterances = manifest.read(path, None)[: recipe.validation_utterances]
-        sets[f"{path.parent.name}/{path.stem}"] = [(samples_of(u), u.text) for u in utterances]
+        said = [
+            Recording(samples_of(one), manifest.spoken(one, vocabulary), one.id, one.speaker)
+            for one in utterances
+        ]
+        sets[f"{path.parent.name}/{path.stem}"] = said
     return sets

@@ -68,5 +68,10 @@ def restore(
     moments = {k: values for k, values in moments.items() if values["exp_avg_sq"].any()}
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
+    return read(snapshot)
+
+
+def read(snapshot: Path) -> dict[str, Any]:
+    """Return a snapshot's position in its run: updates ("step"), their "seconds", and more."""
     state: dict[str, Any] = json.loads((snapshot / STATE).read_text(encoding="utf-8"))
     return state

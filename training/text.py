@@ -19,9 +19,12 @@ class TextSampler:
         """Read a file of one sentence a line.
 
         Raises:
-            ValueError: a character that the vocabulary lacks, or no sentence.
+            ValueError: a character that the vocabulary lacks, no sentence, or a vocabulary of
+                phones, which nobody writes sentences in.
             OSError: the file cannot be read.
         """
+        if vocabulary.phones:
+            raise ValueError(f"expected a vocabulary of characters for {path}, got phones")
         self._seed = seed
         self._lines: list[list[int]] = []
         self._space = vocabulary.encode(" ")[0]

@@ -3,7 +3,7 @@
 import copy
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,16 @@ from torch import nn
 
 from model import checkpoint
 from model.recognizer import Recognizer
+from model.speaker import by_speaker
 from training import runstate
 from training.batches import FRAMES_PER_SECOND, Batch, Sampler
-from training.logmel import LogMelCorpus
+from training.logmel import Corpus
 from training.losses import losses, text_loss
 from training.monitor import Monitor
 from training.recipe import Recipe, Stage
 from training.schedule import learning_rate, noise
+from training.speakers import voices
+from training.start import begin_from
 from training.text import TextSampler
 from training.weight_noise import weight_noise
 
@@ -32,7 +35,7 @@ STATISTICS_UTTERANCES = 1_000
 class Trainer:
     """One process of a run. All processes hold the same weights and take the same steps."""
 
-    def __init__(self, recipe: Recipe, corpora: list[LogMelCorpus], output: Path) -> None:
+    def __init__(self, recipe: Recipe, corpora: Sequence[Corpus], output: Path) -> None:
         """Start a run, or resume it from the last snapshot in `output`."""
         self.recipe, self.output = recipe, output
         self.rank = dist.get_rank() if dist.is_initialized() else 0
@@ -47,11 +50,15 @@ class Trainer:
             recipe.max_seconds,
             recipe.seed,
             self.processes,
+            recipe.batch_utterances,
+            [voices(one) for one in corpora] if by_speaker(recipe.model) else (),
         )
         self.text = (
             TextSampler(recipe.text, recipe.model.vocabulary, recipe.seed) if recipe.text else None
         )
         set_statistics(self.model, corpora, self.sampler.weights)
+        if recipe.start and not runstate.snapshots(output):
+            begin_from(self.model, recipe.start, recipe.start_parts)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), 1e-3, (0.9, 0.999), 1e-6, weight_decay=recipe.l2
@@ -104,6 +111,7 @@ class Trainer:
         self.model.train()
         if stage.frozen_norm:
             freeze_norm(self.model)
+        set_dropout(self.model, stage.dropout)
         for batch in self._batches(stage):
             started = time.monotonic()
             rate = learning_rate(stage, self.step - first)
@@ -170,6 +178,13 @@ def freeze_norm(model: nn.Module) -> None:
             module.eval()
 
 
+def set_dropout(model: nn.Module, share: float) -> None:
+    """Let training leave out a share of what every recurrent layer of the encoder hears."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = share
+
+
 def average_gradients(model: nn.Module, processes: int) -> None:
     """Make every gradient the mean over the processes.
 
@@ -205,9 +220,9 @@ def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
 
 
 def set_statistics(
-    model: Recognizer, corpora: list[LogMelCorpus], weights: Any, seed: int = 0
+    model: Recognizer, corpora: Sequence[Corpus], weights: Any, seed: int = 0
 ) -> None:
-    """Set the features' prior mean and deviation from utterances drawn as in training."""
+    """Set the features' mean and deviations from utterances drawn as in training."""
     rng = np.random.default_rng(seed)
     shares = np.array(weights) / sum(weights)
     frames = []
@@ -217,3 +232,7 @@ def set_statistics(
     normalizer = model.features.normalizer
     normalizer.mean.copy_(torch.from_numpy(every.mean(0)))
     normalizer.deviation.copy_(torch.from_numpy(every.std(0)))
+    if normalizer.spread is not None:
+        normalizer.spread.fill_(1)
+        heard = [normalizer(torch.from_numpy(one)[None])[0] for one in frames]
+        normalizer.spread.copy_(torch.cat(heard).std(0))

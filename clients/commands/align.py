@@ -30,6 +30,7 @@ def align(
     """Draw what the attention looks at for each character."""
     from model.audio import decode
     from model.checkpoint import DEFAULT, load
+    from model.speaker import own
     from training.attending import attend
     from training.attention_picture import check_suffix, draw
     from training.outputs import check_place
@@ -39,8 +40,8 @@ def align(
     check_suffix(place)
     check_place(place)
     samples = decode(file, LONGEST)
-    recognizer = load(checkpoint or DEFAULT)
+    recognizer = own(load(checkpoint or DEFAULT), samples)
     said = None if text is None else " ".join(text.lower().split())
     found = attend(recognizer, samples, said, expected)
-    draw(found, place, "".join(one.text for one in found.characters))
+    draw(found, place, found.text)
     typer.echo(place)

@@ -1,6 +1,6 @@
 """`cortado evaluate`: what a recogniser, or a running server, is worth on utterances."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,8 +21,10 @@ from clients.commands.terminal import (
 if TYPE_CHECKING:
     from model.audio import Samples
     from model.offline import Mode as OfflineMode
+    from model.recognizer import Recognizer
     from training.comparison import Compared
-    from training.evaluate import Heard, Progress, SetScore, System
+    from training.evaluate import Progress, SetScore
+    from training.systems import Heard, System, Transcribe
 
 EXAMPLES = examples(
     "cortado evaluate ../shared/data/librispeech-mini/dev.jsonl",
@@ -151,14 +153,14 @@ def _system(checkpoint: Path | None, server: str | None, mode: Mode, backend: st
     """
     from model.checkpoint import DEFAULT, load
     from model.offline import modes, transcribe_offline
-    from training.evaluate import System, online
+    from training.systems import System, in_order, offline, online
 
     if server is not None:
         if mode is not Mode.ONLINE:
             raise ValueError(f"expected --mode online with --server, got {mode.value}")
         # Emission delays need the server's model here; nobody but the user knows which it is.
         known = load(checkpoint) if checkpoint else None
-        return System(server, "online", _served(server), known)
+        return System(server, "online", in_order(_served(server)), known, "server")
     folder = checkpoint or DEFAULT
     recognizer = load(folder)
     possible = modes(recognizer)
@@ -169,11 +171,14 @@ def _system(checkpoint: Path | None, server: str | None, mode: Mode, backend: st
     if mode is Mode.ONLINE:
         return online(recognizer, folder.name, backend)
 
-    def search(audio: "Iterable[Samples]") -> "Heard":
-        for index, samples in enumerate(audio):
-            yield index, transcribe_offline(recognizer, samples, wanted)
+    def search(one: "Recognizer") -> "Transcribe":
+        def transcribe(audio: "Iterable[Samples]") -> "Heard":
+            for index, samples in enumerate(audio):
+                yield index, transcribe_offline(one, samples, wanted)
 
-    return System(folder.name, mode.value, search, recognizer)
+        return transcribe
+
+    return offline(recognizer, folder.name, mode.value, search)
 
 
 def _offline(mode: Mode) -> "OfflineMode":
@@ -186,7 +191,7 @@ def _offline(mode: Mode) -> "OfflineMode":
     return names[mode]
 
 
-def _served(url: str) -> "Callable[[Iterable[Samples]], Heard]":
+def _served(url: str) -> "Transcribe":
     from clients.through_server import transcribe_served
     from model.online import Character
 

@@ -23,7 +23,8 @@ Checkpoint = Annotated[
 Backend = Annotated[
     str,
     typer.Option(
-        help="What steps the model: auto, fast (compiled for this CPU), fast-fp32 or reference."
+        help="What steps the model: auto, fast (compiled for this CPU), fast-amx, fast-bf16,"
+        " fast-fp32 or reference."
     ),
 ]
 

@@ -9,9 +9,10 @@ import math
 import numba
 import numpy as np
 
+from model.fast.encoder import gated, rectified
 from model.fast.layout import TILE, Array, DecoderWeights, Scratch, State
 from model.fast.product import copied, product, put
-from model.kernels import FAST, sigmoid, tanh
+from model.kernels import FAST, tanh
 
 _ZERO = np.float32(0)
 
@@ -36,9 +37,7 @@ def _listen(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
             copied(state.keys[row, k + 1], 0, state.keys[row, k], 0, d)
             copied(state.values[row, k + 1], 0, state.values[row, k], 0, width)
         copied(t.keys, (2 * r + 1) * d, state.keys[row, chunk - 1], 0, d)
-        newest = state.values[row, chunk - 1]
-        for k in range(width):
-            newest[k] = max(t.dense[r * width + k], _ZERO)
+        rectified(t.dense, r * width, state.values[row, chunk - 1], 0, width)
         state.valid[row, 0] = min(state.valid[row, 0] + 1, chunk)
 
 
@@ -67,23 +66,12 @@ def _context(row: int, out: Array, state: State, w: DecoderWeights, t: Scratch) 
         put(out, c, sums[c])
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _update(gates: Array, given: Array, cell: Array, hidden: Array, kept: Array) -> None:
-    """Advance a stream's LSTM: gates (4 D,) in the order i, f, g, o, without what is `given`."""
-    width = len(cell)
-    for k in range(4 * width):
-        gates[k] += given[k]
-    i, forget, g, o = (
-        gates[:width],
-        gates[width : 2 * width],
-        gates[2 * width : 3 * width],
-        gates[3 * width : 4 * width],
-    )
-    for k in range(width):
-        value = sigmoid(forget[k]) * cell[k] + sigmoid(i[k]) * tanh(g[k])
-        cell[k] = value
-        put(hidden, k, sigmoid(o[k]) * tanh(value))
-    copied(hidden, 0, kept, 0, width)
+@numba.njit(nogil=True)
+def _added(given: Array, sums: Array, start: int) -> None:
+    """Add numbers to those of a flat array."""
+    taken = sums[start : start + len(given)]
+    for k in range(len(given)):
+        taken[k] += given[k]
 
 
 @numba.njit(nogil=True)
@@ -98,13 +86,9 @@ def _write(count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch)
     product(t.context, 0, k, 1, 0, k, w.lstm.weight, w.lstm.bias, t.decoder_gates, count)
     for n in range(count):
         row = rows[t.rows[n]]
-        given = w.symbols[state.symbol[row, 0]]
         cell, kept = state.decoder_cell[row], state.decoder_hidden[row]
-        gates, hidden = (
-            t.decoder_gates[4 * n * d : 4 * (n + 1) * d],
-            t.context[n * k + width : (n + 1) * k],
-        )
-        _update(gates, given, cell, hidden, kept)
+        _added(w.symbols[state.symbol[row, 0]], t.decoder_gates, 4 * n * d)
+        gated(t.decoder_gates, 4 * n * d, cell, t.context, n * k + width, kept)
     product(t.context, 0, k, 1, 0, k, w.output.weight, w.output.bias, t.logits, count)
     product(t.context, width, k, 1, 0, d, w.queries.weight, w.queries.bias, t.queries, count)
     for n in range(count):

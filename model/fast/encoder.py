@@ -3,11 +3,15 @@
 import numba
 import numpy as np
 
-from model.encoder import FREQUENCIES, PLANES
+from model.fast.gates import advance
 from model.fast.layout import (
     CHANNELS,
     FIRST,
+    ROWS1,
+    ROWS2,
+    ROWS3,
     SECOND,
+    STREAMS,
     THIRD,
     TILE,
     Array,
@@ -17,8 +21,9 @@ from model.fast.layout import (
     State,
 )
 from model.fast.product import copied, product, put
-from model.features import MELS
-from model.kernels import FAST, sigmoid, tanh
+from model.fast.vectors import LANES
+from model.framing import FREQUENCIES, MELS, PLANES
+from model.kernels import FAST
 
 _NONE = np.float32(0)
 _INPUTS = FREQUENCIES * CHANNELS  # of the first recurrent layer
@@ -26,91 +31,119 @@ _C = CHANNELS
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
-def rectified(sums: Array, out: Array, start: int, count: int) -> None:
-    """Store max(0, x) of the first numbers of a flat float32 array from `start` on."""
+def rectified(sums: Array, start: int, out: Array, to: int, count: int) -> None:
+    """Store max(0, x) of numbers of a flat float32 array in another."""
+    given, taken = sums[start : start + count], out[to : to + count]
     for k in range(count):
-        put(out, start + k, max(sums[k], _NONE))
+        put(taken, k, max(given[k], _NONE))
 
 
 @numba.njit(nogil=True)
-def _twice_halved(r: int, row: int, state: State, w: Convolutions, t: Scratch) -> None:
-    """Set `t.frames2[0]` to the second convolution's frame of a stream."""
-    step = PLANES + 1
-    copied(state.conv2[row], 0, t.frames1, 0, SECOND)
+def _twice_halved(rows: Array, state: State, w: Convolutions, t: Scratch) -> None:
+    """Set `t.frames2[0]` to the streams' frames after the second convolution."""
+    step, count, half = PLANES + 1, len(rows), MELS // 2
+    for r in range(count):
+        copied(state.conv2[rows[r]], 0, t.frames1, r * SECOND + _C, half * _C)
     for frame in range(2):
-        start = (r * 5 + 2 * frame) * FIRST
         product(
             t.planes,
-            start,
+            2 * frame * STREAMS * FIRST,
             2 * step,
             3,
-            FIRST,
+            STREAMS * FIRST,
             3 * step,
             w.conv1.weight,
             w.conv1.bias,
             t.sums1,
-            MELS // 2,
+            count * ROWS1,
         )
-        rectified(t.sums1, t.frames1, (frame + 1) * SECOND + _C, MELS // 2 * _C)
-    copied(t.frames1, 2 * SECOND, state.conv2[row], 0, SECOND)
+        for r in range(count):
+            to = ((frame + 1) * STREAMS + r) * SECOND + _C
+            rectified(t.sums1, r * ROWS1 * _C, t.frames1, to, half * _C)
+    for r in range(count):
+        copied(t.frames1, (2 * STREAMS + r) * SECOND + _C, state.conv2[rows[r]], 0, half * _C)
     product(
-        t.frames1, 0, 2 * _C, 3, SECOND, 3 * _C, w.conv2.weight, w.conv2.bias, t.sums2, FREQUENCIES
+        t.frames1,
+        0,
+        2 * _C,
+        3,
+        STREAMS * SECOND,
+        3 * _C,
+        w.conv2.weight,
+        w.conv2.bias,
+        t.sums2,
+        count * ROWS2,
     )
-    rectified(t.sums2, t.frames2, _C, FREQUENCIES * _C)
-
-
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _squash(gates: Array, cell: Array, hidden: Array) -> None:
-    """Advance a convolutional LSTM: gates (F 4 C,) in the order i, f, o, g; cell (F C,)."""
-    for f in range(FREQUENCIES):
-        gate, memory = gates[4 * f * _C : 4 * (f + 1) * _C], cell[f * _C : (f + 1) * _C]
-        out = hidden[(f + 1) * _C : (f + 2) * _C]
-        for c in range(_C):
-            value = sigmoid(gate[_C + c]) * memory[c] + sigmoid(gate[c]) * tanh(gate[3 * _C + c])
-            memory[c] = value
-            put(out, c, sigmoid(gate[2 * _C + c]) * tanh(value))
+    for r in range(count):
+        rectified(t.sums2, r * ROWS2 * _C, t.frames2, r * THIRD + _C, FREQUENCIES * _C)
 
 
 @numba.njit(nogil=True)
-def convolve(r: int, row: int, out: int, state: State, w: Convolutions, t: Scratch) -> None:
-    """Set `t.joined[out]` to a stream's input of the recurrent layers, from `t.planes[r]`."""
-    _twice_halved(r, row, state, w, t)
-    past = state.hidden[row]
-    copied(past, THIRD, t.frames2, THIRD, THIRD)
+def _squash(gates: Array, start: int, cell: Array, hidden: Array, to: int) -> None:
+    """Advance a convolutional LSTM: gates (F 4 C,) in the order i, f, o, g; cell (F C,)."""
+    for f in range(FREQUENCIES):
+        for c in range(0, _C, LANES):
+            at = start + 4 * f * _C + c
+            advance(gates, at, at + _C, at + 3 * _C, at + 2 * _C, cell, f * _C + c, hidden, to)
+            to += LANES
+
+
+@numba.njit(nogil=True)
+def convolve(rows: Array, out: int, state: State, w: Convolutions, t: Scratch) -> None:
+    """Set `t.joined` from row `out` on to STREAMS streams' inputs of the recurrent layers.
+
+    Frames of several streams lie side by side and are convolved at once, the rows between two
+    streams too: what these give is not used.
+    """
+    count, stride = len(rows), len(t.joined) // TILE
+    _twice_halved(rows, state, w, t)
+    for r in range(count):
+        past = state.hidden[rows[r]]
+        copied(past, _INPUTS, t.frames2, (STREAMS + r) * THIRD + _C, _INPUTS)
+        copied(past, 0, t.frames3, r * THIRD + _C, _INPUTS)
+        copied(past, _INPUTS, t.frames3, (STREAMS + r) * THIRD + _C, _INPUTS)
+        copied(past, _INPUTS, past, 0, _INPUTS)
     product(
         t.frames2,
         0,
         _C,
         2,
-        THIRD,
+        STREAMS * THIRD,
         3 * _C,
         w.conv_lstm.weight,
         w.conv_lstm.bias,
         t.gates2,
-        FREQUENCIES,
+        count * ROWS3,
     )
-    copied(past, 0, t.frames3, 0, 2 * THIRD)
-    _squash(t.gates2, state.cell[row], t.frames3[2 * THIRD :])
-    copied(t.frames3, THIRD, past, 0, 2 * THIRD)
-    product(t.frames3, 0, _C, 3, THIRD, 3 * _C, w.conv3.weight, w.conv3.bias, t.sums2, FREQUENCIES)
-    rectified(t.sums2, t.convolved[out], 0, _INPUTS)
+    for r in range(count):
+        to = (2 * STREAMS + r) * THIRD + _C
+        _squash(t.gates2, 4 * r * ROWS3 * _C, state.cell[rows[r]], t.frames3, to)
+        copied(t.frames3, to, state.hidden[rows[r]], _INPUTS, _INPUTS)
+    product(
+        t.frames3,
+        0,
+        _C,
+        3,
+        STREAMS * THIRD,
+        3 * _C,
+        w.conv3.weight,
+        w.conv3.bias,
+        t.sums2,
+        count * ROWS3,
+    )
+    for r in range(count):
+        rectified(t.sums2, r * ROWS3 * _C, t.joined, (out + r) * stride, _INPUTS)
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _advance(gates: Array, cell: Array, hidden: Array, kept: Array) -> None:
-    """Advance a stream's LSTM: gates (4 H,) in the order i, f, g, o."""
+@numba.njit(nogil=True)
+def gated(gates: Array, start: int, cell: Array, hidden: Array, to: int, kept: Array) -> None:
+    """Advance a stream's LSTM: gates (4 H,) from `start` on, in the order i, f, g, o."""
     width = len(cell)
-    i, forget, g, o = (
-        gates[:width],
-        gates[width : 2 * width],
-        gates[2 * width : 3 * width],
-        gates[3 * width : 4 * width],
-    )
-    for k in range(width):
-        value = sigmoid(forget[k]) * cell[k] + sigmoid(i[k]) * tanh(g[k])
-        cell[k] = value
-        put(hidden, k, sigmoid(o[k]) * tanh(value))
-    copied(hidden, 0, kept, 0, width)
+    for k in range(0, width, LANES):
+        i = start + k
+        f, g, o = i + width, i + 2 * width, i + 3 * width
+        advance(gates, i, f, g, o, cell, k, hidden, to + k)
+    copied(hidden, to, kept, 0, width)
 
 
 @numba.njit(nogil=True)
@@ -121,15 +154,12 @@ def recur(number: int, rows: Array, state: State, layer: Layer, t: Scratch) -> N
     inputs = _INPUTS if number == 0 else width
     for r in range(count):
         at = r * stride
-        if number == 0:
-            copied(t.convolved[r], 0, t.joined, at, _INPUTS)
         copied(state.lstm_hidden[rows[r], number], 0, t.joined, at + inputs, width)
     k = inputs + width
     product(t.joined, 0, stride, 1, 0, k, layer.lstm.weight, layer.lstm.bias, t.gates, count)
     for r in range(count):
         cell, kept = state.lstm_cell[rows[r], number], state.lstm_hidden[rows[r], number]
-        hidden = t.hidden[r * width : (r + 1) * width]
-        _advance(t.gates[4 * r * width : 4 * (r + 1) * width], cell, hidden, kept)
+        gated(t.gates, 4 * r * width, cell, t.hidden, r * width, kept)
     product(t.hidden, 0, width, 1, 0, width, layer.dense.weight, layer.dense.bias, t.dense, count)
     for r in range(count):
-        rectified(t.dense[r * width : (r + 1) * width], t.joined, r * stride, width)
+        rectified(t.dense, r * width, t.joined, r * stride, width)

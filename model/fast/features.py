@@ -4,28 +4,28 @@ import math
 
 import numba
 import numpy as np
-import torch
 
-from model.fast.layout import FIRST, PAST, Array, FeatureWeights, Scratch, State
+from model.fast.layout import FIRST, PAST, STREAMS, Array, FeatureWeights, Scratch, State
 from model.fast.product import copied, put
 from model.fast.vectors import FRAMES, bits_of, butterfly, float_of, product_tile
-from model.features import (
+from model.filterbank import delta_taps, mel_bank, window
+from model.framing import (
     FFT,
     FRAMES_PER_STEP,
     HOP,
     MELS,
     MEMORY_FRAMES,
     OVERLAP,
+    PLANES,
     POWER_FLOOR,
     SAMPLES_PER_STEP,
     WINDOW,
-    Features,
 )
 from model.kernels import FAST
 
-STREAMS = FRAMES // FRAMES_PER_STEP  # 4, whose frames fill the lanes
 HALF = FFT // 2  # points of a complex transform that holds a real one
 
+_PLANES = PLANES + 1
 _filter = product_tile(1, 1, FRAMES)
 _MEMORY = np.float32(MEMORY_FRAMES)
 _HALF = np.float32(0.5)
@@ -50,17 +50,16 @@ _LN2 = np.float32(math.log(2))
 _SQRT2 = np.float32(math.sqrt(2))
 
 
-def weights(features: Features) -> FeatureWeights:
-    """Return the constants of a recogniser's features."""
-    normalizer = features.normalizer
-    bank = features.logmel.bank.double().numpy()  # (FFT / 2 + 1, F)
+def weights(mean: Array, deviation: Array) -> FeatureWeights:
+    """Return the constants of features whose frames have such statistics, (F,) each."""
+    bank = mel_bank(MELS)  # (FFT / 2 + 1, F)
     bins = [np.flatnonzero(bank[:, m]) for m in range(MELS)]
     spans = [(int(b[0]), int(b[-1]) - int(b[0]) + 1) if len(b) else (0, 1) for b in bins]
     filters = [bank[first : first + count, m] for m, (first, count) in enumerate(spans)]
     counts = np.array([count for _, count in spans], np.int64)
     angles = 2 * np.pi * np.arange(HALF + 1) / FFT
     return FeatureWeights(
-        window=features.logmel.window.numpy().copy(),
+        window=window(),
         factors=_factors(),
         order=_order(),
         turns=np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32),
@@ -69,9 +68,9 @@ def weights(features: Features) -> FeatureWeights:
         bins=counts,
         offset=np.cumsum(counts) - counts,
         floor=np.full(FRAMES, POWER_FLOOR, np.float32),
-        mean=normalizer.mean.numpy().copy(),
-        inverse=(1 / normalizer.deviation.double()).to(torch.float32).numpy(),
-        taps=normalizer.taps.numpy().copy(),
+        mean=mean.astype(np.float32),
+        inverse=(1 / deviation).astype(np.float32),
+        taps=delta_taps(),
     )
 
 
@@ -199,34 +198,37 @@ def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) ->
         count = min(state.counted[row, 0] + _ONE, _MEMORY)
         state.counted[row, 0] = count
         share = _ONE / count
-        out, lane = (PAST + frame) * MELS, r * FRAMES_PER_STEP + frame
+        out, lane = t.recent[(PAST + frame) * MELS :][:MELS], r * FRAMES_PER_STEP + frame
         for m in range(MELS):
             x = t.logmel[m, lane]
             mean[m] += (x - mean[m]) * share
-            t.recent[out + m] = (x - mean[m]) * w.inverse[m]
+            out[m] = (x - mean[m]) * w.inverse[m]
     copied(t.recent, FRAMES_PER_STEP * MELS, state.frames[row], 0, PAST * MELS)
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _deltas(start: int, state: State, row: int, w: FeatureWeights, t: Scratch) -> None:
-    """Set (5, FIRST) of `t.planes` from `start` on: a stream's last frame, and this step's."""
-    copied(state.conv1[row], 0, t.planes, start, FIRST)
+def _deltas(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) -> None:
+    """Set the r-th stream's five frames in `t.planes`: its last one, and this step's."""
+    copied(state.conv1[row], 0, t.planes, r * FIRST + _PLANES, _PLANES * MELS)
     taps, first, second = w.taps, t.delta[0], t.delta[1]
     for frame in range(FRAMES_PER_STEP):
+        x = t.recent[frame * MELS : (frame + PAST + 1) * MELS]
         for m in range(MELS):
-            first[m] = second[m] = _ZERO
-        for k in range(PAST + 1):
-            x, one, two = t.recent[(frame + k) * MELS :], taps[k, 1], taps[k, 2]
-            for m in range(MELS):
-                first[m] += one * x[m]
-                second[m] += two * x[m]
-        static = t.recent[(frame + PAST // 2) * MELS :]
-        out = t.planes[start + (1 + frame) * FIRST :]
+            one = two = _ZERO
+            for k in range(PAST + 1):
+                one += taps[k, 1] * x[k * MELS + m]
+                two += taps[k, 2] * x[k * MELS + m]
+            first[m], second[m] = one, two
+        static = x[PAST // 2 * MELS : (PAST // 2 + 1) * MELS]
+        start = ((1 + frame) * STREAMS + r) * FIRST + _PLANES
+        out = t.planes[start : start + _PLANES * MELS]
         for m in range(MELS):
-            put(out, 4 * (m + 1), static[m])
-            put(out, 4 * (m + 1) + 1, first[m])
-            put(out, 4 * (m + 1) + 2, second[m])
-    copied(t.planes, start + FRAMES_PER_STEP * FIRST, state.conv1[row], 0, FIRST)
+            put(out, _PLANES * m, static[m])
+            put(out, _PLANES * m + 1, first[m])
+            put(out, _PLANES * m + 2, second[m])
+            put(out, _PLANES * m + 3, _ZERO)  # with it, the stores are vectorised
+    last = (FRAMES_PER_STEP * STREAMS + r) * FIRST + _PLANES
+    copied(t.planes, last, state.conv1[row], 0, _PLANES * MELS)
 
 
 @numba.njit(nogil=True)
@@ -235,4 +237,4 @@ def step(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scratc
     _logmel(samples, rows, state, w, t)
     for r in range(len(rows)):
         _normalise(r, rows[r], state, w, t)
-        _deltas(r * 5 * FIRST, state, rows[r], w, t)
+        _deltas(r, rows[r], state, w, t)

@@ -8,7 +8,7 @@ import numba
 
 from model.fast import decoder, encoder, features
 from model.fast.layout import (
-    TILE,
+    STREAMS,
     Array,
     Convolutions,
     DecoderWeights,
@@ -17,16 +17,27 @@ from model.fast.layout import (
     Scratch,
     State,
 )
+from model.fast.product import begin, end
 from model.fast.vectors import claimed
 
-COMPILED = ("vectors", "product", "layout", "features", "encoder", "decoder", "kernel")
+COMPILED = (
+    "vectors",
+    "tiles",
+    "gates",
+    "product",
+    "layout",
+    "features",
+    "encoder",
+    "decoder",
+    "kernel",
+)
 
 
 def _sources() -> str:
     """Return a digest of all sources that are compiled into a step."""
     folder = Path(__file__).parent
     here = [folder / f"{name}.py" for name in COMPILED]
-    around = [folder.parent / f"{name}.py" for name in ("kernels", "features", "encoder")]
+    around = [folder.parent / f"{name}.py" for name in ("kernels", "framing")]
     found = hashlib.sha256(b"".join(path.read_bytes() for path in here + around))
     return found.hexdigest()
 
@@ -50,28 +61,30 @@ def _compiled(sources: str) -> Callable[..., None]:
         t: Scratch,
         symbols: Array,
         cap: int,
+        size: int,
         counter: Array,
     ) -> None:
-        """Step the streams in `rows`, tile by tile; set `symbols` (R, cap).
+        """Step the streams in `rows`, a tile of `size` after the other; set `symbols` (R, cap).
 
         Threads that call this with one `counter`, (1,) int64 from 0 on, share out the tiles.
         """
         assert sources  # enclosed
+        begin(decoder_weights.lstm.weight)
         while True:
-            start = TILE * claimed(counter)
+            start = size * claimed(counter)
             if start >= len(rows):
                 break
-            tile = rows[start : start + TILE]
-            for group in range(0, len(tile), features.STREAMS):
-                few = tile[group : group + features.STREAMS]
+            tile = rows[start : start + size]
+            for group in range(0, len(tile), STREAMS):
+                few = tile[group : group + STREAMS]
                 heard = samples[start + group : start + group + len(few)]
                 features.step(heard, few, state, feature_weights, t)
-                for r in range(len(few)):
-                    encoder.convolve(r, few[r], group + r, state, convolutions, t)
+                encoder.convolve(few, group, state, convolutions, t)
             for number in range(len(layers)):
                 encoder.recur(number, tile, state, layers[number], t)
             written = symbols[start : start + len(tile)]
             decoder.step(tile, state, decoder_weights, t, written, cap)
+        end(decoder_weights.lstm.weight)
 
     return run
 

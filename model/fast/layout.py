@@ -9,24 +9,31 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.encoder import FREQUENCIES, PLANES
+from model.fast.product import room
 from model.fast.vectors import FRAMES
-from model.features import (
+from model.framing import (
     DELTA_LOOKAHEAD,
     FFT,
     FRAMES_PER_STEP,
+    FREQUENCIES,
     MELS,
     OVERLAP,
+    PLANES,
     SAMPLES_PER_STEP,
 )
 
 Array = NDArray[Any]
 
 CHANNELS = 32  # of every convolution: what the kernels are made for
-FIRST = (MELS + 2) * (PLANES + 1)  # numbers in a frame of features, a zero plane and edges included
+FIRST = (MELS + 8) * (PLANES + 1)  # numbers in a frame of features: a zero plane, edges, zeros
 SECOND = (MELS // 2 + 2) * CHANNELS  # in a frame after the first convolution, edges included
 THIRD = (FREQUENCIES + 2) * CHANNELS  # after the second, and of the convolutional LSTM
+ROWS1, ROWS2, ROWS3 = FIRST // (2 * (PLANES + 1)), SECOND // (2 * CHANNELS), THIRD // CHANNELS
+STREAMS = FRAMES // FRAMES_PER_STEP  # 4, which are convolved together: their frames fill the lanes
+SPARE = 1024  # numbers that tiles may read beyond the last row
 PAST = 2 * DELTA_LOOKAHEAD  # frames that the deltas look back
+# frames: of the deltas, and of three convolutions, between whose frames lie 1, 2 and 4
+LOOKAHEAD = DELTA_LOOKAHEAD + 1 + 2 + 4
 
 
 class FeatureWeights(NamedTuple):
@@ -49,7 +56,7 @@ class FeatureWeights(NamedTuple):
 class Matrix(NamedTuple):
     """An affine map."""
 
-    weight: Array  # small, packed
+    weight: Array  # `packed`
     bias: Array  # (N,) float32
 
 
@@ -90,9 +97,9 @@ class State(NamedTuple):
     mean: Array  # (S, F) float32: running
     counted: Array  # (S, 1) float32: frames in it
     frames: Array  # (S, PAST F) float32: the last normalised ones
-    conv1: Array  # (S, FIRST) small: the last frame, edges included
-    conv2: Array  # (S, SECOND) small
-    hidden: Array  # (S, 2 THIRD) small: of the convolutional LSTM, the last two frames
+    conv1: Array  # (S, F * 4) small: the last frame
+    conv2: Array  # (S, F / 2 * C) small
+    hidden: Array  # (S, 2 FREQUENCIES * C) small: of the convolutional LSTM, the last two frames
     cell: Array  # (S, FREQUENCIES * C) float32
     lstm_hidden: Array  # (S, L, H) small
     lstm_cell: Array  # (S, L, H) float32
@@ -119,27 +126,24 @@ def empty_state(streams: int, sizes: Sizes, small: type) -> State:
     """Return room for the states of streams; what it holds means nothing."""
     h, layers, d, k, w = sizes
 
-    def room(kind: type, *shape: int) -> Array:
-        return np.zeros((streams, *shape), kind)
-
     return State(
-        samples=room(np.float32, OVERLAP),
-        mean=room(np.float32, MELS),
-        counted=room(np.float32, 1),
-        frames=room(np.float32, PAST * MELS),
-        conv1=room(small, FIRST),
-        conv2=room(small, SECOND),
-        hidden=room(small, 2 * THIRD),
-        cell=room(np.float32, FREQUENCIES * CHANNELS),
-        lstm_hidden=room(small, layers, h),
-        lstm_cell=room(np.float32, layers, h),
-        keys=room(np.float32, w, k),
-        values=room(np.float32, w, h),
-        valid=room(np.int32, 1),
-        query=room(np.float32, 2 * k),
-        decoder_hidden=room(small, d),
-        decoder_cell=room(np.float32, d),
-        symbol=room(np.int32, 1),
+        samples=room(np.float32, streams, OVERLAP),
+        mean=room(np.float32, streams, MELS),
+        counted=room(np.float32, streams, 1),
+        frames=room(np.float32, streams, PAST * MELS),
+        conv1=room(small, streams, MELS * (PLANES + 1)),
+        conv2=room(small, streams, MELS // 2 * CHANNELS),
+        hidden=room(small, streams, 2 * FREQUENCIES * CHANNELS),
+        cell=room(np.float32, streams, FREQUENCIES * CHANNELS),
+        lstm_hidden=room(small, streams, layers, h),
+        lstm_cell=room(np.float32, streams, layers, h),
+        keys=room(np.float32, streams, w, k),
+        values=room(np.float32, streams, w, h),
+        valid=room(np.int32, streams, 1),
+        query=room(np.float32, streams, 2 * k),
+        decoder_hidden=room(small, streams, d),
+        decoder_cell=room(np.float32, streams, d),
+        symbol=room(np.int32, streams, 1),
     )
 
 
@@ -163,7 +167,6 @@ class Scratch(NamedTuple):
     sums1: Array  # (40, C) float32
     sums2: Array  # (20, C)
     gates2: Array  # (20, 4 C)
-    convolved: Array  # (TILE, 640) small
     joined: Array  # (TILE, max inputs + H) small
     gates: Array  # (TILE, 4 H) float32
     hidden: Array  # (TILE, H) small
@@ -178,42 +181,38 @@ class Scratch(NamedTuple):
     sums: Array  # (H,) float32
 
 
-TILE = 60  # streams whose matrix products are made together
+TILE = 128  # streams whose matrix products are made together
 
 
 def scratch(sizes: Sizes, symbols: int, small: type) -> Scratch:
     """Return the room that one thread needs, for a vocabulary padded to `symbols`."""
     h, _, d, k, w = sizes
 
-    def room(*shape: int, kind: type = np.float32) -> Array:
-        return np.zeros(shape, kind)
-
     return Scratch(
-        heard=room(4, OVERLAP + SAMPLES_PER_STEP),
-        re=room(FFT // 2, FRAMES),
-        im=room(FFT // 2, FRAMES),
-        power=room(FFT // 2 + 1, FRAMES),
-        logmel=room(MELS, FRAMES),
-        planes=room(4 * 5 * FIRST, kind=small),
-        recent=room((PAST + FRAMES_PER_STEP) * MELS),
-        delta=room(2, MELS),
-        frames1=room(3 * SECOND, kind=small),
-        frames2=room(2 * THIRD, kind=small),
-        frames3=room(3 * THIRD, kind=small),
-        sums1=room(MELS // 2 * CHANNELS),
-        sums2=room(FREQUENCIES * CHANNELS),
-        gates2=room(FREQUENCIES * 4 * CHANNELS),
-        convolved=room(TILE, FREQUENCIES * CHANNELS, kind=small),
-        joined=room(TILE * (max(FREQUENCIES * CHANNELS, h) + h), kind=small),
-        gates=room(TILE * 4 * h),
-        hidden=room(TILE * h, kind=small),
-        dense=room(TILE * h),
-        keys=room(TILE * 2 * k),
-        rows=room(TILE, kind=np.int64),
-        context=room(TILE * (h + d), kind=small),
-        decoder_gates=room(TILE * 4 * d),
-        logits=room(TILE * symbols),
-        queries=room(TILE * 2 * k),
-        weights=room(w),
-        sums=room(h),
+        heard=room(np.float32, 4, OVERLAP + SAMPLES_PER_STEP),
+        re=room(np.float32, FFT // 2, FRAMES),
+        im=room(np.float32, FFT // 2, FRAMES),
+        power=room(np.float32, FFT // 2 + 1, FRAMES),
+        logmel=room(np.float32, MELS, FRAMES),
+        planes=room(small, 5 * STREAMS * FIRST + SPARE),
+        recent=room(np.float32, (PAST + FRAMES_PER_STEP) * MELS),
+        delta=room(np.float32, 2, MELS),
+        frames1=room(small, 3 * STREAMS * SECOND + SPARE),
+        frames2=room(small, 2 * STREAMS * THIRD + SPARE),
+        frames3=room(small, 3 * STREAMS * THIRD + SPARE),
+        sums1=room(np.float32, STREAMS * ROWS1 * CHANNELS),
+        sums2=room(np.float32, (STREAMS * ROWS3 + 8) * CHANNELS),
+        gates2=room(np.float32, (STREAMS * ROWS3 + 8) * 4 * CHANNELS),
+        joined=room(small, TILE * (max(FREQUENCIES * CHANNELS, h) + h)),
+        gates=room(np.float32, TILE * 4 * h),
+        hidden=room(small, TILE * h),
+        dense=room(np.float32, TILE * h),
+        keys=room(np.float32, TILE * 2 * k),
+        rows=room(np.int64, TILE),
+        context=room(small, TILE * (h + d)),
+        decoder_gates=room(np.float32, TILE * 4 * d),
+        logits=room(np.float32, TILE * symbols),
+        queries=room(np.float32, TILE * 2 * k),
+        weights=room(np.float32, w),
+        sums=room(np.float32, h),
     )

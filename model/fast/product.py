@@ -1,4 +1,7 @@
-"""Matrix products whose rows do not feel each other, over blocks that fit into the registers."""
+"""Matrix products whose rows do not feel each other, by the registers or by the tiles of a CPU.
+
+What B is packed in says which: PAIRS go through tiles, NARROW and float32 through registers.
+"""
 
 from typing import Any
 
@@ -8,15 +11,47 @@ from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from model.fast.vectors import BLOCKS, COLUMNS, LANES, NARROW, VECTORS, narrowed, product_tile
+from model.fast.tiles import INNER, PAIRS, ROWS, configure, has_tiles, product_block, release
+from model.fast.vectors import (
+    BLOCKS,
+    COLUMNS,
+    LANES,
+    NARROW,
+    VECTORS,
+    has_narrow_products,
+    narrowed,
+    product_tile,
+)
 
 Array = NDArray[Any]
 
+KINDS = {"amx": PAIRS, "bf16": NARROW, "fp32": np.float32}  # what weights are packed in, by name
+LINE = 64  # bytes of a cache line: what tiles and registers load at once
+
 _LARGE, _SMALL = BLOCKS[0], BLOCKS[-2]
 _large, _small, _single = (product_tile(rows, VECTORS, LANES) for rows in (_LARGE, _SMALL, 1))
+_tall, _flat = product_block(2), product_block(1)
 
 
-@numba.njit(nogil=True)
+def available() -> tuple[str, ...]:
+    """Return the names of the products that this CPU has, the fastest first."""
+    has = {"amx": has_tiles(), "bf16": has_narrow_products(), "fp32": True}
+    return tuple(name for name, is_there in has.items() if is_there)
+
+
+def small(kind: Any) -> Any:
+    """Return the type of A for weights that are packed in `kind`: NARROW or float32."""
+    return NARROW if kind is PAIRS else kind
+
+
+def room(kind: Any, *shape: int) -> Array:
+    """Return zeros that begin with a cache line."""
+    size = int(np.prod(shape)) * np.dtype(kind).itemsize
+    whole = np.zeros(size + LINE, np.uint8)
+    start = -whole.ctypes.data % LINE
+    return whole[start : start + size].view(kind).reshape(shape)
+
+
 def product(
     a: Array,
     start: int,
@@ -29,7 +64,10 @@ def product(
     c: Array,
     rows: int,
 ) -> None:
-    """Set C (rows, N) to bias + A B; all arrays are flat.
+    """Set C (rows, N) to bias + A B, in compiled code; all arrays are flat.
+
+    With tiles, whole ones are read and written: A needs finite numbers in each row up to a
+    multiple of INNER, and A and C need room up to a multiple of ROWS rows.
 
     Args:
         a: bf16 or float32.
@@ -43,82 +81,94 @@ def product(
         c: float32.
         rows: how many.
     """
+    raise NotImplementedError("expected to be compiled")
+
+
+@overload(product)
+def _product(a, start, row, segments, segment, k, b, bias, c, rows):  # type: ignore[no-untyped-def]
+    return _by_tiles if b.dtype == types.uint32 else _by_registers
+
+
+def _by_tiles(a, start, row, segments, segment, k, b, bias, c, rows):  # type: ignore[no-untyped-def]
+    n, steps = len(bias), -(-k // INNER)
+    size = COLUMNS * segments * steps * INNER // 2
+    for panel in range(n // COLUMNS):
+        p, column = panel * size, panel * COLUMNS
+        m = 0
+        while m < rows:
+            at, to = start + m * row, m * n + column
+            if m + ROWS < rows:
+                _tall(a, at, row, segments, segment, steps, b, p, bias, column, c, to, n)
+            else:
+                _flat(a, at, row, segments, segment, steps, b, p, bias, column, c, to, n)
+            m += 2 * ROWS
+
+
+def _by_registers(a, start, row, segments, segment, k, b, bias, c, rows):  # type: ignore[no-untyped-def]
     n = len(bias)
     size = COLUMNS * segments * k
     for panel in range(n // COLUMNS):
         p, column = panel * size, panel * COLUMNS
         m = 0
-        while m + _LARGE <= rows:
-            _large(
-                a,
-                start + m * row,
-                row,
-                segments,
-                segment,
-                k,
-                b,
-                p,
-                bias,
-                column,
-                c,
-                m * n + column,
-                n,
-            )
-            m += _LARGE
-        while m + _SMALL <= rows:
-            _small(
-                a,
-                start + m * row,
-                row,
-                segments,
-                segment,
-                k,
-                b,
-                p,
-                bias,
-                column,
-                c,
-                m * n + column,
-                n,
-            )
-            m += _SMALL
         while m < rows:
-            _single(
-                a,
-                start + m * row,
-                row,
-                segments,
-                segment,
-                k,
-                b,
-                p,
-                bias,
-                column,
-                c,
-                m * n + column,
-                n,
-            )
-            m += 1
+            at, to = start + m * row, m * n + column
+            if m + _LARGE <= rows:
+                _large(a, at, row, segments, segment, k, b, p, bias, column, c, to, n)
+                m += _LARGE
+            elif m + _SMALL <= rows:
+                _small(a, at, row, segments, segment, k, b, p, bias, column, c, to, n)
+                m += _SMALL
+            else:
+                _single(a, at, row, segments, segment, k, b, p, bias, column, c, to, n)
+                m += 1
 
 
-def packed(matrix: NDArray[np.floating[Any]], kind: type) -> Array:
+def begin(b: Array) -> None:
+    """Make the thread that runs ready for products with weights packed like `b`."""
+    raise NotImplementedError("expected to be compiled")
+
+
+def end(b: Array) -> None:
+    """Let the thread be as it was before `begin`."""
+    raise NotImplementedError("expected to be compiled")
+
+
+@overload(begin)
+def _begin(b):  # type: ignore[no-untyped-def]
+    return (lambda b: configure()) if b.dtype == types.uint32 else lambda b: None
+
+
+@overload(end)
+def _end(b):  # type: ignore[no-untyped-def]
+    return (lambda b: release()) if b.dtype == types.uint32 else lambda b: None
+
+
+def packed(matrix: NDArray[np.floating[Any]], kind: Any, segments: int = 1) -> Array:
     """Return a (K, N) matrix as `product` reads it, N padded with zero columns to whole panels.
 
-    Panels of COLUMNS columns follow each other; bf16 lies in pairs along K.
+    Panels of COLUMNS columns follow each other; bf16 lies in pairs along K. For tiles, each segment
+    of K is padded with zero rows to a multiple of INNER.
     """
     k, n = matrix.shape
-    padded = np.zeros((k, n + -n % COLUMNS), np.float32)
-    padded[:, :n] = matrix
-    panels = padded.reshape(k, -1, COLUMNS).transpose(1, 0, 2)
-    if kind is not NARROW:
-        return np.ascontiguousarray(panels).ravel()
-    pairs = panels.reshape(len(panels), k // 2, 2, COLUMNS).transpose(0, 1, 3, 2)
-    return narrow(np.ascontiguousarray(pairs)).ravel()
+    missing = -(k // segments) % INNER if kind is PAIRS else 0
+    runs = matrix.reshape(segments, k // segments, n)
+    padded = np.pad(runs, ((0, 0), (0, missing), (0, -n % COLUMNS))).astype(np.float32)
+    panels = padded.reshape(-1, padded.shape[2] // COLUMNS, COLUMNS).transpose(1, 0, 2)
+    if kind is np.float32:
+        return _placed(panels)
+    pairs = panels.reshape(len(panels), -1, 2, COLUMNS).transpose(0, 1, 3, 2)
+    return _placed(narrow(np.ascontiguousarray(pairs))).view(kind)
+
+
+def _placed(numbers: Array) -> Array:
+    found = room(numbers.dtype, numbers.size)
+    found[:] = numbers.ravel()
+    return found
 
 
 def padded(vector: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
     """Return a bias of (N,) with zeros up to whole panels."""
-    return np.pad(vector, (0, -len(vector) % COLUMNS)).astype(np.float32)
+    return _placed(np.pad(vector, (0, -len(vector) % COLUMNS)).astype(np.float32))
 
 
 def narrow(values: NDArray[np.float32]) -> NDArray[np.uint16]:
@@ -129,9 +179,10 @@ def narrow(values: NDArray[np.float32]) -> NDArray[np.uint16]:
 
 @numba.njit(nogil=True)
 def copied(source: Array, start: int, target: Array, to: int, count: int) -> None:
-    """Copy numbers of a flat array into another; a slice would be compiled for longer."""
-    for k in range(count):
-        target[to + k] = source[start + k]
+    """Copy numbers of a flat array into another."""
+    given, taken = source[start : start + count], target[to : to + count]
+    for k in range(count):  # of views that begin at 0, else it is not vectorised
+        taken[k] = given[k]
 
 
 def put(array: Any, index: Any, value: Any) -> Any:

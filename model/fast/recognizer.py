@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.bahdanau import BahdanauDecoder
+from model.config import RecognizerConfig
 from model.endpoint import blanks, head
 from model.fast import weights
 from model.fast.kernel import run
 from model.fast.layout import (
+    LOOKAHEAD,
     TILE,
     Array,
     Scratch,
@@ -24,14 +25,19 @@ from model.fast.layout import (
     empty_state,
     scratch,
 )
-from model.fast.vectors import COLUMNS, NARROW, has_narrow_products
-from model.features import PRIOR_FRAMES, SAMPLES_PER_STEP
-from model.online import FLUSH_STEPS, MAX_SYMBOLS_PER_STEP, Samples, Stream
-from model.recognizer import Recognizer, RecognizerConfig
+from model.fast.product import KINDS, available, small
+from model.fast.tiles import ROWS
+from model.fast.vectors import COLUMNS
+from model.framing import PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps, lookahead_ms
+from model.stored import Weighted
+from model.stream import FLUSH_STEPS, MAX_SYMBOLS_PER_STEP, Samples, Stream
 from model.suspension import digest, unwrap, wrap
+
+SHARE = 32  # streams from which on a thread more is worth waking
 
 FREE = {  # what a model may choose and still be stepped by this backend
     "vocabulary.characters",
+    "vocabulary.phones",
     "encoder.width",
     "encoder.layers",
     "decoder.width",
@@ -39,10 +45,11 @@ FREE = {  # what a model may choose and still be stepped by this backend
     "decoder.attention.width",
     "decoder.attention.chunk",
     "decoder.attention.bias",
+    "decoder.beam",
 }
 
 
-def unsupported(recognizer: Recognizer) -> str | None:
+def unsupported(recognizer: Weighted) -> str | None:
     """Return why this backend cannot step a recogniser, or None where it can."""
     config = recognizer.config
     chosen = _flat(dataclasses.asdict(config))
@@ -50,8 +57,6 @@ def unsupported(recognizer: Recognizer) -> str | None:
     for name, value in chosen.items():
         if name not in FREE and usual.get(name) != value:
             return f"{name} is {value!r}"
-    if type(recognizer.decoder) is not BahdanauDecoder:
-        return f"the decoder is a {type(recognizer.decoder).__name__}"
     for name in ("encoder.width", "decoder.width", "decoder.attention.width"):
         if chosen[name] % COLUMNS:
             return f"{name} is {chosen[name]}, no multiple of {COLUMNS}"
@@ -81,31 +86,34 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 class FastRecognizer:
     """A recogniser whose step is compiled for this CPU, over bf16 or fp32 matrix products."""
 
-    def __init__(self, recognizer: Recognizer, *, narrow: bool | None = None) -> None:
+    def __init__(self, recognizer: Weighted, *, products: str | None = None) -> None:
         """Take a recogniser's weights.
 
         Args:
             recognizer: any that `unsupported` has nothing against.
-            narrow: multiply in bf16; where the CPU can if None.
+            products: one of those that are `available` on this CPU, the fastest if None.
 
         Raises:
-            ValueError: another recogniser, or bf16 on a CPU that cannot multiply it.
+            ValueError: another recogniser, tensors of other shapes than it says, or products that
+                this CPU has not.
         """
         reason = unsupported(recognizer)
         if reason is not None:
             raise ValueError(f"expected a model that the fast backend knows, but {reason}")
-        if narrow and not has_narrow_products():
-            raise ValueError("expected a CPU that multiplies bf16 (AVX-512 BF16), got another")
-        if narrow is None:
-            narrow = has_narrow_products()
-        self.small: type = NARROW if narrow else np.float32
-        self.name = "fast-bf16" if narrow else "fast-fp32"
+        if products is None:
+            products = available()[0]
+        if products not in available():
+            here = " or ".join(available())
+            raise ValueError(f"expected products that this CPU has ({here}), got {products!r}")
+        self.kind = KINDS[products]
+        self.small = small(self.kind)
+        self.name = f"fast-{products}"
         self.vocabulary = recognizer.config.vocabulary
-        self.lookahead_ms = recognizer.lookahead_ms
-        self.delay_steps = recognizer.delay_steps
+        self.lookahead_ms = lookahead_ms(LOOKAHEAD)
+        self.delay_steps = delay_steps(LOOKAHEAD)
         self.flush_steps = FLUSH_STEPS
         self.sizes = weights.sizes(recognizer)
-        self.weights = weights.gather(recognizer, self.small)
+        self.weights = weights.gather(recognizer, self.kind)
         self.padded_symbols = len(self.weights.decoder.output.bias)
         self.head = head(recognizer)
         self.digest = digest([self.name.encode(), *_buffers((*self.weights, self.head))])
@@ -200,10 +208,11 @@ class FastTable:
         counter = np.zeros(1, np.int64)
 
         def help_out(room: Scratch) -> None:
-            arguments = (*self._online.weights, room, symbols, MAX_SYMBOLS_PER_STEP, counter)
+            arguments = (*self._online.weights, room, symbols, MAX_SYMBOLS_PER_STEP, size, counter)
             run(samples, rows, self._state, *arguments)
 
-        threads = min(self.threads, -(-len(rows) // TILE))
+        threads = max(1, min(self.threads, len(rows) // SHARE))
+        size = min(TILE, -(-len(rows) // (threads * ROWS)) * ROWS)
         others = [self._others.submit(help_out, room) for room in self._rooms[1:threads]]
         help_out(self._rooms[0])
         for one in others:

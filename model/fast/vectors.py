@@ -10,6 +10,7 @@ fp32; it is there on CPUs with AVX-512 BF16. The fp32 form is plain LLVM and run
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import llvmlite.binding
@@ -50,7 +51,7 @@ def has_narrow_products() -> bool:
     return "avx512bf16" in cpu_features()
 
 
-class _Emitter:
+class Emitter:
     """Shorthand for the instructions of one intrinsic."""
 
     def __init__(self, context: Any, builder: Any, types_: Any, arguments: Any) -> None:
@@ -75,9 +76,9 @@ class _Emitter:
         loaded.align = 4
         return loaded
 
-    def store(self, value: Any, pointer: Any) -> None:
+    def store(self, value: Any, pointer: Any, align: int = 4) -> None:
         where = self.builder.bitcast(pointer, value.type.as_pointer())
-        self.builder.store(value, where).align = 4
+        self.builder.store(value, where).align = align
 
     def spread(self, value: Any, lanes: int) -> Any:
         """Return a vector with `value` in each lane."""
@@ -117,7 +118,7 @@ def product_tile(rows: int, vectors: int, lanes: int) -> Callable[..., None]:
         )
 
         def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
-            e = _Emitter(context, builder, given.args, arguments)
+            e = Emitter(context, builder, given.args, arguments)
             _emit_tile(e, rows, vectors, lanes, narrow)
             return context.get_dummy_value()
 
@@ -126,7 +127,7 @@ def product_tile(rows: int, vectors: int, lanes: int) -> Callable[..., None]:
     return tile
 
 
-def _emit_tile(e: _Emitter, rows: int, vectors: int, lanes: int, narrow: bool) -> None:
+def _emit_tile(e: Emitter, rows: int, vectors: int, lanes: int, narrow: bool) -> None:
     _, a0, row, segments, segment, k, _, b0, _, bias0, _, c0, c_row = e.arguments
     size = 2 if narrow else 4
     width = 4 * lanes  # bytes of a register
@@ -176,7 +177,7 @@ def _emit_tile(e: _Emitter, rows: int, vectors: int, lanes: int, narrow: bool) -
 
 
 def _multiply(
-    e: _Emitter,
+    e: Emitter,
     step: Any,
     starts: list[Any],
     panel: Any,
@@ -236,13 +237,13 @@ def _butterfly(typing, re, im, start, apart, factors, factor0):  # type: ignore[
     whole = types.intp
 
     def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
-        _emit_butterfly(_Emitter(context, builder, given.args, arguments))
+        _emit_butterfly(Emitter(context, builder, given.args, arguments))
         return context.get_dummy_value()
 
     return types.void(re, im, whole, whole, factors, whole), generate
 
 
-def _emit_butterfly(e: _Emitter) -> None:
+def _emit_butterfly(e: Emitter) -> None:
     _, _, start, apart, _, factor0 = e.arguments
     b, kind = e.builder, ir.VectorType(_FLOAT, FRAMES)
     places = [b.add(start, e.times(apart, k)) for k in range(4)]
@@ -251,7 +252,7 @@ def _emit_butterfly(e: _Emitter) -> None:
     x, y = [e.load(p, kind) for p in re], [e.load(p, kind) for p in im]
     factors = e.pointer(4, factor0, 4)
     w = [e.spread(e.load(e.at(factors, 4 * k), _FLOAT), FRAMES) for k in range(6)]
-    add, sub, mul = b.fadd, b.fsub, b.fmul
+    add, sub, mul = (partial(f, flags=("contract",)) for f in (b.fadd, b.fsub, b.fmul))
     sx, dx, sy, dy = add(x[0], x[2]), sub(x[0], x[2]), add(y[0], y[2]), sub(y[0], y[2])
     tx, ex, ty, ey = add(x[1], x[3]), sub(x[1], x[3]), add(y[1], y[3]), sub(y[1], y[3])
     e.store(add(sx, tx), re[0])

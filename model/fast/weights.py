@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.encoder import PLANES
 from model.fast import features
 from model.fast.layout import (
     CHANNELS,
+    Array,
     Convolutions,
     DecoderWeights,
     FeatureWeights,
@@ -21,7 +21,8 @@ from model.fast.layout import (
     Sizes,
 )
 from model.fast.product import packed, padded
-from model.recognizer import Recognizer
+from model.framing import FREQUENCIES, MELS, PLANES
+from model.stored import Weighted
 
 Exact = NDArray[np.float64]
 NORM_EPSILON = 1e-5  # torch's
@@ -37,13 +38,23 @@ class Weights(NamedTuple):
 
 
 class _Tensors:
-    """A state dict's tensors by name, in float64."""
+    """A state dict's tensors by name, in float64, each of the shape that is expected."""
 
     def __init__(self, tensors: Mapping[str, Any], prefix: str) -> None:
         self._tensors, self._prefix = tensors, prefix
 
-    def __call__(self, name: str) -> Exact:
-        found: Exact = self._tensors[self._prefix + name].detach().cpu().double().numpy()
+    def __call__(self, name: str, *shape: int) -> Exact:
+        """Return a tensor.
+
+        Raises:
+            ValueError: it is not there, or of another shape.
+        """
+        name = self._prefix + name
+        if name not in self._tensors:
+            raise ValueError(f"expected a tensor {name!r}, got none")
+        found: Exact = np.asarray(self._tensors[name], np.float64)
+        if found.shape != shape:
+            raise ValueError(f"expected {name!r} of shape {shape}, got {found.shape}")
         return found
 
     def under(self, prefix: str) -> "_Tensors":
@@ -51,87 +62,112 @@ class _Tensors:
         return _Tensors(self._tensors, self._prefix + prefix)
 
 
-def gather(recognizer: Recognizer, small: type) -> Weights:
-    """Return a recogniser's weights, its matrices in bf16 (uint16) or float32."""
-    tensors = _Tensors(recognizer.state_dict(), "")
-    encoder = tensors.under("encoder.")
-    layers = range(recognizer.config.encoder.layers)
+def gather(recognizer: Weighted, kind: Any) -> Weights:
+    """Return a recogniser's weights, its matrices packed in one of the products' KINDS.
+
+    Raises:
+        ValueError: a tensor is missing or of another shape than its configuration says.
+    """
+    tensors, shape = _Tensors(recognizer.state_dict(), ""), sizes(recognizer)
+    encoder, statistics = tensors.under("encoder."), tensors.under("features.normalizer.")
+    inputs = [FREQUENCIES * CHANNELS] + [shape.width] * (shape.layers - 1)
     return Weights(
-        features.weights(recognizer.features),
+        features.weights(statistics("mean", MELS), statistics("deviation", MELS)),
         Convolutions(
-            _convolution(encoder.under("conv1."), PLANES + 1, small),
-            _convolution(encoder.under("conv2."), CHANNELS, small),
-            _conv_lstm(encoder.under("conv_lstm."), small),
-            _convolution(encoder.under("conv3."), CHANNELS, small),
+            _convolution(encoder.under("conv1."), PLANES, PLANES + 1, kind),
+            _convolution(encoder.under("conv2."), CHANNELS, CHANNELS, kind),
+            _conv_lstm(encoder.under("conv_lstm."), kind),
+            _convolution(encoder.under("conv3."), CHANNELS, CHANNELS, kind),
         ),
-        tuple(_layer(encoder.under(f"layers.{n}."), small) for n in layers),
-        _decoder(tensors.under("decoder."), recognizer, small),
+        tuple(
+            _layer(encoder.under(f"layers.{n}."), width_in, shape.width, kind)
+            for n, width_in in enumerate(inputs)
+        ),
+        _decoder(tensors.under("decoder."), recognizer, kind),
     )
 
 
-def sizes(recognizer: Recognizer) -> Sizes:
+def sizes(recognizer: Weighted) -> Sizes:
     """Return the sizes that may differ between models."""
     encoder, decoder = recognizer.config.encoder, recognizer.config.decoder
     attention = decoder.attention
     return Sizes(encoder.width, encoder.layers, decoder.width, attention.width, attention.chunk)
 
 
-def _matrix(weight: Exact, small: type, bias: Exact | None = None) -> Matrix:
+def _matrix(weight: Exact, kind: Any, bias: Exact | None = None, segments: int = 1) -> Matrix:
     """Return the affine map of a (K, N) weight."""
     given = np.zeros(weight.shape[1]) if bias is None else bias
-    return Matrix(packed(weight.astype(np.float32), small), padded(given))
+    return Matrix(packed(weight.astype(np.float32), kind, segments), padded(given))
 
 
-def _norm(tensors: _Tensors) -> tuple[Exact, Exact]:
+def _norm(tensors: _Tensors, width: int) -> tuple[Exact, Exact]:
     """Return the scale and the shift of a frozen batch norm."""
-    scale = tensors("weight") / np.sqrt(tensors("running_var") + NORM_EPSILON)
-    return scale, tensors("bias") - tensors("running_mean") * scale
+    scale = tensors("weight", width) / np.sqrt(tensors("running_var", width) + NORM_EPSILON)
+    return scale, tensors("bias", width) - tensors("running_mean", width) * scale
 
 
-def _convolution(tensors: _Tensors, channels_in: int, small: type) -> Matrix:
+def _convolution(tensors: _Tensors, channels_in: int, padded_in: int, kind: Any) -> Matrix:
     """Return a 3x3 convolution as a map of (time, frequency, channel) patches."""
-    weight = tensors("conv.weight").transpose(2, 3, 1, 0)  # (time, frequency, in, out)
-    missing = channels_in - weight.shape[2]
+    given = tensors("conv.weight", CHANNELS, channels_in, 3, 3)
+    weight = given.transpose(2, 3, 1, 0)  # (time, frequency, in, out)
+    missing = padded_in - channels_in
     weight = np.pad(weight, ((0, 0), (0, 0), (0, missing), (0, 0)))
-    scale, shift = _norm(tensors.under("norm."))
-    return _matrix(weight.reshape(-1, weight.shape[3]) * scale, small, shift)
+    scale, shift = _norm(tensors.under("norm."), CHANNELS)
+    return _matrix(weight.reshape(-1, CHANNELS) * scale, kind, shift, 3)
 
 
-def _conv_lstm(tensors: _Tensors, small: type) -> Matrix:
-    joined = np.concatenate([tensors("input.weight").T, tensors("recurrent")])
-    return _matrix(joined, small, tensors("input.bias"))
+def _conv_lstm(tensors: _Tensors, kind: Any) -> Matrix:
+    gates, patch = 4 * CHANNELS, 3 * CHANNELS
+    inputs, recurrent = tensors("input.weight", gates, patch), tensors("recurrent", patch, gates)
+    return _matrix(np.concatenate([inputs.T, recurrent]), kind, tensors("input.bias", gates), 2)
 
 
-def _layer(tensors: _Tensors, small: type) -> Layer:
-    joined = np.concatenate([tensors("lstm.weight_ih_l0"), tensors("lstm.weight_hh_l0")], 1)
-    bias = tensors("lstm.bias_ih_l0") + tensors("lstm.bias_hh_l0")
-    scale, shift = _norm(tensors.under("norm."))
-    dense = tensors("dense.weight").T * scale
-    return Layer(_matrix(joined.T, small, bias), _matrix(dense, small, shift))
+def _layer(tensors: _Tensors, width_in: int, width: int, kind: Any) -> Layer:
+    lstm, gates = tensors.under("lstm."), 4 * width
+    inputs, recurrent = lstm("weight_ih_l0", gates, width_in), lstm("weight_hh_l0", gates, width)
+    bias = lstm("bias_ih_l0", gates) + lstm("bias_hh_l0", gates)
+    scale, shift = _norm(tensors.under("norm."), width)
+    dense = tensors("dense.weight", width, width).T * scale
+    joined = np.concatenate([inputs, recurrent], 1)
+    return Layer(_matrix(joined.T, kind, bias), _matrix(dense, kind, shift))
 
 
-def _decoder(tensors: _Tensors, recognizer: Recognizer, small: type) -> DecoderWeights:
-    embedding, inputs = tensors("embedding.weight"), tensors("lstm.weight_ih")
-    width = embedding.shape[1]
-    joined = np.concatenate([inputs[:, width:], tensors("lstm.weight_hh")], 1)
-    bias = tensors("lstm.bias_ih") + tensors("lstm.bias_hh")
-    output = tensors("output.weight")  # of [hidden, context]
-    hidden = recognizer.config.decoder.width
-    energies = [tensors.under(f"attention.{kind}.") for kind in ("monotonic", "chunkwise")]
-    keys = np.concatenate([e("key.weight") for e in energies]).T
-    directions = [e("scale") * e("direction") / np.linalg.norm(e("direction")) for e in energies]
+def _decoder(tensors: _Tensors, recognizer: Weighted, kind: Any) -> DecoderWeights:
+    shape, symbols = sizes(recognizer), len(recognizer.config.vocabulary)
+    width, gates = recognizer.config.decoder.embedding, 4 * shape.decoder
+    embedding = tensors("embedding.weight", symbols + 1, width)
+    inputs = tensors("lstm.weight_ih", gates, width + shape.width)
+    recurrent = tensors("lstm.weight_hh", gates, shape.decoder)
+    bias = tensors("lstm.bias_ih", gates) + tensors("lstm.bias_hh", gates)
+    output = tensors("output.weight", symbols, shape.decoder + shape.width)  # of [hidden, context]
+    hidden, context = output[:, : shape.decoder], output[:, shape.decoder :]
+    keys, queries, directions, biases = _energies(tensors.under("attention."), shape, kind)
     return DecoderWeights(
-        keys=_matrix(keys, small, np.concatenate([e("key.bias") for e in energies])),
-        queries=_matrix(np.concatenate([e("query.weight") for e in energies]).T, small),
-        directions=np.array(directions, np.float32),
-        biases=np.array([e("bias") for e in energies], np.float32),
+        keys=keys,
+        queries=queries,
+        directions=directions,
+        biases=biases,
         symbols=(embedding @ inputs[:, :width].T + bias).astype(np.float32),
-        lstm=_matrix(joined.T, small),
+        lstm=_matrix(np.concatenate([inputs[:, width:], recurrent], 1).T, kind),
         output=_matrix(
-            np.concatenate([output[:, hidden:], output[:, :hidden]], 1).T,
-            small,
-            tensors("output.bias"),
+            np.concatenate([context, hidden], 1).T, kind, tensors("output.bias", symbols)
         ),
-        vocabulary=len(recognizer.config.vocabulary),
-        start=len(recognizer.config.vocabulary),
+        vocabulary=symbols,
+        start=symbols,
+    )
+
+
+def _energies(tensors: _Tensors, shape: Sizes, kind: Any) -> tuple[Matrix, Matrix, Array, Array]:
+    """Return both energies' keys and queries, their directions (2, d) and biases (2,)."""
+    d = shape.attention
+    energies = [tensors.under(f"{name}.") for name in ("monotonic", "chunkwise")]
+    keys = np.concatenate([e("key.weight", d, shape.width) for e in energies]).T
+    queries = np.concatenate([e("query.weight", d, shape.decoder) for e in energies]).T
+    along = [(e("scale"), e("direction", d)) for e in energies]
+    directions = [scale * direction / np.linalg.norm(direction) for scale, direction in along]
+    return (
+        _matrix(keys, kind, np.concatenate([e("key.bias", d) for e in energies])),
+        _matrix(queries, kind),
+        np.array(directions, np.float32),
+        np.array([e("bias") for e in energies], np.float32),
     )

@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from clients import cli
+from model.attention import AttentionConfig
+from model.backend import load_online
 from model.checkpoint import CARD, save
+from model.decoder import DecoderConfig
 from model.recognizer import Recognizer, RecognizerConfig
 
 ROOT = Path(__file__).parent.parent.parent
@@ -24,6 +27,8 @@ COMMANDS = [
     "align",
     "prepare",
     "replay",
+    "study",
+    "warm",
     "train",
     "synth",
     "mic",
@@ -185,7 +190,33 @@ def test_info_as_json_agrees_with_the_checkpoint(checkpoint: Path, capsys: Captu
     assert found["card"] == written["card"]
     for name in ("parameters", "lookahead_ms", "sample_rate"):
         assert found[name] == written[name]
-    assert 0 < found["state_bytes"] < 100_000
+    assert 0 < found["state_bytes"] <= found["reference_bytes"] < 100_000
+
+
+def test_info_states_the_memory_of_the_backend_that_serves(
+    checkpoint: Path, capsys: Capture
+) -> None:
+    serving, reference = (load_online(checkpoint, name) for name in ("auto", "reference"))
+    assert cli.main(["info", os.fspath(checkpoint)]) == 0
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("memory")]
+    own, other = (one.table(1).bytes_per_stream for one in (serving, reference))
+    assert f"{own:,} bytes of state per stream in {serving.name}, which serves" in line
+    assert line.endswith(f"; {other:,} in the reference")
+
+
+def test_info_says_why_nothing_streams_a_model(tmp_path: Path, capsys: Capture) -> None:
+    soft = DecoderConfig(attention=AttentionConfig(kind="soft"))
+    save(Recognizer(RecognizerConfig(decoder=soft)), tmp_path)
+    assert cli.main(["info", os.fspath(tmp_path)]) == 0
+    assert "no streams: expected a monotonic attention" in capsys.readouterr().out
+    assert cli.main(["info", "--json", os.fspath(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["backend"], found["state_bytes"]) == (None, None)
+
+
+def test_warm_says_which_backend_is_ready(checkpoint: Path, capsys: Capture) -> None:
+    assert cli.main(["warm", "--checkpoint", os.fspath(checkpoint)]) == 0
+    assert re.fullmatch(r"fast-\w+ is ready after [\d.]+ s\n", capsys.readouterr().out)
 
 
 def test_a_recipe_with_an_unknown_key_is_refused_by_that_key(

@@ -33,11 +33,12 @@ def environment(stage: str) -> dict[str, str]:
 
 def test_it_is_built_in_one_stage_and_served_from_another() -> None:
     assert [it.stage for it in INSTRUCTIONS if it.name == "FROM"] == ["build", "serve"]
-    assert [it.flags["from"] for it in named("COPY", "serve")] == ["build"]
+    assert [it.flags.get("from") for it in named("COPY", "serve")] == ["build", None]
 
 
 def test_every_file_that_is_copied_exists_and_is_not_ignored() -> None:
-    sources = [word for it in named("COPY", "build") for word in it.words[:-1]]
+    copies = [it for it in (*named("COPY", "build"), *named("COPY", "serve")) if not it.flags]
+    sources = [word for it in copies for word in it.words[:-1]]
     assert {"pyproject.toml", "constraints.txt", "model", "server", "clients"} <= set(sources)
     assert [source for source in sources if not (ROOT / source).exists()] == []
     assert [source for source in sources if is_ignored(source, IGNORE)] == []
@@ -47,6 +48,7 @@ def test_every_file_that_is_copied_exists_and_is_not_ignored() -> None:
     ("path", "ignored"),
     [
         ("clients/web/index.html", False),
+        ("docker/start.sh", False),
         ("model/pretrained/small-en/model.safetensors", False),
         ("server/__pycache__/app.cpython-311.pyc", True),
         (".venv/bin/python", True),
@@ -72,9 +74,42 @@ def test_it_does_not_run_as_root() -> None:
 
 def test_it_runs_cortado_serve_on_every_interface_of_the_container() -> None:
     [entry], [command] = named("ENTRYPOINT", "serve"), named("CMD", "serve")
-    assert [*entry.words, *command.words] == ["cortado", "serve"]
+    [copy] = [it for it in named("COPY", "serve") if not it.flags]
+    assert [*copy.words, *command.words] == ["docker/start.sh", *entry.words, "serve"]
     assert environment("serve")["CORTADO_HOST"] == "0.0.0.0"
     assert [it.words for it in named("EXPOSE", "serve")] == [[environment("serve")["CORTADO_PORT"]]]
+
+
+def test_it_compiles_ahead_where_a_start_finds_it() -> None:
+    [warm] = [it for it in named("RUN", "serve") if "cortado warm" in it.text]
+    assert warm.text == 'NUMBA_CACHE_DIR="${COMPILED}" cortado warm'
+    [user] = named("USER", "serve")
+    assert INSTRUCTIONS.index(warm) < INSTRUCTIONS.index(user)  # who may not write there
+    assert environment("serve")["NUMBA_CACHE_DIR"].startswith("/tmp/")
+
+
+def test_it_starts_with_what_was_compiled_and_keeps_what_is_there(tmp_path: Path) -> None:
+    compiled, cache, programs = (tmp_path / name for name in ("compiled", "tmp/numba", "bin"))
+    (compiled / "model").mkdir(parents=True)
+    for name in ("a.nbi", "b.nbi"):
+        (compiled / "model" / name).write_text("of the image")
+    (cache / "model").mkdir(parents=True)
+    (cache / "model" / "a.nbi").write_text("of this CPU")
+    programs.mkdir()
+    (programs / "cortado").write_text('#!/bin/sh\necho "$@"\n')
+    (programs / "cortado").chmod(0o755)
+    own = {"PATH": f"{programs}:{os.environ['PATH']}", "COMPILED": str(compiled)}
+    script = ROOT / "docker" / "start.sh"
+    done = subprocess.run(
+        [script, "serve", "--port", "0"],
+        env=own | {"NUMBA_CACHE_DIR": str(cache)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "serve --port 0\n"
+    found = {path.name: path.read_text() for path in (cache / "model").iterdir()}
+    assert found == {"a.nbi": "of this CPU", "b.nbi": "of the image"}
 
 
 def test_every_setting_that_it_sets_exists() -> None:

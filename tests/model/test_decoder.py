@@ -32,10 +32,11 @@ class Written(NamedTuple):
     logits: Doubles  # (V,)
 
 
-def decoder(seed: int, chunk: int = 2) -> BahdanauDecoder:
+def decoder(seed: int, chunk: int = 2, direct: bool = False) -> BahdanauDecoder:
     """A decoder that stops now and then, with energies that saturate p."""
     torch.manual_seed(seed)
-    config = DecoderConfig(width=8, embedding=5, attention=AttentionConfig(9, chunk, -25_000.0))
+    attention = AttentionConfig(9, chunk, -25_000.0)
+    config = DecoderConfig(width=8, embedding=5, attention=attention, direct=direct)
     module = BahdanauDecoder(config, WIDTH, SYMBOLS).eval()
     with torch.no_grad():
         module.attention.monotonic.scale.fill_(60_000.0)
@@ -90,8 +91,8 @@ def algorithm_1(module: BahdanauDecoder, values: Doubles, cap: int) -> list[Writ
             i, f, g, o = np.split(weight_in @ inputs + weight_hidden @ hidden + bias, 4)
             cell = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
             hidden = sigmoid(o) * np.tanh(cell)
-            both = np.concatenate([hidden, context])
-            logits = array(module.output.weight) @ both + array(module.output.bias)
+            read = np.concatenate([hidden, context])[: module.output.in_features]
+            logits = array(module.output.weight) @ read + array(module.output.bias)
             symbol = int(logits.argmax())
             written.append(Written(j, symbol, logits))
     return written
@@ -138,6 +139,24 @@ def test_a_saturated_teacher_forced_pass_is_the_online_decoding(chunk: int, seed
         wanted = torch.from_numpy(one.logits).float()
         torch.testing.assert_close(decoded.logits[0, row], wanted, rtol=1e-3, atol=1e-3)
     assert not decoded.alpha[0, -1].any()  # the scan for one more symbol runs off the end
+
+
+def test_a_direct_output_does_without_the_context() -> None:
+    module, values = decoder(3, 2, direct=True), frames(3)
+    assert module.output.in_features == module.lstm.hidden_size
+    oracle = algorithm_1(module, array(values[0]), 50)
+    assert len(oracle) > 3
+    assert stops(online(module, values, 50)[0]) == [(one.frame, one.symbol) for one in oracle]
+    targets = torch.tensor([[one.symbol for one in oracle]])
+    decoded = module(values, torch.ones(values.shape[:2], dtype=torch.bool), targets)
+    wanted = torch.from_numpy(np.stack([one.logits for one in oracle])).float()
+    torch.testing.assert_close(decoded.logits[0], wanted, rtol=1e-3, atol=1e-3)
+    assert module.without_audio(targets).shape == decoded.logits.shape
+
+
+def test_a_beam_has_a_hypothesis() -> None:
+    with pytest.raises(ValueError, match="expected a beam of at least 1 hypothesis, got 0"):
+        DecoderConfig(beam=0)
 
 
 def test_a_text_of_nothing_is_the_scan_for_one_symbol() -> None:

@@ -155,7 +155,7 @@ def said(text: str, time: float) -> list[Character]:
 
 
 def test_an_utterance_has_the_times_of_its_first_and_last_characters() -> None:
-    one = Utterances(" abc")
+    one = Utterances(spaced=True)
     assert one.hear(said("a", 1.0), False) == (said("a", 1.0), None)
     assert one.hear(said("bc", 2.0), False)[1] is None
     assert one.hear([], True) == ([], Endpoint(0, 1.0, 2.0))
@@ -169,23 +169,23 @@ def test_an_utterance_has_the_times_of_its_first_and_last_characters() -> None:
     [("a", "b", " b"), ("a", " b", " b"), ("a ", "b", "b"), ("a", "", "")],
 )
 def test_words_of_two_utterances_are_parted(first: str, second: str, told: str) -> None:
-    one = Utterances(" ab")
+    one = Utterances(spaced=True)
     one.hear(said(first, 1.0), True)
     assert one.hear(said(second, 2.0), False)[0] == said(told, 2.0)
 
 
 def test_a_vocabulary_without_a_space_gets_none() -> None:
-    one = Utterances("ab")
+    one = Utterances(spaced=False)
     one.hear(said("a", 1.0), True)
     assert one.hear(said("b", 2.0), False)[0] == said("b", 2.0)
 
 
 def test_a_stream_begins_without_a_space() -> None:
-    assert Utterances(" ab").hear(said("b", 2.0), False)[0] == said("b", 2.0)
+    assert Utterances(spaced=True).hear(said("b", 2.0), False)[0] == said("b", 2.0)
 
 
 def test_utterances_that_are_resumed_go_on() -> None:
-    one, other = Utterances(" ab"), Utterances(" ab")
+    one, other = Utterances(spaced=True), Utterances(spaced=True)
     one.hear(said("a", 1.0), True)
     one.hear(said("b", 2.0), False)
     other.resume(one.suspend())

@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import numba
 import numpy as np
 import pytest
 import torch
@@ -12,18 +13,23 @@ from numpy.typing import NDArray
 from model.backend import choose
 from model.decoder import DecoderConfig
 from model.encoder import EncoderConfig
+from model.fast import product as products_module
+from model.fast.gates import advance
 from model.fast.layout import TILE
-from model.fast.product import narrow, packed, padded, product
+from model.fast.product import KINDS, available, begin, end, narrow, packed, padded, product
 from model.fast.recognizer import FastRecognizer, unsupported
-from model.fast.vectors import COLUMNS, NARROW, has_narrow_products
+from model.fast.tiles import INNER, ROWS
+from model.fast.vectors import COLUMNS, LANES
+from model.features import FeatureConfig
 from model.online import Character, OnlineRecognizer, transcribe, transcribe_many
 from model.recognizer import Recognizer, RecognizerConfig
 from model.transcribe import characters
+from model.vocabulary import Vocabulary
 from tests.model.untrained import noise, untrained
 
 Samples = NDArray[np.float32]
 STEP = 640
-KINDS = [False] + [True] * has_narrow_products()
+HERE = available()
 RECORDINGS = 8
 
 pytestmark = pytest.mark.timeout(900)  # the first use compiles
@@ -37,8 +43,8 @@ def reference() -> OnlineRecognizer:
 
 
 @cache
-def fast(narrow: bool) -> FastRecognizer:
-    return FastRecognizer(reference().recognizer, narrow=narrow)
+def fast(products: str) -> FastRecognizer:
+    return FastRecognizer(reference().recognizer, products=products)
 
 
 @cache
@@ -47,8 +53,8 @@ def recording(number: int) -> Samples:
 
 
 @cache
-def alone(narrow: bool, number: int) -> list[Character]:
-    return transcribe(fast(narrow), recording(number))
+def alone(products: str, number: int) -> list[Character]:
+    return transcribe(fast(products), recording(number))
 
 
 def bits(online: FastRecognizer, samples: Samples, rows: list[int], streams: int) -> list[bytes]:
@@ -63,46 +69,81 @@ def widened(values: NDArray[np.uint16]) -> Samples:
     return (values.astype(np.uint32) << 16).view(np.float32)
 
 
-@pytest.mark.parametrize("is_narrow", KINDS)
+@numba.njit
+def multiplied(a, start, row, segments, segment, k, b, bias, c, rows):  # type: ignore[no-untyped-def]
+    begin(b)
+    product(a, start, row, segments, segment, k, b, bias, c, rows)
+    end(b)
+
+
+def given_to(products: str, a: Samples) -> NDArray[np.generic]:
+    """Return numbers as the product takes them, with what tiles read beyond them."""
+    flat = np.pad(a.ravel(), (0, (ROWS + 1) * max(a.shape[-1], INNER)))
+    return flat if products == "fp32" else narrow(flat)
+
+
+@pytest.mark.parametrize("products", HERE)
 @given(
-    rows=st.integers(1, 23),
+    rows=st.integers(1, 70),
     panels=st.integers(1, 3),
     pairs=st.integers(1, 40),
     seed=st.integers(0, 2**32 - 1),
 )
 @lasting
 def test_a_product_is_exact_but_for_rounding(
-    is_narrow: bool, rows: int, panels: int, pairs: int, seed: int
+    products: str, rows: int, panels: int, pairs: int, seed: int
 ) -> None:
     random = np.random.default_rng(seed)
     k, n = 2 * pairs, COLUMNS * panels
     a, b, bias = (random.normal(size=s).astype(np.float32) for s in ((rows, k), (k, n), n))
-    if is_narrow:
+    if products != "fp32":
         a, b = widened(narrow(a)), widened(narrow(b))
-    kind = NARROW if is_narrow else np.float32
-    c = np.zeros(rows * n, np.float32)
-    left = narrow(a).ravel() if is_narrow else a.ravel()
-    product(left, 0, k, 1, 0, k, packed(b, kind), padded(bias), c, rows)
+    c = np.zeros((rows + ROWS) * n, np.float32)
+    weight = packed(b, KINDS[products])
+    multiplied(given_to(products, a), 0, k, 1, 0, k, weight, padded(bias), c, rows)
     exact = a.astype(np.float64) @ b.astype(np.float64) + bias
-    assert np.allclose(c.reshape(rows, n), exact, atol=1e-4)
+    assert np.allclose(c[: rows * n].reshape(rows, n), exact, atol=1e-4)
 
 
-def test_overlapping_rows_in_segments_are_a_convolution() -> None:
+@pytest.mark.parametrize("products", HERE)
+def test_overlapping_rows_in_segments_are_a_convolution(products: str) -> None:
     random = np.random.default_rng(0)
     frames, width, kernel = 3, 12, 4
-    a = random.normal(size=(frames, width)).astype(np.float32)
-    weight = random.normal(size=(frames * kernel, 5)).astype(np.float32)
+    a = widened(narrow(random.normal(size=(frames, width)).astype(np.float32)))
+    weight = widened(narrow(random.normal(size=(frames * kernel, 5)).astype(np.float32)))
     rows = (width - kernel) // 2 + 1
-    c = np.zeros(rows * COLUMNS, np.float32)
-    bias = padded(np.zeros(5))
-    product(a.ravel(), 0, 2, frames, width, kernel, packed(weight, np.float32), bias, c, rows)
+    c = np.zeros((rows + ROWS) * COLUMNS, np.float32)
+    bias, b = padded(np.zeros(5)), packed(weight, KINDS[products], frames)
+    multiplied(given_to(products, a), 0, 2, frames, width, kernel, b, bias, c, rows)
     patches = np.stack([a[:, 2 * r : 2 * r + kernel].ravel() for r in range(rows)])
-    assert np.allclose(c.reshape(rows, -1)[:, :5], patches @ weight, atol=1e-5)
+    found = c.reshape(-1, COLUMNS)[:rows, :5]
+    assert np.allclose(found, patches @ weight, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.float32])
+@given(seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([0.1, 3.0, 100.0]))
+@lasting
+def test_gates_are_those_of_an_lstm(kind: type, seed: int, scale: float) -> None:
+    @numba.njit
+    def advanced(gates, cell, hidden):  # type: ignore[no-untyped-def]
+        advance(gates, 0, LANES, 2 * LANES, 3 * LANES, cell, 0, hidden, 0)
+
+    random = np.random.default_rng(seed)
+    gates = random.normal(0, scale, (4, LANES)).astype(np.float32)
+    cell = random.normal(size=LANES).astype(np.float32)
+    i, f, o = (1 / (1 + np.exp(-gates[k].astype(np.float64))) for k in (0, 1, 3))
+    expected = f * cell + i * np.tanh(gates[2].astype(np.float64))
+    hidden: NDArray[np.generic] = np.zeros(LANES, kind)
+    advanced(gates.ravel(), cell, hidden)
+    assert np.allclose(cell, expected, atol=1e-6)
+    found = hidden if kind is np.float32 else widened(hidden.astype(np.uint16))
+    error = 1e-6 if kind is np.float32 else 2**-8
+    assert np.allclose(found, o * np.tanh(expected), atol=1e-6, rtol=error)
 
 
 def test_in_fp32_the_state_follows_the_references() -> None:
     samples = np.stack([noise(seed, 1.0).reshape(-1, STEP) for seed in range(3)])
-    table, state = fast(narrow=False).table(3), reference().initial_state(3)
+    table, state = fast("fp32").table(3), reference().initial_state(3)
     for step in range(samples.shape[1]):
         here = np.ascontiguousarray(samples[:, step])
         expected, state = reference().step(torch.from_numpy(here), state)
@@ -111,10 +152,10 @@ def test_in_fp32_the_state_follows_the_references() -> None:
     assert np.allclose(table.state.decoder_cell, state.decoder.lstm.cell.numpy(), atol=1e-3)
 
 
-@pytest.mark.skipif(not has_narrow_products(), reason="expects a CPU with AVX-512 BF16")
-def test_in_bf16_the_encoder_follows_the_references() -> None:
+@pytest.mark.parametrize("products", [name for name in HERE if name != "fp32"])
+def test_in_bf16_the_encoder_follows_the_references(products: str) -> None:
     samples = noise(1, 2.0).reshape(-1, 1, STEP)
-    table, state = fast(narrow=True).table(1), reference().initial_state(1)
+    table, state = fast(products).table(1), reference().initial_state(1)
     for step in samples:
         table.step(step, np.arange(1))
         _, state = reference().step(torch.from_numpy(step), state)
@@ -123,10 +164,10 @@ def test_in_bf16_the_encoder_follows_the_references() -> None:
     assert np.sqrt((error**2).mean()) < 0.02 * np.sqrt((expected**2).mean())
 
 
-@pytest.mark.parametrize("is_narrow", KINDS)
+@pytest.mark.parametrize("products", HERE)
 @pytest.mark.parametrize("streams", [1, 4, 7, TILE - 1, TILE + 1, 2 * TILE + 13])
-def test_a_row_has_the_same_bits_in_a_batch_of_any_size(is_narrow: bool, streams: int) -> None:
-    online = fast(is_narrow)
+def test_a_row_has_the_same_bits_in_a_batch_of_any_size(products: str, streams: int) -> None:
+    online = fast(products)
     random = np.random.default_rng(streams)
     crowd = random.normal(0, 0.05, (streams, 6, STEP)).astype(np.float32)
     subject = recording(3)[: 6 * STEP].reshape(6, STEP)
@@ -138,31 +179,41 @@ def test_a_row_has_the_same_bits_in_a_batch_of_any_size(is_narrow: bool, streams
     assert together[int(np.flatnonzero(order == row)[0])] == by_itself
 
 
-@pytest.mark.parametrize("is_narrow", KINDS)
+@pytest.mark.parametrize("products", HERE)
+@pytest.mark.parametrize("noise_", [np.nan, np.inf, 1e30])
+def test_a_stream_does_not_feel_what_is_no_sound_in_another(products: str, noise_: float) -> None:
+    subject = recording(3)[: 6 * STEP].reshape(6, STEP)
+    crowd = np.full((9, 6, STEP), noise_, np.float32)
+    crowd[5] = subject
+    together = bits(fast(products), crowd, list(range(9)), 9)
+    assert together[5] == bits(fast(products), subject[None], [0], 1)[0]
+
+
+@pytest.mark.parametrize("products", HERE)
 @given(number=st.integers(0, RECORDINGS - 1), sizes=st.lists(st.integers(1, 9000), min_size=1))
 @lasting
-def test_a_stream_in_pieces_is_the_whole(is_narrow: bool, number: int, sizes: list[int]) -> None:
+def test_a_stream_in_pieces_is_the_whole(products: str, number: int, sizes: list[int]) -> None:
     samples, start = recording(number), 0
     pieces: list[Samples] = []
     while start < len(samples):
         size = sizes[len(pieces) % len(sizes)]
         pieces.append(samples[start : start + size])
         start += size
-    steps = characters(fast(is_narrow), pieces)
-    assert [one for step in steps for one in step] == alone(is_narrow, number)
+    steps = characters(fast(products), pieces)
+    assert [one for step in steps for one in step] == alone(products, number)
 
 
-@pytest.mark.parametrize("is_narrow", KINDS)
+@pytest.mark.parametrize("products", HERE)
 @pytest.mark.parametrize("streams", [3, 64])
-def test_many_recordings_at_once_are_each_alone(is_narrow: bool, streams: int) -> None:
+def test_many_recordings_at_once_are_each_alone(products: str, streams: int) -> None:
     order = np.random.default_rng(streams).permutation(RECORDINGS + 2) % RECORDINGS
-    found = dict(transcribe_many(fast(is_narrow), (recording(k) for k in order), streams))
-    assert found == {index: alone(is_narrow, int(k)) for index, k in enumerate(order)}
+    found = dict(transcribe_many(fast(products), (recording(k) for k in order), streams))
+    assert found == {index: alone(products, int(k)) for index, k in enumerate(order)}
 
 
-@pytest.mark.parametrize("is_narrow", KINDS)
-def test_a_row_that_is_reset_has_heard_nothing(is_narrow: bool) -> None:
-    online = fast(is_narrow)
+@pytest.mark.parametrize("products", HERE)
+def test_a_row_that_is_reset_has_heard_nothing(products: str) -> None:
+    online = fast(products)
     table = online.table(2)
     table.step(np.stack([recording(0)[:STEP], recording(1)[:STEP]]), np.arange(2))
     before = table.suspend(0)
@@ -172,7 +223,7 @@ def test_a_row_that_is_reset_has_heard_nothing(is_narrow: bool) -> None:
 
 
 def test_a_state_that_is_resumed_elsewhere_goes_on_alike() -> None:
-    online = fast(KINDS[-1])
+    online = fast(HERE[0])
     first, second = online.table(1), online.table(5)
     steps = recording(7)[: 12 * STEP].reshape(12, 1, STEP)
     for step in steps[:6]:
@@ -186,7 +237,7 @@ def test_a_state_that_is_resumed_elsewhere_goes_on_alike() -> None:
 
 @pytest.mark.parametrize("spoilt", [b"", b"nonsense", None])
 def test_what_is_no_state_is_refused(spoilt: bytes | None) -> None:
-    table = fast(KINDS[-1]).table(1)
+    table = fast(HERE[0]).table(1)
     good = table.suspend(0)
     bad = good[:-1] + bytes([good[-1] ^ 1]) if spoilt is None else spoilt
     with pytest.raises(ValueError, match=r"^expected "):
@@ -194,9 +245,25 @@ def test_what_is_no_state_is_refused(spoilt: bytes | None) -> None:
 
 
 def test_the_state_of_another_model_is_refused() -> None:
-    other = FastRecognizer(untrained(seed=4).recognizer, narrow=False)
+    other = FastRecognizer(untrained(seed=4).recognizer, products="fp32")
     with pytest.raises(ValueError, match="another model"):
-        fast(narrow=False).table(1).resume(0, other.table(1).suspend(0))
+        fast("fp32").table(1).resume(0, other.table(1).suspend(0))
+
+
+def test_the_state_of_other_products_is_refused() -> None:
+    assert len({fast(products).digest for products in HERE}) == len(HERE)
+    for other in HERE[1:]:
+        with pytest.raises(ValueError, match="another model or CPU"):
+            fast(other).table(1).resume(0, fast(HERE[0]).table(1).suspend(0))
+
+
+def test_what_this_cpu_has_is_taken_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    recognizer = reference().recognizer
+    monkeypatch.setattr(products_module, "has_tiles", lambda: False)
+    monkeypatch.setattr(products_module, "has_narrow_products", lambda: False)
+    assert choose(recognizer, "fast").name == "fast-fp32"
+    with pytest.raises(ValueError, match=r"this CPU has \(fp32\), got 'amx'"):
+        choose(recognizer, "fast-amx")
 
 
 @pytest.mark.parametrize(
@@ -205,6 +272,9 @@ def test_the_state_of_another_model_is_refused() -> None:
         RecognizerConfig(encoder=EncoderConfig(channels=16)),
         RecognizerConfig(decoder=DecoderConfig(width=40)),
         RecognizerConfig(decoder=DecoderConfig(kind="luong")),
+        RecognizerConfig(decoder=DecoderConfig(direct=True)),
+        RecognizerConfig(encoder=EncoderConfig(kind="lstm")),
+        RecognizerConfig(features=FeatureConfig(mels=40)),
     ],
 )
 def test_a_model_that_it_does_not_know_is_left_to_the_reference(config: RecognizerConfig) -> None:
@@ -215,18 +285,19 @@ def test_a_model_that_it_does_not_know_is_left_to_the_reference(config: Recogniz
         choose(recognizer, "fast")
 
 
-def test_other_widths_are_known() -> None:
+def test_other_widths_and_symbols_are_known() -> None:
     config = RecognizerConfig(
+        Vocabulary(phones=("aa", "sh", "iy", "h#")),
         encoder=EncoderConfig(width=64),
         decoder=DecoderConfig(width=128, embedding=16),
     )
     online = untrained(config)
-    found = FastRecognizer(online.recognizer, narrow=False)
+    found = FastRecognizer(online.recognizer, products="fp32")
     assert transcribe(found, recording(2)) == transcribe(online, recording(2))
 
 
 def test_wrong_samples_and_rows_are_refused() -> None:
-    table = fast(narrow=False).table(2)
+    table = fast("fp32").table(2)
     with pytest.raises(ValueError, match="samples"):
         table.step(np.zeros((1, 639), np.float32), np.arange(1))
     with pytest.raises(ValueError, match="rows"):

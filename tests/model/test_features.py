@@ -20,10 +20,11 @@ from model.features import (
     SAMPLES_PER_STEP,
     STEP_SECONDS,
     WINDOW,
+    FeatureConfig,
     LogMel,
     Normalizer,
-    delta_taps,
 )
+from model.filterbank import delta_taps
 from model.recognizer import Recognizer, RecognizerConfig
 from tests.model.contract import randomised
 
@@ -88,7 +89,7 @@ def test_deltas_are_those_of_htk() -> None:
     assert (DELTA_WINDOW, DELTA_LOOKAHEAD) == (2, 4)
     x = np.random.default_rng(0).normal(size=30)
     padded = torch.from_numpy(np.pad(x, DELTA_LOOKAHEAD)).float()
-    found = padded.unfold(0, 2 * DELTA_LOOKAHEAD + 1, 1) @ delta_taps()
+    found = padded.unfold(0, 2 * DELTA_LOOKAHEAD + 1, 1) @ torch.from_numpy(delta_taps())
     # the delta of the padding beside x counts in the delta-delta at x's ends
     wide = np.pad(x, DELTA_LOOKAHEAD)
     delta = regression(wide)
@@ -142,3 +143,45 @@ def test_nothing_changes_beyond_the_stated_lookahead_and_something_within(
         within[:, end - HOP : end] = 0.5 * torch.randn(1, HOP)
         assert torch.equal(recognizer.encode(beyond)[0, given], before)
         assert not torch.equal(recognizer.encode(within)[0, given], before)
+
+
+def test_the_energy_is_that_of_the_windowed_frame() -> None:
+    samples = np.random.default_rng(0).normal(0, 0.1, 3 * HOP)
+    found = LogMel(FeatureConfig(mels=40, energy=True))(torch.from_numpy(samples).float()[None])[0]
+    assert found.shape == (3, 41)
+    heard = np.concatenate([np.zeros(OVERLAP), samples])
+    hann = [0.5 - 0.5 * np.cos(2 * np.pi * n / WINDOW) for n in range(WINDOW)]
+    for t in range(3):
+        power = np.abs(np.fft.rfft(heard[t * HOP : t * HOP + WINDOW] * hann, 512)) ** 2
+        assert found[t, 40].item() == pytest.approx(np.log(power.sum() + POWER_FLOOR), abs=1e-4)
+
+
+def test_other_bands_cover_the_same_frequencies() -> None:
+    bank = LogMel(FeatureConfig(mels=40)).bank
+    assert bank.shape == (257, 40)
+    assert (bank.sum(0) > 0).all()
+    with pytest.raises(ValueError, match="expected at least 1 mel band, got 0"):
+        FeatureConfig(mels=0)
+
+
+def test_with_a_fixed_mean_frames_and_deltas_are_standardised() -> None:
+    torch.manual_seed(0)
+    module = Normalizer("fixed", 41)
+    module.mean.normal_(-5, 1)
+    module.deviation.uniform_(1, 3)
+    assert module.spread is not None
+    module.spread.uniform_(0.1, 1)
+    logmel = torch.randn(1, 30, 41) - 5
+    found = module(logmel)[0]
+    frames = ((logmel[0] - module.mean) / module.deviation).double().numpy()
+    for band in (0, 40):
+        wide = np.pad(frames[:, band], DELTA_LOOKAHEAD)
+        planes = np.stack([wide, regression(wide), regression(regression(wide))], 1)
+        wanted = planes[: len(found)] / module.spread[band].double().numpy()
+        np.testing.assert_allclose(found[4:, band].numpy(), wanted[4:], atol=1e-5)
+
+
+def test_only_features_that_are_made_with_a_fixed_mean_keep_deviations_of_deltas() -> None:
+    assert "spread" in Normalizer("fixed").state_dict()
+    for normalisation in ("running", "speaker"):
+        assert list(Normalizer(normalisation).state_dict()) == ["mean", "deviation"]

@@ -1,5 +1,6 @@
 """Decoding of whole utterances: modes, times, beams, and the attention to a known text."""
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from model.attention import AttentionConfig
 from model.attention.config import Kind
-from model.beam import beam_search
+from model.beam import Path, beam_search
 from model.decoder import AttentionDecoder, DecoderConfig
 from model.encoder import EncoderConfig
 from model.offline import (
@@ -20,6 +21,7 @@ from model.offline import (
     modes,
     scanned,
     teacher_forced,
+    transcribe_batch,
     transcribe_offline,
 )
 from model.online import OnlineRecognizer, transcribe
@@ -44,6 +46,15 @@ def test_hard_decoding_is_what_a_stream_writes() -> None:
     streamed = transcribe(online, samples)
     assert len({character.text for character in streamed}) > 3
     assert transcribe_offline(online.recognizer, samples, "hard") == streamed
+
+
+@pytest.mark.parametrize("mode", ["hard", "expected"])
+def test_recordings_decode_together_as_they_do_alone(mode: Mode) -> None:
+    model = untrained().recognizer
+    recordings = [noise(3, 1.7), noise(4, 0.5), noise(5, 1.1)]
+    alone = [transcribe_offline(model, samples, mode) for samples in recordings]
+    assert len(set(map(len, alone))) > 1
+    assert transcribe_batch(model, recordings, mode) == alone
 
 
 def test_modes_are_those_that_the_decoder_has() -> None:
@@ -169,6 +180,21 @@ def test_a_beam_is_no_worse_than_the_best_symbol_after_symbol(kind: Kind) -> Non
         (greedy,) = expected(decoder, values[None], torch.ones(1, 10, dtype=torch.bool), 8)
         texts = [tuple(symbol for symbol, _ in path) for path in (narrow, greedy)]
         assert score(decoder, values, texts[0]) >= score(decoder, values, texts[1]) - 1e-4
+
+
+def test_a_beam_is_as_wide_as_the_configuration_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    widths = []
+
+    def noted(decoder: AttentionDecoder, values: Tensor, limit: int, width: int) -> Path:
+        widths.append(width)
+        return beam_search(decoder, values, limit, width)
+
+    monkeypatch.setattr("model.offline.beam_search", noted)
+    usual = recognizer()
+    wide = replace(usual.config, decoder=replace(usual.config.decoder, beam=10))
+    for config in (usual.config, wide):
+        decode(Recognizer(config).eval(), torch.randn(1, 5, 8), torch.tensor([5]), "beam")
+    assert widths == [8, 10]
 
 
 @pytest.mark.parametrize("kind", ["mocha", "matcha", "soft", "local-p"])

@@ -28,7 +28,7 @@ def wav(path: Path, seed: int, seconds: float = 1.0, rate: int = 16_000) -> Path
 def run(files: list[Path], as_json: bool = False) -> tuple[str, list[str]]:
     """The text written and what was complained about."""
     out, complaints = io.StringIO(), list[AudioError]()
-    whole = transcribe_files(online(), files, as_json, out, complaints.append)
+    whole = transcribe_files(lambda _: online(), files, as_json, out, complaints.append)
     assert whole == (not complaints)
     return out.getvalue(), [str(one) for one in complaints]
 
@@ -95,7 +95,7 @@ def test_text_is_written_while_the_file_is_still_being_read(
     flushed: list[int] = []
     out = io.StringIO()
     monkeypatch.setattr(out, "flush", lambda: flushed.append(len(out.getvalue())))
-    transcribe_files(online(), [path], False, out, lambda _: None)
+    transcribe_files(lambda _: online(), [path], False, out, lambda _: None)
     assert len(flushed) > 10
     assert flushed == sorted(flushed)
 

@@ -32,3 +32,32 @@ def test_an_unknown_character_is_named() -> None:
 def test_characters_are_distinct_and_there_is_one(characters: str) -> None:
     with pytest.raises(ValueError, match=r"expected distinct characters, at least one, got '"):
         Vocabulary(characters)
+
+
+PHONES = Vocabulary(phones=("sh", "iy", "h#"))
+
+
+def test_phones_are_symbols_with_spaces_between() -> None:
+    assert (len(PHONES), PHONES.blank) == (3, 3)
+    assert PHONES.encode("h# sh  iy ") == [2, 0, 1]
+    assert PHONES.decode([2, 0, 1]) == "h# sh iy"
+    assert PHONES.encode("") == []
+
+
+def test_a_stream_writes_the_space_with_the_phone_before_it() -> None:
+    assert PHONES.written == ("sh ", "iy ", "h# ")
+    assert Vocabulary("xy").written == ("x", "y")
+    assert PHONES.spaced
+    assert Vocabulary().spaced
+    assert not Vocabulary("xy").spaced
+
+
+def test_an_unknown_phone_is_named() -> None:
+    with pytest.raises(ValueError, match=r"expected phones among 'sh iy h#', got 's'"):
+        PHONES.encode("sh s")
+
+
+@pytest.mark.parametrize("phones", [("a", "a"), ("a", ""), ("a b",), (" ",)])
+def test_phones_are_distinct_and_without_spaces(phones: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match=r"expected distinct phones without spaces, got "):
+        Vocabulary(phones=phones)

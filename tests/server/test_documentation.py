@@ -7,7 +7,20 @@ import pytest
 from pydantic import BaseModel
 
 from server.metrics import Metrics
-from server.protocol import CLOSE_CODES, Chars, End, Endpoint, Error, ErrorCode, Final, Ready, Start
+from server.protocol import (
+    CLOSE_CODES,
+    Chars,
+    End,
+    Endpoint,
+    Error,
+    ErrorCode,
+    Final,
+    Ready,
+    Resume,
+    Start,
+    Suspend,
+    Suspended,
+)
 from server.settings import ENV_PREFIX, Settings, flag
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -31,11 +44,14 @@ def test_a_setting_is_listed_with_flag_default_and_meaning(name: str) -> None:
     ("title", "message"),
     [
         ("`start`", Start),
+        ("`resume`", Resume),
         ("`end`", End),
+        ("`suspend`", Suspend),
         ("`ready`", Ready),
         ("`chars`", Chars),
         ("`endpoint`", Endpoint),
         ("`final`", Final),
+        ("`suspended`", Suspended),
         ("`error`", Error),
     ],
 )

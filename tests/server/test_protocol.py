@@ -26,7 +26,10 @@ from server.protocol import (
     PcmDecoder,
     ProtocolError,
     Ready,
+    Resume,
     Start,
+    Suspend,
+    Suspended,
     parse_client,
     parse_server,
 )
@@ -190,11 +193,12 @@ def test_whatever_a_client_sends_is_understood_or_refused(sent: list[str | bytes
         Endpoint(utterance=3, start=0.48, end=0.52, position=1.4),
         Final(text="hé", times=[0.48, 0.52], duration=1.5),
         Final(text="é", times=[0.52], duration=1.5, omitted=1),
+        Suspended(state="AAAA", received=16_000, characters=7),
         Error(code=ErrorCode.IDLE_TIMEOUT, message="expected audio, got none"),
     ],
 )
 def test_what_the_server_says_is_what_a_client_reads(
-    message: Ready | Chars | Endpoint | Final | Error,
+    message: Ready | Chars | Endpoint | Final | Suspended | Error,
 ) -> None:
     assert parse_server(message.model_dump_json()) == message
 
@@ -202,6 +206,37 @@ def test_what_the_server_says_is_what_a_client_reads(
 def test_a_client_ignores_fields_of_a_newer_server() -> None:
     text = '{"type":"chars","text":"a","times":[0.1],"position":0.2,"confidence":0.9}'
     assert parse_server(text) == Chars(text="a", times=[0.1], position=0.2)
+
+
+def test_a_client_ignores_messages_of_a_newer_server() -> None:
+    assert parse_server('{"type":"speaker","name":"one"}') is None
+
+
+@pytest.mark.parametrize("text", ['{"type":"chars"}', "{}", "[]", "{"])
+def test_what_is_no_message_at_all_is_refused(text: str) -> None:
+    with pytest.raises(ValidationError):
+        parse_server(text)
+
+
+def test_a_stream_may_begin_with_resume_and_end_with_suspend() -> None:
+    conversation = Conversation(LIMIT)
+    resume = conversation.receive('{"type":"resume","state":"AAAA"}')
+    assert resume == Resume(state="AAAA")
+    conversation.go_on(Start(), 15_000)
+    conversation.receive(bytes(2000))
+    assert conversation.duration == 1.0
+    assert conversation.receive('{"type":"suspend"}') == Suspend()
+    assert conversation.ended
+
+
+@pytest.mark.parametrize("fields", ["", ',"state":"AAAA","token":"b"', ',"state":7'])
+def test_a_stream_is_resumed_by_its_state_or_by_its_token(fields: str) -> None:
+    assert refusal('{"type":"resume"' + fields + "}") == ErrorCode.INVALID_MESSAGE
+
+
+def test_a_stream_that_is_resampled_cannot_be_suspended() -> None:
+    frames = ('{"type":"start","sample_rate":48000}', '{"type":"suspend"}')
+    assert refusal(*frames) == ErrorCode.UNSUPPORTED_SAMPLE_RATE
 
 
 def test_every_character_has_its_time() -> None:

@@ -55,6 +55,7 @@ def test_ready_says_how_the_server_listens(at_rest: Running, online: OnlineRecog
         "encoding": "pcm_f32le",
         "step_ms": 40,
         "lookahead_ms": online.lookahead_ms,
+        "received": 0,
     }
 
 

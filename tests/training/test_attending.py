@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from model.attention.config import Kind
 from model.online import Character, transcribe
 from model.recognizer import Recognizer
+from model.vocabulary import Vocabulary
 from tests.model.untrained import noise, untrained
 from tests.training.tiny import MODEL
 from training.attending import attend
@@ -58,3 +60,19 @@ def test_attention_that_is_not_monotonic_is_drawn_where_it_looks_most() -> None:
     for one, row in zip(found.characters, found.weights, strict=True):
         end = max(0.0, found.times(int(row.argmax()))[1])
         assert one.time == pytest.approx(end, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["mocha", "soft"])
+def test_phones_are_drawn_one_by_one(kind: Kind) -> None:
+    vocabulary = Vocabulary(phones=("sh", "iy", "h#"))
+    decoder = replace(MODEL.decoder, attention=replace(MODEL.decoder.attention, kind=kind))
+    config = replace(MODEL, vocabulary=vocabulary, decoder=decoder)
+    recognizer = untrained(config).recognizer if kind == "mocha" else Recognizer(config).eval()
+    found = attend(recognizer, noise(3, 3.0), "h# sh iy", expected=True)
+    assert [one.text for one in found.characters] == ["h#", "sh", "iy"]
+    assert found.text == "h# sh iy"
+    assert len(found.weights) == 3
+    heard = attend(recognizer, noise(3, 3.0), expected=True)
+    assert {one.text for one in heard.characters} <= set(vocabulary.phones)
+    assert len(heard.weights) == len(heard.characters)
+    assert heard.expected is None or heard.expected.shape == heard.weights.shape

@@ -206,3 +206,15 @@ def test_what_is_not_speech_is_finite_and_changes_with_its_numbers() -> None:
     knocks = clicks(200, random(1))
     loud = knocks.max(1) > -3
     assert 0 < loud.sum() < 60
+
+
+@pytest.mark.parametrize("bands", [16, 40])
+def test_frames_may_have_other_bands(bands: int) -> None:
+    given = random().normal(-5, 2, (50, bands)).astype(np.float32)
+    for seed in range(5):
+        found = augmented(given, given[:30], ALL, random(seed))
+        assert found.shape[1:] == (bands,)
+        assert np.isfinite(found).all()
+        assert silence(ALL, random(seed), bands).shape[1:] == (bands,)
+    assert band_centres(bands)[[0, -1]] == pytest.approx(band_centres()[[0, -1]])
+    np.testing.assert_allclose(warp_matrix(WARPS // 2, 0.1, bands), np.eye(bands), atol=1e-6)

@@ -66,6 +66,12 @@ def test_batches_keep_within_their_budget_and_are_of_like_length(sampler: Sample
     assert len(kinds) <= 5  # six lengths, sorted: few batches hold two
 
 
+def test_a_batch_holds_no_more_utterances_than_it_may(sampler: Sampler) -> None:
+    few = replace(sampler, batch_frames=10**9, most=4).pool(0, PLAIN)
+    assert {len(batch) for batch in few} == {4}
+    assert sum(map(len, few)) == POOL
+
+
 def test_a_batch_holds_each_utterance_with_its_text(sampler: Sampler) -> None:
     batch = sampler.load([Drawn(0, 2, 36), Drawn(1, 1, 60), Drawn(-1, 0, 300)], PLAIN, 0)
     texts = [

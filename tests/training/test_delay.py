@@ -1,5 +1,7 @@
 """Emission delay against instants that are known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from model.online import (
     OnlineState,
     transcribe,
 )
+from model.vocabulary import Vocabulary
 from tests.model.untrained import noise, untrained
 from tests.training.tiny import MODEL
 from training.delay import (
@@ -105,3 +108,17 @@ def test_percentiles_are_in_milliseconds() -> None:
     assert found is not None
     assert (found.p50_ms, found.p90_ms, found.lookahead_ms, found.characters) == (500, 900, 80, 11)
     assert summary([], 0.08) is None
+
+
+def test_the_letters_of_a_phone_end_with_it() -> None:
+    phones = replace(MODEL, vocabulary=Vocabulary(phones=("sh", "iy")))
+    online = untrained(phones)
+    sh, iy = online.vocabulary.encode("sh iy")
+    log_probs = path(online, [-1, -1, -1, sh, sh, -1, iy, -1])
+    ends = character_ends(online.recognizer, log_probs, "sh iy")
+    behind = online.recognizer.delay_steps
+    first, last = (5 - behind) * STEP_SECONDS, (7 - behind) * STEP_SECONDS
+    assert ends == pytest.approx([first, first, first, last, last])
+    found = delays("sh iy", ends, heard("sh iy ", [1.0] * 3 + [2.0] * 3), 0.5)
+    assert found == pytest.approx([1.5 - first] * 2 + [2.5 - last] * 2)
+    assert np.isnan(character_ends(online.recognizer, log_probs, "she")).all()

@@ -13,11 +13,12 @@ from model import checkpoint
 from model.audio import decode
 from model.online import transcribe
 from tests.model.untrained import noise, untrained
-from training.evaluate import Progress, Rules, SetScore, online
+from training.evaluate import Progress, Rules, SetScore
 from training.evaluate import evaluate as evaluate_sets
 from training.gather import gather, set_name
 from training.outputs import check_place, write_hypotheses, write_json
 from training.report import table
+from training.systems import online
 
 TEXTS = ["the cat", "it's a long sentence", "", "no"]
 KEYS = {"name", "utterances", "hours", "wer", "cer", "wer_ci95", "rtf"} | {

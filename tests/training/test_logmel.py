@@ -9,7 +9,8 @@ import soundfile
 import torch
 from numpy.typing import NDArray
 
-from model.features import HOP, MELS, LogMel
+from model.features import HOP, MELS, FeatureConfig, LogMel
+from model.vocabulary import Vocabulary
 from tests.training.tiny import TEXTS, corpus, spoken
 from training import logmel
 from training.logmel import LogMelCorpus, cached
@@ -36,9 +37,9 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ids: list[str] = []
     frames = logmel._frames
 
-    def noted(utterance: Utterance) -> NDArray[np.float16]:
+    def noted(utterance: Utterance, features: FeatureConfig) -> NDArray[np.float16]:
         ids.append(utterance.id)
-        return frames(utterance)
+        return frames(utterance, features)
 
     monkeypatch.setattr(logmel, "_frames", noted)
     return ids
@@ -130,4 +131,17 @@ def test_texts_may_hold_the_recogniser_s_characters_and_no_others(tmp_path: Path
     manifest.write_text(json.dumps(row | {"text": "x ~"}) + "\n")
     with pytest.raises(ValueError, match="expected characters among"):
         cached(manifest, tmp_path / "cache")
-    assert cached(manifest, tmp_path / "cache", characters=" x~").utterances[0].text == "x ~"
+    found = cached(manifest, tmp_path / "cache", vocabulary=Vocabulary(" x~"))
+    assert found.utterances[0].text == "x ~"
+
+
+def test_frames_of_other_bands_have_a_cache_of_their_own(tmp_path: Path) -> None:
+    manifest, features = corpus(tmp_path / "tones", TWO), FeatureConfig(mels=40, energy=True)
+    usual = cached(manifest, tmp_path / "cache")
+    for _ in range(2):  # computed, then read
+        found = cached(manifest, tmp_path / "cache", features=features)
+        assert found.bands == 41
+        wanted = LogMel(features)(torch.from_numpy(spoken(TWO[1])).unsqueeze(0))[0].numpy()
+        np.testing.assert_allclose(found.logmel(1), wanted, atol=0.2)
+    assert usual.bands == MELS
+    assert sound(cached(manifest, tmp_path / "cache"), TWO)

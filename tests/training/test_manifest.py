@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from training.manifest import Utterance, read
+from model.vocabulary import Vocabulary
+from training.manifest import Utterance, read, read_for, spoken
 
 ROW = {"id": "a", "audio": "audio/a.opus", "duration": 1.5, "speaker": "s", "text": "It's me"}
 
@@ -105,3 +106,15 @@ def test_a_manifest_without_utterances_is_an_error(tmp_path: Path) -> None:
 def test_a_missing_manifest_is_the_systems_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "none.jsonl")
+
+
+def test_a_recogniser_of_phones_learns_phones(tmp_path: Path) -> None:
+    row = {**ROW, "phones": [["sh", 0.0, 0.1], ["iy", 0.1, 0.2]]}
+    vocabulary = Vocabulary(phones=("sh", "iy"))
+    (found,) = read_for(manifest(tmp_path, row), vocabulary)
+    assert (found.text, spoken(found, Vocabulary())) == ("sh iy", "sh iy")
+    assert read_for(manifest(tmp_path, row), Vocabulary())[0].text == "it's me"
+    with pytest.raises(ValueError, match=r"dev.jsonl, utterance 'a': expected phones .* got 'sh'"):
+        read_for(manifest(tmp_path, row), Vocabulary(phones=("s", "iy")))
+    with pytest.raises(ValueError, match="expected phones in the manifest, got none for a"):
+        read_for(manifest(tmp_path, ROW), vocabulary)

@@ -13,13 +13,13 @@ from model.offline import flushed
 from model.online import FLUSH_STEPS
 from model.recognizer import Recognizer
 from tests.training.tiny import MODEL, spoken
-from training.monitor import EVERY, Monitor, ctc_transcripts
+from training.monitor import EVERY, Monitor, Recording, ctc_transcripts
 from training.recipe import Stage
 
 ENCODER, DECODER = Stage("encoder", 10), Stage("attention", 10, attention=1.0)
 SETS = {
-    "tones/dev": [(spoken("no"), "no"), (spoken("a tree"), "a tree")],
-    "b/dev": [(spoken("x"), "x")],
+    "tones/dev": [Recording(spoken("no"), "no", "0"), Recording(spoken("a tree"), "a tree", "1")],
+    "b/dev": [Recording(spoken("x"), "x", "0")],
 }
 
 
@@ -100,7 +100,8 @@ def test_a_run_without_validation_sets_goes_on(tmp_path: Path) -> None:
 
 
 def test_recordings_in_which_nobody_speaks_are_scored_too(tmp_path: Path) -> None:
-    monitor = Monitor(tmp_path, {"quiet/dev": [(spoken("no"), ""), (spoken("x"), "x")]})
+    quiet = [Recording(spoken("no"), "", "0"), Recording(spoken("x"), "x", "1")]
+    monitor = Monitor(tmp_path, {"quiet/dev": quiet})
     monitor.validate(recognizer(), DECODER, 1)
     monitor.close()
     assert (tmp_path / "validation.jsonl").exists()

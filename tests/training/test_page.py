@@ -15,11 +15,12 @@ from tests.model.untrained import noise, untrained
 from tests.training.tiny import MODEL
 from training.comparison import compared, read_other
 from training.embedding import opus, picture
-from training.evaluate import Rules, SetScore, evaluate, online
+from training.evaluate import Rules, SetScore, evaluate
 from training.gather import NamedSet
 from training.manifest import Utterance
 from training.outputs import write_json
 from training.page import PagePlan, write_page
+from training.systems import online
 
 
 def ignore(name: str, done: int, total: int) -> None:

@@ -55,6 +55,11 @@ def test_a_recipe_of_the_least_has_the_paper_s_model(tmp_path: Path) -> None:
         (LEAST + "[model.encoder]\nwidht = 3", r"model: encoder: expected .*, got 'widht'"),
         (LEAST.replace('"one"', "1"), r"stages\[0\]: name: expected str, got 1"),
         (LEAST.replace("weight = 1", ""), r"expected TOML|expected a key 'weight', got none"),
+        (LEAST + "batch_utterances = 0", r"expected a batch of 1 or more, got 0"),
+        (
+            LEAST + "[model.features]\nenergy = true",
+            r"no augmentation of mel bands in stage 'one'.*, got warp, noise, band_masks, silence",
+        ),
         ("name = ", r"recipe.toml: expected TOML, got "),
         ("", r"recipe.toml: expected a key 'name', got none"),
     ],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.features import FRAMES_PER_STEP, MELS
+from model.features import FRAMES_PER_STEP
 from model.offline import decode, modes
 from model.recognizer import Recognizer
 from training import recipe as recipes
@@ -17,9 +17,9 @@ from training.recipe import read
 SHIPPED = sorted((Path(recipes.__file__).parent / "recipes").glob("*.toml"))
 
 
-def batch(symbols: int) -> Batch:
+def batch(symbols: int, bands: int) -> Batch:
     random = np.random.default_rng(0)
-    frames = [random.normal(-5, 2, (n * FRAMES_PER_STEP, MELS)).astype(np.float32) for n in (9, 5)]
+    frames = [random.normal(-5, 2, (n * FRAMES_PER_STEP, bands)).astype(np.float32) for n in (9, 5)]
     return collate(frames, [[0, 1, 2, symbols - 1], [3]])
 
 
@@ -28,7 +28,7 @@ def test_every_stage_of_a_shipped_recipe_takes_a_step(path: Path) -> None:
     recipe = read(path)
     torch.manual_seed(0)
     model = Recognizer(recipe.model)
-    heard = batch(len(recipe.model.vocabulary))
+    heard = batch(len(recipe.model.vocabulary), recipe.model.features.bands)
     for stage in recipe.stages:
         parts = losses(model, heard, stage)
         assert all(value.isfinite() for value in parts.values())

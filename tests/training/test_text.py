@@ -65,3 +65,9 @@ def test_the_decoder_learns_to_spell_from_text_alone(text: Path) -> None:
         first, last = first or float(loss.detach()), float(loss.detach())
     assert first > 3.0
     assert last < 0.6 * first
+
+
+def test_a_vocabulary_of_phones_has_no_sentences(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("sh iy\n")
+    with pytest.raises(ValueError, match=r"expected a vocabulary of characters for .*, got phones"):
+        TextSampler(tmp_path / "text", Vocabulary(phones=("sh", "iy")), 0)

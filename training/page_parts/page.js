@@ -188,7 +188,7 @@ function worstSection(set) {
       { className: "note" },
       "Their sound is inside this page as Opus at 24 kbit/s; that of the others is not. Each picture is the sound " +
         "(log-mel), each character where the attention stopped for it, and below, in lines by turns, the weights of the " +
-        "40 ms frames that it was read from.",
+        `40 ms frames that it was read from. ${set.drawn}`,
     ),
     legend(),
     ...set.worst.map((row) => utterance(row, set.unit)),
@@ -220,7 +220,7 @@ function article(set, k) {
   const made = element("article", { id: `set-${k}` });
   made.append(
     element("h2", {}, set.name),
-    element("p", { className: "note" }, `${set.system}, ${set.mode} search. Normalisation ${set.normalisation}. Intervals: 95 %, bootstrap over speakers.`),
+    element("p", { className: "note" }, `${set.system}, ${set.mode} search. ${set.features} Normalisation ${set.normalisation}. Intervals: 95 %, bootstrap over speakers.`),
     figures(set),
     ...verdict(set),
   );

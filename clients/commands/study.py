@@ -1,0 +1,47 @@
+"""`cortado study`: train and score the rows of a comparison, and write its table."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clients.commands.terminal import examples
+
+EXAMPLES = examples(
+    "cortado study training/recipes/compare/study.toml",
+    "cortado study training/recipes/compare/study.toml --row soft --row mocha-2",
+    "cortado study training/recipes/compare/study.toml --table",
+)
+
+
+def study(
+    file: Annotated[Path, typer.Argument(help="The TOML file that says what is compared.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder of the runs; runs/NAME if not set."),
+    ] = None,
+    row: Annotated[
+        list[str] | None, typer.Option(help="Only this row; may be given again.")
+    ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(help="Checkpoint that all begin with; trained by the study if not set."),
+    ] = None,
+    table: Annotated[
+        bool, typer.Option("--table", help="Only write the table of what is stored.")
+    ] = False,
+) -> None:
+    """Compare recognisers: train what is missing, score it, write the table."""
+    from training.study import page, plan
+
+    wanted = plan.read(file)
+    page.outside(wanted)  # a page without a place for the table is told before the work
+    if not table:
+        from clients.progress import progress_bar
+        from training.study.run import run
+
+        with progress_bar() as report:
+            made = run(wanted, output or Path("runs") / wanted.name, row or (), start, report)
+        for path in made:
+            typer.echo(path)
+    typer.echo(page.write(wanted))

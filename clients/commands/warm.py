@@ -1,0 +1,29 @@
+"""`cortado warm`: compile ahead what steps the model, for a first start without waiting."""
+
+import time
+
+import typer
+
+from clients.commands.terminal import Backend, Checkpoint, examples
+
+EXAMPLES = examples("cortado warm", "NUMBA_CACHE_DIR=compiled cortado warm --backend fast-fp32")
+
+
+def warm(checkpoint: Checkpoint = None, backend: Backend = "auto") -> None:
+    """Compile for this CPU what steps the model, and keep it for later starts.
+
+    It lies beside the sources, or in the folder NUMBA_CACHE_DIR. A CPU of another kind compiles
+    again.
+    """
+    import numpy as np
+
+    from model.backend import load_online
+    from model.framing import SAMPLES_PER_STEP
+    from model.listener import Listener
+    from model.stored import DEFAULT
+
+    began = time.perf_counter()
+    online = load_online(checkpoint or DEFAULT, backend)
+    silence = np.zeros((1, SAMPLES_PER_STEP), np.float32)
+    Listener(online, 1).step(silence, np.zeros(1, np.int64))
+    typer.echo(f"{online.name} is ready after {time.perf_counter() - began:.1f} s")

@@ -1,0 +1,96 @@
+"""What fixes a recogniser: one frozen dataclass a component. Nothing here needs torch."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from model.attention.config import MONOTONIC, AttentionConfig
+from model.framing import MELS
+from model.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class FeatureConfig:
+    """What the features are."""
+
+    # What frames are centred and scaled by. "running": a causal running mean, to stream; "fixed":
+    # statistics that stand before a stream begins, as those of the training set; "speaker": those
+    # of all that the speaker says, as in the papers (`model.speaker`), which nothing streams.
+    normalisation: Literal["running", "fixed", "speaker"] = "running"
+    mels: int = MELS  # bands
+    energy: bool = False  # the logarithm of a frame's whole energy, as one more band
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot say.
+
+        Raises:
+            ValueError: no band.
+        """
+        if self.mels < 1:
+            raise ValueError(f"expected at least 1 mel band, got {self.mels}")
+
+    @property
+    def bands(self) -> int:
+        """F, the values of a frame."""
+        return self.mels + self.energy
+
+
+PLAIN = FeatureConfig()
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """An encoder and its sizes; the defaults are the paper's for WSJ."""
+
+    channels: int = 32  # of every convolution and of the convolutional LSTM
+    width: int = 256  # of every LSTM and dense layer
+    layers: int = 3  # recurrent layers
+    third: bool = True  # a third convolution, after the convolutional LSTM; not in Raffel's
+    kind: Literal["conv-lstm", "lstm"] = "conv-lstm"  # "lstm" has width and layers alone
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot say.
+
+        Raises:
+            ValueError: too few layers of LSTMs to drop frames between.
+        """
+        if self.kind == "lstm" and self.layers < 2:
+            raise ValueError(f"expected at least 2 layers of kind 'lstm', got {self.layers}")
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """A decoder and its sizes; the defaults are MoChA's for WSJ."""
+
+    width: int = 256  # of the LSTM
+    embedding: int = 64
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
+    kind: Literal["bahdanau", "luong", "ctc"] = "bahdanau"
+    feeding: bool = True  # Luong's: the attentional state goes into the LSTM with the symbol
+    direct: bool = False  # Bahdanau's: the LSTM alone goes to the output, without the context
+    beam: int = 8  # hypotheses that a beam search keeps
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot say.
+
+        Raises:
+            ValueError: a monotonic attention whose general energy would be asked with zeros first,
+                and so stop at the first frame for the first symbol, or never; or no beam.
+        """
+        if self.beam < 1:
+            raise ValueError(f"expected a beam of at least 1 hypothesis, got {self.beam}")
+        asked = self.attention
+        if self.kind == "bahdanau" and asked.kind in MONOTONIC and asked.score == "general":
+            raise ValueError(
+                "expected a decoder of kind 'luong' with the general energy, whose first query in "
+                f"Bahdanau's order is zero, got {self.kind!r}"
+            )
+
+
+@dataclass(frozen=True)
+class RecognizerConfig:
+    """Everything that fixes the recogniser's shape; the defaults are MoChA's for WSJ."""
+
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    decoder: DecoderConfig = field(default_factory=DecoderConfig)
+    features: FeatureConfig = field(default_factory=FeatureConfig)

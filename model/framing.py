@@ -1,0 +1,37 @@
+"""How sound is cut: the sizes of samples, frames and steps, and how far ahead the model sees.
+
+Nothing here needs torch: serving with the fast backend does without it.
+"""
+
+SAMPLE_RATE = 16_000  # Hz
+HOP = SAMPLE_RATE // 100  # 10 ms
+WINDOW = SAMPLE_RATE // 40  # 25 ms
+FFT = 512
+MELS = 80
+FRAMES_PER_STEP = 4  # one encoder frame
+SAMPLES_PER_STEP = FRAMES_PER_STEP * HOP  # 640
+STEP_SECONDS = SAMPLES_PER_STEP / SAMPLE_RATE  # 0.04
+OVERLAP = WINDOW - HOP  # samples that a frame shares with the audio before its hop
+
+POWER_FLOOR = 1e-5  # below the noise of any microphone; digital silence gets log(POWER_FLOOR)
+PRIOR_FRAMES = 100  # weight of the training set's mean in the running mean: 1 s
+MEMORY_FRAMES = 2_000  # the running mean forgets what lies further back: 20 s
+
+DELTA_WINDOW = 2  # frames on either side, as in HTK
+DELTA_LOOKAHEAD = 2 * DELTA_WINDOW  # delta of delta
+PLANES = 3  # log-mel, delta, delta-delta
+FREQUENCIES = MELS // 4  # after two strides of 2, of the usual features
+
+
+def lookahead_ms(frames: int) -> int:
+    """Return the milliseconds of a look-ahead in feature frames, besides the 25 ms window."""
+    return frames * HOP * 1000 // SAMPLE_RATE
+
+
+def delay_steps(frames: int) -> int:
+    """Return the steps between the end of an encoder frame and the step that gives it.
+
+    Args:
+        frames: the look-ahead in feature frames.
+    """
+    return -(-(frames - (FRAMES_PER_STEP - 1)) // FRAMES_PER_STEP)

@@ -1,0 +1,93 @@
+"""Checkpoints as they lie on disk: `model.json` and `model.safetensors`, read without torch."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, deserialize
+
+from model.config import RecognizerConfig
+from model.configuration import build
+
+DEFAULT = Path(__file__).parent / "pretrained" / "small-en"
+WEIGHTS, CARD = "model.safetensors", "model.json"
+FORMAT = 1
+KINDS = {"F16": "<f2", "BF16": "<u2", "F32": "<f4", "F64": "<f8", "I64": "<i8"}
+# what files that `save` did not write, or sizes that no model has, make of building and loading
+BROKEN = (KeyError, TypeError, ValueError, ArithmeticError, OSError, RuntimeError, SafetensorError)
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is missing, broken or of another format."""
+
+
+class Weighted(Protocol):
+    """A configuration and the tensors that go with it: a `Recognizer`, or a `Stored` one."""
+
+    @property
+    def config(self) -> RecognizerConfig:
+        """What fixes the shape."""
+        ...
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Return the tensors by name, of a kind that numpy takes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A recogniser's numbers, of which no module has been made."""
+
+    config: RecognizerConfig
+    tensors: Mapping[str, Any]
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Return the tensors by name."""
+        return self.tensors
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """Return the content of a checkpoint's `model.json`.
+
+    Raises:
+        CheckpointError: the folder or the file is not there, or is not what `save` writes.
+    """
+    path = folder / CARD
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"expected a checkpoint at {folder}, got no {CARD}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
+        raise CheckpointError(f"expected JSON in {path}, got {error}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        found = content.get("format") if isinstance(content, dict) else type(content).__name__
+        raise CheckpointError(f"expected format {FORMAT} in {path}, got {found}")
+    return content
+
+
+def read(folder: Path = DEFAULT) -> Stored:
+    """Return the configuration and the tensors of a checkpoint, 16-bit ones widened.
+
+    Raises:
+        CheckpointError: the checkpoint is missing or broken.
+    """
+    content = read_card(folder)
+    try:
+        config = build(RecognizerConfig, content["config"], str(folder / CARD), folder)
+        parts = deserialize((folder / WEIGHTS).read_bytes())  # type: ignore[no-untyped-call]
+        tensors = {name: _widened(**part) for name, part in parts}
+    except BROKEN as error:
+        raise CheckpointError(f"expected a checkpoint in {folder}, got {error}") from error
+    return Stored(config, tensors)
+
+
+def _widened(dtype: str, shape: list[int], data: bytes) -> NDArray[Any]:
+    """Return a tensor of its own memory; one of 16 bits (numpy knows no bf16) has 32 then."""
+    found = np.frombuffer(data, KINDS[dtype])
+    if dtype == "BF16":
+        return (found.astype(np.uint32) << 16).view(np.float32).reshape(shape)
+    return found.astype("<f4" if dtype == "F16" else found.dtype).reshape(shape)

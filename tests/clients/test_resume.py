@@ -1,0 +1,130 @@
+"""The Python client and streams that go on over another connection."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import websockets
+from numpy.typing import NDArray
+
+from clients.stream import Stream, StreamError, connect, reconnect, resume
+from server.protocol import Chars
+from tests.clients.serving import Served, serving, transcribe
+
+pytestmark = pytest.mark.timeout(600)  # servers start, perhaps beside other work
+
+Samples = NDArray[np.float32]
+PLACE = 20_001  # samples
+KEY = ("--state-key", "a key that servers share")
+
+
+async def heard(stream: Stream) -> list[tuple[str, float]]:
+    """Return the characters that remain, with their times."""
+    return [pair async for chars in stream for pair in zip(chars.text, chars.times, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def expected(model: Path, recording: Path) -> list[tuple[str, float]]:
+    [found] = transcribe(model, recording)
+    return [(each["text"], each["time"]) for each in found["characters"]]
+
+
+def test_a_suspended_stream_goes_on_in_another_process(
+    model: Path, folder: Path, spoken: Samples, expected: list[tuple[str, float]]
+) -> None:
+    async def talk(url: str, other: str) -> list[tuple[str, float]]:
+        async with connect(url) as stream:
+            await stream.send(spoken[:PLACE])
+            await stream.suspend()
+            first = await heard(stream)
+            assert stream.final is None
+            assert stream.suspended is not None
+        async with resume(other, stream.suspended) as rest:
+            assert rest.ready.received == PLACE
+            await rest.send(spoken[PLACE:])
+            await rest.end()
+            second = await heard(rest)
+            assert rest.final is not None
+            assert rest.characters == len(first) + len(second)
+            assert (rest.final.omitted, len(rest.final.text)) == (len(first), len(second))
+            return first + second
+
+    with (
+        serving(model, folder / "one.log", *KEY) as one,
+        serving(model, folder / "other.log", *KEY) as other,
+    ):
+        assert asyncio.run(talk(one.stream, other.stream)) == expected
+
+
+def test_a_lost_stream_goes_on_at_its_server(
+    server: Served, spoken: Samples, expected: list[tuple[str, float]]
+) -> None:
+    async def talk() -> list[tuple[str, float]]:
+        first = list[tuple[str, float]]()
+
+        async def lose(stream: Stream) -> None:
+            async for chars in stream:
+                first.extend(zip(chars.text, chars.times, strict=True))
+                stream._socket.transport.abort()
+
+        async with connect(server.stream, keep=True) as stream:
+            await stream.send(spoken[: len(spoken) // 2])
+            with pytest.raises(StreamError, match="connection_lost"):
+                await lose(stream)
+        async with reconnect(server.stream, stream) as again:
+            await again.send(spoken[again.ready.received :])
+            await again.end()
+            return first + await heard(again)
+
+    assert asyncio.run(talk()) == expected
+
+
+def test_a_stream_that_is_not_kept_cannot_be_gone_on_with(server: Served) -> None:
+    async def talk() -> None:
+        async with connect(server.stream) as stream:
+            assert stream.ready.token is None
+            with pytest.raises(StreamError, match="unknown_stream"):
+                async with reconnect(server.stream, stream):
+                    pass
+
+    asyncio.run(talk())
+
+
+READY = {
+    "type": "ready",
+    "session": "1",
+    "model": "m",
+    "sample_rate": 16_000,
+    "encoding": "pcm_s16le",
+    "step_ms": 40,
+    "lookahead_ms": 110,
+}
+NEWER = [
+    {"type": "greeting"},
+    READY | {"mood": "fine"},
+    {"type": "speaker", "name": "one"},
+    {"type": "chars", "text": "a", "times": [0.1], "position": 0.2},
+    {"type": "final", "text": "a", "times": [0.1], "duration": 0.2},
+]
+
+
+def test_messages_of_a_newer_server_are_ignored() -> None:
+    async def answer(connection: websockets.ServerConnection) -> None:
+        for message in NEWER:
+            await connection.send(json.dumps(message))
+        await connection.wait_closed()
+
+    async def talk() -> AsyncIterator[Chars]:
+        async with websockets.serve(answer, "127.0.0.1", 0) as server:
+            [listener] = server.sockets
+            async with connect(f"ws://127.0.0.1:{listener.getsockname()[1]}") as stream:
+                async for chars in stream:
+                    yield chars
+
+    async def texts() -> list[str]:
+        return [chars.text async for chars in talk()]
+
+    assert asyncio.run(texts()) == ["a"]

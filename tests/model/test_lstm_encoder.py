@@ -1,0 +1,103 @@
+"""The encoder of LSTMs alone, against plain loops and by the streaming contract."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import nn
+
+from model.encoder import Encoder, EncoderConfig
+from model.features import FRAMES_PER_STEP, SAMPLES_PER_STEP, FeatureConfig
+from model.lstm_encoder import LSTMEncoder
+from model.recognizer import Recognizer, RecognizerConfig
+from tests.model.contract import Layer, check, framewise
+
+BANDS = 5
+CONFIG = EncoderConfig(width=6, layers=3, kind="lstm")
+
+Doubles = NDArray[np.float64]
+
+
+def encoder() -> LSTMEncoder:
+    torch.manual_seed(0)
+    return LSTMEncoder(CONFIG, BANDS).eval()
+
+
+def lstm_loop(module: nn.LSTM, x: Doubles) -> Doubles:
+    """The (T, H) states of (T, H') inputs, frame by frame."""
+
+    def sigmoid(z: Doubles) -> Doubles:
+        return 1 / (1 + np.exp(-z))
+
+    weight_in, weight_hidden, bias_in, bias_hidden = (
+        parameter.detach().double().numpy() for parameter in module.all_weights[0]
+    )
+    hidden = cell = np.zeros(module.hidden_size)
+    states = []
+    for frame in x:
+        gates = weight_in @ frame + weight_hidden @ hidden + bias_in + bias_hidden
+        i, f, g, o = np.split(gates, 4)
+        cell = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
+        hidden = sigmoid(o) * np.tanh(cell)
+        states.append(hidden)
+    return np.array(states)
+
+
+def test_every_second_state_is_dropped_behind_the_first_and_the_second_layer() -> None:
+    module = encoder()
+    features = torch.randn(1, 12, BANDS, 3)
+    x = features[0].flatten(1).double().numpy()
+    for layer, step in zip(module.layers, (2, 2, 1), strict=True):
+        assert isinstance(layer, nn.LSTM)
+        x = lstm_loop(layer, x)[step - 1 :: step]
+    assert x.shape == (3, 6)
+    np.testing.assert_allclose(module(features)[0].detach().numpy(), x, atol=1e-6)
+
+
+@given(cuts=st.lists(st.integers(1, 5), min_size=1, max_size=6))
+@settings(max_examples=8, deadline=None)
+def test_it_streams(cuts: list[int]) -> None:
+    module = encoder()
+    step = framewise(module.step, FRAMES_PER_STEP)
+    layer = Layer(module, step, module.initial_state, FRAMES_PER_STEP)
+    check(layer, torch.randn(3, 8 * FRAMES_PER_STEP, BANDS, 3), cuts)
+
+
+def test_a_step_of_another_length_is_refused() -> None:
+    module = encoder()
+    with pytest.raises(ValueError, match="expected 4 frames, got 8"):
+        module.step(torch.zeros(1, 8, BANDS, 3), module.initial_state(1))
+
+
+def test_it_has_layers_to_drop_states_between() -> None:
+    with pytest.raises(ValueError, match="expected at least 2 layers of kind 'lstm', got 1"):
+        EncoderConfig(layers=1, kind="lstm")
+
+
+def test_convolutions_halve_their_bands_twice() -> None:
+    with pytest.raises(ValueError, match="expected a multiple of 4 bands for convolutions, got 41"):
+        Encoder(EncoderConfig(), 41)
+    config = RecognizerConfig(
+        encoder=EncoderConfig(2, 8, 1), features=FeatureConfig(mels=40, normalisation="fixed")
+    )
+    samples = torch.randn(1, 4 * SAMPLES_PER_STEP)
+    assert Recognizer(config).eval().encode(samples).shape == (1, 4, 8)
+
+
+def test_it_looks_70_ms_ahead_with_its_deltas() -> None:
+    features = FeatureConfig(mels=40, energy=True, normalisation="fixed")
+    model = Recognizer(RecognizerConfig(encoder=CONFIG, features=features)).eval()
+    assert (model.lookahead_ms, model.delay_steps) == (70, 1)
+    torch.manual_seed(0)
+    samples = 0.1 * torch.randn(1, 6 * SAMPLES_PER_STEP)
+    frame = 2  # whose own audio ends with the third step, and which the fourth gives
+    end = (frame + 2) * SAMPLES_PER_STEP
+    with torch.no_grad():
+        before = model.encode(samples)[0, frame + model.delay_steps]
+        beyond, within = samples.clone(), samples.clone()
+        beyond[:, end:] = 0.5
+        within[:, end - SAMPLES_PER_STEP : end] = 0.5 * torch.randn(SAMPLES_PER_STEP)
+        assert torch.equal(model.encode(beyond)[0, frame + model.delay_steps], before)
+        assert not torch.equal(model.encode(within)[0, frame + model.delay_steps], before)

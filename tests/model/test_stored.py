@@ -1,0 +1,72 @@
+"""A checkpoint without torch: what the fast backend takes, and what it refuses."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model import checkpoint
+from model.backend import choose, load_online
+from model.recognizer import Recognizer, RecognizerConfig
+from model.stored import WEIGHTS, CheckpointError, read
+
+ROOT = Path(__file__).parents[2]
+WITHOUT_TORCH = """
+import sys
+from pathlib import Path
+from server.run import listen
+from server.service import load
+from server.settings import read_settings
+service = load(read_settings(checkpoint=sys.argv[1], max_streams=1))
+print(service.engine.online.name.startswith("fast"), "torch" in sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stored")
+    torch.manual_seed(0)
+    checkpoint.save(Recognizer(RecognizerConfig()).eval(), folder)
+    return folder
+
+
+def test_the_tensors_are_those_that_torch_reads(folder: Path) -> None:
+    found, expected = read(folder), checkpoint.load(folder)
+    assert found.config == expected.config
+    tensors = expected.state_dict()
+    assert set(found.tensors) == set(tensors)
+    assert all(np.array_equal(found.tensors[name], tensors[name]) for name in tensors)
+
+
+def test_a_fast_recogniser_is_the_same_from_disk_and_from_a_module(folder: Path) -> None:
+    stored, loaded = load_online(folder), choose(checkpoint.load(folder))
+    assert stored.digest == loaded.digest
+    facts = [(one.lookahead_ms, one.delay_steps, one.flush_steps) for one in (stored, loaded)]
+    assert facts[0] == facts[1]
+    recognizer = checkpoint.load(folder)
+    assert facts[0][:2] == (recognizer.lookahead_ms, recognizer.delay_steps)
+
+
+def test_serving_with_the_fast_backend_does_without_torch(folder: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_TORCH, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]
+
+
+@pytest.mark.parametrize("name", ["decoder.output.bias", "encoder.layers.1.dense.weight"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_tensor_that_is_missing_or_of_another_shape_is_named(
+    name: str, is_there: bool, folder: Path, tmp_path: Path
+) -> None:
+    tensors = load_file(folder / WEIGHTS)
+    whole = tensors.pop(name)
+    if is_there:
+        tensors[name] = whole[:-1].contiguous()
+    save_file(tensors, tmp_path / WEIGHTS)
+    (tmp_path / checkpoint.CARD).write_bytes((folder / checkpoint.CARD).read_bytes())
+    with pytest.raises(CheckpointError, match=name.replace(".", r"\.")):
+        load_online(tmp_path)

@@ -1,0 +1,258 @@
+"""Streams that go on over another connection: suspended, or lost."""
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import websockets
+
+from model.audio import Resampler
+from model.live import LiveStream
+from model.online import OnlineRecognizer, transcribe
+from server.protocol import Chars, Endpoint, ErrorCode
+from server.seal import Seal
+from server.transcript import Transcript
+from tests.model.untrained import noise, untrained
+from tests.server.conftest import TINY
+from tests.server.running import (
+    END,
+    START,
+    Heard,
+    Running,
+    converse,
+    listened,
+    pcm,
+    rounded,
+    running,
+    say,
+    spelt,
+)
+
+SPEECH = rounded(noise(1, 2.5))
+SUSPEND, KEEP = '{"type":"suspend"}', '{"type":"start","keep":true}'
+KEY = "a key that servers share"
+
+
+@pytest.fixture(scope="module")
+def pair(online: OnlineRecognizer) -> Iterator[tuple[Running, Running]]:
+    """Two servers of one model and one key."""
+    with running(online, state_key=KEY) as one, running(online, state_key=KEY) as other:
+        yield one, other
+
+
+def resume(**fields: Any) -> str:
+    return json.dumps({"type": "resume", **fields})
+
+
+def suspended(url: str, *frames: str | bytes) -> tuple[Heard, str]:
+    """Return what a client heard until its stream was suspended, and the state."""
+    heard = say(url, *frames, SUSPEND)
+    assert (heard.types[-1], heard.close_code) == ("suspended", 1000)
+    return heard, heard.messages[-1]["state"]
+
+
+@pytest.mark.parametrize("place", [0, 317, 12_345, 20_480, 39_999])
+def test_a_suspended_stream_goes_on_at_another_server_as_if_nothing_had_been(
+    place: int, pair: tuple[Running, Running], online: OnlineRecognizer
+) -> None:
+    first, state = suspended(pair[0].url, START, pcm(SPEECH[:place]))
+    second = say(pair[1].url, resume(state=state), pcm(SPEECH[place:]), END)
+    text, times = spelt(transcribe(online, SPEECH))
+    assert (first.text + second.text, first.times + second.times) == (text, times)
+    assert second.messages[0]["received"] == first.messages[-1]["received"] == place
+    final = second.messages[-1]
+    assert (final["text"], final["omitted"]) == (second.text, len(first.text))
+    assert final["duration"] == 2.5
+
+
+def test_a_stream_may_move_many_times(
+    pair: tuple[Running, Running], online: OnlineRecognizer
+) -> None:
+    heard, state = suspended(pair[0].url, START)
+    text = heard.text
+    for turn, piece in enumerate(np.split(SPEECH, [1, 700, 16_000, 16_001, 30_000])):
+        heard, state = suspended(pair[turn % 2].url, resume(state=state), pcm(piece))
+        text += heard.text
+    heard = say(pair[0].url, resume(state=state), END)
+    assert text + heard.text == spelt(transcribe(online, SPEECH))[0]
+    assert all(server.is_at_rest() for server in pair)
+
+
+def test_a_suspended_stream_is_one_of_the_library(
+    pair: tuple[Running, Running], online: OnlineRecognizer
+) -> None:
+    first, state = suspended(pair[0].url, START, pcm(SPEECH[:20_000]))
+    stream = LiveStream.resume(online, Seal(KEY).open(state))
+    steps = [*stream.push(SPEECH[20_000:]), *stream.end()]
+    rest = [one for step in steps for one in step.characters]
+    assert first.text + spelt(rest)[0] == spelt(transcribe(online, SPEECH))[0]
+
+
+def turned(state: str) -> str:
+    data = bytearray(base64.b64decode(state))
+    data[len(data) // 2] ^= 1
+    return base64.b64encode(data).decode()
+
+
+def test_a_state_that_is_damaged_or_foreign_is_refused(
+    pair: tuple[Running, Running], online: OnlineRecognizer
+) -> None:
+    _, state = suspended(pair[0].url, START, pcm(SPEECH))
+    for wrong in (
+        turned(state),
+        state[:-8],
+        "",
+        "no base64!",
+        "é",
+        base64.b64encode(b"1").decode(),
+    ):
+        assert say(pair[1].url, resume(state=wrong)).error == ErrorCode.INVALID_STATE
+    with running(online) as stranger:  # of another key
+        assert say(stranger.url, resume(state=state)).error == ErrorCode.INVALID_STATE
+    with running(untrained(TINY, 11), state_key=KEY) as other:
+        heard = say(other.url, resume(state=state))
+        assert heard.error == ErrorCode.INVALID_STATE
+        assert "expected a stream of the model" in heard.messages[-1]["message"]
+    assert all(server.is_at_rest() for server in pair)
+
+
+def test_a_state_larger_than_a_message_is_refused(online: OnlineRecognizer) -> None:
+    with running(online, max_message_bytes=1024) as server:
+        heard = say(server.url, resume(state="A" * 2000))
+        assert (heard.error, heard.close_code) == (ErrorCode.MESSAGE_TOO_BIG, 1009)
+
+
+async def lose(url: str, start: str, audio: bytes, wait: float = 0.0) -> dict[str, Any]:
+    """Speak, hear for so many seconds, and lose the connection; return `ready`."""
+    async with websockets.connect(url) as connection:
+        await connection.send(start)
+        ready: dict[str, Any] = json.loads(await connection.recv())
+        await connection.send(audio)
+        await asyncio.sleep(wait)
+        connection.transport.abort()
+    return ready
+
+
+def is_kept(server: Running) -> bool:
+    """Wait until the server has noticed that a connection is lost."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        if len(server.service.keeping) and not server.service.live:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+@pytest.mark.parametrize("rate", [16_000, 44_100])
+def test_a_lost_stream_goes_on_where_the_server_stopped_hearing(
+    rate: int, at_rest: Running, online: OnlineRecognizer
+) -> None:
+    samples = SPEECH if rate == 16_000 else rounded(Resampler(16_000, rate).push(SPEECH))
+    half = len(samples) // 2
+    start = json.dumps({"type": "start", "sample_rate": rate, "keep": True})
+    ready = asyncio.run(lose(at_rest.url, start, pcm(samples[:half]), 0.2))
+    assert is_kept(at_rest)
+    assert at_rest.is_at_rest()  # its slot is free meanwhile
+    received = at_rest.service.keeping._lost[ready["token"]][0].samples
+    assert received <= half
+    heard = say(at_rest.url, resume(token=ready["token"]), pcm(samples[received:]), END)
+    assert heard.messages[0]["received"] == received
+    assert heard.messages[0]["sample_rate"] == rate
+    expected = say(at_rest.url, start, pcm(samples), END)
+    assert (heard.text, heard.times) == (expected.text, expected.times)  # what was missed first
+    assert heard.messages[-1] == expected.messages[-1]
+
+
+def test_characters_that_a_client_has_are_not_told_again(
+    at_rest: Running, online: OnlineRecognizer
+) -> None:
+    ready = asyncio.run(lose(at_rest.url, KEEP, pcm(SPEECH), 0.3))
+    assert is_kept(at_rest)
+    heard = say(at_rest.url, resume(token=ready["token"], characters=4), END)
+    whole = spelt(transcribe(online, SPEECH))[0]
+    received = heard.messages[0]["received"]
+    if received == len(SPEECH):
+        assert heard.text == whole[4:]
+    assert heard.messages[-1]["text"][4:] == heard.text
+
+
+def test_a_connection_that_only_seems_to_live_is_taken_over(
+    at_rest: Running, online: OnlineRecognizer
+) -> None:
+    async def talk() -> tuple[Heard, Heard]:
+        async with websockets.connect(at_rest.url) as first:
+            await first.send(KEEP)
+            token = json.loads(await first.recv())["token"]
+            await first.send(pcm(SPEECH))
+            await first.recv()  # characters: the audio has come
+            second = await converse(at_rest.url, resume(token=token), END)
+            return await listened(first), second
+
+    first, second = asyncio.run(talk())
+    assert first.error == ErrorCode.TAKEN_OVER
+    assert second.text == spelt(transcribe(online, SPEECH))[0]
+
+
+def test_a_stream_that_is_not_kept_is_unknown(at_rest: Running, online: OnlineRecognizer) -> None:
+    assert say(at_rest.url, resume(token="none")).error == ErrorCode.UNKNOWN_STREAM
+    ready = asyncio.run(lose(at_rest.url, KEEP, pcm(SPEECH)))
+    assert is_kept(at_rest)
+    wrong = say(at_rest.url, resume(token=ready["token"], characters=10**6))
+    assert wrong.error == ErrorCode.INVALID_STATE
+    assert say(at_rest.url, resume(token=ready["token"]), END).close_code == 1000
+    assert say(at_rest.url, resume(token=ready["token"])).error == ErrorCode.UNKNOWN_STREAM
+
+
+def test_streams_are_kept_for_a_while_and_the_newest_few(online: OnlineRecognizer) -> None:
+    with running(online, keep_seconds=0.5, keep_streams=2) as server:
+        tokens = []
+        for kept in (1, 2, 2):
+            tokens.append(asyncio.run(lose(server.url, KEEP, b""))["token"])
+            while server.service.live or len(server.service.keeping) != kept:
+                time.sleep(0.01)
+        assert list(server.service.keeping._lost) == tokens[1:]
+        time.sleep(0.6)
+        assert len(server.service.keeping) == 0
+    with running(online, keep_seconds=0) as server:
+        assert "token" not in say(server.url, KEEP, END).messages[0]
+
+
+def test_a_stream_that_nobody_lets_in_is_still_kept(online: OnlineRecognizer) -> None:
+    async def talk(url: str) -> tuple[Heard, Heard]:
+        ready = await lose(url, KEEP, pcm(SPEECH[:8000]))
+        while server.service.live:
+            await asyncio.sleep(0.01)
+        async with websockets.connect(url) as other:
+            await other.send(START)
+            await other.recv()
+            refused = await converse(url, resume(token=ready["token"]), END)
+            await other.send(END)
+            await listened(other)
+        return refused, await converse(url, resume(token=ready["token"]), END)
+
+    with running(online, max_streams=1) as server:
+        refused, resumed = asyncio.run(talk(server.url))
+    assert refused.error == ErrorCode.TOO_MANY_STREAMS
+    assert resumed.close_code == 1000
+
+
+def test_what_a_client_missed_is_told_in_order() -> None:
+    transcript = Transcript(80)
+    ends = [Endpoint(utterance=n, start=n, end=n + 0.5, position=n + 1.0) for n in range(2)]
+    for text, end in zip(("ab", " cd"), ends, strict=True):
+        transcript.add(text, [float(len(text))] * len(text))
+        transcript.part(end)
+    transcript.add(" e", [9.0, 9.5])
+    last = Chars(text=" e", times=[9.0, 9.5], position=10.0)
+    assert transcript.since(7, 2, 10.0) == []
+    assert transcript.since(5, 2, 10.0) == [last]
+    assert transcript.since(5, 1, 10.0) == [ends[1], last]
+    middle = Chars(text="d", times=[3.0], position=10.0)
+    assert transcript.since(4, 1, 10.0) == [middle, ends[1], last]
+    told = transcript.since(0, 0, 10.0)
+    assert [type(one) for one in told] == [Chars, Endpoint, Chars, Endpoint, Chars]

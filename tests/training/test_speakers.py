@@ -1,0 +1,268 @@
+"""Normalisation by speakers' statistics, from the cache of frames to an evaluation's report."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from rich.console import Console
+
+from clients import cli
+from model import checkpoint
+from model.audio import Samples, decode
+from model.online import OnlineRecognizer, transcribe, transcribe_many
+from model.recognizer import Recognizer
+from model.speaker import adapted, statistics_of
+from model.vocabulary import Vocabulary
+from tests.model.test_speaker import CONFIG, recognizer
+from tests.model.untrained import noise
+from tests.training.tiny import PLAIN, TEXTS, corpus, recipe
+from training.augment import FLOOR
+from training.batches import Drawn, Sampler
+from training.evaluate import Rules, SetScore, evaluate
+from training.gather import gather
+from training.logmel import LogMelCorpus, cached
+from training.monitor import Monitor, Recording
+from training.outputs import set_as_json
+from training.page import PagePlan, drawn_otherwise, write_page
+from training.recipe import Augmentation, Recipe, Stage
+from training.report import table
+from training.run import validation_sets
+from training.speakers import changed, grouped, transcribed, voices
+from training.systems import online
+from training.trainer import Trainer
+
+
+class Said(NamedTuple):
+    """Somebody's utterance."""
+
+    id: str
+    speaker: str
+
+
+def spoken_by(manifest: Path, speakers: list[str]) -> Path:
+    """Give the utterances of a manifest to speakers."""
+    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    for k, row in enumerate(rows):
+        row["speaker"] = speakers[k % len(speakers)]
+    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return manifest
+
+
+@pytest.fixture(scope="module")
+def tones(tmp_path_factory: pytest.TempPathFactory) -> LogMelCorpus:
+    folder = tmp_path_factory.mktemp("tones")
+    manifest = spoken_by(corpus(folder / "tones"), ["a", "b"])
+    return cached(manifest, folder / "cache")
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two loud and two soft recordings of two speakers, by turns."""
+    folder = tmp_path_factory.mktemp("tiny")
+    rows = []
+    for k in range(4):
+        soundfile.write(folder / f"{k}.wav", (1, 0.1)[k % 2] * noise(k, 1.0), 16_000, "FLOAT")
+        row = {"id": str(k), "audio": f"{k}.wav", "duration": 1.0, "text": "no no"}
+        rows.append(row | {"speaker": "ab"[k % 2]})
+    (folder / "dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / "dev.jsonl"
+
+
+def ignore(name: str, done: int, total: int) -> None:
+    pass
+
+
+def test_utterances_of_unknown_speakers_stand_for_themselves() -> None:
+    said = [Said("0", "b"), Said("1", "unknown"), Said("2", "a"), Said("3", "b"), Said("4", "")]
+    assert grouped([*said, Said("5", "unknown")]) == [[0, 3], [1], [2], [4], [5]]
+
+
+def test_a_voice_is_the_statistics_of_all_that_its_speaker_says_in_the_corpus(
+    tones: LogMelCorpus,
+) -> None:
+    found = voices(tones)
+    for first in (0, 1):
+        said = range(first, len(tones), 2)
+        every = np.concatenate([tones.logmel(k).astype(np.float64) for k in said])
+        for k in said:
+            np.testing.assert_allclose(found[k].mean, every.mean(0), rtol=1e-5)
+            np.testing.assert_allclose(found[k].deviation, every.std(0), rtol=1e-4, atol=1e-4)
+    assert not np.allclose(found[0].mean, found[1].mean)
+
+
+def test_an_utterance_made_louder_is_normalised_as_though_its_speaker_were(
+    tones: LogMelCorpus,
+) -> None:
+    logmel, voice = tones.logmel(0), voices(tones)[0]
+    louder = changed(voice, logmel, logmel + 2)
+    np.testing.assert_allclose(louder.mean, voice.mean + 2, rtol=1e-5)
+    assert louder.deviation is voice.deviation
+
+
+def sampler(tones: LogMelCorpus) -> Sampler:
+    return Sampler([tones], [1.0], Vocabulary(), 400, 9.0, 7, voices=[voices(tones)])
+
+
+def test_batches_are_standardised_and_end_in_the_speaker_s_silence(tones: LogMelCorpus) -> None:
+    drawn = [Drawn(0, k, tones.utterances[k].frames) for k in (1, 0)]
+    batch = sampler(tones).load(drawn, PLAIN, 0)
+    for row, one in enumerate(drawn):
+        voice = voices(tones)[one.utterance]
+        wanted = (tones.logmel(one.utterance) - voice.mean) / voice.deviation
+        np.testing.assert_allclose(batch.logmel[row, : one.frames], wanted, atol=1e-3)
+        silence = (FLOOR - voice.mean) / voice.deviation
+        np.testing.assert_allclose(batch.logmel[row, -1], silence, rtol=1e-4)
+
+
+def test_the_level_of_an_augmented_utterance_does_not_reach_the_model(tones: LogMelCorpus) -> None:
+    loud = replace(PLAIN, gain=3.0)
+    drawn = [Drawn(0, 3, tones.utterances[3].frames)]
+    found = [sampler(tones).load(drawn, config, 5).logmel for config in (PLAIN, loud)]
+    frames = tones.utterances[3].frames
+    clear = tones.logmel(3) > FLOOR + 3  # what a softer copy does not lose in the floor
+    difference = (found[0] - found[1])[0, :frames].abs().numpy()
+    assert np.median(difference[clear]) < 0.05
+
+
+def test_silence_is_normalised_by_itself(tones: LogMelCorpus) -> None:
+    batch = sampler(tones).load([Drawn(-1, 5, 300)], Augmentation(), 0)
+    assert torch.isfinite(batch.logmel).all()
+    assert batch.target_lengths.tolist() == [0]
+
+
+def plan(manifest: Path) -> Recipe:
+    return replace(recipe(manifest), model=CONFIG)
+
+
+def test_training_learns_from_standardised_frames_and_says_so(tmp_path: Path) -> None:
+    manifest = spoken_by(corpus(tmp_path / "tones"), ["a", "b"])
+    tones = cached(manifest, tmp_path / "cache")
+    trainer = Trainer(plan(manifest), [tones], tmp_path / "run")
+    assert [len(one) for one in trainer.sampler.voices] == [len(TEXTS)]
+    trainer.run(None)
+    written = checkpoint.read_card(tmp_path / "run" / "checkpoint")
+    assert written["config"]["features"]["normalisation"] == "speaker"
+    assert all(torch.isfinite(x).all() for x in trainer.model.state_dict().values())
+
+
+def test_a_recogniser_of_running_means_can_be_taught_speakers_statistics(tmp_path: Path) -> None:
+    manifest = corpus(tmp_path / "tones")
+    checkpoint.save(Recognizer(recipe(manifest).model), tmp_path / "start")
+    tones = cached(manifest, tmp_path / "cache")
+    wanted = replace(plan(manifest), start=tmp_path / "start")
+    with pytest.raises(ValueError, match=r"expected FeatureConfig\(normalisation='speaker'"):
+        Trainer(wanted, [tones], tmp_path / "run")
+    parts = replace(wanted, start_parts=("encoder", "ctc", "decoder"))
+    found = Trainer(parts, [tones], tmp_path / "run").model
+    given = checkpoint.load(tmp_path / "start").state_dict()
+    own = found.state_dict()
+    assert all(torch.equal(own[name], given[name]) for name in given if "features" not in name)
+    assert found.config == CONFIG
+
+
+def test_validation_hears_each_speaker_by_his_own_statistics(tmp_path: Path) -> None:
+    recordings = [(1, 0.1)[k % 2] * noise(k, 1.0) for k in range(4)]
+    said = [Recording(x, "no", str(k), "ab"[k % 2]) for k, x in enumerate(recordings)]
+
+    def texts(model: Recognizer, samples: Sequence[Samples]) -> list[str]:
+        found = dict(transcribe_many(OnlineRecognizer(model), samples))
+        return ["".join(one.text for one in found[k]) for k in range(len(samples))]
+
+    found = transcribed(recognizer(), recordings, said, texts)
+    for first in (0, 1):
+        part = recordings[first::2]
+        statistics = statistics_of(recognizer().features, [[one] for one in part])
+        assert found[first::2] == texts(adapted(recognizer(), statistics), part)
+    monitor = Monitor(tmp_path, {"tiny/dev": said})
+    monitor.validate(recognizer(), Stage("attention", 1, attention=1.0), 1)
+    monitor.close()
+    rows = [json.loads(line) for line in (tmp_path / "validation.jsonl").read_text().splitlines()]
+    assert [row["set"] for row in rows] == ["tiny/dev/ctc", "tiny/dev/offline"]
+
+
+def test_validation_sets_know_who_speaks(manifest: Path) -> None:
+    [found] = validation_sets(replace(plan(manifest), validation_utterances=3)).values()
+    assert [(one.id, one.speaker) for one in found] == [("0", "a"), ("1", "b"), ("2", "a")]
+
+
+@pytest.fixture(scope="module")
+def scored(manifest: Path) -> SetScore:
+    [found] = evaluate(online(recognizer(), "tiny"), gather([manifest]), Rules.named(), ignore)
+    return found
+
+
+def test_evaluation_takes_statistics_over_each_speaker_s_recordings(
+    manifest: Path, scored: SetScore
+) -> None:
+    assert [one.utterance.id for one in scored.results] == ["0", "1", "2", "3"]
+    for k, result in enumerate(scored.results):
+        said = [[decode(manifest.parent / f"{one}.wav")] for one in range(k % 2, 4, 2)]
+        voice = adapted(recognizer(), statistics_of(recognizer().features, said))
+        alone = transcribe(OnlineRecognizer(voice), decode(manifest.parent / f"{k}.wav"))
+        assert result.hypothesis == "".join(one.text for one in alone) != ""
+
+
+def test_reports_say_that_whole_speakers_are_not_online(
+    manifest: Path, scored: SetScore, tmp_path: Path
+) -> None:
+    assert scored.delay is None
+    assert set_as_json(scored)["speaker_statistics"] is True
+    console = Console(width=132)
+    with console.capture() as capture:
+        console.print(table([scored]))
+    told = " ".join(capture.get().split())
+    assert "over all that each speaker says in the set: not online" in told
+    write_page([scored], tmp_path / "page.html", recognizer(), PagePlan(1), ignore)
+    text = (tmp_path / "page.html").read_text()
+    [shown] = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.S)[0])["sets"]
+    assert "not online" in shown["features"]
+    assert shown["worst"][0]["attention"]["characters"]
+
+
+def test_pictures_that_another_backend_could_not_draw_say_so(scored: SetScore) -> None:
+    assert drawn_otherwise(scored, recognizer()) == ""
+    fast = drawn_otherwise(replace(scored, backend="fast-bf16"), recognizer())
+    assert "drawn by the reference" in fast
+    assert "the backend fast-bf16" in fast
+    assert "a server" in drawn_otherwise(replace(scored, backend="server"), recognizer())
+    assert "the beam search" in drawn_otherwise(replace(scored, mode="beam"), recognizer())
+
+
+def test_a_recording_that_cannot_be_read_is_no_part_of_its_speaker(
+    manifest: Path, scored: SetScore, tmp_path: Path
+) -> None:
+    for file in manifest.parent.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "2.wav").write_text("no audio")
+    system = online(recognizer(), "tiny")
+    [found] = evaluate(system, gather([tmp_path / "dev.jsonl"]), Rules.named(), ignore)
+    assert [one.utterance.id for one in found.results] == ["0", "1", "3"]
+    assert len(found.failures) == 1
+    assert found.results[1].hypothesis == scored.results[1].hypothesis
+    assert found.voices is not None
+    alone = statistics_of(recognizer().features, [[decode(tmp_path / "0.wav")]])
+    np.testing.assert_array_equal(found.voices["0"].mean, alone.mean)
+
+
+def test_the_commands_take_such_a_checkpoint_and_servers_do_not(
+    manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint.save(recognizer(), tmp_path / "voices")
+    chosen = ["--checkpoint", str(tmp_path / "voices")]
+    wav = str(manifest.parent / "0.wav")
+    assert cli.main(["evaluate", str(manifest), "--mode", "expected", *chosen]) == 0
+    assert "not online" in " ".join(capsys.readouterr().out.split())
+    assert cli.main(["transcribe", wav, *chosen]) == 0
+    assert capsys.readouterr().out.strip()
+    assert cli.main(["align", wav, "--out", str(tmp_path / "a.svg"), *chosen]) == 0
+    capsys.readouterr()
+    for refused in (["serve", "--port", "0"], ["bench", "endless", str(manifest)]):
+        assert cli.main([*refused, *chosen]) == 2
+        assert "'speaker'" in capsys.readouterr().err

@@ -1,0 +1,134 @@
+"""Runs that begin with the weights of a checkpoint, or with parts of one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from model import checkpoint
+from model.attention import AttentionConfig
+from model.config import DecoderConfig, FeatureConfig
+from model.recognizer import Recognizer, RecognizerConfig
+from model.vocabulary import Vocabulary
+from tests.training.tiny import MODEL, corpus, recipe
+from training import recipe as recipes
+from training.logmel import cached
+from training.recipe import PARTS, Part, Recipe, read
+from training.start import begin_from
+from training.trainer import Trainer
+
+WITHOUT_DECODER: tuple[Part, ...] = ("features", "encoder", "ctc")
+SOFT = replace(MODEL, decoder=DecoderConfig(8, 4, AttentionConfig(8, kind="soft")))
+CTC = replace(MODEL, decoder=DecoderConfig(kind="ctc"))
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of the tiny model, with statistics that no corpus of tones has."""
+    model = fresh(seed=5)
+    model.features.normalizer.mean.fill_(3.0)
+    folder = tmp_path_factory.mktemp("start")
+    checkpoint.save(model, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return corpus(tmp_path_factory.mktemp("tones"))
+
+
+def fresh(config: RecognizerConfig = MODEL, seed: int = 1) -> Recognizer:
+    torch.manual_seed(seed)
+    return Recognizer(config)
+
+
+def trainer(wanted: Recipe, output: Path) -> Trainer:
+    manifest = wanted.corpora[0].manifest
+    return Trainer(wanted, [cached(manifest, manifest.parent / "cache")], output)
+
+
+def test_a_run_begins_with_every_weight_and_statistic_of_its_start(
+    start: Path, manifest: Path, tmp_path: Path
+) -> None:
+    run = trainer(replace(recipe(manifest), start=start), tmp_path)
+    wanted = checkpoint.load(start).state_dict()
+    for model in (run.model, run.average):
+        found = model.state_dict()
+        assert all(torch.equal(found[name], value) for name, value in wanted.items())
+
+
+def test_a_run_that_is_resumed_does_not_begin_again(
+    start: Path, manifest: Path, tmp_path: Path
+) -> None:
+    wanted = replace(recipe(manifest), start=start)
+    first = trainer(replace(wanted, stages=wanted.stages[:1]), tmp_path)
+    first.run(None)
+    moved = first.model.state_dict()
+    again = trainer(replace(wanted, start=tmp_path / "gone"), tmp_path).model.state_dict()
+    assert all(torch.equal(again[name], value) for name, value in moved.items())
+    assert not torch.equal(moved["ctc.weight"], checkpoint.load(start).state_dict()["ctc.weight"])
+
+
+@pytest.mark.parametrize("config", [SOFT, CTC], ids=["soft", "ctc"])
+def test_what_is_no_part_of_the_start_begins_new(start: Path, config: RecognizerConfig) -> None:
+    model, untouched = fresh(config), fresh(config).state_dict()
+    begin_from(model, start, WITHOUT_DECODER)
+    given = checkpoint.load(start).state_dict()
+    for name, value in model.state_dict().items():
+        wanted = untouched if name.startswith("decoder.") else given
+        assert torch.equal(value, wanted[name]), name
+
+
+def test_the_start_may_have_been_trained_without_a_decoder(tmp_path: Path) -> None:
+    checkpoint.save(fresh(CTC, seed=5), tmp_path)
+    model = fresh()
+    begin_from(model, tmp_path, WITHOUT_DECODER)
+    given = checkpoint.load(tmp_path).state_dict()
+    assert torch.equal(model.state_dict()["ctc.weight"], given["ctc.weight"])
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (SOFT, r"expected decoder.\S+ of shape .* got .*; without 'decoder' in start_parts it is"),
+        (CTC, r"expected decoder.\S+ of shape none to start from, got "),
+        (
+            replace(MODEL, encoder=replace(MODEL.encoder, width=16)),
+            r"expected encoder.\S+ of shape .* got .*; without 'encoder' in start_parts",
+        ),
+        (
+            replace(MODEL, vocabulary=Vocabulary("'abcdefghijklmnopqrstuvwxyz ")),
+            r"expected the vocabulary .* without ctc and decoder in start_parts they are new",
+        ),
+        (
+            replace(MODEL, features=FeatureConfig("fixed")),
+            r"expected FeatureConfig\(.*'fixed'.* got FeatureConfig\(.*'running'",
+        ),
+    ],
+    ids=["attention", "no decoder", "encoder", "vocabulary", "features"],
+)
+def test_a_start_that_does_not_fit_is_refused_and_nothing_is_changed(
+    start: Path, config: RecognizerConfig, message: str
+) -> None:
+    model, untouched = fresh(config), fresh(config).state_dict()
+    with pytest.raises(ValueError, match=message):
+        begin_from(model, start, PARTS)
+    assert all(torch.equal(model.state_dict()[name], untouched[name]) for name in untouched)
+
+
+def test_a_start_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"expected a checkpoint at .*gone, got no model.json"):
+        begin_from(fresh(), tmp_path / "gone", PARTS)
+
+
+def test_the_recipe_of_fine_tuning_fits_the_shipped_model() -> None:
+    recipe = read(Path(recipes.__file__).parent / "recipes" / "fine-tune.toml")
+    assert recipe.start is not None
+    assert recipe.start.resolve() == checkpoint.DEFAULT.resolve()
+    if not (checkpoint.DEFAULT / checkpoint.WEIGHTS).exists():
+        pytest.skip("no shipped model")
+    model = fresh(recipe.model)
+    begin_from(model, recipe.start, recipe.start_parts)
+    shipped = checkpoint.load().state_dict()
+    assert all(torch.equal(shipped[name], value) for name, value in model.state_dict().items())

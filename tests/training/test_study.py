@@ -1,0 +1,338 @@
+"""A comparison of decoders: its runs, their records, its table, and what the table claims."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+from model import checkpoint
+from model.config import DecoderConfig
+from model.offline import modes
+from model.recognizer import Recognizer
+from tests.training.test_recipes_learn import batch
+from tests.training.tiny import MODEL, TEXTS, corpus
+from training import recipe as recipes
+from training.delay import Delay
+from training.losses import losses
+from training.start import begin_from
+from training.study import page, plan, record
+from training.study.claims import claims
+from training.study.plan import Plan, Row, Study, plans, shared
+from training.study.record import Count, Heard, Run, Scored, Start
+from training.study.run import carry_out, run
+
+SHIPPED = Path(recipes.__file__).parent / "recipes" / "compare" / "study.toml"
+PAGE = "# Ours\n\n<!-- tiny: begin -->\n<!-- tiny: end -->\n\nmore\n"
+RECIPE = """
+name = "base"
+validation = []
+corpora = [{ manifest = "train.jsonl", weight = 1 }]
+batch_seconds = 6
+start_parts = ["features", "encoder", "ctc"]
+stages = [{ name = "all", steps = 2, attention = 1, stop = 0.5, quantity = 0.1, augmentation = \
+{ tempo = 0, warp = 0, gain = 0, noise = 0, babble = 0, time_masks = 0, band_masks = 0 } }]
+model = { encoder = { channels = 2, width = 8, layers = 1 }%s }
+"""
+STUDY = """
+name = "tiny"
+recipe = "base.toml"
+start = "start.toml"
+processes = 1
+results = "results"
+page = "page.md"
+offline = "soft"
+online = "mocha"
+pictures = ["train-0"]
+sets = [{ manifest = "train.jsonl", every = 2 }]
+rows = [
+    { name = "soft", title = "soft attention", decoder = { width = 8, embedding = 4, attention = \
+{ width = 8, kind = "soft" } } },
+    { name = "mocha", title = "MoChA", decoder = { width = 8, embedding = 4, attention = \
+{ width = 8 } }, seeds = [1, 2] },
+    { name = "ctc", title = "CTC", decoder = { kind = "ctc" } },
+]
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny study, and the checkpoint with which its runs begin."""
+    folder = tmp_path_factory.mktemp("study")
+    corpus(folder)
+    (folder / "base.toml").write_text(RECIPE % "")
+    (folder / "start.toml").write_text(RECIPE % ', decoder = { kind = "ctc" }')
+    (folder / "study.toml").write_text(STUDY)
+    (folder / "page.md").write_text(PAGE)
+    torch.manual_seed(3)
+    model = Recognizer(replace(MODEL, decoder=DecoderConfig(kind="ctc")))
+    checkpoint.save(model, folder / "start", {"recipe": "alone", "steps": 7})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def study(folder: Path) -> Study:
+    return plan.read(folder / "study.toml")
+
+
+@pytest.fixture(scope="module")
+def done(study: Study, folder: Path) -> dict[str, Run]:
+    """All runs of the tiny study but that of CTC."""
+    for each in plans(study, ["soft", "mocha"]):
+        carry_out(each, folder / "runs", folder / "start")
+    return {each.name: record.read(each.result) for each in plans(study, ["soft", "mocha"])}
+
+
+def test_a_run_keeps_how_it_came_about_and_what_it_is_worth(
+    done: dict[str, Run], study: Study, folder: Path
+) -> None:
+    found = done["mocha-2"]
+    assert (found.row, found.seed, found.updates, found.processes) == ("mocha", 2, 2, 1)
+    assert found.start == replace(found.start, recipe="alone", updates=7)
+    assert found.training_seconds > 0
+    trained = checkpoint.load(folder / "runs" / "mocha-2" / "checkpoint")
+    assert found.parameters == sum(parameter.numel() for parameter in trained.parameters())
+    assert [one.utterances for one in found.corpora] == [len(TEXTS)]
+    words = sum(len(text.split()) for text in TEXTS[::2])
+    assert [one.words.length for one in found.scores] == [words] * 2
+    assert found.shared == shared(study)
+
+
+def test_what_streams_is_scored_online_and_as_in_training_and_what_does_not_in_one_way(
+    done: dict[str, Run],
+) -> None:
+    assert [one.mode for one in done["mocha-1"].scores] == ["online", "expected"]
+    assert [one.mode for one in done["soft-1"].scores] == ["expected"]
+
+
+def test_another_seed_or_decoder_is_another_configuration_of_the_same_study(
+    done: dict[str, Run], study: Study
+) -> None:
+    wanted = {each.name: each.configuration for each in plans(study, ["soft", "mocha"])}
+    assert {name: one.configuration for name, one in done.items()} == wanted
+    assert len({one.configuration for one in done.values()}) == len(done)
+    assert len({one.shared for one in done.values()}) == 1
+
+
+def test_the_alignments_are_drawn_once_a_row_in_a_few_kilobytes(
+    done: dict[str, Run], study: Study
+) -> None:
+    pictures = sorted((study.results / "alignments").glob("*.svg"))
+    assert [path.name for path in pictures] == ["mocha-train-0.svg", "soft-train-0.svg"]
+    for path in pictures:
+        assert path.stat().st_size < 30_000
+        root = ElementTree.parse(path).getroot()
+        images = [one for one in root if one.tag.endswith("image")]
+        assert all(one.attrib["href"].startswith("data:image/png;base64,") for one in images)
+        assert TEXTS[0] in "".join(root.itertext())
+
+
+@pytest.mark.slow
+def test_the_start_is_trained_where_none_is_given(
+    study: Study, folder: Path, tmp_path: Path
+) -> None:
+    told: list[tuple[str, int, int]] = []
+    alone = replace(study, results=tmp_path)
+    made = run(alone, folder / "own", ["ctc"], progress=lambda *what: told.append(what))
+    assert made == [tmp_path / "ctc-1.json"]
+    assert told == [("ctc-1", 0, 1), ("tiny", 1, 1)]
+    found = record.read(made[0])
+    assert (found.start.recipe, found.start.updates) == ("base", 2)
+    assert [one.mode for one in found.scores] == ["online"]
+
+
+def test_what_is_stored_is_not_run_again(done: dict[str, Run], study: Study, folder: Path) -> None:
+    assert run(study, folder / "runs", ["soft", "mocha"]) == []
+
+
+def test_a_run_that_would_not_share_what_the_others_do_is_refused(
+    done: dict[str, Run], study: Study, folder: Path, tmp_path: Path
+) -> None:
+    torch.manual_seed(4)
+    checkpoint.save(Recognizer(replace(MODEL, decoder=DecoderConfig(kind="ctc"))), tmp_path)
+    with pytest.raises(ValueError, match=r"expected to start from Start\(recipe='alone', "):
+        run(study, folder / "runs", start=tmp_path)
+    with pytest.raises(ValueError, match=r"soft-1.json: expected shared .* are another study"):
+        run(replace(study, processes=2), folder / "runs")
+
+
+def test_the_table_takes_the_place_of_the_one_on_the_page(
+    done: dict[str, Run], study: Study
+) -> None:
+    for _ in range(2):
+        page.write(study)
+    text = study.page.read_text()
+    assert text == PAGE.replace("begin -->\n", f"begin -->\n{page.generate(study)}")
+    assert "- Not run yet: ctc-1." in text
+    assert "`alone` after 7 updates" in text
+
+
+def test_a_page_without_a_place_for_the_table_is_refused(study: Study, tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("# Ours\n")
+    with pytest.raises(ValueError, match=r"page.md: expected <!-- tiny: begin --> and then"):
+        page.write(replace(study, page=tmp_path / "page.md"))
+
+
+def made(row: str, seed: int, online: int | None, expected: int | None) -> Run:
+    """Return a run with so many errors in a thousand words."""
+    counts = {"online": online, "expected": expected}
+    scores = [
+        Scored("a/dev", mode, 9, 0.5, Count(errors, 1000), Count(errors, 4000), delay)
+        for mode, errors in counts.items()
+        if errors is not None
+        for delay in [Delay(100.0, 200.0 + seed, 80.0, 5) if mode == "online" else None]
+    ]
+    heard = (Heard("a/train", 1.0, 9, 0.5),)
+    start = Start("alone", 7, "abc")
+    configuration = f"{row}-{seed}"
+    budget = (1234, 450, 2, 40.0, 10.0 * seed)
+    return Run(row, seed, "same", configuration, start, *budget, heard, tuple(scores))
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    one = made("mocha", 1, 150, 140)
+    record.write(one, tmp_path / "folder" / "one.json")
+    assert record.read(tmp_path / "folder" / "one.json") == one
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{", "one.json: expected JSON"), ('{"seeds": 1}', "one.json: expected keys among row, ")],
+)
+def test_what_is_no_record_is_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "one.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        record.read(tmp_path / "one.json")
+
+
+def told(study: Study, runs: list[Run]) -> str:
+    by_row = {row.name: [one for one in runs if one.row == row.name] for row in study.rows}
+    return "\n".join(claims(study, by_row, ["a/dev"]))
+
+
+@pytest.mark.parametrize(
+    ("online", "verdict"),
+    [
+        ([150, 154], "it matches. 15.2 % against 15.1 %, best 15.0 % against 15.0 %"),
+        ([250, 254], "it is worse. 25.2 % against 15.1 %"),
+        ([50, 54], "it is better. 5.2 % against 15.1 %"),
+        ([150], "not known: 1 and 2 runs, two of each are the least."),
+    ],
+)
+def test_the_online_row_is_held_against_the_offline_one_by_its_standard_error(
+    study: Study, online: list[int], verdict: str
+) -> None:
+    runs = [made("soft", seed, None, errors) for seed, errors in enumerate([150, 152])]
+    runs += [made("mocha", seed, errors, 150) for seed, errors in enumerate(online)]
+    assert f"- a/dev: {verdict}" in told(study, runs)
+
+
+def test_the_standard_error_is_that_of_a_difference_of_means(study: Study) -> None:
+    runs = [made("soft", seed, None, errors) for seed, errors in enumerate([100, 120])]
+    runs += [made("mocha", seed, errors, None) for seed, errors in enumerate([110, 130])]
+    # both deviations are sqrt(2) points, so the error is sqrt(2 / 2 + 2 / 2)
+    assert "is +1.0 points, its standard error 1.4 (" in told(study, runs)
+
+
+@pytest.mark.parametrize(
+    ("hard", "verdict"),
+    [(150, "yes. Hard less expected, in points: MoChA +1.0."), (151, "no (MoChA). Hard less")],
+)
+def test_hard_decoding_may_lose_a_point(study: Study, hard: int, verdict: str) -> None:
+    assert f"- a/dev: {verdict}" in told(study, [made("mocha", 1, hard, 140)])
+
+
+def test_the_table_has_means_and_deviations_over_seeds(study: Study, tmp_path: Path) -> None:
+    elsewhere = replace(study, results=tmp_path)
+    for one in (made("soft", 1, None, 120), made("mocha", 1, 100, 90), made("mocha", 2, 120, 90)):
+        ours = replace(one, shared=shared(elsewhere))
+        record.write(ours, tmp_path / f"{one.row}-{one.seed}.json")
+    lines = page.generate(elsewhere).splitlines()
+    assert "| soft attention | 1 |  | 12.0 |  | 3.0 |  |" in lines
+    assert "| MoChA | 2 | 11.0 ± 1.4 | 9.0 ± 0.0 | 2.8 ± 0.4 | 2.2 ± 0.0 | 100 / 202 |" in lines
+    assert "| MoChA | 1,234 | 15 |" in lines
+
+
+# What is shipped.
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Study:
+    return plan.read(SHIPPED)
+
+
+def test_the_shipped_study_has_the_rows_of_the_papers(shipped: Study) -> None:
+    seeds = {row.name: len(row.seeds) for row in shipped.rows}
+    widths = {f"mocha-{w}": 3 if w == 2 else 1 for w in (1, 2, 4, 8)}
+    assert seeds == {"soft": 3, "monotonic": 1, **widths, "matcha": 1, "ctc": 1}
+    chunks = {row.decoder.attention.chunk for row in shipped.rows if row.name.startswith("mocha")}
+    assert chunks == {1, 2, 4, 8}
+    assert (shipped.offline, shipped.online) == ("soft", "mocha-2")
+
+
+@pytest.mark.parametrize("row", plan.read(SHIPPED).rows, ids=lambda row: row.name)
+def test_every_row_of_the_shipped_study_begins_learns_and_decodes(
+    shipped: Study, row: Row, tmp_path: Path
+) -> None:
+    each = Plan(shipped, row, row.seeds[0])
+    encoder = recipes.read(each.study.start)
+    wanted = each.recipe()
+    assert wanted.start is not None
+    assert wanted.start.parts[-3:] == ("compare", "encoder", "checkpoint")
+    checkpoint.save(Recognizer(encoder.model), tmp_path)
+    model = Recognizer(wanted.model)
+    begin_from(model, tmp_path, wanted.start_parts)
+    parts = losses(
+        model, batch(len(wanted.model.vocabulary), wanted.model.features.bands), wanted.stages[0]
+    )
+    parts["total"].backward()
+    assert parts["total"].isfinite()
+    assert set(modes(model)) & {"hard", "expected"}
+
+
+def test_the_stored_runs_are_those_of_the_study_in_the_tree(shipped: Study) -> None:
+    known = {each.result.name: each for each in plans(shipped)}
+    found = {path.name: record.read(path) for path in shipped.results.glob("*.json")}
+    wanted = {name: known[name].configuration for name in found}
+    assert {name: one.configuration for name, one in found.items()} == wanted
+
+
+def test_the_page_is_what_the_command_makes_of_the_stored_runs(shipped: Study) -> None:
+    before, after = page.outside(shipped)
+    assert shipped.page.read_text(encoding="utf-8") == before + page.generate(shipped) + after
+
+
+def test_another_budget_is_another_study(study: Study, folder: Path, tmp_path: Path) -> None:
+    longer = tmp_path / "base.toml"
+    longer.write_text((RECIPE % "").replace("steps = 2", "steps = 3"))
+    assert shared(replace(study, recipe=longer)) != shared(study)
+    # where the folder lies, how it is called and what is the default anyway make no difference
+    same = tmp_path / folder.name
+    same.mkdir()
+    (same / "base.toml").write_text((RECIPE % "").replace('"base"', '"other"\nl2 = 0'))
+    moved = [replace(one, manifest=same / "train.jsonl") for one in study.sets]
+    assert shared(replace(study, recipe=same / "base.toml", sets=tuple(moved))) == shared(study)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"offline": "hard"}, "expected a row among soft, mocha, ctc, got 'hard'"),
+        ({"rows": 2}, "expected rows of different names, got soft, soft"),
+        ({"rows": 0}, "expected a row among , got 'soft'"),
+    ],
+)
+def test_a_study_that_cannot_be_is_refused(
+    study: Study, change: dict[str, Any], message: str
+) -> None:
+    if isinstance(change.get("rows"), int):
+        change = {"rows": study.rows[:1] * change["rows"]}
+    with pytest.raises(ValueError, match=message):
+        replace(study, **change)
+
+
+def test_a_row_that_is_not_there_is_named(study: Study, folder: Path) -> None:
+    with pytest.raises(ValueError, match="expected a row among soft, mocha, ctc, got 'hard'"):
+        run(study, folder / "runs", ["hard"])

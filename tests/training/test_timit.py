@@ -1,0 +1,175 @@
+"""TIMIT in miniature, from the disc to a phone error rate, by the recipes that are shipped."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import soundfile
+import torch
+
+from clients import cli
+from model.backend import choose
+from model.checkpoint import load, read_card, save
+from model.fast.recognizer import unsupported
+from model.online import OnlineRecognizer, transcribe
+from tests.model.untrained import noise
+from tests.server.running import END, START, pcm, rounded, running, say, spelt
+from tests.training.discs import write_timit
+from training import recipe as recipes
+from training.manifest import read
+from training.phones import PHONES_39, PHONES_61
+from training.prepare import prepare
+from training.recipe import Corpus, Recipe
+from training.recipe import read as read_recipe
+from training.recordings import samples_of
+from training.run import train
+
+RECIPES = Path(recipes.__file__).parent / "recipes"
+SPEAKERS = [("train", "dr1", "fcjf0"), ("test", "dr1", "mdab0"), ("test", "dr1", "faks0")]
+
+Capture = pytest.CaptureFixture[str]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A shipped recipe after a few updates on TIMIT in miniature."""
+
+    recipe: Recipe
+    output: Path  # of the run
+    eager: Path  # its checkpoint, whose attention stops at every frame: it writes many phones
+    test: Path  # the manifest of the core test set
+
+    @property
+    def recording(self) -> Path:
+        return read(self.test)[0].audio
+
+
+def little(recipe: Recipe, folder: Path) -> Recipe:
+    """Return a shipped recipe of manifests in a folder, narrow, with two updates a stage."""
+    encoder, decoder = recipe.model.encoder, recipe.model.decoder
+    attention = replace(decoder.attention, width=16)
+    return replace(
+        recipe,
+        model=replace(
+            recipe.model,
+            encoder=replace(encoder, width=16),
+            decoder=replace(decoder, width=16, attention=attention),
+        ),
+        corpora=tuple(replace(one, manifest=folder / one.manifest.name) for one in recipe.corpora),
+        validation=tuple(folder / path.name for path in recipe.validation),
+        stages=tuple(replace(stage, steps=2, cuts=(1,)) for stage in recipe.stages),
+        interval=2,
+    )
+
+
+@pytest.fixture(scope="module", params=["timit-hard-monotonic", "timit-mocha"])
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    folder = tmp_path_factory.mktemp("timit")
+    write_timit(folder / "disc", SPEAKERS, ["sa1", "sx127", "si943"])
+    prepare("timit", [folder / "disc"], folder / "manifests")
+    shipped = read_recipe(RECIPES / f"{request.param}.toml")
+    recipe = little(shipped, folder / "manifests")
+    model = load(train(recipe, folder / "run"))
+    with torch.no_grad():
+        model.decoder.attention.monotonic.bias.fill_(9.0)
+    save(model, folder / "eager")
+    return Trained(recipe, folder / "run", folder / "eager", folder / "manifests" / "test.jsonl")
+
+
+def phones_of(text: str) -> set[str]:
+    return set(text.split())
+
+
+def test_a_run_leaves_a_checkpoint_of_its_recipe(trained: Trained) -> None:
+    model = load(trained.output / "checkpoint")
+    assert model.config == trained.recipe.model
+    assert model.config.vocabulary.phones == PHONES_61
+    assert read_card(trained.output / "checkpoint")["card"]["steps"] == 4
+    normalizer = model.features.normalizer
+    assert normalizer.spread is not None
+    assert normalizer.mean.shape == (41,)
+    deltas = normalizer.spread[:, 1:]
+    assert ((deltas > 0) & (deltas < 1)).all()
+
+
+def test_validation_reads_phones(trained: Trained) -> None:
+    lines = (trained.output / "validation.jsonl").read_text().splitlines()
+    scores = [json.loads(line) for line in lines]
+    assert {one["set"] for one in scores} == {"manifests/dev/ctc", "manifests/dev/online"}
+    assert all(one["wer"] > 0 for one in scores)
+
+
+@pytest.mark.parametrize("mode", ["online", "expected", "beam"])
+def test_it_is_scored_on_39_phones(trained: Trained, mode: str, tmp_path: Path) -> None:
+    scores = tmp_path / "scores.json"
+    arguments = ["evaluate", str(trained.test), "--unit", "phone", "--normalise", "corpus"]
+    arguments += ["--mode", mode, "--checkpoint", str(trained.eager), "--json", str(scores)]
+    assert cli.main(arguments) == 0
+    (found,) = json.loads(scores.read_text())["sets"]
+    assert found["unit"] == "phone"
+    assert found["rate"] > 0
+    assert found["utterances"] == 2
+    for one in found["results"]:
+        assert one["reference"] == "sil sh iy sil"
+        assert phones_of(one["hypothesis"]) <= set(PHONES_39)
+    assert any(one["hypothesis"] for one in found["results"])
+
+
+def test_files_are_transcribed_to_phones_with_spaces_between(
+    trained: Trained, capsys: Capture
+) -> None:
+    arguments = ["--json", str(trained.recording), "--checkpoint", str(trained.eager)]
+    assert cli.main(["transcribe", *arguments]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["text"] == "".join(one["text"] for one in found["characters"])
+    assert found["text"].endswith(" ")  # a phone is whole when its space is written
+    assert phones_of(found["text"]) <= set(PHONES_61)
+    assert len(found["text"].split()) > 5
+
+
+def test_it_is_described(trained: Trained, capsys: Capture) -> None:
+    assert cli.main(["info", str(trained.eager), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["lookahead_ms"] == 70  # four frames of deltas, three of the encoder's own four
+    assert found["step_ms"] == 40
+
+
+def test_the_fast_backend_leaves_it_to_the_reference(trained: Trained) -> None:
+    model = load(trained.eager)
+    assert unsupported(model) == "encoder.kind is 'lstm'"
+    assert choose(model).name == "reference"
+    with pytest.raises(ValueError, match=r"fast backend knows, but encoder\.kind is 'lstm'"):
+        choose(model, "fast")
+
+
+def test_a_stream_of_the_server_writes_what_a_file_does(trained: Trained) -> None:
+    online = OnlineRecognizer(load(trained.eager))
+    samples = rounded(samples_of(read(trained.test)[0]))
+    with running(online) as server:
+        heard = say(server.url, START, pcm(samples), END)
+    assert heard.types[-1] == "final"
+    assert (heard.text, heard.times) == spelt(transcribe(online, samples))
+    assert phones_of(heard.text) <= set(PHONES_61)
+    assert heard.text
+
+
+def test_a_manifest_without_phones_is_refused(trained: Trained, tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in trained.test.read_text().splitlines()]
+    del rows[1]["phones"]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe = replace(trained.recipe, corpora=(Corpus(tmp_path / "train.jsonl", 1.0),))
+    with pytest.raises(ValueError, match=f"expected phones in the manifest.*{rows[1]['id']}"):
+        train(recipe, tmp_path / "run")
+
+
+def test_the_attention_is_drawn_phone_by_phone(trained: Trained, tmp_path: Path) -> None:
+    recording = tmp_path / "long.wav"
+    soundfile.write(recording, noise(3, 2.0), 16_000)
+    few, many = tmp_path / "few.svg", tmp_path / "many.svg"
+    shared = ["--checkpoint", str(trained.eager), "--out"]
+    assert cli.main(["align", str(recording), "--text", "h# sh iy", *shared, str(few)]) == 0
+    assert cli.main(["align", str(recording), *shared, str(many)]) == 0
+    assert ">sh<" in few.read_text()
+    assert ">h# sh iy<" in few.read_text()  # the title
+    assert any(f">{phone}<" in many.read_text() for phone in PHONES_61)
