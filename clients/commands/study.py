@@ -31,7 +31,7 @@ def study(
         bool, typer.Option("--table", help="Only write the table of what is stored.")
     ] = False,
 ) -> None:
-    """Compare recognisers: train what is missing, score it, write the table."""
+    """Compare decoders: train what is missing, score, write a table."""
     from training.study import page, plan
 
     wanted = plan.read(file)

@@ -10,7 +10,7 @@ EXAMPLES = examples("cortado warm", "NUMBA_CACHE_DIR=compiled cortado warm --bac
 
 
 def warm(checkpoint: Checkpoint = None, backend: Backend = "auto") -> None:
-    """Compile for this CPU what steps the model, and keep it for later starts.
+    """Compile for this CPU, so that no later start has to.
 
     It lies beside the sources, or in the folder NUMBA_CACHE_DIR. A CPU of another kind compiles
     again.
