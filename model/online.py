@@ -6,6 +6,7 @@ advance over it. The state is a value; streams live on dim 0 and do not feel eac
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -29,7 +30,7 @@ from model.stream import Stream as Stream
 from model.stream import step_time as step_time
 from model.suspension import digest, unwrap, wrap
 
-TILE = 8  # rows; a batch is padded to a multiple, so that its size does not change a row's result
+TILE = 8  # rows that are stepped at once, always: libraries sum in another order for other numbers
 
 
 class OnlineState(NamedTuple):
@@ -138,14 +139,23 @@ class OnlineRecognizer:
         if padding:
             samples = torch.nn.functional.pad(samples, (0, 0, 0, padding))
             state = _merge(state, self.initial_state(padding), lambda x, y: torch.cat([x, y]))
+        symbols, new = self._step_tile(samples[:TILE], _map(state, lambda x: x[:TILE]))
+        for first in range(TILE, len(samples), TILE):
+            tile = slice(first, first + TILE)
+            more, after = self._step_tile(samples[tile], _map(state, itemgetter(tile)))
+            symbols = torch.cat([symbols, more])
+            new = _merge(new, after, lambda x, y: torch.cat([x, y]))
+        if padding:
+            symbols, new = symbols[:streams], _map(new, lambda x: x[:streams])
+        return symbols, new
+
+    def _step_tile(self, samples: Tensor, state: OnlineState) -> tuple[Tensor, OnlineState]:
+        """Return the symbols and the new state of TILE streams."""
         model = self.recognizer
         features, feature_state = model.features.step(samples, state.features)
         frame, encoder_state = model.encoder.step(features, state.encoder)
         symbols, decoder_state = model.decoder.step(frame, state.decoder, MAX_SYMBOLS_PER_STEP)
-        new = OnlineState(feature_state, encoder_state, decoder_state)
-        if padding:
-            symbols, new = symbols[:streams], _map(new, lambda x: x[:streams])
-        return symbols, new
+        return symbols, OnlineState(feature_state, encoder_state, decoder_state)
 
     def stream(self) -> Stream:
         """Return the bookkeeping of a new stream."""

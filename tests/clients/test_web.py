@@ -23,6 +23,9 @@ CAUSED_BY_CLIENTS = {
     ErrorCode.UNSUPPORTED_SAMPLE_RATE,
     ErrorCode.INVALID_AUDIO,
     ErrorCode.MESSAGE_TOO_BIG,
+    ErrorCode.INVALID_STATE,  # the page neither suspends streams
+    ErrorCode.UNKNOWN_STREAM,  # nor asks for them to be kept
+    ErrorCode.TAKEN_OVER,
 }
 
 
