@@ -144,7 +144,7 @@ def test_a_rate_that_no_server_takes_is_refused_before_anything_is_sent(server: 
 def test_the_errors_of_the_server_keep_their_code(
     model: Path, folder: Path, spoken: Samples
 ) -> None:
-    flags = ("--max-streams", "1", "--idle-timeout-seconds", "0.5")
+    flags = ("--max-streams", "1", "--idle-timeout-seconds", "2")
 
     async def talk(url: str) -> None:
         async with connect(url) as first:
