@@ -69,6 +69,7 @@ class Stream:
         self.characters = 0  # that have been yielded, of the whole stream if it was resumed
         self.utterances = 0  # whose ends have been yielded
         self.given_up = False  # by close()
+        self._failure: StreamError | None = None
 
     async def send(self, audio: Audio) -> None:
         """Send audio of any length: bytes in the stream's encoding, or (N,) samples in [-1, 1).
@@ -122,7 +123,7 @@ class Stream:
             StreamError: the server ends the stream with an error, or is gone.
         """
         while self.final is None and self.suspended is None:
-            match await _receive(self._socket):
+            match await self._next():
                 case Chars() as chars:
                     self.characters += len(chars.text)
                     yield chars
@@ -134,7 +135,16 @@ class Stream:
                 case Suspended() as suspended:
                     self.suspended = suspended
 
+    async def _next(self) -> ServerMessage:
+        try:
+            return await _receive(self._socket)
+        except StreamError as error:
+            self._failure = error
+            raise
+
     async def _say(self, data: str | bytes) -> None:
+        if self._failure is not None:  # told before; the connection may take a moment to close
+            raise self._failure
         try:
             await self._socket.send(data)
         except websockets.ConnectionClosed:
