@@ -25,7 +25,7 @@ def study(
     ] = None,
     start: Annotated[
         Path | None,
-        typer.Option(help="Checkpoint that all begin with; trained by the study if not set."),
+        typer.Option(help="Checkpoint that all begin with; what the study says if not set."),
     ] = None,
     table: Annotated[
         bool, typer.Option("--table", help="Only write the table of what is stored.")

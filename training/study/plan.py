@@ -50,7 +50,7 @@ class Study:
 
     name: str
     recipe: Path  # of what all rows share
-    start: Path  # recipe of the weights with which all begin
+    start: Path  # with whose weights all begin: a checkpoint's folder, or a recipe to train first
     processes: int  # that train a run
     results: Path  # folder of a JSON file for each run
     page: Path  # on which the table is

@@ -49,7 +49,7 @@ def run(
         study: what is compared.
         output: folder of all runs; each goes on where it was stopped.
         rows: those wanted; all if empty.
-        start: checkpoint with which all begin, in place of the study's own recipe.
+        start: checkpoint with which all begin, in place of the study's own.
         progress: called as runs are done.
 
     Raises:
@@ -61,6 +61,8 @@ def run(
     before = stored((plan.result for plan in plans(study)), shared(study))
     if not wanted:
         return []
+    if start is None and study.start.is_dir():
+        start = study.start
     if start is None:
         _alone(_train, recipes.read(study.start), output / "encoder", study.processes)
         start = output / "encoder" / "checkpoint"
