@@ -9,7 +9,7 @@ from torch import Tensor
 
 from model.attention.shape import MonotonicAttention
 from model.decoder import AttentionDecoder, Memory, moved, push
-from model.features import HOP, STEP_SECONDS
+from model.features import HOP, SAMPLES_PER_STEP, STEP_SECONDS
 from model.offline import decode, flushed, modes, seconds, teacher_forced, transcribe_offline
 from model.online import MAX_SYMBOLS_PER_STEP, Character, Samples
 from model.recognizer import Recognizer
@@ -39,7 +39,7 @@ class Attending(NamedTuple):
 
     @property
     def duration(self) -> float:
-        """Seconds of the recording."""
+        """Seconds of the recording, at least those of a step."""
         return self.logmel.shape[1] * HOP / 16_000
 
 
@@ -63,7 +63,8 @@ def attend(
     """
     vocabulary = recognizer.config.vocabulary
     symbols = None if text is None else vocabulary.encode(text)
-    logmel = recognizer.features.logmel(torch.from_numpy(samples).unsqueeze(0))[0]
+    shown = np.pad(samples, (0, max(0, SAMPLES_PER_STEP - len(samples))))  # as a step hears it
+    logmel = recognizer.features.logmel(torch.from_numpy(shown).unsqueeze(0))[0]
     encoded = recognizer.encode(flushed(samples).unsqueeze(0))[0]
     decoder = recognizer.decoder
     if not isinstance(decoder, AttentionDecoder):

@@ -19,6 +19,7 @@ INCHES_A_SECOND = 1.5
 WIDTH = (6.0, 30.0)  # inches, narrowest and widest
 LETTERS_AN_INCH = 14  # of a title, at most: one wider than the picture would leave it no room
 LETTERS = 46  # characters from which on the vertical axis names only some
+LETTERS_OF_A_WORD = 20  # that it names, at most: a wider one would leave the picture no room
 PAPER, INK, SOFT, ACCENT = "#fbf8f3", "#221b16", "#6d6156", "#8f4a1d"
 SOUND = ("#fbf8f3", "#dcc6ab", "#8a6239", "#221b16")  # from quiet to loud
 WEIGHT = ("#fbf8f300", "#e6aa6c", "#8f4a1d")  # from 0 to 1
@@ -155,8 +156,12 @@ def _weights(axes: "Axes", found: Attending, weights: Matrix, name: str) -> None
 def _words(axes: "Axes", texts: list[str]) -> None:
     """Name the rows of words where there is no room for their characters."""
     starts = [k for k, text in enumerate(texts) if text != "␣" and (k == 0 or texts[k - 1] == "␣")]
-    words = "".join(texts).replace("␣", " ").split()
+    words = [_fitting(one) for one in "".join(texts).replace("␣", " ").split()]
     axes.set_yticks(starts, words[: len(starts)], fontsize=6)
+
+
+def _fitting(word: str) -> str:
+    return word if len(word) <= LETTERS_OF_A_WORD else f"{word[: LETTERS_OF_A_WORD - 1]}…"
 
 
 def _seen(text: str) -> str:

@@ -167,23 +167,24 @@ def clicks(length: int, rng: np.random.Generator, bands: int = MELS) -> Frames:
 
 
 def music(length: int, rng: np.random.Generator, bands: int = MELS) -> Frames:
-    """Return (T, F) log-mel frames of notes: harmonics that fade, now one note, now several."""
+    """Return (T, F) log-mel frames of notes: harmonics that fade, now one note, now a chord."""
     frames = np.full((length, bands), FLOOR, np.float32)
     hertz = band_centres(bands)
     pause = rng.uniform(8, 80)  # frames between notes
     slope, fade = rng.uniform(0.2, 2.0), rng.uniform(0.01, 0.2)  # nepers a harmonic, a frame
+    steady, overtones = rng.random() < 0.5, int(rng.integers(1, 30))
     at = 0
     while at < length:
-        for _ in range(int(rng.integers(1, 4))):
+        for _ in range(int(rng.integers(1, 6))):
             pitch = 80 * 2 ** rng.uniform(0, 3.5)
-            harmonics = np.arange(1, int(8000 / pitch) + 1)
+            harmonics = np.arange(1, min(int(8000 / pitch), overtones) + 1)
             nearest = np.abs(hertz[None] - pitch * harmonics[:, None]).argmin(1)
             note = np.full(bands, FLOOR)
             levels = rng.uniform(-2.0, 4.0) - slope * np.log(harmonics) * 2
             np.maximum.at(note, nearest, levels)
             faded = note - fade * np.arange(length - at)[:, None]
             frames[at:] = mixed(frames[at:], np.maximum(faded, FLOOR).astype(np.float32))
-        at += max(1, int(rng.exponential(pause)))
+        at += max(1, int(pause if steady else rng.exponential(pause)))
     return frames
 
 

@@ -15,11 +15,19 @@ from model.speaker import Statistics, standardised
 from model.vocabulary import Vocabulary
 from training.augment import FLOOR, augmented, silence
 from training.logmel import Corpus
+from training.pronounce import Lexicon
 from training.recipe import Augmentation
 from training.speakers import alone, changed
 
 POOL = 512  # utterances drawn at once, sorted by length and cut into batches
 FRAMES_PER_SECOND = 100
+
+
+class Phones(NamedTuple):
+    """What is said, as phones; of a text whose phones are not known there are none."""
+
+    targets: Tensor  # (B, P) phones, 0 on padding
+    lengths: Tensor  # (B,)
 
 
 class Batch(NamedTuple):
@@ -29,6 +37,7 @@ class Batch(NamedTuple):
     lengths: Tensor  # (B,) encoder frames, the flush included
     targets: Tensor  # (B, U) symbols, 0 on padding
     target_lengths: Tensor  # (B,)
+    phones: Phones | None = None  # where the sampler has a lexicon
 
 
 class Drawn(NamedTuple):
@@ -52,6 +61,7 @@ class Sampler:
     processes: int = 1  # they wait for each other, so their batches are of like length
     most: int | None = None  # utterances in a batch
     voices: Sequence[Sequence[Statistics]] = ()  # of each corpus; none: frames as cached
+    lexicon: Lexicon | None = None
 
     def __post_init__(self) -> None:
         self._check_lengths(self.weights, self.max_seconds)
@@ -126,16 +136,22 @@ class Sampler:
         rng = np.random.default_rng([self.seed, 2, seed])
         frames: list[NDArray[np.float32]] = []
         targets: list[list[int]] = []
+        phones: list[list[int]] = []
         for one in drawn:
             if one.corpus < 0:
                 frames.append(silence(config, rng, self.corpora[0].bands))
                 targets.append([])
+                phones.append([])
                 continue
             corpus = self.corpora[one.corpus]
             other = corpus.logmel(int(rng.integers(len(corpus)))) if config.babble else None
             frames.append(augmented(corpus.logmel(one.utterance), other, config, rng))
-            targets.append(self.vocabulary.encode(corpus.utterances[one.utterance].text))
+            text = corpus.utterances[one.utterance].text
+            targets.append(self.vocabulary.encode(text))
+            phones.append(self.lexicon.encode(text) if self.lexicon else [])
         batch = collate(frames, targets)
+        if self.lexicon:
+            batch = batch._replace(phones=Phones(*_padded(phones)))
         if not self.voices:
             return batch
         statistics = [self._voice(one, x) for one, x in zip(drawn, frames, strict=True)]
@@ -154,13 +170,14 @@ def collate(frames: Sequence[NDArray[np.float32]], targets: Sequence[Sequence[in
     lengths = [-(-len(x) // FRAMES_PER_STEP) + FLUSH_STEPS for x in frames]
     shape = (len(frames), max(lengths) * FRAMES_PER_STEP, frames[0].shape[1])
     logmel = np.full(shape, FLOOR, np.float32)
-    padded = np.zeros((len(targets), max(1, *map(len, targets))), np.int64)
-    for k, (x, target) in enumerate(zip(frames, targets, strict=True)):
+    for k, x in enumerate(frames):
         logmel[k, : len(x)] = x
-        padded[k, : len(target)] = target
-    return Batch(
-        torch.from_numpy(logmel),
-        torch.tensor(lengths),
-        torch.from_numpy(padded),
-        torch.tensor([len(target) for target in targets]),
-    )
+    return Batch(torch.from_numpy(logmel), torch.tensor(lengths), *_padded(targets))
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Return rows of numbers as one (B, U), 0 on padding, and their lengths (B,)."""
+    padded = torch.zeros(len(rows), max(1, *map(len, rows)), dtype=torch.long)
+    for k, row in enumerate(rows):
+        padded[k, : len(row)] = torch.tensor(row)
+    return padded, torch.tensor([len(row) for row in rows])

@@ -11,6 +11,7 @@ from training.batches import Batch
 from training.recipe import Stage
 from training.smoothing import localised
 
+NEAR = 2  # frames from a symbol's own to which a guided attention may look instead
 MIXED = torch.bfloat16  # the encoder's matrix products; recurrences and losses stay in float32
 
 
@@ -57,6 +58,11 @@ def decoder_losses(
     spoken = recognizer.frame_mask(wanted.target_lengths, wanted.targets.shape[1])  # (B, U)
     parts = {"attention": symbol_loss(decoded.logits, wanted, spoken, stage)}
     if decoded.energies is None:
+        if stage.guide:
+            times, aligned = ctc_alignment(log_probs, batch)
+            known = recognizer.frame_mask(batch.target_lengths, times.shape[1])
+            known &= aligned.unsqueeze(1)
+            parts["guide"] = guide_loss(decoded.weights[:, :-1], times, known)
         return parts
     if stage.stop or stage.latency:
         times, aligned = ctc_alignment(log_probs, batch)
@@ -128,6 +134,25 @@ def latency_loss(alpha: Tensor, times: Tensor, known: Tensor) -> Tensor:
     mass = alpha.sum(2).clamp(min=1e-3)  # of a row that stops nowhere, other losses take care
     expected = (alpha * frames).sum(2) / mass
     return (expected - times).abs()[known].mean()
+
+
+def guide_loss(weights: Tensor, times: Tensor, known: Tensor) -> Tensor:
+    """Return minus the logarithm of the attention near the CTC alignment, the mean over symbols.
+
+    What `stop_loss` is to monotonic attention: the same alignment tells where to look. How the
+    attention is spread over the frames near a symbol is left to it.
+
+    Args:
+        weights: (B, U, T) attention to each frame.
+        times: (B, U) frame of each symbol on the alignment.
+        known: (B, U) true where there is one.
+    """
+    if not known.any():
+        return weights.sum() * 0
+    frames = torch.arange(weights.shape[2])
+    near = (frames - times.unsqueeze(2)).abs() <= NEAR
+    mass = (weights * near).sum(2)[known]
+    return -mass.clamp(min=1e-6).log().mean()
 
 
 def text_loss(recognizer: Recognizer, text: Tensor, lengths: Tensor) -> Tensor:

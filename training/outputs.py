@@ -24,15 +24,6 @@ from training.scoring import character_errors, rate, word_errors
 RATES = ("wer", "cer", "wer_ci95", "cer_ci95", "substitutions", "deletions", "insertions", "loops")
 
 
-def check_place(path: Path) -> None:
-    """Look, before hours of work, whether a file can be written at `path`.
-
-    Raises: ValueError where it cannot.
-    """
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ValueError(f"expected a file in a folder that exists, got {path}")
-
-
 def write_json(sets: Sequence[SetScore], path: Path, fields: Sequence[str] = ()) -> None:
     """Write sets as JSON: rates are fractions, counts are of the unit, null where nothing was read.
 

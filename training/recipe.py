@@ -73,6 +73,7 @@ class Stage:
     eagerness: float = 1.0  # weight of a frame to stop at, against one to pass
     quantity: float = 0.0  # weight of the quantity loss |sum alpha - U| / U
     latency: float = 0.0  # weight of the expected stops' distance from the CTC alignment, in frames
+    guide: float = 0.0  # weight of an offline attention's distance from the CTC alignment
     noise: float = 0.0  # standard deviation of the pre-sigmoid noise
     final_noise: float | None = None  # reached linearly at the stage's end; `noise` if not given
     corruption: float = 0.0  # share of the decoder's input symbols replaced by random ones
@@ -80,6 +81,7 @@ class Stage:
     smoothing: float = 0.0  # label smoothing of the decoder's cross-entropy
     neighbours: tuple[float, ...] = ()  # label smoothing over the symbols before and after
     text: float = 0.0  # weight of the decoder's cross-entropy on text alone
+    phones: float = 0.0  # weight of the CTC loss over phones, on a layer of the encoder
     frozen_norm: bool = False  # batch norms with their running statistics, as in serving
     dropout: float = 0.0  # share of the inputs of each recurrent layer that is left out
     weight_noise: float = 0.0  # standard deviation, on weights of LSTMs and embeddings
@@ -105,6 +107,8 @@ class Recipe:
     text: Path | None = None  # one sentence a line, for the stages that weigh text
     start: Path | None = None  # folder of a checkpoint whose weights the run begins with
     start_parts: tuple[Part, ...] = PARTS  # that are taken from it; the others begin new
+    frozen: tuple[str, ...] = ()  # weights whose names begin so stay as they are
+    phone_layer: int = 2  # recurrent layer of the encoder that stages which weigh phones hear
     seed: int = 0
     batch_seconds: float = 80.0  # of padded audio in one process's batch
     batch_utterances: int | None = None  # in one process's batch, at most
@@ -121,11 +125,12 @@ class Recipe:
 
         Raises:
             ValueError: a stage does not weigh every corpus, weighs text that is not there, or
-                changes mel bands where a frame's energy would have to change with them; or a batch
-                of nothing.
+                changes mel bands where a frame's energy would have to change with them, or weighs
+                phones where there is no such layer or no word; or a batch of nothing.
         """
         if self.batch_utterances is not None and self.batch_utterances < 1:
             raise ValueError(f"expected a batch of 1 or more, got {self.batch_utterances}")
+        self._check_phones()
         for stage in self.stages:
             of_bands = [name for name in OF_BANDS if getattr(stage.augmentation, name)]
             if self.model.features.energy and of_bands:
@@ -140,6 +145,23 @@ class Recipe:
                     f"expected {len(self.corpora)} weights in stage {stage.name!r}, one a corpus, "
                     f"got {len(stage.weights)}"
                 )
+
+    @property
+    def hears_phones(self) -> bool:
+        """Whether a stage weighs phones."""
+        return any(stage.phones for stage in self.stages)
+
+    def _check_phones(self) -> None:
+        layers = self.model.encoder.layers
+        if self.hears_phones and not 1 <= self.phone_layer <= layers:
+            raise ValueError(
+                f"expected a phone_layer among the {layers} of the encoder, got {self.phone_layer}"
+            )
+        if self.hears_phones and self.model.vocabulary.phones:
+            raise ValueError(
+                "expected a vocabulary of characters, whose words a stage weighs the phones of, "
+                "got one of phones"
+            )
 
 
 def read(path: Path) -> Recipe:

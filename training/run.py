@@ -14,6 +14,7 @@ from model.recognizer import RecognizerConfig
 from training import logmel, manifest
 from training.logmel import cached
 from training.monitor import Monitor, Recording, ValidationSet
+from training.pronounce import lexicon
 from training.recipe import Corpus, Recipe
 from training.recordings import samples_of
 from training.splice import SplicedCorpus, word_edges
@@ -38,6 +39,7 @@ def train(
     Raises:
         ValueError: a broken manifest, or a run begun with another number of processes.
         OSError: a file that cannot be read or written.
+        PronunciationError: espeak-ng is missing, which a recipe that hears phones needs.
     """
     output.mkdir(parents=True, exist_ok=True)
     if "RANK" in os.environ:  # under torchrun, which has set the rendezvous
@@ -118,6 +120,11 @@ def _process(
     if rank > 0:
         dist.barrier()  # until the first process has filled the caches
     corpora = [prepare(corpus, output, 1, recipe.model) for corpus in recipe.corpora]
+    words = None
+    if recipe.hears_phones:
+        texts = (one.text for corpus in corpora for one in corpus.utterances)
+        kept = output / "cache" / "pronunciations.json"
+        words = lexicon(texts, kept, _named(progress, "pronounce words"))
     if rank == 0 and processes > 1:
         dist.barrier()
     monitor = None
@@ -125,7 +132,7 @@ def _process(
         total = sum(stage.steps for stage in recipe.stages)
         report = (lambda step, told: progress(told, step, total)) if progress else None
         monitor = Monitor(output, validation_sets(recipe), report)
-    Trainer(recipe, corpora, output).run(monitor)
+    Trainer(recipe, corpora, output, words).run(monitor)
     if monitor:
         monitor.close()
     if processes > 1:

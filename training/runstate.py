@@ -52,14 +52,19 @@ def save(
 def restore(
     snapshot: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optimizer
 ) -> dict[str, Any]:
-    """Put a snapshot back into the modules and the optimiser; return its position in the run."""
+    """Put a snapshot back into the modules and the optimiser; return its position in the run.
+
+    A module that its run had not yet begins as it is. One that it had and that is not wanted is
+    left out, as are its moments, which are the last.
+    """
     tensors = load_file(snapshot / TENSORS)
     parts: dict[str, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         prefix, rest = name.split("/", 1)
         parts.setdefault(prefix, {})[rest] = tensor
     for prefix, module in modules.items():
-        module.load_state_dict(parts[prefix])
+        if prefix in parts:
+            module.load_state_dict(parts[prefix])
     moments: dict[int, dict[str, Tensor]] = {}
     for name, tensor in parts.get("optimizer", {}).items():
         index, moment = name.split("/")
@@ -67,6 +72,8 @@ def restore(
     # a parameter that nothing has moved yet begins as Adam begins, whatever steps were counted
     moments = {k: values for k, values in moments.items() if values["exp_avg_sq"].any()}
     groups = optimizer.state_dict()["param_groups"]
+    known = {index for group in groups for index in group["params"]}
+    moments = {k: values for k, values in moments.items() if k in known}
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
     return read(snapshot)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from model import checkpoint
 from model.recognizer import Recognizer
@@ -36,6 +36,24 @@ def begin_from(model: Recognizer, folder: Path, parts: Sequence[Part]) -> None:
         _check_shapes(part, _of(part, own), _of(part, tensors), folder)
         own |= _of(part, tensors)
     model.load_state_dict(own)
+
+
+def freeze(model: nn.Module, frozen: Sequence[str]) -> None:
+    """Let the weights whose names begin in one of these ways have no gradients.
+
+    Raises:
+        ValueError: no weight's name begins so.
+    """
+    weights = dict(model.named_parameters())
+    for start in frozen:
+        chosen = [weight for name, weight in weights.items() if name.startswith(start)]
+        if not chosen:
+            parts = sorted({".".join(name.split(".")[:2]) for name in weights})
+            raise ValueError(
+                f"expected a beginning of weights' names, as {', '.join(parts)}, got {start!r}"
+            )
+        for weight in chosen:
+            weight.requires_grad_(False)
 
 
 def _of(part: Part, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

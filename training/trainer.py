@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 
 from model import checkpoint
 from model.recognizer import Recognizer
@@ -21,10 +21,12 @@ from training.batches import FRAMES_PER_SECOND, Batch, Sampler
 from training.logmel import Corpus
 from training.losses import losses, text_loss
 from training.monitor import Monitor
+from training.phone_loss import PhoneHead
+from training.pronounce import Lexicon
 from training.recipe import Recipe, Stage
 from training.schedule import learning_rate, noise
 from training.speakers import voices
-from training.start import begin_from
+from training.start import begin_from, freeze
 from training.text import TextSampler
 from training.weight_noise import weight_noise
 
@@ -35,8 +37,27 @@ STATISTICS_UTTERANCES = 1_000
 class Trainer:
     """One process of a run. All processes hold the same weights and take the same steps."""
 
-    def __init__(self, recipe: Recipe, corpora: Sequence[Corpus], output: Path) -> None:
-        """Start a run, or resume it from the last snapshot in `output`."""
+    def __init__(
+        self,
+        recipe: Recipe,
+        corpora: Sequence[Corpus],
+        output: Path,
+        lexicon: Lexicon | None = None,
+    ) -> None:
+        """Start a run, or resume it from the last snapshot in `output`.
+
+        Args:
+            recipe: what to train.
+            corpora: the recipe's.
+            output: the run's folder.
+            lexicon: of the words in the corpora, for a recipe that hears phones.
+
+        Raises:
+            ValueError: a recipe that hears phones has no lexicon, or a run begun with another
+                number of processes.
+        """
+        if recipe.hears_phones and lexicon is None:
+            raise ValueError("expected a lexicon, of whose phones a stage has a loss, got none")
         self.recipe, self.output = recipe, output
         self.rank = dist.get_rank() if dist.is_initialized() else 0
         self.processes = dist.get_world_size() if dist.is_initialized() else 1
@@ -52,6 +73,7 @@ class Trainer:
             self.processes,
             recipe.batch_utterances,
             [voices(one) for one in corpora] if by_speaker(recipe.model) else (),
+            lexicon,
         )
         self.text = (
             TextSampler(recipe.text, recipe.model.vocabulary, recipe.seed) if recipe.text else None
@@ -60,14 +82,20 @@ class Trainer:
         if recipe.start and not runstate.snapshots(output):
             begin_from(self.model, recipe.start, recipe.start_parts)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
-        self.optimizer = torch.optim.Adam(
-            self.model.parameters(), 1e-3, (0.9, 0.999), 1e-6, weight_decay=recipe.l2
-        )
+        freeze(self.model, recipe.frozen)
+        self.phones: PhoneHead | None = None
+        if recipe.hears_phones:
+            self.phones = PhoneHead(recipe.model.encoder.width, recipe.phone_layer)
+        # The head comes last, so that the others' moments keep their places without it.
+        self.learning = nn.ModuleList([self.model, *([self.phones] if self.phones else [])])
+        learnt = [weight for weight in self.learning.parameters() if weight.requires_grad]
+        self.optimizer = torch.optim.Adam(learnt, 1e-3, (0.9, 0.999), 1e-6, weight_decay=recipe.l2)
         self.step, self.pool, self.place, self.seconds = 0, 0, 0, 0.0
         self._resume()
 
     def _modules(self) -> dict[str, nn.Module]:
-        return {"model": self.model, "average": self.average}
+        modules: dict[str, nn.Module] = {"model": self.model, "average": self.average}
+        return modules | ({"phones": self.phones} if self.phones else {})
 
     def _resume(self) -> None:
         found = runstate.snapshots(self.output)
@@ -148,14 +176,14 @@ class Trainer:
         torch.manual_seed(self.recipe.seed + self.step * self.processes + self.rank)
         self.optimizer.zero_grad()
         with weight_noise(self.model, stage.weight_noise, self.recipe.seed + self.step):
-            parts = losses(self.model, batch, stage)
+            parts = self._losses(batch, stage)
             if stage.text and self.text:
                 number = self.step * self.processes + self.rank
                 parts["text"] = text_loss(self.model, *self.text.batch(number))
                 parts["total"] = parts["total"] + stage.text * parts["text"]
             parts["total"].backward()
-        average_gradients(self.model, self.processes)
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        average_gradients(self.learning, self.processes)
+        norm = nn.utils.clip_grad_norm_(self.learning.parameters(), self.recipe.clip)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         if math.isfinite(float(norm)):
@@ -165,6 +193,15 @@ class Trainer:
         return {name: float(value.detach()) for name, value in parts.items()} | {
             "norm": float(norm)
         }
+
+    def _losses(self, batch: Batch, stage: Stage) -> dict[str, Tensor]:
+        if not (stage.phones and self.phones):
+            return losses(self.model, batch, stage)
+        with self.phones.listening(self.model) as heard:
+            parts = losses(self.model, batch, stage)
+        parts["phones"] = self.phones.loss(heard[0], batch)
+        parts["total"] = parts["total"] + stage.phones * parts["phones"]
+        return parts
 
 
 def freeze_norm(model: nn.Module) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clients.commands.terminal import Checkpoint, examples, use_one_thread
+from clients.commands.terminal import Checkpoint, check_places, examples, use_one_thread
 
 EXAMPLES = examples(
     "cortado align talk.wav",
@@ -33,12 +33,11 @@ def align(
     from model.speaker import own
     from training.attending import attend
     from training.attention_picture import check_suffix, draw
-    from training.outputs import check_place
 
     use_one_thread()
     place = out or Path(f"{file.stem}.svg")
     check_suffix(place)
-    check_place(place)
+    check_places(place)
     samples = decode(file, LONGEST)
     recognizer = own(load(checkpoint or DEFAULT), samples)
     said = None if text is None else " ".join(text.lower().split())

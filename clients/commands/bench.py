@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from clients.commands.terminal import examples, width
+from clients.commands.terminal import Json, check_places, examples, width
 
 ATTENTION_EXAMPLES = examples(
     "cortado bench attention",
@@ -33,9 +33,7 @@ def attention(
     trials: Annotated[
         int, typer.Option(min=1, help="Utterances that each time in decoding is the mean of.")
     ] = 100,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write everything here as JSON.")
-    ] = None,
+    json_file: Json = None,
     svg: Annotated[
         Path | None, typer.Option("--svg", help="Plot decoding speed here, as the papers do.")
     ] = None,
@@ -49,9 +47,7 @@ def attention(
     parts = part or list(Part)
     if svg is not None and Part.DECODING not in parts:
         raise ValueError("expected --part decoding with --svg, which plots it, got another part")
-    for path in filter(None, (json_file, svg)):
-        if not path.parent.is_dir():
-            raise ValueError(f"expected a folder {path.parent}, got none")
+    check_places(json_file, svg)
     with progress_bar() as progress:
         curves = decoding.measure(progress, trials) if Part.DECODING in parts else []
         learnt = learning.measure(progress) if Part.TRAINING in parts else []

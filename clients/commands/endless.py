@@ -7,15 +7,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clients.commands.terminal import Backend, Checkpoint, examples, use_one_thread
+from clients.commands.terminal import (
+    Backend,
+    Checkpoint,
+    Json,
+    check_places,
+    examples,
+    use_one_thread,
+)
 
 if TYPE_CHECKING:
     from training.endless import Findings
+    from training.recovery import Recovery, Tenth
 
 EXAMPLES = examples(
     "cortado bench endless data/dev.jsonl --hours 24",
     "cortado bench endless data/dev.jsonl --hours 0.5 --json endless.json",
 )
+
+APART = {  # whether two rates differ
+    True: "more than twice the standard error apart",
+    False: "no more than twice the standard error apart",
+    None: "too few for a standard error",
+}
 
 
 def endless(
@@ -24,9 +38,7 @@ def endless(
         float, typer.Option(min=0.02, help="Hours of sound, as fast as they go.")
     ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other noises.")] = 0,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write everything here as JSON.")
-    ] = None,
+    json_file: Json = None,
     checkpoint: Checkpoint = None,
     backend: Backend = "auto",
 ) -> None:
@@ -34,10 +46,10 @@ def endless(
     from clients.progress import progress_bar
     from model.backend import load_online
     from model.checkpoint import DEFAULT
-    from training.endless import endure, recordings
+    from training.endless import endure
+    from training.endless_sounds import recordings
 
-    if json_file is not None and not json_file.absolute().parent.is_dir():
-        raise ValueError(f"expected a folder {json_file.parent}, got none")
+    check_places(json_file)
     use_one_thread()
     online = load_online(checkpoint or DEFAULT, backend)
     with progress_bar() as report:
@@ -51,14 +63,13 @@ def endless(
 def lines(found: "Findings", backend: str) -> list[str]:
     """Return the findings for people."""
     quiet = [
-        f"{found.written[kind]} in {found.seconds[kind] / 60:.1f} min of {kind}"
-        for kind in found.written
-        if kind in found.seconds
+        f"{rate:.1f} in {kind} ({found.written[kind]} in all)"
+        for kind, rate in found.a_minute.items()
     ]
     return [
         f"heard {found.hours:.2f} h in one stream, {backend}; all recordings {found.rounds} times",
-        f"word errors: {found.first_wer:.1%} in the first round, {found.last_wer:.1%} in the last",
-        f"characters where nobody spoke: {', '.join(quiet)}",
+        *_errors(found),
+        f"characters a minute where nobody spoke: {', '.join(quiet)}",
         f"utterances: {found.utterances}, the longest {found.longest:.1f} s",
         f"largest drift of a time: {found.drift_ms:.6f} ms",
         "a step: median {:.3f} ms at first, {:.3f} ms at last; ".format(*found.step_ms)
@@ -66,3 +77,29 @@ def lines(found: "Findings", backend: str) -> list[str]:
         "suspended stream: {:,} bytes at first, {:,} at last".format(*found.state_bytes),
         "largest memory: {:.1f} MiB at first, {:.1f} MiB at last".format(*found.memory_mib),
     ]
+
+
+def _errors(found: "Findings") -> list[str]:
+    """Return what the word errors tell: of the day's beginning and end, and behind stretches."""
+    told = []
+    if found.first and found.last:
+        told.append(
+            f"word errors: {_tenth(found.first, 'first')}, {_tenth(found.last, 'last')}; "
+            + APART[found.differ]
+        )
+    return told + [_behind(kind, one) for kind, one in found.recovery.items()]
+
+
+def _tenth(one: "Tenth", which: str) -> str:
+    scatter = "" if one.error is None else f" (±{100 * one.error:.1f})"
+    rounds = f"{one.rounds} rounds" if one.rounds > 1 else "round"
+    return f"{one.wer:.1%}{scatter} in the {which} {rounds}"
+
+
+def _behind(kind: str, one: "Recovery") -> str:
+    scatter = "" if one.error is None else f" (their difference ±{100 * one.error:.1f})"
+    recordings = f"{one.recordings} recordings" if one.recordings > 1 else "one recording"
+    return (
+        f"word errors right behind {kind}: {one.wer:.1%} in {recordings}, {one.elsewhere:.1%} "
+        f"in the same behind speech{scatter}; {APART[one.differs]}"
+    )

@@ -12,6 +12,8 @@ from clients.commands.terminal import (
     EXIT_FAILURE,
     Backend,
     Checkpoint,
+    Json,
+    check_places,
     complain,
     examples,
     use_one_thread,
@@ -88,9 +90,7 @@ def evaluate(
     by: Annotated[
         list[str] | None, typer.Option(help="A manifest's field to group by; may be given again.")
     ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write everything here as JSON.")
-    ] = None,
+    json_file: Json = None,
     html: Annotated[
         Path | None, typer.Option(help="Write a page here that holds all it needs.")
     ] = None,
@@ -118,12 +118,10 @@ def evaluate(
     from training.evaluate import Rules
     from training.evaluate import evaluate as run
     from training.gather import gather
-    from training.outputs import check_place
 
     use_one_thread()
     places = Places(json_file, html, hypotheses, trn, by or [])
-    for path in filter(None, (json_file, html, hypotheses)):
-        check_place(path)
+    check_places(json_file, html, hypotheses)
     other = read_other(compare) if compare else None
     chosen = gather(sets)
     system = _system(checkpoint, server, mode, backend)

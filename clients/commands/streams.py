@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clients.commands.terminal import Backend, Checkpoint, examples, width
+from clients.commands.terminal import Backend, Checkpoint, Json, check_places, examples, width
 
 if TYPE_CHECKING:
     from clients.progress import Report
@@ -64,9 +64,7 @@ def streams(
     hours: Annotated[float, typer.Option(min=0.05, help="Audio of the part age.")] = 1.0,
     backend: Backend = "auto",
     threads: Annotated[int, typer.Option(min=0, help="Of the model; 0 for one a core.")] = 0,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write everything here as JSON.")
-    ] = None,
+    json_file: Json = None,
     svg: Annotated[
         Path | None, typer.Option("--svg", help="Plot delay against streams here.")
     ] = None,
@@ -81,9 +79,7 @@ def streams(
     from server.bench import report
     from server.bench.memory import age, memory, work
 
-    for path in filter(None, (json_file, svg)):
-        if not path.absolute().parent.is_dir():
-            raise ValueError(f"expected a folder {path.parent}, got none")
+    check_places(json_file, svg)
     parts = part or list(Part)
     online = load_online(checkpoint or DEFAULT, backend)
     speech = _speech(audio or [])

@@ -29,6 +29,19 @@ Backend = Annotated[
 ]
 
 
+Json = Annotated[Path | None, typer.Option("--json", help="Write everything here as JSON.")]
+
+
+def check_places(*paths: Path | None) -> None:
+    """Look, before hours of work, whether files can be written; None is one that is not wanted.
+
+    Raises: ValueError where one cannot.
+    """
+    for path in filter(None, paths):
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise ValueError(f"expected a file in a folder that exists, got {path}")
+
+
 def complain(error: Exception) -> None:
     """Write what is wrong to stderr, on one line."""
     typer.echo(f"cortado: {one_line(error)}", err=True)

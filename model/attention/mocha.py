@@ -30,7 +30,7 @@ class MoChA(nn.Module):
 
     def __init__(self, config: AttentionConfig, query_width: int, key_width: int) -> None:
         super().__init__()
-        self.chunk = self.window = config.chunk
+        self.window = config.chunk
         self.monotonic = monotonic_energy(config, query_width, key_width, config.bias)
         self.chunkwise = monotonic_energy(config, query_width, key_width, 0.0)
 
@@ -48,10 +48,21 @@ class MoChA(nn.Module):
     ) -> Attended:
         """Return the expectation over all stops and their chunks; the memory is alpha (B, T)."""
         energies = self.monotonic(query, keys.monotonic)
-        alpha = expected_alignment(stopping(energies, keys.mask, noise), memory.to(energies))
-        beta = expected_chunk(alpha, self.chunkwise(query, keys.chunkwise), self.chunk)
+        p, previous = stopping(energies, keys.mask, noise), memory.to(energies)
+        alpha, beta = self.expected(p, previous, self.chunkwise(query, keys.chunkwise))
         context = keys.values.multiply(beta.unsqueeze(1)).squeeze(1)
         return Attended(context, beta, alpha, energies)
+
+    def expected(self, p: Tensor, previous: Tensor, energies: Tensor) -> tuple[Tensor, Tensor]:
+        """Return alpha and beta (B, T): where a symbol stops, and what it attends to.
+
+        Args:
+            p: (B, T) probability of stopping at a frame once there.
+            previous: (B, T) alpha of the symbol before.
+            energies: (B, T) of the frames in a chunk.
+        """
+        alpha = expected_alignment(p, previous)
+        return alpha, expected_chunk(alpha, energies, self.window)
 
     def scan_key(self, value: Tensor) -> Tensor:
         """Return (S, d) what the scan asks of the newest (S, H) frame."""
@@ -66,13 +77,13 @@ class MoChA(nn.Module):
         return self.monotonic.at(query, key.unsqueeze(1)).squeeze(1)
 
     def context(self, query: Tensor, keys: Tensor, values: Tensor, valid: Tensor) -> Tensor:
-        """Return the (S, H) context of a chunk that ends at the stop.
+        """Return the (S, H) context of the frames that the stop may look back to.
 
         Args:
             query: (S, H) decoder states.
             keys: (S, w, d) chunk keys of the last w frames.
             values: (S, w, H) the last w frames.
-            valid: (S, w) false before the stream's first frame.
+            valid: (S, w) false on frames that it may not.
         """
         energies = self.chunkwise.at(query, keys).masked_fill(~valid, -torch.inf)
         return torch.bmm(energies.softmax(1).unsqueeze(1), values).squeeze(1)

@@ -24,10 +24,3 @@ def test_decoding_speed_is_printed_written_and_plotted(
 def test_a_plot_of_what_is_not_measured_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "attention", "--part", "step", "--svg", "plot.svg"]) == 2
     assert "--part decoding" in capsys.readouterr().err
-
-
-def test_a_folder_that_is_not_there_is_told_before_the_work(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["bench", "attention", "--json", "nowhere/speed.json"]) == 2
-    assert "nowhere" in capsys.readouterr().err

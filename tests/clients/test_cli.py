@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from clients import cli
+from clients.commands.terminal import check_places
 from model.attention import AttentionConfig
 from model.backend import load_online
 from model.checkpoint import CARD, save
@@ -35,6 +36,7 @@ COMMANDS = [
     "info",
 ]
 GROUPS = ["bench"]
+BENCHES = ["bench attention", "bench streams"]
 
 Capture = pytest.CaptureFixture[str]
 
@@ -152,6 +154,20 @@ def test_the_exit_code_tells_what_stopped_a_command(
     monkeypatch.setattr("model.description.describe", stop)
     assert cli.main(["info"]) == code
     assert said in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
+    check_places(tmp_path / "scores.json", None)
+    for place in (tmp_path, tmp_path / "none" / "scores.json"):
+        with pytest.raises(ValueError, match="expected a file in a folder that exists, got "):
+            check_places(None, place)
+
+
+@pytest.mark.parametrize("command", ["evaluate dev.jsonl", "bench endless dev.jsonl", *BENCHES])
+def test_whoever_writes_json_says_at_once_where_it_cannot(command: str, capsys: Capture) -> None:
+    assert cli.main([*command.split(), "--json", "nowhere/found.json"]) == 2
+    line = one_line(capsys)
+    assert line == "cortado: expected a file in a folder that exists, got nowhere/found.json"
 
 
 def test_a_fault_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

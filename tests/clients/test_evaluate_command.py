@@ -68,6 +68,22 @@ def test_evaluate_refuses_what_it_cannot_use_with_exit_code_2(
     assert cli.main(["evaluate"]) == 2
 
 
+def test_evaluate_takes_recordings_of_next_to_nothing(
+    saved: str, folder: Path, capsys: Capture
+) -> None:
+    for samples in (1, 150, 0):
+        soundfile.write(folder / f"{samples}.wav", noise(1, samples / 16_000), 16_000)
+        (folder / f"{samples}.txt").write_text("some words")
+    scores, page = folder / "scores.json", folder / "page.html"
+    places = ["--json", str(scores), "--html", str(page)]
+    assert cli.main(["evaluate", str(folder), *places, "--checkpoint", saved]) == 1
+    wanted = f"cortado: {folder / '0.wav'}: expected at least one sample, got none\n"
+    assert capsys.readouterr().err == wanted
+    [found] = json.loads(scores.read_text())["sets"]
+    assert sorted(row["id"] for row in found["results"]) == ["1.wav", "150.wav"]
+    assert page.read_text().count("data:image/png") == 2  # the frames of both
+
+
 def test_transcribe_does_the_good_files_and_ends_with_exit_code_2(
     saved: str, manifest: Path, folder: Path, capsys: Capture
 ) -> None:

@@ -40,7 +40,7 @@ def hard_stops(attention: MoChA, values: Tensor, queries: Tensor) -> Iterator[in
             return
         assert alpha[0].nonzero()[:, 0].tolist() == [stop]
         assert alpha[0, stop] == 1
-        window = slice(max(0, stop - attention.chunk + 1), stop + 1)
+        window = slice(max(0, stop - attention.window + 1), stop + 1)
         valid = torch.ones(1, window.stop - window.start, dtype=torch.bool)
         hard = attention.context(query, chunkwise[:, window], values[:, window], valid)
         torch.testing.assert_close(context, hard, rtol=1e-4, atol=1e-5)

@@ -80,7 +80,7 @@ def algorithm_1(module: BahdanauDecoder, values: Doubles, cap: int) -> list[Writ
         for _ in range(cap):
             if energy(attention.monotonic, hidden, values[j]) < 0:  # p < 0.5: go on to the next
                 break
-            window = range(max(0, j - attention.chunk + 1), j + 1)
+            window = range(max(0, j - attention.window + 1), j + 1)
             chunk = [energy(attention.chunkwise, hidden, values[k]) for k in window]
             weights = np.exp(np.array(chunk) - max(chunk))
             weights /= weights.sum()

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from model.attention import AttentionConfig
 from model.backend import choose
 from model.decoder import DecoderConfig
 from model.encoder import EncoderConfig
@@ -273,6 +274,8 @@ def test_what_this_cpu_has_is_taken_and_nothing_else(monkeypatch: pytest.MonkeyP
         RecognizerConfig(decoder=DecoderConfig(width=40)),
         RecognizerConfig(decoder=DecoderConfig(kind="luong")),
         RecognizerConfig(decoder=DecoderConfig(direct=True)),
+        RecognizerConfig(decoder=DecoderConfig(attention=AttentionConfig(kind="monotonic"))),
+        RecognizerConfig(decoder=DecoderConfig(attention=AttentionConfig(kind="matcha"))),
         RecognizerConfig(encoder=EncoderConfig(kind="lstm")),
         RecognizerConfig(features=FeatureConfig(mels=40)),
     ],

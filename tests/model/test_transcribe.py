@@ -100,7 +100,18 @@ def test_text_is_written_while_the_file_is_still_being_read(
     assert flushed == sorted(flushed)
 
 
-def test_a_sample_is_enough(tmp_path: Path) -> None:
-    path = tmp_path / "one.wav"
-    soundfile.write(path, np.zeros(1), 16_000)
-    assert run([path], as_json=True)[1] == []
+@pytest.mark.parametrize(
+    ("samples", "rate"), [(1, 16_000), (150, 16_000), (3, 44_100), (400, 44_100)]
+)
+def test_a_sample_at_16_khz_is_enough(tmp_path: Path, samples: int, rate: int) -> None:
+    path = tmp_path / "short.wav"
+    soundfile.write(path, noise(1, samples / 16_000), rate)
+    out, complaints = run([path], as_json=True)
+    assert complaints == []
+    assert json.loads(out)["duration"] == pytest.approx(samples / rate, abs=1e-3)
+
+
+def test_a_file_without_a_sample_is_complained_about(tmp_path: Path) -> None:
+    path = tmp_path / "none.wav"
+    soundfile.write(path, np.zeros(0), 16_000)
+    assert run([path]) == ("", [f"{path}: expected at least one sample, got none"])

@@ -92,13 +92,15 @@ def test_other_rates_are_resampled(rate: int, at_rest: Running, online: OnlineRe
     assert heard.messages[-1]["duration"] == pytest.approx(len(samples) / rate, abs=1e-3)
 
 
-@pytest.mark.parametrize("frames", [(END,), (b"", END), (b"\x01", END), (bytes(2), END)])
+@pytest.mark.parametrize(
+    "frames", [(END,), (b"", END), (b"\x01", END), (bytes(2), END), (bytes(300), END)]
+)
 def test_a_stream_of_next_to_nothing_ends_well(
     frames: tuple[str | bytes, ...], at_rest: Running
 ) -> None:
     heard = say(at_rest.url, START, *frames)
     assert heard.close_code == 1000
-    assert heard.messages[-1]["duration"] < 0.001
+    assert heard.messages[-1]["duration"] < 0.01
 
 
 def test_characters_come_while_the_client_speaks(at_rest: Running) -> None:

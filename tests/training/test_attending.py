@@ -39,10 +39,11 @@ def test_a_text_takes_the_place_of_what_is_heard() -> None:
         attend(online.recognizer, noise(3, 1.0), "ß")
 
 
-@pytest.mark.parametrize("seconds", [0.01, 0.3])
+@pytest.mark.parametrize("seconds", [1 / 16_000, 0.005, 0.01, 0.3])
 def test_hardly_any_sound_is_no_mistake(seconds: float) -> None:
     found = attend(untrained(MODEL).recognizer, noise(3, seconds), expected=True)
     assert len(found.weights) == len(found.characters)
+    assert found.duration == max(seconds, 0.04)  # a step, which silence completes
 
 
 def test_nothing_at_all_is_drawn_for_ctc_alone() -> None:

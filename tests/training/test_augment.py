@@ -202,7 +202,7 @@ def test_what_is_not_speech_is_finite_and_changes_with_its_numbers() -> None:
     assert all(50 <= len(found) < 600 for found in kinds)
     notes = music(200, random(1))
     assert notes.dtype == np.float32
-    assert (notes.max(0) > -4).sum() < MELS / 2  # tones, not noise
+    assert np.median((notes > -4).sum(1)) < MELS / 2  # tones, not noise
     knocks = clicks(200, random(1))
     loud = knocks.max(1) > -3
     assert 0 < loud.sum() < 60

@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
+from dataclasses import asdict
 from functools import cache
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ from model.decoder import DecoderConfig
 from model.encoder import EncoderConfig
 from model.recognizer import RecognizerConfig
 from tests.model.untrained import noise, untrained
-from training.endless import BLOCK, STRETCHES, Findings, Spoken, day, endure, recordings
+from training.endless import Findings, endure
+from training.endless_sounds import BLOCK, STRETCHES, Spoken, day, recordings
 
 SPEECH = [Spoken(noise(seed, 0.7), "one word") for seed in range(4)]
 MINUTES, STRETCH = 1.5, (1.0, 2.0)
@@ -42,6 +44,16 @@ def test_a_day_has_every_kind_of_sound_and_every_recording() -> None:
     assert all(map(lambda a, b: np.array_equal(a.samples, b.samples), sounds, again))
 
 
+def test_a_round_is_every_recording_once_and_each_comes_behind_every_stretch() -> None:
+    sounds = islice(day(SPEECH, stretch=(0.1, 0.2)), 2_000)
+    heard = [one for one in sounds if one.kind != "pause"]
+    spoken = [one.recording for one in heard if one.kind == "speech"]
+    for start in range(0, len(spoken) - len(SPEECH), len(SPEECH)):
+        assert sorted(spoken[start : start + len(SPEECH)]) == list(range(len(SPEECH)))
+    behind = {(a.kind, b.recording) for a, b in pairwise(heard) if a.kind in STRETCHES}
+    assert behind == {(kind, k) for kind in STRETCHES for k in range(len(SPEECH))}
+
+
 def test_times_do_not_drift() -> None:
     assert found().drift_ms < 1e-6
 
@@ -57,8 +69,29 @@ def test_all_sound_is_heard_and_scored() -> None:
     assert one.hours == pytest.approx(sum(one.seconds.values()) / 3600)
     assert one.hours >= MINUTES / 60
     assert one.rounds >= 2
-    assert one.first_wer > 0
+    assert one.rounds == len(one.heard) // len(SPEECH)
+    assert one.first is not None
+    assert one.last is not None
+    assert min(one.first.wer, one.last.wer) > 0
     assert one.utterances > 0
+
+
+def test_whoever_is_heard_first_behind_a_stretch_is_known() -> None:
+    one = found()
+    behind = [each.behind for each in one.heard]
+    stretches = [kind for kind in STRETCHES if kind in one.seconds]
+    assert [kind for kind in behind if kind][: len(stretches)] == stretches
+    assert all(bool(kind) == (k > 0 and k % BLOCK == 0) for k, kind in enumerate(behind))
+
+
+def test_characters_a_minute_are_of_the_sound_in_which_they_are_counted() -> None:
+    one = found()
+    heard = [kind for kind in STRETCHES if kind in one.seconds]
+    assert list(one.a_minute) == heard
+    assert sum(one.written.values()) > 0
+    for kind in heard:
+        slower = one.written[kind] * 60 / one.seconds[kind]
+        assert one.a_minute[kind] > slower or not one.written[kind]
 
 
 def test_times_stay_whole_steps_for_a_year() -> None:
@@ -72,8 +105,18 @@ def test_the_findings_are_told(tmp_path: Path) -> None:
     told = "\n".join(lines(found(), "reference"))
     heard = [kind for kind in STRETCHES if kind in found().seconds]
     assert len(heard) > 2
-    for word in (*heard, "drift", "word errors"):
+    for word in (
+        *heard,
+        "drift",
+        "word errors",
+        "the first round",
+        "±",
+        "in the same behind speech",
+    ):
         assert word in told
+    whole = json.loads(json.dumps(asdict(found())))
+    assert set(whole["first"]) == {"rounds", "wer", "error"}
+    assert set(whole["recovery"]) <= set(STRETCHES)
 
 
 def test_recordings_are_those_of_the_manifest(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.model.untrained import noise, untrained
 from training.evaluate import Progress, Rules, SetScore
 from training.evaluate import evaluate as evaluate_sets
 from training.gather import gather, set_name
-from training.outputs import check_place, write_hypotheses, write_json
+from training.outputs import write_hypotheses, write_json
 from training.report import table
 from training.systems import online
 
@@ -158,13 +158,6 @@ def test_a_bad_manifest_stops_before_any_work(saved: Path, manifest: Path, tmp_p
     with pytest.raises(ValueError, match=r"bad\.jsonl, line 1: field 'id'"):
         evaluate(saved, [manifest, bad], lambda name, *_: seen.append(name))
     assert seen == []
-
-
-def test_a_place_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
-    check_place(tmp_path / "scores.json")
-    for place in (tmp_path, tmp_path / "none" / "scores.json"):
-        with pytest.raises(ValueError, match="expected a file in a folder that exists, got "):
-            check_place(place)
 
 
 def shown(sets: list[SetScore]) -> str:

@@ -13,7 +13,15 @@ from model.features import FRAMES_PER_STEP, MELS
 from model.recognizer import Recognizer
 from tests.training.tiny import MODEL
 from training.batches import Batch, collate
-from training.losses import corrupted, ctc_alignment, latency_loss, losses, sampled, stop_loss
+from training.losses import (
+    corrupted,
+    ctc_alignment,
+    guide_loss,
+    latency_loss,
+    losses,
+    sampled,
+    stop_loss,
+)
 from training.recipe import Stage
 
 EVERYTHING = Stage(
@@ -217,6 +225,17 @@ def test_the_latency_is_the_distance_of_the_expected_stops_from_the_alignment() 
     known = torch.tensor([[True, True], [True, False]])
     assert float(latency_loss(alpha, times, known)) == pytest.approx((2 + 0 + 0) / 3)
     assert float(latency_loss(alpha, times, torch.zeros_like(known))) == 0.0
+
+
+def test_the_guide_is_the_logarithm_of_what_is_near_the_alignment() -> None:
+    weights = torch.zeros(2, 2, 10)
+    weights[0, 0, [3, 5]] = 0.5  # both within two frames of 4
+    weights[0, 1] = 0.1  # all frames alike: five are near 5
+    weights[1, 0, 9] = 1.0  # near nothing, but the symbol is not known
+    times = torch.tensor([[4, 5], [2, 0]])
+    known = torch.tensor([[True, True], [False, False]])
+    assert float(guide_loss(weights, times, known)) == pytest.approx(-log(0.5) / 2)
+    assert float(guide_loss(weights, times, torch.zeros_like(known))) == 0.0
 
 
 def test_sampled_symbols_are_the_decoder_s_own_at_their_share() -> None:

@@ -46,6 +46,21 @@ def test_what_does_not_stream_has_no_losses_of_stops(kind: Any) -> None:
     parts["total"].backward()
 
 
+def test_soft_attention_can_be_guided_and_learns_to_look_there() -> None:
+    model = recognizer(AttentionConfig(8, kind="soft"))
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    heard, stage = batch([[1, 2, 3], [4]]), replace(STAGE, guide=1.0)
+    found = []
+    for _ in range(80):
+        optimizer.zero_grad()
+        parts = losses(model, heard, stage)
+        parts["total"].backward()
+        optimizer.step()
+        found.append(parts["guide"].item())
+    assert list(parts) == ["ctc", "attention", "guide", "total"]
+    assert found[-1] < found[0] / 2
+
+
 @pytest.mark.parametrize("kind", ["mocha", "monotonic", "matcha"])
 def test_what_streams_has_them_all(kind: Any) -> None:
     parts = losses(recognizer(AttentionConfig(8, kind=kind)), batch([[1, 2, 3], []]), STAGE)

@@ -132,3 +132,26 @@ def test_the_recipe_of_fine_tuning_fits_the_shipped_model() -> None:
     begin_from(model, recipe.start, recipe.start_parts)
     shipped = checkpoint.load().state_dict()
     assert all(torch.equal(shipped[name], value) for name, value in model.state_dict().items())
+
+
+def test_frozen_weights_stay_as_they_are_and_the_others_learn(
+    start: Path, manifest: Path, tmp_path: Path
+) -> None:
+    names = ("encoder.conv", "encoder.layers.0")
+    run = trainer(replace(recipe(manifest), start=start, frozen=names), tmp_path)
+    before = checkpoint.load(start).state_dict()
+    run.run(None)
+    changed = {
+        name
+        for name, weight in run.model.named_parameters()
+        if not torch.equal(weight, before[name])
+    }
+    every = {name for name, _ in run.model.named_parameters()}
+    assert changed == {name for name in every if not name.startswith(names)}
+
+
+def test_a_frozen_name_that_no_weight_has_is_told_with_those_there_are(
+    manifest: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"as .*encoder\.conv1.*, got 'encoder\.convs'"):
+        trainer(replace(recipe(manifest), frozen=("encoder.convs",)), tmp_path)

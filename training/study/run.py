@@ -20,6 +20,7 @@ from training import recipe as recipes
 from training import runstate
 from training.evaluate import Progress, Rules, SetScore, evaluate
 from training.gather import NamedSet, set_name
+from training.manifest import Utterance
 from training.manifest import read as read_manifest
 from training.recipe import Recipe
 from training.run import train
@@ -61,6 +62,7 @@ def run(
     before = stored((plan.result for plan in plans(study)), shared(study))
     if not wanted:
         return []
+    _drawn(study, [part.utterances() for part in study.sets])  # told before the work
     if start is None and study.start.is_dir():
         start = study.start
     if start is None:
@@ -163,14 +165,23 @@ def scored(one: SetScore) -> Scored:
 
 def draw_all(recognizer: Recognizer, plan: Plan, sets: Sequence[NamedSet]) -> list[Path]:
     """Draw the alignments of the study's utterances; return the pictures."""
-    by_id = {one.id: one for each in sets for one in each.utterances}
     paths = []
-    for name in plan.study.pictures:
+    for one in _drawn(plan.study, sets):
+        paths.append(plan.study.results / "alignments" / f"{plan.row.name}-{one.id}.svg")
+        draw(recognizer, one, plan.row.title, paths[-1])
+    return paths
+
+
+def _drawn(study: Study, sets: Sequence[NamedSet]) -> list[Utterance]:
+    """Return the utterances whose alignments are drawn.
+
+    Raises: ValueError for one that is in no set.
+    """
+    by_id = {one.id: one for each in sets for one in each.utterances}
+    for name in study.pictures:
         if name not in by_id:
             raise ValueError(f"expected an utterance {name!r} to draw in the sets, got none")
-        paths.append(plan.study.results / "alignments" / f"{plan.row.name}-{name}.svg")
-        draw(recognizer, by_id[name], plan.row.title, paths[-1])
-    return paths
+    return [by_id[name] for name in study.pictures]
 
 
 def _run(
