@@ -87,7 +87,7 @@ def serve(context: typer.Context) -> None:
     command(args=context.args, prog_name="cortado serve")
 
 
-def _serve(flags: dict[str, str | None]) -> None:
+def _serve(flags: dict[str, str | bool | None]) -> None:
     from server.settings import read_settings
 
     settings = read_settings(**flags)  # a mistake is told before the model's libraries are loaded
@@ -98,12 +98,12 @@ def _serve(flags: dict[str, str | None]) -> None:
 
 
 def _with_flags_of_the_settings(
-    call: Callable[[dict[str, str | None]], None],
+    call: Callable[[dict[str, str | bool | None]], None],
 ) -> Callable[..., None]:
     """Return a command that takes each setting of the server as a flag and hands them to `call`."""
     from server.settings import Settings, flag
 
-    def command(**flags: str | None) -> None:
+    def command(**flags: str | bool | None) -> None:
         """Serve the web page and the streaming API.
 
         Each flag is an environment variable too: CORTADO_MAX_STREAMS for --max-streams.
@@ -113,14 +113,11 @@ def _with_flags_of_the_settings(
     parameters = []
     for name, field in Settings.model_fields.items():
         default = "" if field.default in (None, ()) else f"  [default: {field.default}]"
-        option = typer.Option(
-            f"--{flag(name)}", metavar="VALUE", help=f"{field.description}{default}"
-        )
-        parameters.append(
-            Parameter(
-                name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]
-            )
-        )
+        text, switch = f"{field.description}{default}", field.annotation is bool
+        names = f"--{flag(name)}/--no-{flag(name)}" if switch else f"--{flag(name)}"
+        option = typer.Option(names, metavar=None if switch else "VALUE", help=text)
+        kind: Any = Annotated[bool | None if switch else str | None, option]
+        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind))
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
@@ -134,16 +131,26 @@ def transcribe(
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a file, with each character's time.")
     ] = False,
+    vad: Annotated[
+        bool,
+        typer.Option(
+            "--vad",
+            help="Let a voice activity detector hear where utterances end;"
+            " needs pip install 'cortado[vad]'.",
+        ),
+    ] = False,
     backend: Backend = "auto",
     checkpoint: Checkpoint = None,
 ) -> None:
     """Print the text of audio files as it is decided."""
     from model.stored import DEFAULT
     from model.transcribe import file_listener, transcribe_files
+    from model.vad import load_vad
 
     use_one_thread()
+    detector = load_vad() if vad else None
     listener = file_listener(checkpoint or DEFAULT, backend)
-    if not transcribe_files(listener, files, as_json, sys.stdout, complain):
+    if not transcribe_files(listener, files, as_json, sys.stdout, complain, detector):
         raise typer.Exit(EXIT_USER_ERROR)
 
 

@@ -1,4 +1,5 @@
-"""Where utterances end: rules on the attention's silence, the CTC head's blanks and the length.
+"""Where utterances end: rules on the attention's silence, the CTC head's blanks and the length,
+and, where one hears the stream too, on a voice activity detector's quiet.
 
 What is decided rests on a stream's symbols and encoder frames alone, in whole steps, each stream by
 itself: like them it is a function of the audio, the same live and offline.
@@ -29,6 +30,7 @@ class Rule:
     silence: float = 0.0  # seconds since its last character
     blank: float = 0.0  # seconds for which the CTC head has heard no character, since its first
     length: float = 0.0  # seconds since its first character
+    quiet: float = 0.0  # seconds for which the detector has heard no speech, since the first too
 
     def __post_init__(self) -> None:
         """Check that the rule says something.
@@ -36,18 +38,23 @@ class Rule:
         Raises:
             ValueError: a time that is negative or no number, or all of them zero.
         """
-        times = (self.silence, self.blank, self.length)
+        times = self.times
         if not all(math.isfinite(time) and time >= 0 for time in times) or not any(times):
             raise ValueError(f"expected seconds, at least one above 0, got {self}")
 
     @property
-    def steps(self) -> tuple[int, int, int]:
-        """The three in steps, rounded up."""
-        silence, blank, length = (
+    def times(self) -> tuple[float, ...]:
+        """The three, and the fourth if it asks for any."""
+        three = (self.silence, self.blank, self.length)
+        return (*three, self.quiet) if self.quiet else three
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The four in steps, rounded up."""
+        return tuple(
             math.ceil(round(time / STEP_SECONDS, 6))
-            for time in (self.silence, self.blank, self.length)
+            for time in (self.silence, self.blank, self.length, self.quiet)
         )
-        return silence, blank, length
 
 
 RULES = (
@@ -56,6 +63,11 @@ RULES = (
     Rule(blank=3.0),  # the attention writes where nobody speaks: a loop
     Rule(silence=0.2, length=20.0),  # a long one, at its next pause
     Rule(length=60.0),  # what is kept of an utterance is bounded
+)
+
+QUIET_RULES = (  # for streams that a voice activity detector hears too
+    Rule(silence=0.4, quiet=0.6),  # both have heard nothing
+    *RULES[2:],  # a loop, and the long ones
 )
 
 
@@ -82,9 +94,11 @@ class Endpointer:
     """The utterances of a number of streams, one a row, followed step by step."""
 
     def __init__(self, streams: int, rules: tuple[Rule, ...] = RULES) -> None:
-        self._rules = np.array([rule.steps for rule in rules], np.int64).reshape(-1, 3)
-        # (S, 3) steps: since the last character, of blanks in a row, since the first character
-        self._counts = np.zeros((streams, 3), np.int64)
+        self._rules = np.array([rule.steps for rule in rules], np.int64).reshape(-1, 4)
+        # (S, 4) steps: since the last character, of blanks in a row, since the first character, of
+        # quiet in a row, which nobody counts where no rule asks for it
+        self._counts = np.zeros((streams, 4), np.int64)
+        self._told = 4 if self._rules[:, 3].any() else 3  # counts that are suspended
         self._spoken = np.zeros(streams, np.bool_)  # whether the utterance has a character
 
     def reset(self, rows: NDArray[np.int64]) -> None:
@@ -92,7 +106,11 @@ class Endpointer:
         self._counts[rows], self._spoken[rows] = 0, False
 
     def step(
-        self, rows: NDArray[np.int64], symbols: NDArray[np.int32], blanks: NDArray[np.bool_]
+        self,
+        rows: NDArray[np.int64],
+        symbols: NDArray[np.int32],
+        blanks: NDArray[np.bool_],
+        quiet: NDArray[np.bool_] | bool = False,
     ) -> NDArray[np.bool_]:
         """Return which of the streams in (R,) rows end an utterance with this step.
 
@@ -100,11 +118,13 @@ class Endpointer:
             rows: which streams, each once.
             symbols: (R, cap) what the step wrote, -1 for none.
             blanks: (R,) whether the CTC head heard no character.
+            quiet: (R,) whether the detector heard no speech, for rules that ask for it.
         """
         wrote: NDArray[np.bool_] = np.any(symbols >= 0, axis=1)
         counts, spoken = self._counts[rows] + 1, self._spoken[rows]
         counts[wrote, 0] = 0
         counts[~blanks, 1] = 0
+        counts[:, 3] *= quiet
         counts[~spoken, 1:] = 0  # what was before the first character does not count
         spoken |= wrote
         met: NDArray[np.bool_] = np.all(counts[:, None] >= self._rules, axis=2)
@@ -115,11 +135,12 @@ class Endpointer:
 
     def suspend(self, row: int) -> tuple[int, ...]:
         """Return what `resume` takes."""
-        return (*self._counts[row].tolist(), int(self._spoken[row]))
+        return (*self._counts[row, : self._told].tolist(), int(self._spoken[row]))
 
     def resume(self, row: int, kept: tuple[int, ...]) -> None:
         """Give a row what `suspend` returned."""
-        self._counts[row], self._spoken[row] = kept[:3], bool(kept[3])
+        *counts, spoken = kept
+        self._counts[row, : self._told], self._spoken[row] = counts, bool(spoken)
 
 
 def blanks(frames: NDArray[np.float32], head: Head) -> NDArray[np.bool_]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from model.backend import Online
 
 MAGIC, VERSION = b"CORTADO STREAM\n\0", 1
+VAD_VERSION = 2  # of a stream that a voice activity detector hears too
 CHECKSUM = hashlib.sha256().digest_size
 _HEADER = struct.Struct(f"<{len(MAGIC)}sHII")  # magic, version, bytes of the facts, of the samples
 
@@ -27,7 +28,6 @@ _HEADER = struct.Struct(f"<{len(MAGIC)}sHII")  # magic, version, bytes of the fa
 class Kept(NamedTuple):
     """A suspended stream."""
 
-    rules: tuple[Rule, ...]
     counts: list[int | None]  # samples received; steps taken, done, and left to flush, if it ended
     samples: Samples  # (N,) that wait for a step
     listener: Suspended
@@ -47,17 +47,20 @@ class Kept(NamedTuple):
 
 def packed(online: "Online", kept: Kept) -> bytes:
     """Return the bytes that `unpacked` reads with the same model, here or elsewhere."""
-    facts = {
+    facts: dict[str, Any] = {
         "backend": online.name,
         "model": online.digest.hex(),
-        "rules": [list(vars(rule).values()) for rule in kept.rules],
+        "rules": [list(rule.times) for rule in kept.listener.rules],
         "stream": kept.counts,
         "endpoint": kept.listener.endpoint,
         "utterances": kept.utterances,
     }
+    vad = kept.listener.vad
+    if vad:
+        facts["vad"] = len(vad)
     text, heard = json.dumps(facts).encode(), kept.samples.astype("<f4").tobytes()
-    header = _HEADER.pack(MAGIC, VERSION, len(text), len(heard))
-    whole = header + text + heard + kept.listener.state
+    header = _HEADER.pack(MAGIC, VAD_VERSION if vad else VERSION, len(text), len(heard))
+    whole = header + text + heard + kept.listener.state + vad
     return whole + hashlib.sha256(whole).digest()
 
 
@@ -72,12 +75,13 @@ def unpacked(online: "Online", data: bytes) -> Kept:
         if facts[name] != own:
             raise SuspensionError(f"expected a stream of the {name} {own}, got {facts[name]}")
     rules = tuple(Rule(*times) for times in facts["rules"])
-    listener = Suspended(state, facts["endpoint"])
-    return Kept(rules, facts["stream"], samples, listener, facts["utterances"])
+    end = len(state) - facts.get("vad", 0)
+    listener = Suspended(state[:end], facts["endpoint"], rules, state[end:])
+    return Kept(facts["stream"], samples, listener, facts["utterances"])
 
 
 def _opened(data: bytes) -> tuple[dict[str, Any], Samples, bytes]:
-    """Return the facts, the samples and the state in the bytes of a suspended stream.
+    """Return the facts, the samples and the states in the bytes of a suspended stream.
 
     Raises:
         SuspensionError: they are none, damaged or of another version.
@@ -85,8 +89,10 @@ def _opened(data: bytes) -> tuple[dict[str, Any], Samples, bytes]:
     if len(data) < _HEADER.size + CHECKSUM or not data.startswith(MAGIC):
         raise SuspensionError(f"expected a suspended stream, got {len(data)} other bytes")
     _, version, text, heard = _HEADER.unpack_from(data)
-    if version != VERSION:
-        raise SuspensionError(f"expected a stream of version {VERSION}, got version {version}")
+    if version not in (VERSION, VAD_VERSION):
+        raise SuspensionError(
+            f"expected a stream of version {VERSION} or {VAD_VERSION}, got version {version}"
+        )
     if hashlib.sha256(data[:-CHECKSUM]).digest() != data[-CHECKSUM:]:
         raise SuspensionError("expected a stream as it was suspended, got a damaged one")
     begin = _HEADER.size + text

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.endpoint import RULES, Endpointer, Rule
+from model.endpoint import QUIET_RULES, RULES, Endpointer, Rule
+from model.suspension import SuspensionError, unwrap
+from model.vad import SPEECH
 
 if TYPE_CHECKING:
     from model.backend import Online
     from model.stream import Samples
+    from model.vad import Vad, VadTable
+
+Rules = tuple[Rule, ...]
 
 
 class Suspended(NamedTuple):
@@ -21,21 +26,59 @@ class Suspended(NamedTuple):
 
     state: bytes  # of the table
     endpoint: list[int]
+    rules: Rules
+    vad: bytes = b""  # the detector's state, if one hears the stream
+
+
+class _Way(NamedTuple):
+    """A way to part streams into utterances."""
+
+    rules: Rules
+    endpointer: Endpointer
+    vad: "VadTable | None"
+
+    def quiet(self, samples: "Samples", rows: NDArray[np.int64]) -> NDArray[np.bool_] | bool:
+        """Return (R,) whether the detector hears nobody."""
+        return False if self.vad is None else self.vad.step(samples, rows) < SPEECH
 
 
 class Listener:
-    """A number of streams, one a row, and where their utterances end."""
+    """A number of streams, one a row, and where their utterances end.
+
+    With a voice activity detector, it hears each stream that is parted; one that began without it
+    and was resumed goes on without.
+    """
 
     def __init__(
         self,
         online: "Online",
         streams: int,
         threads: int | None = None,
-        rules: tuple[Rule, ...] = RULES,
+        rules: Rules | None = None,
+        vad: "Vad | None" = None,
     ) -> None:
-        """Begin `streams` streams that have heard nothing; without rules utterances do not end."""
+        """Begin `streams` streams that have heard nothing.
+
+        Args:
+            online: the recogniser.
+            streams: how many.
+            threads: of the recogniser.
+            rules: of utterances, the usual ones if None; with () they do not end.
+            vad: what hears the streams too.
+
+        Raises:
+            ValueError: a rule asks for quiet, and nothing hears it.
+        """
+        rules = (QUIET_RULES if vad else RULES) if rules is None else rules
+        if vad is None and any(rule.quiet for rule in rules):
+            raise ValueError("expected a voice activity detector for rules with quiet, got none")
         self.table = online.table(streams, threads)
-        self._endpointer = Endpointer(streams, rules)
+        self._digest = online.digest
+        plain = RULES if vad else rules
+        self._ways = [_Way(plain, Endpointer(streams, plain), None)]
+        if vad and rules:
+            self._ways.append(_Way(rules, Endpointer(streams, rules), vad.table(streams)))
+        self._way = np.full(streams, len(self._ways) - 1)  # of each row
         self._heeded = np.full(streams, bool(rules))  # rows whose endpoints are wanted
         if rules and streams:
             self.table.blanks(np.zeros(1, np.int64))  # compiled here: nobody should wait for it
@@ -43,7 +86,11 @@ class Listener:
     def reset(self, rows: NDArray[np.int64], endpoints: NDArray[np.bool_] | bool = True) -> None:
         """Let the streams in (R,) rows have heard nothing; with `endpoints` they are parted."""
         self.table.reset(rows)
-        self._endpointer.reset(rows)
+        for way in self._ways:
+            way.endpointer.reset(rows)
+            if way.vad is not None:
+                way.vad.reset(rows)
+        self._way[rows] = np.where(endpoints, len(self._ways) - 1, 0)
         self._heeded[rows] = endpoints
 
     def step(
@@ -52,26 +99,59 @@ class Listener:
         """Return what `Table.step` does, and which (R,) utterances ended with the step."""
         symbols = self.table.step(samples, rows)
         ended = np.zeros(len(rows), np.bool_)
-        heeded = self._heeded[rows]
-        if heeded.any():
-            heard = rows[heeded]
-            ended[heeded] = self._endpointer.step(heard, symbols[heeded], self.table.blanks(heard))
-            if ended.any():
-                self.table.renew(rows[ended])
+        for number, way in enumerate(self._ways):
+            chosen = self._heeded[rows] & (self._way[rows] == number)
+            if chosen.any():
+                heard = rows[chosen]
+                facts = symbols[chosen], self.table.blanks(heard), way.quiet(samples[chosen], heard)
+                ended[chosen] = way.endpointer.step(heard, *facts)
+        if ended.any():
+            self.table.renew(rows[ended])
         return symbols, ended
 
     def suspend(self, row: int) -> Suspended:
         """Return a stream's state, for `resume` of the same model, here or elsewhere."""
-        kept = [int(self._heeded[row]), *self._endpointer.suspend(row)]
-        return Suspended(self.table.suspend(row), kept)
+        way = self._ways[self._way[row]]
+        kept = [int(self._heeded[row]), *way.endpointer.suspend(row)]
+        vad = way.vad.suspend(row) if way.vad is not None else b""
+        return Suspended(self.table.suspend(row), kept, way.rules, vad)
 
     def resume(self, row: int, kept: Suspended) -> None:
         """Give a row the state that `suspend` returned: the stream goes on to the same bits.
 
         Raises:
-            SuspensionError: it is damaged, or of another model or kind of CPU.
+            SuspensionError: it is damaged, or of another model, kind of CPU or detector.
         """
+        self.check(kept)
         self.table.resume(row, kept.state)
         heeded, *counts = kept.endpoint
-        self._heeded[row] = bool(heeded)
-        self._endpointer.resume(row, tuple(counts))
+        self._heeded[row], self._way[row] = bool(heeded), bool(kept.vad)
+        way = self._ways[self._way[row]]
+        way.endpointer.resume(row, tuple(counts))
+        if way.vad is not None:
+            way.vad.resume(row, kept.vad)
+
+    def check(self, kept: Suspended) -> None:
+        """Look whether `resume` would take a state.
+
+        Raises:
+            SuspensionError: it is damaged, or of another model, kind of CPU or detector.
+        """
+        unwrap(self._digest, kept.state, self.table.bytes_per_stream)
+        vad = self._ways[-1].vad
+        check_vad(kept, vad is not None)
+        if vad is not None and kept.vad:
+            vad.check(kept.vad)
+
+
+def check_vad(kept: Suspended, there: bool) -> None:
+    """Look whether a state finds the detector that it needs.
+
+    Raises:
+        SuspensionError: a detector has heard the stream, and none is there.
+    """
+    if kept.vad and not there:
+        raise SuspensionError(
+            "expected a stream that began without a voice activity detector, got one that began"
+            " with it: resume it where --vad is given"
+        )

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from model.endpoint import RULES, Rule
+from model.endpoint import Rule
 from model.kept import Kept, packed, unpacked
-from model.listener import Listener
+from model.listener import Listener, check_vad
 from model.stream import Character, Samples
 from model.utterances import Endpoint, Utterances
 
 if TYPE_CHECKING:
     from model.backend import Online
+    from model.vad import Vad
 
 _ROW = np.zeros(1, np.int64)
 
@@ -36,11 +37,20 @@ class LiveStream:
     with whoever has the source.
     """
 
-    def __init__(self, online: "Online", rules: tuple[Rule, ...] = RULES) -> None:
-        """Begin a stream; without rules it is one utterance."""
-        self._online, self._rules = online, rules
+    def __init__(
+        self,
+        online: "Online",
+        rules: tuple[Rule, ...] | None = None,
+        vad: "Vad | None" = None,
+    ) -> None:
+        """Begin a stream, by the usual rules if None; with () it is one utterance.
+
+        Raises:
+            ValueError: a rule asks for quiet, and there is no detector.
+        """
+        self._online = online
         self._stream = online.stream()
-        self._listener = Listener(online, 1, rules=rules)
+        self._listener = Listener(online, 1, rules=rules, vad=vad)
         self._utterances = Utterances(online.vocabulary.spaced)
 
     @property
@@ -75,17 +85,21 @@ class LiveStream:
         """
         counts, samples = self._stream.suspend()
         listener, utterances = self._listener.suspend(0), self._utterances.suspend()
-        return packed(self._online, Kept(self._rules, counts, samples, listener, utterances))
+        return packed(self._online, Kept(counts, samples, listener, utterances))
 
     @classmethod
-    def resume(cls, online: "Online", data: bytes) -> "LiveStream":
+    def resume(cls, online: "Online", data: bytes, vad: "Vad | None" = None) -> "LiveStream":
         """Return the stream that `suspend` returned, which goes on to the same bits.
 
+        One that began with a detector needs it; one that began without goes on without.
+
         Raises:
-            SuspensionError: it is no stream, damaged, of another version, model or backend.
+            SuspensionError: it is no stream, damaged, of another version, model or backend, or
+                of a detector that is not there.
         """
         kept = unpacked(online, data)
-        found = cls(online, kept.rules)
+        check_vad(kept.listener, vad is not None)
+        found = cls(online, kept.listener.rules, vad if kept.listener.vad else None)
         found._stream.resume(kept.counts, kept.samples)
         found._utterances.resume(kept.utterances)
         found._listener.resume(0, kept.listener)

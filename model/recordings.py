@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from model.endpoint import RULES, Rule
+from model.endpoint import Rule
 from model.listener import Listener
 from model.stream import Character, Samples
 from model.utterances import Utterances
 
 if TYPE_CHECKING:
     from model.backend import Online
+    from model.vad import Vad
 
 
 def transcribe(online: "Online", samples: Samples) -> list[Character]:
@@ -23,11 +24,12 @@ def transcribe_many(
     online: "Online",
     recordings: Iterable[Samples],
     streams: int = 64,
-    rules: tuple[Rule, ...] = RULES,
+    rules: tuple[Rule, ...] | None = None,
+    vad: "Vad | None" = None,
 ) -> Iterator[tuple[int, list[Character]]]:
     """Yield (index, characters) of whole recordings as they finish, `streams` of them at a time."""
     waiting = enumerate(recordings)
-    listener = Listener(online, streams, rules=rules)
+    listener = Listener(online, streams, rules=rules, vad=vad)
     live: dict[int, _Recording] = {}  # by row
     free = list(reversed(range(streams)))
     while True:

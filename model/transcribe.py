@@ -9,26 +9,32 @@ from typing import Any, TextIO
 
 from model.audio import AudioError, Samples, stream
 from model.backend import Online, choose, load_online
-from model.endpoint import RULES, Rule
+from model.endpoint import Rule
 from model.features import SAMPLE_RATE
 from model.live import Heard, LiveStream
 from model.online import Character
 from model.stored import read
+from model.vad import Vad
 
 
 def listen(
-    online: Online, pieces: Iterable[Samples], rules: tuple[Rule, ...] = RULES
+    online: Online,
+    pieces: Iterable[Samples],
+    rules: tuple[Rule, ...] | None = None,
+    vad: Vad | None = None,
 ) -> Iterator[Heard]:
     """Yield what each step gives as pieces of audio at 16 kHz come in."""
-    stream = LiveStream(online, rules)
+    stream = LiveStream(online, rules, vad)
     for samples in pieces:
         yield from stream.push(samples)
     yield from stream.end()
 
 
-def characters(online: Online, pieces: Iterable[Samples]) -> Iterator[list[Character]]:
+def characters(
+    online: Online, pieces: Iterable[Samples], vad: Vad | None = None
+) -> Iterator[list[Character]]:
     """Yield the characters of each step as pieces of audio at 16 kHz come in."""
-    for heard in listen(online, pieces):
+    for heard in listen(online, pieces, vad=vad):
         yield heard.characters
 
 
@@ -72,6 +78,7 @@ def transcribe_files(
     as_json: bool,
     out: TextIO,
     complain: Callable[[AudioError], None],
+    vad: Vad | None = None,
 ) -> bool:
     """Write the text of files to `out` as it is decided; return whether every file was whole.
 
@@ -83,6 +90,7 @@ def transcribe_files(
             start and end in seconds: the times of the first and the last character).
         out: where text goes; flushed at each character.
         complain: called with what is wrong with a file, in whose place the next one follows.
+        vad: what hears the files too, and has a say in where utterances end.
     """
     whole = True
     for path in files:
@@ -90,9 +98,9 @@ def transcribe_files(
             online = listener(path)
             with closing(stream(path)) as pieces:
                 if as_json:
-                    _write_json(online, path, pieces, out)
+                    _write_json(online, path, pieces, out, vad)
                 else:
-                    _write_text(online, path if len(files) > 1 else None, pieces, out)
+                    _write_text(online, path if len(files) > 1 else None, pieces, out, vad)
         except AudioError as error:
             complain(error)
             whole = False
@@ -100,13 +108,17 @@ def transcribe_files(
 
 
 def _write_text(
-    online: Online, header: Path | None, pieces: Iterator[Samples], out: TextIO
+    online: Online,
+    header: Path | None,
+    pieces: Iterator[Samples],
+    out: TextIO,
+    vad: Vad | None,
 ) -> None:
     first = next(pieces)  # before the header, which a file that cannot be opened does not get
     if header is not None:
         out.write(f"==> {header} <==\n")
     try:
-        for written in characters(online, chain([first], pieces)):
+        for written in characters(online, chain([first], pieces), vad):
             if written:
                 out.write("".join(character.text for character in written))
                 out.flush()
@@ -115,7 +127,9 @@ def _write_text(
         out.flush()
 
 
-def _write_json(online: Online, path: Path, pieces: Iterator[Samples], out: TextIO) -> None:
+def _write_json(
+    online: Online, path: Path, pieces: Iterator[Samples], out: TextIO, vad: Vad | None
+) -> None:
     count = 0
 
     def counted() -> Iterator[Samples]:
@@ -127,7 +141,7 @@ def _write_json(online: Online, path: Path, pieces: Iterator[Samples], out: Text
     written: list[Character] = []
     utterances: list[dict[str, Any]] = []
     begun = 0  # characters before the utterance that goes on
-    for heard in listen(online, counted()):
+    for heard in listen(online, counted(), vad=vad):
         written += heard.characters
         if heard.endpoint:
             utterances.append(_utterance(written[begun:]))

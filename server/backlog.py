@@ -1,19 +1,21 @@
 """Audio of all live streams that waits for its step: `model.stream.Stream` for a whole table.
 
-Each stream has an array that holds a quarter of a second and grows while more waits, so that
-memory follows what waits. Nothing here knows of threads: the engine locks.
+Each stream has a place that holds a quarter of a second, beside all others', whence a batch is
+copied at once; while more waits it has an array of its own, so that memory follows what waits.
+Nothing here knows of threads: the engine locks.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from model.framing import SAMPLE_RATE, SAMPLES_PER_STEP
 from model.stream import Samples
 
 Integers = NDArray[np.int64]
-USUAL = SAMPLE_RATE // 4  # samples in a row's array while a stream keeps up
+USUAL = SAMPLE_RATE // 4  # samples in a row's place, enough while a stream keeps up
 SPARE = 100  # steps beyond the room: the resampler's last samples, and one of silence
 NOTHING = np.zeros(0, np.float32)
 NEVER = -1  # steps to flush while the input goes on
@@ -35,7 +37,10 @@ class Backlog:
         """Make room for `seconds` of audio in each row."""
         self.room = int(seconds * SAMPLE_RATE)
         self._flush_steps = flush_steps
-        self._samples: list[Samples] = [NOTHING] * rows
+        self._places = np.empty((rows, USUAL), np.float32)  # memory from their first use on
+        self._steps = sliding_window_view(self._places.reshape(-1), SAMPLES_PER_STEP)
+        self._samples: list[Samples] = list(self._places)
+        self._apart = np.zeros(rows, np.bool_)  # rows with an array of their own
         self._start = np.zeros(rows, np.int64)
         self._end = np.zeros(rows, np.int64)
         self._flush = np.full(rows, NEVER)
@@ -50,7 +55,7 @@ class Backlog:
         """Give a row to a new stream."""
         for array in (self._start, self._end, self._taken, self.received, self.done):
             array[row] = 0
-        self._samples[row] = NOTHING
+        self._settle(row)
         self._flush[row] = NEVER
         self.generations[row] += 1
 
@@ -113,13 +118,21 @@ class Backlog:
         needed = end - start + len(samples)
         if end + len(samples) > len(array):
             left = array[start:end].copy()
-            if needed > len(array) or needed <= USUAL < len(array):
-                array = np.empty(USUAL if needed <= USUAL else 2 * needed, np.float32)
-                self._samples[row] = array
+            if needed <= USUAL:
+                array = self._settle(row)
+            elif needed > len(array):
+                array = self._samples[row] = np.empty(2 * needed, np.float32)
+                self._apart[row] = True
             array[: len(left)] = left
             self._start[row], end = 0, len(left)
         array[end : end + len(samples)] = samples
         self._end[row] = end + len(samples)
+
+    def _settle(self, row: int) -> Samples:
+        """Return the row's place, which is its array from now on."""
+        self._apart[row] = False
+        self._samples[row] = self._places[row]
+        return self._samples[row]
 
     def _stamp(self, row: int, first: int, steps: int, now: float) -> None:
         """Note when the steps from `first` to the `steps`-th that waits became complete."""
@@ -142,10 +155,11 @@ class Backlog:
         starts = self._start[rows]
         flushing = self._end[rows] - starts < SAMPLES_PER_STEP
         arrivals[flushing] = np.nan
-        samples = np.empty((len(rows), SAMPLES_PER_STEP), np.float32)
-        given = zip(rows.tolist(), starts.tolist(), flushing.tolist(), strict=True)
-        for index, (row, start, silent) in enumerate(given):
-            samples[index] = 0 if silent else self._samples[row][start : start + SAMPLES_PER_STEP]
+        samples = self._steps[rows * USUAL + np.minimum(starts, USUAL - SAMPLES_PER_STEP)]
+        samples[flushing] = 0
+        for index in np.flatnonzero(self._apart[rows] & ~flushing).tolist():
+            start = starts[index]
+            samples[index] = self._samples[rows[index]][start : start + SAMPLES_PER_STEP]
         self._flush[rows[flushing]] -= 1
         self._start[rows[~flushing]] += SAMPLES_PER_STEP
         self._taken[rows] += 1

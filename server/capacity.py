@@ -12,6 +12,7 @@ import numpy as np
 from model.backend import Online
 from model.framing import SAMPLES_PER_STEP, STEP_SECONDS
 from model.listener import Listener
+from model.vad import Vad
 
 BATCH = 64  # streams, for each thread, in a batch that is measured; about the least efficient one
 REPEATS = 5
@@ -33,10 +34,10 @@ class Capacity:
         self.last = perf_counter()
         self._seen = 0  # batches
 
-    def measure(self, online: Online, threads: int) -> float:
+    def measure(self, online: Online, threads: int, vad: Vad | None = None) -> float:
         """Step batches of noise, endpoints included; return and keep the cost, in seconds."""
         streams = min(BATCH * threads, max(self._max_streams, 1))
-        listener, rows = Listener(online, streams, threads), np.arange(streams)
+        listener, rows = Listener(online, streams, threads, vad=vad), np.arange(streams)
         noise = np.random.default_rng(0).normal(0, 0.05, (streams, SAMPLES_PER_STEP))
         samples, best = noise.astype(np.float32), np.inf
         for _ in range(REPEATS):

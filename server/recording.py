@@ -119,7 +119,7 @@ class Recording:
 class Recorded(NamedTuple):
     """A recording that was read."""
 
-    facts: dict[str, str]  # model, backend, and the digest of both
+    facts: dict[str, str]  # model, backend, the digest of both, and a detector if there was one
     start: Start
     frames: list[bytes]
     times: list[float]  # (N,) seconds since the start at which the frames came
@@ -140,6 +140,7 @@ def read(path: Path) -> Recorded:
         if first.pop("version") != VERSION:
             raise ValueError
         facts = {name: str(first[name]) for name in ("model", "backend", "digest")}
+        facts |= {"vad": str(first["vad"])} if "vad" in first else {}
         audio = [base64.b64decode(frame["audio"]) for frame in frames]
         times = [float(frame["at"]) for frame in frames]
         return Recorded(facts, start, audio, times, last["digest"], last["characters"])

@@ -15,8 +15,10 @@ from model.backend import Online, load_online
 from model.framing import SAMPLE_RATE, STEP_SECONDS
 from model.kept import Kept, packed, unpacked
 from model.suspension import SuspensionError
-from server.engine import Engine, EngineFull, EngineStream, Update
+from model.vad import load_vad
+from server.engine import Engine, EngineFull
 from server.keeping import Keeping, Lost
+from server.live_stream import EngineStream
 from server.metrics import Metrics
 from server.origin import allowed
 from server.protocol import (
@@ -32,6 +34,7 @@ from server.recording import Recorder
 from server.seal import Seal, invalid
 from server.session import Session
 from server.settings import Settings
+from server.telling import Update
 from server.transcript import Transcript
 
 logger = logging.getLogger(__name__)
@@ -45,6 +48,12 @@ class Service:
     def __init__(
         self, online: Online, facts: dict[str, Any], name: str, settings: Settings
     ) -> None:
+        """Serve a recogniser, with the facts of its card and its name.
+
+        Raises:
+            ValueError: a voice activity detector is wanted, and is not installed.
+        """
+        vad = load_vad() if settings.vad else None
         self.settings = settings
         self.metrics = Metrics()
         self.model_name = name
@@ -57,6 +66,7 @@ class Service:
             buffer_seconds=settings.buffer_seconds,
             threads=settings.threads,
             headroom=settings.headroom,
+            vad=vad,
         )
         self.keeping = Keeping(settings.keep_streams, settings.keep_seconds)
         self.live: dict[str, Session] = {}  # those that are to be kept if lost, by token
@@ -65,6 +75,7 @@ class Service:
         self.recorder: Recorder | None = None
         if settings.record:
             own = {"model": name, "backend": online.name, "digest": online.digest.hex()}
+            own |= {"vad": vad.name} if vad else {}
             limits = settings.record_streams, settings.record_seconds
             self.recorder = Recorder(settings.record, own, *limits)
         self._facts = facts

@@ -14,6 +14,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from server.keeping import Lost
 from server.metrics import Metrics
 from server.outbox import Outbox
+from server.patience import Patience
 from server.protocol import (
     CLOSE_CODES,
     Audio,
@@ -38,8 +39,9 @@ from server.transcript import Transcript
 
 if TYPE_CHECKING:
     from model.kept import Kept
-    from server.engine import EngineStream, Update
+    from server.live_stream import EngineStream
     from server.service import Service
+    from server.telling import Update
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +74,7 @@ class Session:
         self._token: str | None = None  # of a stream whose client may come back
         self._leaving: asyncio.Future[Kept] | None = None  # while it is taken from the engine
         self.gone = asyncio.Event()  # once the stream is kept, or given back
-        self._deadline: float | None = monotonic() + self._settings.start_timeout_seconds
+        self._patience = Patience(self._settings, self.fail)
 
     def fail(self, code: ErrorCode, message: str) -> None:
         """End the conversation with an error."""
@@ -109,11 +111,13 @@ class Session:
         """
         reading = asyncio.create_task(self._read())
         writing = asyncio.create_task(self._write())
+        self._patience.start()
         try:
             limit = self._settings.max_stream_seconds or None
             waited: set[asyncio.Future[Any]] = {reading, writing, self._trouble}
             done, _ = await asyncio.wait(waited, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._patience.stop()
             reading.cancel()
             writing.cancel()
             await asyncio.gather(reading, writing, return_exceptions=True)
@@ -138,11 +142,11 @@ class Session:
                         self._recording.audio(data)
                     await self._hear(samples, len(data))
                 case End():
-                    self._deadline = None
+                    self._patience.expect_nothing()
                     assert self._stream is not None
                     self._stream.end()
                 case Suspend():
-                    self._deadline = None
+                    self._patience.expect_nothing()
                     assert self._stream is not None
                     self._stream.suspend()
 
@@ -151,29 +155,14 @@ class Session:
 
         Raises:
             Disconnected: there is none to come.
-            ProtocolError: it does not come in time.
         """
-        wait = None if self._deadline is None else self._deadline - monotonic()
-        try:
-            async with asyncio.timeout(wait):
-                message = await self._socket.receive()
-        except TimeoutError:
-            raise self._late() from None
+        self._patience.listening = True
+        message = await self._socket.receive()
+        self._patience.listening = False
         if message["type"] == "websocket.disconnect":
             raise Disconnected
         frame: str | bytes = message["text"] if "text" in message else message["bytes"]
         return frame
-
-    def _late(self) -> ProtocolError:
-        if self._conversation.start is None:
-            seconds = self._settings.start_timeout_seconds
-            return ProtocolError(
-                ErrorCode.START_TIMEOUT, f"expected start within {seconds:g} s, got nothing"
-            )
-        seconds = self._settings.idle_timeout_seconds
-        return ProtocolError(
-            ErrorCode.IDLE_TIMEOUT, f"expected audio or end within {seconds:g} s, got neither"
-        )
 
     def _begin(self, start: Start) -> None:
         """Take a slot of the engine and answer `ready`."""
@@ -207,7 +196,7 @@ class Session:
 
     def _greet(self, start: Start, received: int, keep: bool, token: str | None = None) -> None:
         """Answer `ready`, with a token if the stream is to be kept when its connection is lost."""
-        self._deadline = monotonic() + self._settings.idle_timeout_seconds
+        self._patience.expect_audio()
         if self._service.keeping.wanted and (keep or token):
             self._token = token or secrets.token_urlsafe(TOKEN_BYTES)
             self._service.live[self._token] = self
@@ -236,7 +225,7 @@ class Session:
             raise _too_long(self._settings.max_stream_seconds)
         await self._stream.push(samples)
         if size:
-            self._deadline = monotonic() + self._settings.idle_timeout_seconds
+            self._patience.expect_audio()
 
     def _on_update(self, update: "Update") -> None:
         """Take what a step of the model gave."""
@@ -292,17 +281,12 @@ class Session:
                     return FINAL if isinstance(message, Final) else SUSPENDED
 
     async def _send(self, message: ServerMessage) -> None:
-        seconds = self._settings.send_timeout_seconds
+        self._patience.sending = monotonic()
         try:
-            async with asyncio.timeout(seconds):
-                await self._socket.send_text(message.model_dump_json(exclude_none=True))
-        except TimeoutError:
-            raise ProtocolError(
-                ErrorCode.SLOW_CLIENT,
-                f"expected the client to read a message within {seconds:g} s, got no room for it",
-            ) from None
+            await self._socket.send_text(message.model_dump_json(exclude_none=True))
         except (WebSocketDisconnect, RuntimeError):  # starlette's, after a close of either side
             raise Disconnected from None
+        self._patience.sending = None
 
     async def _take_leave(self, error: ProtocolError | None) -> None:
         """Send what is decided and the error, if there is one, and close."""
@@ -315,7 +299,7 @@ class Session:
                     await self._send(message)
                 await self._send(Error(code=error.code, message=error.message))
                 await self._socket.close(CLOSE_CODES[error.code], error.code.value)
-        except (TimeoutError, Disconnected, ProtocolError, WebSocketDisconnect, RuntimeError):
+        except (TimeoutError, Disconnected, WebSocketDisconnect, RuntimeError):
             logger.debug("client left before the close", extra={"session": self.id})
 
     async def _keep(self, ending: str) -> None:

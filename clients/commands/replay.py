@@ -59,16 +59,20 @@ def replay(
 
 
 def heard(online: "Online", recorded: "Recorded", paced: bool = False) -> "Digest":
-    """Return the digest of what is written for a recorded stream."""
+    """Return the digest of what is written for a recorded stream.
+
+    Raises: ValueError where a detector heard it that is not installed.
+    """
     from model.audio import Resampler
-    from model.endpoint import RULES
     from model.live import LiveStream
+    from model.vad import load_vad
     from server.protocol import PcmDecoder
     from server.recording import Digest
 
     start, digest = recorded.start, Digest()
     decoder, resampler = PcmDecoder(start.encoding), Resampler(start.sample_rate)
-    stream = LiveStream(online, RULES if start.endpoints else ())
+    vad = load_vad() if "vad" in recorded.facts else None
+    stream = LiveStream(online, None if start.endpoints else (), vad)
     began = time.monotonic()
 
     def take(steps: "Iterator[Heard]") -> None:

@@ -12,8 +12,10 @@ from model.backend import Online
 from model.features import SAMPLE_RATE
 from model.online import Samples
 from server.bench.delays import Point, percentiles
-from server.engine import Engine, EngineStream, Update
+from server.engine import Engine
+from server.live_stream import EngineStream
 from server.metrics import Metrics
+from server.telling import Update
 
 WARM_UP = 2.0  # seconds in which streams come, and the batching window finds its width
 BUFFER = 30.0  # seconds: an overloaded engine falls behind, and nobody waits for room

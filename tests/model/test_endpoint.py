@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from model.attention import AttentionConfig
 from model.decoder import DecoderConfig
 from model.encoder import EncoderConfig
-from model.endpoint import BLANK, LANES, RULES, Endpointer, Head, Rule, blanks, head
+from model.endpoint import BLANK, LANES, QUIET_RULES, RULES, Endpointer, Head, Rule, blanks, head
 from model.online import Character
 from model.recognizer import RecognizerConfig
 from model.utterances import Endpoint, Utterances
@@ -69,6 +69,36 @@ def test_blanks_before_an_utterance_do_not_end_it() -> None:
     assert ends(early) == []
 
 
+def quiet_ends(heard: list[tuple[bool, bool]], *rules: Rule) -> list[int]:
+    """Return the steps that end utterances, each of whether it wrote and whether it was quiet."""
+    one = Endpointer(1, rules)
+    none = np.array([False])
+    return [
+        step
+        for step, (wrote, quiet) in enumerate(heard)
+        if one.step(ROW, symbols([wrote]), none, np.array([quiet]))[0]
+    ]
+
+
+def test_quiet_has_to_last_and_to_follow_a_character() -> None:
+    rule = Rule(silence=0.08, quiet=0.2)
+    assert quiet_ends([(False, True)] * 50 + [(True, True)] + [(False, True)] * 9, rule) == [55]
+    loud = [(True, False), *[(False, True)] * 4, (False, False), *[(False, True)] * 9]
+    assert quiet_ends(loud, rule) == [10]
+
+
+def test_without_a_detector_nothing_is_quiet() -> None:
+    assert ends([WROTE] + [SILENT] * 500, Rule(quiet=0.04), Rule(length=0.4)) == [10]
+
+
+def test_with_a_detector_the_loop_and_the_long_rules_stay() -> None:
+    assert {rule.times for rule in QUIET_RULES if not rule.quiet} < {rule.times for rule in RULES}
+    assert quiet_ends([(True, False)] * 5000, *QUIET_RULES) != []
+    assert ends([(True, True)] * 500, *QUIET_RULES)[0] == 75
+    assert ends([WROTE] * 501 + [SILENT] * 9, *QUIET_RULES) == [505]
+    assert sum(rule.quiet > 0 for rule in QUIET_RULES) == 1
+
+
 def test_all_of_a_rule_and_any_of_the_rules_is_enough() -> None:
     rules = Rule(silence=0.4), Rule(silence=0.08, length=0.4)
     assert ends([WROTE] + [SILENT] * 20, *rules) == [10]
@@ -114,7 +144,7 @@ def test_a_row_that_is_reset_has_heard_nothing() -> None:
     assert not any(one.step(ROW, symbols([False]), np.array([True]))[0] for _ in range(9))
 
 
-@pytest.mark.parametrize("times", [{}, {"silence": -1.0}, {"blank": float("nan")}])
+@pytest.mark.parametrize("times", [{}, {"silence": -1.0}, {"blank": float("nan")}, {"quiet": -1.0}])
 def test_a_rule_that_says_nothing_is_refused(times: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="expected seconds, at least one above 0, got Rule"):
         Rule(**times)

@@ -48,7 +48,7 @@ def test_info_tells_the_models_facts_and_the_limits(server: Running) -> None:
     assert info["model"] == "untrained"
     assert info["lookahead_ms"] == server.service.lookahead_ms
     assert info["accepts"]["encodings"] == ["pcm_s16le", "pcm_f32le"]
-    assert info["limits"]["max_streams"] == 1024
+    assert info["limits"]["max_streams"] == 2048
 
 
 def test_metrics_count_what_was_heard(online: OnlineRecognizer) -> None:

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from model.online import FLUSH_STEPS, Stream
 from model.vocabulary import Vocabulary
-from server.backlog import Backlog, Steps
+from server.backlog import USUAL, Backlog, Steps
 
 ROWS = 3
+STEP = 640
 actions = st.lists(
     st.one_of(
         st.tuples(st.just("push"), st.integers(0, ROWS - 1), st.integers(0, 5000)),
@@ -90,6 +91,24 @@ def test_steps_of_a_row_that_changed_hands_are_nobodys() -> None:
     backlog.open(0)
     assert backlog.count(steps).tolist() == [False, True]
     assert backlog.done.tolist() == [0, 1]
+
+
+def test_a_batch_takes_from_rows_with_much_and_with_little_audio() -> None:
+    backlog, random = Backlog(3, 2.0, FLUSH_STEPS), np.random.default_rng(0)
+    heard = [random.normal(size=size).astype(np.float32) for size in (USUAL, 20_000, 700)]
+    for row, samples in enumerate(heard):
+        backlog.push(row, samples, 0.0)
+    backlog.finish(2, heard[2][:0], 0.0)
+    heard[2] = np.concatenate([heard[2], np.zeros(STEP * (2 + FLUSH_STEPS) - 700, np.float32)])
+    for step in range(2 + FLUSH_STEPS):
+        steps = backlog.take(backlog.ready())
+        for row, samples in zip(steps.rows.tolist(), steps.samples, strict=True):
+            assert np.array_equal(samples, heard[row][step * STEP : (step + 1) * STEP])
+    more = random.normal(size=STEP).astype(np.float32)
+    assert backlog.buffered(0) == USUAL % STEP
+    backlog.push(0, more, 1.0)  # its place is full to the end: what is left moves to the front
+    left = np.concatenate([heard[0][-(USUAL % STEP) :], more])[:STEP]
+    assert np.array_equal(backlog.take(np.array([0])).samples[0], left)
 
 
 def test_audio_after_the_end_is_refused() -> None:

@@ -9,8 +9,10 @@ import pytest
 
 from model.features import STEP_SECONDS
 from model.online import Character, OnlineRecognizer, Samples, transcribe
-from server.engine import Engine, EngineFull, EngineStream, Update
+from server.engine import Engine, EngineFull
+from server.live_stream import EngineStream
 from server.metrics import Metrics
+from server.telling import Update
 from tests.model.untrained import noise
 from tests.server.running import PATIENCE
 

@@ -47,7 +47,7 @@ def test_a_value_that_cannot_be_used_is_named(
 
 def test_every_setting_is_a_flag_of_serve(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--help"]) == 0
-    shown = set(re.findall(r"--([a-z-]+) VALUE", capsys.readouterr().out))
+    shown = set(re.findall(r"--([a-z-]+)(?: VALUE| / --no-\1)", capsys.readouterr().out))
     assert shown == {flag(name) for name in Settings.model_fields}
 
 

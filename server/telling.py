@@ -1,0 +1,72 @@
+"""What steps gave, and how a stream is told of it.
+
+The engine's thread hands over plain arrays of a whole batch; characters are made of them on the
+event loop, while the thread is in the next step already.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.kept import Kept
+from model.listener import Suspended
+from model.stream import Character, Samples, spelt, step_time
+from model.utterances import Endpoint
+from model.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from server.live_stream import EngineStream
+
+
+class Update(NamedTuple):
+    """What steps gave one stream: characters, the end of an utterance, or its own."""
+
+    characters: list[Character]
+    position: float  # seconds of audio that the characters so far rest on
+    finished: bool  # nothing follows
+    failed: bool = False
+    endpoint: Endpoint | None = None  # after the characters
+    kept: Kept | None = None  # the stream itself, which was suspended: nothing follows
+
+
+class Written(NamedTuple):
+    """What a batch of steps gave those of its streams that are to be told."""
+
+    streams: list["EngineStream"]  # R of them
+    symbols: NDArray[np.int32]  # (R, cap), -1 for none
+    steps: NDArray[np.int64]  # (R,) done
+    positions: NDArray[np.float64]  # (R,) seconds
+    ended: NDArray[np.bool_]  # (R,) utterances
+    finished: NDArray[np.bool_]  # (R,) streams
+
+    def updates(
+        self, vocabulary: Vocabulary, delay_steps: int
+    ) -> Iterator[tuple["EngineStream", Update]]:
+        """Yield each stream with its update."""
+        columns = (column.tolist() for column in self[1:])  # plain numbers are quicker to handle
+        for stream, symbols, steps, position, ended, finished in zip(
+            self.streams, *columns, strict=True
+        ):
+            written = spelt(vocabulary, symbols, step_time(steps - 1, delay_steps))
+            characters, endpoint = stream.utterances.hear(written, ended)
+            yield stream, Update(characters, position, finished, endpoint=endpoint)
+
+
+class Leaving(NamedTuple):
+    """A stream that was suspended, after its last step."""
+
+    stream: "EngineStream"
+    counts: list[int | None]
+    samples: Samples  # (N,) that wait
+    listener: Suspended
+
+    def update(self) -> Update:
+        """Return the update that tells the stream itself; all others were told."""
+        utterances = self.stream.utterances.suspend()
+        kept = Kept(self.counts, self.samples, self.listener, utterances)
+        return Update([], kept.position, True, kept=kept)
+
+
+FAILED = Update([], 0.0, True, failed=True)
