@@ -37,9 +37,11 @@ class _Way(NamedTuple):
     endpointer: Endpointer
     vad: "VadTable | None"
 
-    def quiet(self, samples: "Samples", rows: NDArray[np.int64]) -> NDArray[np.bool_] | bool:
-        """Return (R,) whether the detector hears nobody."""
-        return False if self.vad is None else self.vad.step(samples, rows) < SPEECH
+    def quiet(
+        self, samples: "Samples", rows: NDArray[np.int64], chosen: NDArray[np.bool_]
+    ) -> NDArray[np.bool_] | bool:
+        """Return whether the detector hears nobody, for the chosen ones of (R,) rows."""
+        return False if self.vad is None else self.vad.step(samples[chosen], rows[chosen]) < SPEECH
 
 
 class Listener:
@@ -103,7 +105,8 @@ class Listener:
             chosen = self._heeded[rows] & (self._way[rows] == number)
             if chosen.any():
                 heard = rows[chosen]
-                facts = symbols[chosen], self.table.blanks(heard), way.quiet(samples[chosen], heard)
+                quiet = way.quiet(samples, rows, chosen)
+                facts = symbols[chosen], self.table.blanks(heard), quiet
                 ended[chosen] = way.endpointer.step(heard, *facts)
         if ended.any():
             self.table.renew(rows[ended])
