@@ -41,6 +41,11 @@ def listen(patience: Patience) -> None:
     patience.listening = True
 
 
+def begin(patience: Patience) -> None:
+    listen(patience)
+    patience.expect_audio()
+
+
 def test_a_client_has_its_time_for_the_start() -> None:
     code, passed = given_up(listen)
     assert code == ErrorCode.START_TIMEOUT
@@ -48,20 +53,12 @@ def test_a_client_has_its_time_for_the_start() -> None:
 
 
 def test_a_client_that_has_begun_has_its_time_for_more_audio() -> None:
-    def begin(patience: Patience) -> None:
-        listen(patience)
-        patience.expect_audio()
-
     code, passed = given_up(begin)
     assert code == ErrorCode.IDLE_TIMEOUT
     assert passed >= 0.2
 
 
 def test_a_clock_that_is_set_shorter_than_the_one_before_runs_out_in_time() -> None:
-    def begin(patience: Patience) -> None:
-        listen(patience)
-        patience.expect_audio()
-
     code, passed = given_up(begin, start_timeout_seconds=60.0)
     assert code == ErrorCode.IDLE_TIMEOUT
     assert 0.2 <= passed < 1
