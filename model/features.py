@@ -127,11 +127,13 @@ def running_means(x: Tensor, mean: Tensor, count: Tensor) -> Tensor:
     """Return the means of `stepwise_means` from a stream's start, faster: by cumulative sums."""
     growing = min(x.shape[1], MEMORY_FRAMES - PRIOR_FRAMES)
     counts = count.unsqueeze(1) + torch.arange(1, growing + 1, device=x.device).unsqueeze(1)
-    means = ((count * mean).unsqueeze(1) + x[:, :growing].cumsum(1)) / counts
-    if growing < x.shape[1]:
-        later, _, _ = stepwise_means(x[:, growing:], means[:, -1], counts[:, -1])
-        means = torch.cat([means, later], 1)
-    return means
+    parts = [((count * mean).unsqueeze(1) + x[:, :growing].cumsum(1)) / counts]
+    fading = (1 - 1 / MEMORY_FRAMES) ** torch.arange(1, MEMORY_FRAMES + 1, device=x.device)
+    for part in x[:, growing:].split(MEMORY_FRAMES, 1):  # the first frame's weight falls to 1 / e
+        left = fading[: part.shape[1], None]
+        heard = (part / left).cumsum(1) / MEMORY_FRAMES
+        parts.append((parts[-1][:, -1:] + heard) * left)
+    return torch.cat(parts, 1)
 
 
 def stepwise_means(x: Tensor, mean: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -15,7 +15,7 @@ OVERLAP = WINDOW - HOP  # samples that a frame shares with the audio before its 
 
 POWER_FLOOR = 1e-5  # below the noise of any microphone; digital silence gets log(POWER_FLOOR)
 PRIOR_FRAMES = 100  # weight of the training set's mean in the running mean: 1 s
-MEMORY_FRAMES = 2_000  # the running mean forgets what lies further back: 20 s
+MEMORY_FRAMES = 300  # the running mean forgets what lies further back: 3 s
 
 DELTA_WINDOW = 2  # frames on either side, as in HTK
 DELTA_LOOKAHEAD = 2 * DELTA_WINDOW  # delta of delta

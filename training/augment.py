@@ -21,12 +21,24 @@ def augmented(
     logmel: Frames, other: Frames | None, config: Augmentation, rng: np.random.Generator
 ) -> Frames:
     """Return changed (T', F) log-mel frames; `other` is the utterance that babbles beneath."""
-    bands = logmel.shape[1]
+    return altered(retimed(logmel, config, rng), other, config, rng)
+
+
+def retimed(logmel: Frames, config: Augmentation, rng: np.random.Generator) -> Frames:
+    """Return (T', F) log-mel frames at another tempo and speed."""
     frames = stretched(logmel, 1 + rng.uniform(-config.tempo, config.tempo))
     if config.speed:
         step = int(rng.integers(WARPS))
         frames = stretched(frames, warp_factor(step, config.speed))
-        frames = frames @ warp_matrix(WARPS - 1 - step, config.speed, bands)
+        frames = frames @ warp_matrix(WARPS - 1 - step, config.speed, logmel.shape[1])
+    return frames
+
+
+def altered(
+    logmel: Frames, other: Frames | None, config: Augmentation, rng: np.random.Generator
+) -> Frames:
+    """Return changed (T, F) log-mel frames in which everything is heard when it was before."""
+    frames, bands = logmel, logmel.shape[1]
     if config.warp:
         frames = frames @ warp_matrix(int(rng.integers(WARPS)), config.warp, bands)
     if other is not None and rng.random() < config.babble:

@@ -13,7 +13,7 @@ from model.features import FRAMES_PER_STEP
 from model.online import FLUSH_STEPS
 from model.speaker import Statistics, standardised
 from model.vocabulary import Vocabulary
-from training.augment import FLOOR, augmented, silence
+from training.augment import FLOOR, altered, retimed, silence
 from training.logmel import Corpus
 from training.pronounce import Lexicon
 from training.recipe import Augmentation
@@ -81,6 +81,7 @@ class Sampler:
         config: Augmentation,
         weights: Sequence[float] = (),
         max_seconds: float | None = None,
+        views: int = 1,
     ) -> list[list[Drawn]]:
         """Return the batches of a pool, in random order.
 
@@ -89,6 +90,7 @@ class Sampler:
             config: its share of silence.
             weights: of the corpora, in place of their own.
             max_seconds: longer utterances are left out, in place of the sampler's own.
+            views: of each utterance that a batch is to hold.
 
         Raises:
             ValueError: a corpus has no utterance as short, or fewer batches than processes.
@@ -108,7 +110,7 @@ class Sampler:
             frames = self.corpora[corpus].utterances[index].frames
             if frames <= max_seconds * FRAMES_PER_SECOND:
                 drawn.append(Drawn(corpus, index, frames))
-        batches = self._cut(sorted(drawn, key=lambda utterance: utterance.frames))
+        batches = self._cut(sorted(drawn, key=lambda utterance: utterance.frames), views)
         n = self.processes
         if len(batches) < n:
             raise ValueError(
@@ -120,32 +122,39 @@ class Sampler:
         rng.shuffle(groups)
         return [batch for group in groups for batch in group]
 
-    def _cut(self, drawn: Sequence[Drawn]) -> list[list[Drawn]]:
+    def _cut(self, drawn: Sequence[Drawn], views: int) -> list[list[Drawn]]:
         """Return runs of utterances whose padded length and whose number fit the budget."""
         batches: list[list[Drawn]] = [[]]
         for utterance in drawn:
-            padded = (len(batches[-1]) + 1) * utterance.frames
-            full = len(batches[-1]) == self.most
+            padded = (len(batches[-1]) + 1) * utterance.frames * views
+            full = self.most is not None and len(batches[-1]) >= max(1, self.most // views)
             if full or (batches[-1] and padded > self.batch_frames):
                 batches.append([])
             batches[-1].append(utterance)
         return batches
 
-    def load(self, drawn: Sequence[Drawn], config: Augmentation, seed: int) -> Batch:
-        """Return a batch with its utterances augmented from the seed."""
+    def load(
+        self, drawn: Sequence[Drawn], config: Augmentation, seed: int, views: int = 1
+    ) -> Batch:
+        """Return a batch with its utterances augmented from the seed.
+
+        With more views, all utterances of the first are followed by all of the next: the same
+        utterances at the same tempo, changed otherwise.
+        """
         rng = np.random.default_rng([self.seed, 2, seed])
         frames: list[NDArray[np.float32]] = []
         targets: list[list[int]] = []
         phones: list[list[int]] = []
-        for one in drawn:
+        timed = [self._timed(one, config, rng) for one in drawn]
+        for one, heard in list(zip(drawn, timed, strict=True)) * views:
             if one.corpus < 0:
-                frames.append(silence(config, rng, self.corpora[0].bands))
+                frames.append(heard)
                 targets.append([])
                 phones.append([])
                 continue
             corpus = self.corpora[one.corpus]
             other = corpus.logmel(int(rng.integers(len(corpus)))) if config.babble else None
-            frames.append(augmented(corpus.logmel(one.utterance), other, config, rng))
+            frames.append(altered(heard, other, config, rng))
             text = corpus.utterances[one.utterance].text
             targets.append(self.vocabulary.encode(text))
             phones.append(self.lexicon.encode(text) if self.lexicon else [])
@@ -154,8 +163,17 @@ class Sampler:
             batch = batch._replace(phones=Phones(*_padded(phones)))
         if not self.voices:
             return batch
-        statistics = [self._voice(one, x) for one, x in zip(drawn, frames, strict=True)]
+        voiced = zip(list(drawn) * views, frames, strict=True)
+        statistics = [self._voice(one, x) for one, x in voiced]
         return batch._replace(logmel=standardised(batch.logmel, statistics))
+
+    def _timed(
+        self, drawn: Drawn, config: Augmentation, rng: np.random.Generator
+    ) -> NDArray[np.float32]:
+        """Return an utterance's frames at their tempo in the batch."""
+        if drawn.corpus < 0:
+            return silence(config, rng, self.corpora[0].bands)
+        return retimed(self.corpora[drawn.corpus].logmel(drawn.utterance), config, rng)
 
     def _voice(self, drawn: Drawn, frames: NDArray[np.float32]) -> Statistics:
         """Return what normalises an utterance's augmented frames."""

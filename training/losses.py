@@ -35,10 +35,16 @@ def losses(recognizer: Recognizer, batch: Batch, stage: Stage) -> dict[str, Tens
         / symbols
     }
     total = stage.ctc * parts["ctc"]
+    if stage.consistency:
+        frames = recognizer.frame_mask(batch.lengths, log_probs.shape[1])
+        parts["consistency"] = divergence(log_probs, frames) / symbols
+        total = total + stage.consistency * parts["consistency"]
     if (stage.attention or stage.stop) and isinstance(recognizer.decoder, AttentionDecoder):
         decoder = decoder_losses(recognizer, batch, stage, encoded, log_probs.detach())
-        parts |= decoder
         total = total + sum(getattr(stage, name) * loss for name, loss in decoder.items())
+        if stage.consistency:
+            decoder["consistency"] = decoder["consistency"] + parts["consistency"]
+        parts |= decoder
     return parts | {"total": total}
 
 
@@ -50,13 +56,18 @@ def decoder_losses(
     Those of stops are there for monotonic attention only; others learn an end of sequence.
     """
     mask = recognizer.frame_mask(batch.lengths, encoded.shape[1])
-    heard = corrupted(batch.targets, stage.corruption, log_probs.shape[2] - 1)
+    views = 2 if stage.consistency else 1  # with the same errors, or they had to differ
+    heard = batch.targets[: len(batch.targets) // views]
+    heard = corrupted(heard, stage.corruption, log_probs.shape[2] - 1).repeat(views, 1)
     if stage.sampling:
         heard = sampled(recognizer, encoded, mask, heard, stage.sampling)
     decoded = recognizer.decoder(encoded, mask, heard, stage.noise)
     wanted = with_end(batch, log_probs.shape[2] - 1) if recognizer.decoder.ends else batch
     spoken = recognizer.frame_mask(wanted.target_lengths, wanted.targets.shape[1])  # (B, U)
     parts = {"attention": symbol_loss(decoded.logits, wanted, spoken, stage)}
+    if stage.consistency:
+        apart = divergence(decoded.logits.log_softmax(2), spoken)
+        parts["consistency"] = apart / wanted.target_lengths.sum().clamp(min=1)
     if decoded.energies is None:
         if stage.guide:
             times, aligned = ctc_alignment(log_probs, batch)
@@ -76,6 +87,26 @@ def decoder_losses(
         excess = (mass - batch.target_lengths).abs() / batch.target_lengths.clamp(min=1)
         parts["quantity"] = excess.mean()
     return parts
+
+
+def divergence(log_probs: Tensor, valid: Tensor) -> Tensor:
+    """Return how far two views of the same utterances are apart, summed over all that is valid.
+
+    Each view is taught by the other as it is, so that neither moves towards an error of the other
+    that the other gives up.
+
+    Args:
+        log_probs: (2 B, N, V), the second view of an utterance B rows behind its first.
+        valid: (2 B, N) false on padding.
+
+    Source: CR-CTC, Yao et al. 2024; for decoders R-Drop, Liang et al. 2021.
+    """
+    one, other = log_probs.chunk(2)
+    taught = [
+        (teacher.detach().exp() * (teacher.detach() - pupil)).sum(2)
+        for teacher, pupil in ((one, other), (other, one))
+    ]
+    return (taught[0] + taught[1])[valid[: len(one)]].sum()
 
 
 def with_end(batch: Batch, end: int) -> Batch:

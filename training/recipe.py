@@ -76,6 +76,7 @@ class Stage:
     guide: float = 0.0  # weight of an offline attention's distance from the CTC alignment
     noise: float = 0.0  # standard deviation of the pre-sigmoid noise
     final_noise: float | None = None  # reached linearly at the stage's end; `noise` if not given
+    consistency: float = 0.0  # weight of what two views of an utterance make the model say apart
     corruption: float = 0.0  # share of the decoder's input symbols replaced by random ones
     sampling: float = 0.0  # share of them replaced by the decoder's own predictions
     smoothing: float = 0.0  # label smoothing of the decoder's cross-entropy

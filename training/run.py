@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from model.recognizer import RecognizerConfig
 from training import logmel, manifest
+from training.allocator import keep_freed_memory
 from training.logmel import cached
 from training.monitor import Monitor, Recording, ValidationSet
 from training.pronounce import lexicon
@@ -114,6 +115,7 @@ def _process(
     progress: Progress | None = None,
 ) -> None:
     """Be one process of a run."""
+    keep_freed_memory()
     if processes > 1:
         torch.set_num_threads(1)
         dist.init_process_group("gloo", rendezvous, PATIENCE, processes, rank)

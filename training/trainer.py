@@ -160,14 +160,15 @@ class Trainer:
     def _batches(self, stage: Stage) -> Iterator[Batch]:
         """Yield this process's batches from the run's position on, and move the position."""
         while True:
+            views = 2 if stage.consistency else 1
             drawn = self.sampler.pool(
-                self.pool, stage.augmentation, stage.weights, stage.max_seconds
+                self.pool, stage.augmentation, stage.weights, stage.max_seconds, views
             )
             usable = len(drawn) // self.processes * self.processes
             while self.place < usable:
                 place = self.place + self.rank
                 seed = self.pool * BATCHES_AHEAD + place
-                batch = self.sampler.load(drawn[place], stage.augmentation, seed)
+                batch = self.sampler.load(drawn[place], stage.augmentation, seed, views)
                 self.place += self.processes
                 yield batch
             self.pool, self.place = self.pool + 1, 0

@@ -20,6 +20,7 @@ from model.features import (
     MEMORY_FRAMES,
     OVERLAP,
     PRIOR_FRAMES,
+    SAMPLE_RATE,
     SAMPLES_PER_STEP,
     Features,
     LogMel,
@@ -137,6 +138,19 @@ def test_the_running_mean_forgets_beyond_its_memory() -> None:
     close(means, stepwise_means(x, mean, count)[0])
     forgotten = (1 - 1 / MEMORY_FRAMES) ** MEMORY_FRAMES
     assert means[0, -1, 0].item() == pytest.approx(1 - forgotten, rel=1e-3)
+
+
+def test_features_recover_from_noise_as_loud_as_can_be() -> None:
+    torch.manual_seed(0)
+    features = Features()
+    speech = 0.02 * torch.randn(1, 8 * SAMPLE_RATE)
+    features.normalizer.mean.copy_(features.logmel(speech).mean((0, 1)))
+    clipping = (3 * torch.randn(1, 20 * SAMPLE_RATE)).clamp(-1, 1)
+    fresh = features(speech)[:, :, :, 0]
+    behind = features(torch.cat([clipping, speech], 1))[:, -fresh.shape[1] :, :, 0]
+    apart = (fresh - behind).abs().mean((0, 2))
+    assert apart[:50].mean() > 3  # nepers, of which the usual deviation is three
+    assert apart[600:].mean() < 1
 
 
 @given(cuts=cuts)

@@ -72,6 +72,23 @@ def test_a_batch_holds_no_more_utterances_than_it_may(sampler: Sampler) -> None:
     assert sum(map(len, few)) == POOL
 
 
+def test_two_views_share_their_tempo_and_half_the_room(sampler: Sampler) -> None:
+    config = Augmentation(tempo=0.3, speed=0.2, silence=0.2)
+    pools = [sampler.pool(0, config, views=views) for views in (1, 2)]
+    assert all(2 * sum(one.frames for one in batch) <= 400 for batch in pools[1] if len(batch) > 1)
+    assert sum(map(len, pools[1])) == POOL > len(pools[1]) > len(pools[0])
+    drawn = [Drawn(0, 2, 36), Drawn(-1, 3, 300), Drawn(1, 1, 60)]
+    batch = sampler.load(drawn, config, 0, views=2)
+    for both in batch[1:4]:
+        assert torch.equal(both[:3], both[3:])
+    one, other = batch.logmel.chunk(2)
+    assert not torch.equal(one[0], other[0])
+    assert torch.equal(one[1], other[1])  # where nobody speaks
+    for x in sampler.load(drawn, PLAIN, 0, views=2)[:4]:
+        assert torch.equal(x[:3], x[3:])
+    assert {len(batch) for batch in replace(sampler, most=5).pool(0, PLAIN, views=2)} <= {1, 2}
+
+
 def test_a_batch_holds_each_utterance_with_its_text(sampler: Sampler) -> None:
     batch = sampler.load([Drawn(0, 2, 36), Drawn(1, 1, 60), Drawn(-1, 0, 300)], PLAIN, 0)
     texts = [

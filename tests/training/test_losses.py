@@ -16,6 +16,7 @@ from training.batches import Batch, collate
 from training.losses import (
     corrupted,
     ctc_alignment,
+    divergence,
     guide_loss,
     latency_loss,
     losses,
@@ -214,6 +215,44 @@ def test_corruption_replaces_its_share_of_symbols() -> None:
     assert len(changed) / 10_000 == pytest.approx(0.25, abs=0.02)
     assert changed.min() >= 0
     assert changed.max() < 28
+
+
+def test_the_divergence_is_that_of_every_distribution_from_its_twin() -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(4, 3, 5, requires_grad=True)  # two views of two
+    valid = torch.tensor([[True, True, False], [True, False, False]]).repeat(2, 1)
+    found = divergence(logits.log_softmax(2), valid)
+    p = logits.detach().softmax(2)
+    pairs = [(p[i, n], p[2 + i, n]) for i, n in ((0, 0), (0, 1), (1, 0))]
+    both = sum((one - other) @ (one / other).log() for one, other in pairs)
+    torch.testing.assert_close(found, both)
+    found.backward()
+    assert logits.grad is not None
+    torch.testing.assert_close(logits.grad[0, 0], p[0, 0] - p[2, 0])  # the teacher stands still
+    assert not logits.grad[~valid].any()
+
+
+def test_views_that_agree_are_not_apart() -> None:
+    model = recognizer().eval()
+    one = batch([[1, 2, 3], [4]], [12, 5])
+    logmel, lengths, targets, counts = (torch.cat([x, x]) for x in one[:4])
+    both = Batch(logmel, lengths, targets, counts)
+    stage = replace(EVERYTHING, noise=0.0, sampling=0.0, consistency=0.5, corruption=0.5)
+    parts = losses(model, both, stage)
+    assert parts["consistency"].item() == pytest.approx(0, abs=1e-7)
+    changed = torch.cat([one.logmel, one.logmel.flip(2)])
+    apart = losses(model, both._replace(logmel=changed), stage)
+    assert apart["consistency"].item() > 1e-5
+    weighted = sum(getattr(stage, name) * apart[name] for name in apart if name != "total")
+    torch.testing.assert_close(apart["total"], weighted)
+
+
+def test_the_encoder_s_stage_may_be_consistent_too() -> None:
+    model = recognizer()
+    both = batch([[1, 2], [1, 2]], [8, 8])
+    parts = losses(model, both, Stage("encoder", 1, ctc=1.0, consistency=0.2))
+    assert list(parts) == ["ctc", "consistency", "total"]
+    torch.testing.assert_close(parts["total"], parts["ctc"] + 0.2 * parts["consistency"])
 
 
 def test_the_latency_is_the_distance_of_the_expected_stops_from_the_alignment() -> None:

@@ -157,9 +157,11 @@ class Noting(Sampler):
 
     noted: list[tuple[tuple[Drawn, ...], int]] = field(default_factory=list)
 
-    def load(self, drawn: Sequence[Drawn], config: Augmentation, seed: int) -> Batch:
+    def load(
+        self, drawn: Sequence[Drawn], config: Augmentation, seed: int, views: int = 1
+    ) -> Batch:
         self.noted.append((tuple(drawn), seed))
-        return super().load(drawn, config, seed)
+        return super().load(drawn, config, seed, views)
 
 
 def test_two_processes_share_a_pool_s_batches_out(manifest: Path, tmp_path: Path) -> None:
