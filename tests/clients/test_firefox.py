@@ -1,0 +1,65 @@
+"""The page in a real Firefox: a recording is heard by its audio thread and read on the page."""
+
+import base64
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jiwer import cer
+from numpy.typing import NDArray
+
+from tests.clients.firefox import executable, firefox, sound
+from tests.clients.serving import Served, transcribe
+from tests.clients.speech import RATE, write
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),  # a server and a browser start, perhaps beside other work
+    pytest.mark.skipif(executable() is None, reason="no Firefox (apt install firefox-esr)"),
+    pytest.mark.skipif(
+        shutil.which("pulseaudio") is None, reason="no PulseAudio (apt install pulseaudio)"
+    ),
+]
+
+SENT = """(async () => {
+    const bytes = new Uint8Array(await new Blob(window.cortadoSent).arrayBuffer());
+    let text = "";
+    for (let at = 0; at < bytes.length; at += 8192) {
+        text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+    }
+    return btoa(text);
+})()"""
+
+
+def test_what_is_said_into_firefox_is_read_in_it(
+    server: Served,
+    model: Path,
+    spoken: NDArray[np.float32],
+    recording: Path,
+    is_shipped: bool,
+    tmp_path: Path,
+) -> None:
+    silence = np.zeros(RATE, np.float32)
+    said = write(tmp_path / "said.wav", np.concatenate([silence, spoken, silence]))
+    for name in ("sound", "profile"):
+        (tmp_path / name).mkdir()
+    with sound(tmp_path / "sound") as heard, firefox(tmp_path / "profile", heard) as page:
+        page.open(server.page + "/?debug=1")
+        page.evaluate("document.getElementById('toggle').click()")
+        page.wait_for("document.body.dataset.state === 'listening'")
+        heard.play(said)
+        page.evaluate("document.getElementById('toggle').click()")
+        page.wait_for("document.body.dataset.state === 'idle'")
+        sent = (
+            np.frombuffer(base64.b64decode(page.evaluate(SENT)), "<i2").astype(np.float32) / 32768
+        )
+        text = page.evaluate("[...document.querySelectorAll('.text')].at(-1).textContent")
+        (tmp_path / "firefox.png").write_bytes(page.screenshot())
+    assert page.messages == []
+    exact, original = transcribe(model, write(tmp_path / "sent.wav", sent), recording)
+    assert text == exact["text"]
+    assert text.strip()
+    if is_shipped:
+        assert cer(original["text"].strip(), text.strip()) < 0.4
