@@ -52,12 +52,11 @@ def test_what_is_said_into_firefox_is_read_in_it(
         heard.play(said)
         page.evaluate("document.getElementById('toggle').click()")
         page.wait_for("document.body.dataset.state === 'idle'")
-        sent = (
-            np.frombuffer(base64.b64decode(page.evaluate(SENT)), "<i2").astype(np.float32) / 32768
-        )
+        pcm = np.frombuffer(base64.b64decode(page.evaluate(SENT)), "<i2")
         text = page.evaluate("[...document.querySelectorAll('.text')].at(-1).textContent")
         (tmp_path / "firefox.png").write_bytes(page.screenshot())
     assert page.messages == []
+    sent = pcm.astype(np.float32) / np.float32(32768)
     exact, original = transcribe(model, write(tmp_path / "sent.wav", sent), recording)
     assert text == exact["text"]
     assert text.strip()
