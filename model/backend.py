@@ -1,4 +1,6 @@
-"""What steps streams, by one constructor: the reference in PyTorch or the fast backend for CPUs."""
+"""What steps streams, by one constructor: the reference in PyTorch, here or on a GPU, or the fast
+backend for CPUs.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -13,8 +15,8 @@ from model.vocabulary import Vocabulary
 if TYPE_CHECKING:  # they bring torch, without which the fast backend serves
     from model.recognizer import Recognizer
 
-CHOICES = ("auto", "fast", "fast-amx", "fast-bf16", "fast-fp32", "reference")
-FAST = CHOICES[:-1]  # those that may be the fast backend
+CHOICES = ("auto", "fast", "fast-amx", "fast-bf16", "fast-fp32", "reference", "cuda")
+FAST = CHOICES[:5]  # those that may be the fast backend
 
 
 class Table(Protocol):
@@ -135,6 +137,10 @@ def choose(recognizer: "Recognizer", backend: str = "auto") -> Online:
     check_streams(recognizer.config)
     if backend == "reference":
         return OnlineRecognizer(recognizer)
+    if backend == "cuda":
+        from model.device import DeviceRecognizer
+
+        return DeviceRecognizer(recognizer, backend)
     from model.fast.recognizer import FastRecognizer, unsupported  # brings a compiler
 
     if backend == "auto" and unsupported(recognizer) is not None:

@@ -175,7 +175,7 @@ class AttentionDecoder(Decoder):
         for _ in range(cap):
             query = self.query(memory)
             scanning = scanning & stops(scan.energy(query, key), generator)
-            if not scanning.any():
+            if not scanning.is_cuda and not scanning.any():  # a GPU answers later than it goes on
                 break
             logits, output = self.write(scan.context(query, keys, values, valid), memory)
             best = logits.argmax(1)

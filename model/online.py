@@ -71,10 +71,10 @@ def _merge(state: State, other: State, merge: Callable[[Tensor, Tensor], Tensor]
     return _like(state, parts)
 
 
-def _tensors(state: Iterable[Any]) -> Iterator[Tensor]:
+def tensors(state: Iterable[Any]) -> Iterator[Tensor]:
     """Yield the tensors of a nested state."""
     for part in state:
-        yield from [part] if isinstance(part, Tensor) else _tensors(part)
+        yield from [part] if isinstance(part, Tensor) else tensors(part)
 
 
 def _like(state: State, parts: list[Any]) -> State:
@@ -139,18 +139,18 @@ class OnlineRecognizer:
         if padding:
             samples = torch.nn.functional.pad(samples, (0, 0, 0, padding))
             state = _merge(state, self.initial_state(padding), lambda x, y: torch.cat([x, y]))
-        symbols, new = self._step_tile(samples[:TILE], _map(state, lambda x: x[:TILE]))
+        symbols, new = self.step_rows(samples[:TILE], _map(state, lambda x: x[:TILE]))
         for first in range(TILE, len(samples), TILE):
             tile = slice(first, first + TILE)
-            more, after = self._step_tile(samples[tile], _map(state, itemgetter(tile)))
+            more, after = self.step_rows(samples[tile], _map(state, itemgetter(tile)))
             symbols = torch.cat([symbols, more])
             new = _merge(new, after, lambda x, y: torch.cat([x, y]))
         if padding:
             symbols, new = symbols[:streams], _map(new, lambda x: x[:streams])
         return symbols, new
 
-    def _step_tile(self, samples: Tensor, state: OnlineState) -> tuple[Tensor, OnlineState]:
-        """Return the symbols and the new state of TILE streams."""
+    def step_rows(self, samples: Tensor, state: OnlineState) -> tuple[Tensor, OnlineState]:
+        """Return the symbols and the new state of streams, whose number has a say in the bits."""
         model = self.recognizer
         features, feature_state = model.features.step(samples, state.features)
         frame, encoder_state = model.encoder.step(features, state.encoder)
@@ -183,11 +183,17 @@ class ReferenceTable:
     @property
     def bytes_per_stream(self) -> int:
         """Memory of a stream's state."""
-        return sum(x.numel() * x.element_size() for x in _tensors(self._online.initial_state(1)))
+        return sum(x.numel() * x.element_size() for x in tensors(self._online.initial_state(1)))
+
+    def _index(self, rows: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(rows)
+
+    def _put(self, rows: Tensor, part: OnlineState) -> None:
+        self._state = put(self._state, rows, part)
 
     def reset(self, rows: NDArray[np.int64]) -> None:
         """Let the streams in (R,) rows have heard nothing."""
-        self._state = put(self._state, rows.tolist(), self._online.initial_state(len(rows)))
+        self._put(self._index(rows), self._online.initial_state(len(rows)))
 
     def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the symbols (R, MAX_SYMBOLS_PER_STEP) that streams write next, -1 for none.
@@ -212,17 +218,17 @@ class ReferenceTable:
 
     def renew(self, rows: NDArray[np.int64]) -> None:
         """Let the decoders of the streams in (R,) rows have written nothing."""
-        decoder = self._state.decoder
+        index = self._index(rows)
+        heard = select(self._state, index)
         fresh = self._online.recognizer.decoder.initial_state(len(rows))
-        if not isinstance(decoder, CtcState):  # whose windows have been heard, and stay
-            heard = select(decoder, rows.tolist())
-            fresh = heard._replace(lstm=fresh.lstm, symbol=fresh.symbol)
-        self._state = self._state._replace(decoder=put(decoder, rows.tolist(), fresh))
+        if not isinstance(fresh, CtcState):  # whose windows have been heard, and stay
+            fresh = heard.decoder._replace(lstm=fresh.lstm, symbol=fresh.symbol)
+        self._put(index, heard._replace(decoder=fresh))
 
     def suspend(self, row: int) -> bytes:
         """Return a stream's state as bytes, for `resume` of the same model, here or elsewhere."""
-        parts = _tensors(select(self._state, [row]))
-        return wrap(self._online.digest, b"".join(x.numpy().tobytes() for x in parts))
+        parts = tensors(select(self._state, [row]))
+        return wrap(self._online.digest, b"".join(x.cpu().numpy().tobytes() for x in parts))
 
     def resume(self, row: int, data: bytes) -> None:
         """Give a row the state that `suspend` returned: the stream goes on to the same bits.
@@ -236,6 +242,7 @@ class ReferenceTable:
         def read(tensor: Tensor) -> Tensor:
             nonlocal start
             first, start = start, start + tensor.numel() * tensor.element_size()
-            return torch.frombuffer(state[first:start], dtype=tensor.dtype).view(tensor.shape)
+            kept = torch.frombuffer(state[first:start], dtype=tensor.dtype)
+            return kept.view(tensor.shape).to(tensor.device)
 
-        self._state = put(self._state, [row], _map(self._online.initial_state(1), read))
+        self._put(self._index(np.array([row])), _map(self._online.initial_state(1), read))

@@ -45,10 +45,12 @@ class Settings(BaseSettings):
         description="Share of the time that the engine keeps free when it works out from its own"
         " speed how many streams it can carry; 1 for no such limit.",
     )
-    backend: Literal["auto", "fast", "fast-amx", "fast-bf16", "fast-fp32", "reference"] = Field(
-        "auto",
-        description="What steps the model: the fast CPU backend where it knows the model (auto), or"
-        " one of fast, fast-amx, fast-bf16, fast-fp32, reference.",
+    backend: Literal["auto", "fast", "fast-amx", "fast-bf16", "fast-fp32", "reference", "cuda"] = (
+        Field(
+            "auto",
+            description="What steps the model: the fast CPU backend where it knows the model (auto), or"
+            " one of fast, fast-amx, fast-bf16, fast-fp32, reference, cuda (a GPU).",
+        )
     )
     vad: bool = Field(
         False,

@@ -24,7 +24,7 @@ Backend = Annotated[
     str,
     typer.Option(
         help="What steps the model: auto, fast (compiled for this CPU), fast-amx, fast-bf16,"
-        " fast-fp32 or reference."
+        " fast-fp32, reference, or cuda (a GPU)."
     ),
 ]
 
