@@ -14,6 +14,9 @@ ENV_PREFIX = "CORTADO_"
 PositiveSeconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
 
+Backend = Literal["auto", "fast", "fast-amx", "fast-bf16", "fast-fp32", "reference", "cuda"]
+
+
 class Settings(BaseSettings):
     """The settings of `cortado serve`; a flag wins over the environment, that over the default."""
 
@@ -45,12 +48,10 @@ class Settings(BaseSettings):
         description="Share of the time that the engine keeps free when it works out from its own"
         " speed how many streams it can carry; 1 for no such limit.",
     )
-    backend: Literal["auto", "fast", "fast-amx", "fast-bf16", "fast-fp32", "reference", "cuda"] = (
-        Field(
-            "auto",
-            description="What steps the model: the fast CPU backend where it knows the model (auto), or"
-            " one of fast, fast-amx, fast-bf16, fast-fp32, reference, cuda (a GPU).",
-        )
+    backend: Backend = Field(
+        "auto",
+        description="What steps the model: the fast CPU backend where it knows the model (auto), or"
+        " one of fast, fast-amx, fast-bf16, fast-fp32, reference, cuda (a GPU).",
     )
     vad: bool = Field(
         False,

@@ -1,4 +1,4 @@
-"""A table on a device does what the reference's does: on the CPU, and on a GPU where there is one."""
+"""A table on a device does what the reference's does: the CPU here, a GPU where there is one."""
 
 import numpy as np
 import pytest
