@@ -75,6 +75,7 @@ class Online(Protocol):
     lookahead_ms: int
     delay_steps: int  # between the end of an encoder frame and the step that gives it
     flush_steps: int
+    batch: int  # streams, for each thread, in about the least efficient one of the large batches
 
     @property
     def digest(self) -> bytes:

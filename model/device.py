@@ -36,7 +36,8 @@ class DeviceRecognizer(OnlineRecognizer):
             raise ValueError("expected a GPU that PyTorch can use for backend 'cuda', got none")
         super().__init__(recognizer)
         self.recognizer = copy.deepcopy(self.recognizer).to(device)
-        self.device, self.tile, self.name = torch.device(device), tile, device
+        self.device, self.name = torch.device(device), device
+        self.tile = self.batch = tile
 
     def table(self, streams: int, threads: int | None = None) -> "DeviceTable":
         """Return the states of `streams` streams that have heard nothing, on the device."""

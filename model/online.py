@@ -22,6 +22,7 @@ from model.recognizer import Recognizer
 from model.recordings import transcribe as transcribe
 from model.recordings import transcribe_many as transcribe_many
 from model.speaker import check_streams
+from model.stream import BATCH
 from model.stream import FLUSH_STEPS as FLUSH_STEPS
 from model.stream import MAX_SYMBOLS_PER_STEP as MAX_SYMBOLS_PER_STEP
 from model.stream import Character as Character
@@ -100,6 +101,7 @@ class OnlineRecognizer:
         self.lookahead_ms = recognizer.lookahead_ms
         self.delay_steps = recognizer.delay_steps
         self.flush_steps = FLUSH_STEPS
+        self.batch = BATCH
         self.name = "reference"
         self.head = head(recognizer)
 

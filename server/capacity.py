@@ -14,7 +14,6 @@ from model.framing import SAMPLES_PER_STEP, STEP_SECONDS
 from model.listener import Listener
 from model.vad import Vad
 
-BATCH = 64  # streams, for each thread, in a batch that is measured; about the least efficient one
 REPEATS = 5
 SMOOTHING = 0.02  # weight of the newest batch in the running means
 FREQUENT = 50  # batches between two changes of the capacity
@@ -29,6 +28,7 @@ class Capacity:
         self.window = 0.0  # seconds that a step may wait for others
         self.cost = 0.0  # seconds for one stream's step in a large batch
         self._max_streams, self._headroom = max_streams, headroom
+        self._batch = 1  # streams from which on a batch tells the cost of many
         self._least = 0.0  # cost, measured at the start
         self._load = 0.0  # running mean of the share of the time in which steps are taken
         self.last = perf_counter()
@@ -36,7 +36,8 @@ class Capacity:
 
     def measure(self, online: Online, threads: int, vad: Vad | None = None) -> float:
         """Step batches of noise, endpoints included; return and keep the cost, in seconds."""
-        streams = min(BATCH * threads, max(self._max_streams, 1))
+        self._batch = online.batch
+        streams = min(online.batch * threads, max(self._max_streams, 1))
         listener, rows = Listener(online, streams, threads, vad=vad), np.arange(streams)
         noise = np.random.default_rng(0).normal(0, 0.05, (streams, SAMPLES_PER_STEP))
         samples, best = noise.astype(np.float32), np.inf
@@ -56,7 +57,7 @@ class Capacity:
         self._load += weight * (min(1.0, busy / passed) - self._load)
         self.last = ended
         self.window = STEP_SECONDS * self._load**2
-        if streams < BATCH:
+        if streams < self._batch:
             return False
         self.cost += SMOOTHING * (busy / streams - self.cost)
         self._seen += 1

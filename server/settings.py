@@ -12,8 +12,6 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 ENV_PREFIX = "CORTADO_"
 
 PositiveSeconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
-
-
 Backend = Literal["auto", "fast", "fast-amx", "fast-bf16", "fast-fp32", "reference", "cuda"]
 
 

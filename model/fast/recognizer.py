@@ -30,7 +30,7 @@ from model.fast.tiles import ROWS
 from model.fast.vectors import COLUMNS
 from model.framing import PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps, lookahead_ms
 from model.stored import Weighted
-from model.stream import FLUSH_STEPS, MAX_SYMBOLS_PER_STEP, Samples, Stream
+from model.stream import BATCH, FLUSH_STEPS, MAX_SYMBOLS_PER_STEP, Samples, Stream
 from model.suspension import digest, unwrap, wrap
 
 SHARE = 32  # streams from which on a thread more is worth waking
@@ -112,6 +112,7 @@ class FastRecognizer:
         self.lookahead_ms = lookahead_ms(LOOKAHEAD)
         self.delay_steps = delay_steps(LOOKAHEAD)
         self.flush_steps = FLUSH_STEPS
+        self.batch = BATCH
         self.sizes = weights.sizes(recognizer)
         self.weights = weights.gather(recognizer, self.kind)
         self.padded_symbols = len(self.weights.decoder.output.bias)

@@ -4,7 +4,8 @@ import pytest
 
 from model.features import STEP_SECONDS
 from model.online import OnlineRecognizer
-from server.capacity import BATCH, FREQUENT, Capacity
+from model.stream import BATCH
+from server.capacity import FREQUENT, Capacity
 from server.engine import Engine, EngineFull
 from server.metrics import Metrics
 
