@@ -42,7 +42,7 @@ types: develop ## mypy, strict
 	@$(BIN)/mypy
 
 pytest: develop ## the tests alone: make pytest ARGS="tests/model -x"
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile $(ARGS)
 
 format: develop ## rewrite the code in the one format
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
