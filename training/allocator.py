@@ -2,7 +2,7 @@
 
 Every update allocates some gigabytes in blocks of megabytes and frees them. The C library gives
 such blocks back to the system and has the next ones cleared page by page, on a virtual machine
-through the host: a third of the time of an update.
+through the host: a twentieth of an update's time where the host is idle, a third where it is busy.
 """
 
 import ctypes
