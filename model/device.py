@@ -36,8 +36,7 @@ class DeviceRecognizer(OnlineRecognizer):
             raise ValueError("expected a GPU that PyTorch can use for backend 'cuda', got none")
         super().__init__(recognizer)
         self.recognizer = copy.deepcopy(self.recognizer).to(device)
-        self.device, self.name = torch.device(device), device
-        self.tile = self.batch = tile
+        self.device, self.name, self.batch = torch.device(device), device, tile
 
     def table(self, streams: int, threads: int | None = None) -> "DeviceTable":
         """Return the states of `streams` streams that have heard nothing, on the device."""
@@ -48,11 +47,11 @@ class DeviceTable(ReferenceTable):
     """The states of streams on a device, changed in place: a graph holds their addresses."""
 
     def __init__(self, online: DeviceRecognizer, streams: int) -> None:
-        super().__init__(online, streams, None)
-        self._device, self._tile = online.device, online.tile
-        self._nobody = streams  # the row of a tile's empty places
-        fresh = online.initial_state(streams + 1)
-        self._state = select(fresh, torch.arange(streams + 1, device=self._device))
+        super().__init__(online, streams + 1, None)
+        self._device, self._tile = online.device, online.batch
+        self.streams = self._nobody = streams  # the last row is that of a tile's empty places
+        every = torch.arange(streams + 1, device=self._device)
+        self._state = select(self._state, every)  # what is zero may have been one tensor
         self._samples = torch.zeros(self._tile, SAMPLES_PER_STEP, device=self._device)
         self._rows = torch.full((self._tile,), self._nobody, device=self._device)
         weight, bias = (torch.from_numpy(part).to(self._device) for part in online.head)

@@ -17,13 +17,6 @@ FLOOR = float(np.log(POWER_FLOOR))
 WARPS = 21  # warp factors are rounded to a grid, so that their matrices are built once
 
 
-def augmented(
-    logmel: Frames, other: Frames | None, config: Augmentation, rng: np.random.Generator
-) -> Frames:
-    """Return changed (T', F) log-mel frames; `other` is the utterance that babbles beneath."""
-    return altered(retimed(logmel, config, rng), other, config, rng)
-
-
 def retimed(logmel: Frames, config: Augmentation, rng: np.random.Generator) -> Frames:
     """Return (T', F) log-mel frames at another tempo and speed."""
     frames = stretched(logmel, 1 + rng.uniform(-config.tempo, config.tempo))
@@ -37,7 +30,14 @@ def retimed(logmel: Frames, config: Augmentation, rng: np.random.Generator) -> F
 def altered(
     logmel: Frames, other: Frames | None, config: Augmentation, rng: np.random.Generator
 ) -> Frames:
-    """Return changed (T, F) log-mel frames in which everything is heard when it was before."""
+    """Return changed (T, F) log-mel frames in which everything is heard when it was before.
+
+    Args:
+        logmel: (T, F), retimed.
+        other: the utterance that babbles beneath; None for nobody.
+        config: what is changed, and how much.
+        rng: of what is drawn.
+    """
     frames, bands = logmel, logmel.shape[1]
     if config.warp:
         frames = frames @ warp_matrix(int(rng.integers(WARPS)), config.warp, bands)

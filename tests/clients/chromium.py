@@ -3,14 +3,14 @@
 import base64
 import json
 import shutil
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
+
+from tests.clients.browser import Watched, begun, running
 
 FLAGS = (
     "--headless=new",
@@ -42,7 +42,7 @@ def playing(recording: Path) -> tuple[str, ...]:
     return (*FAKE_MICROPHONE, f"--use-file-for-fake-audio-capture={recording}%noloop")
 
 
-class Page:
+class Page(Watched):
     """One page of the browser."""
 
     def __init__(self, socket: ClientConnection, session: str) -> None:
@@ -97,25 +97,6 @@ class Page:
         if "exceptionDetails" in answer:
             raise RuntimeError(f"{expression}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
-
-    def wait_for(self, expression: str, seconds: float = 30) -> None:
-        """Wait until a JavaScript expression is true.
-
-        Raises:
-            TimeoutError: it did not become true; with the page's text and its console.
-        """
-        until = time.monotonic() + seconds
-        while not self.evaluate(f"Boolean({expression})"):
-            if time.monotonic() > until:
-                text = self.evaluate(
-                    "document.body.dataset.state + ' | ' + document.body.innerText"
-                )
-                raise TimeoutError(f"{expression} is not true: {text} {self.messages}")
-            time.sleep(0.05)
-
-    def click(self, element: str) -> None:
-        """Press the element with that id as a person does."""
-        self.evaluate(f"document.getElementById({element!r}).click()")
 
     def press(self, key: str) -> None:
         """Press and release a key, such as Tab, Enter or a space."""
@@ -182,35 +163,20 @@ def chromium(profile: Path, *flags: str) -> Iterator[Page]:
     """Run a Chromium with the empty folder `profile`, and give its one page."""
     path = executable()
     assert path, "no Chromium here"
-    with (profile / "chromium.log").open("wb") as log:
-        process = subprocess.Popen(
-            [path, *FLAGS, *flags, f"--user-data-dir={profile}", "about:blank"],
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        with connect(_endpoint(profile, process), max_size=2**28) as socket:
+    log = profile / "chromium.log"
+    command = [path, *FLAGS, *flags, f"--user-data-dir={profile}", "about:blank"]
+    with running(command, log) as process:
+        endpoint = begun(process, log, lambda: _endpoint(profile))
+        with connect(endpoint, max_size=2**28) as socket:
             browser = Page(socket, "")
             pages = browser.command("Target.getTargets")["targetInfos"]
             target = next(each["targetId"] for each in pages if each["type"] == "page")
             attached = browser.command("Target.attachToTarget", targetId=target, flatten=True)
             yield Page(socket, attached["sessionId"])
-    finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
-def _endpoint(profile: Path, process: "subprocess.Popen[bytes]") -> str:
-    """Wait for the browser to say where it is driven from."""
+def _endpoint(profile: Path) -> str | None:
+    """Return where the browser says that it is driven from, as soon as it does."""
     stated = profile / "DevToolsActivePort"
-    until = time.monotonic() + 60
-    while time.monotonic() < until and process.poll() is None:
-        lines = stated.read_text().splitlines() if stated.exists() else []
-        if len(lines) == 2:
-            return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
-        time.sleep(0.05)
-    raise RuntimeError(f"Chromium did not start: {(profile / 'chromium.log').read_text()[-2000:]}")
+    lines = stated.read_text().splitlines() if stated.exists() else []
+    return f"ws://127.0.0.1:{lines[0]}{lines[1]}" if len(lines) == 2 else None

@@ -5,13 +5,14 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
+
+from tests.clients.browser import Watched, begun, running
 
 PREFERENCES = {
     "media.navigator.permission.disabled": True,  # nobody is there to be asked
@@ -56,24 +57,19 @@ def sound(folder: Path) -> Iterator[Sound]:
     command = ["pulseaudio", "-n", "--daemonize=no", "--exit-idle-time=-1", "--use-pid-file=no"]
     command += [part for module in modules for part in ("--load", module)]
     home = {name: str(folder) for name in ("HOME", "XDG_RUNTIME_DIR", "PULSE_RUNTIME_PATH")}
-    with (folder / "pulseaudio.log").open("wb") as log:
-        process = subprocess.Popen(command, env=os.environ | home, stdout=log, stderr=log)
-    try:
-        found = Sound(server)
-        chosen = ["pactl", "set-default-source", f"{SINKS[1]}.monitor"]
-        until = time.monotonic() + 60
-        while subprocess.run(chosen, env=found.environment, capture_output=True).returncode:
-            if time.monotonic() > until or process.poll() is not None:
-                told = (folder / "pulseaudio.log").read_text()[-2000:]
-                raise RuntimeError(f"PulseAudio did not start: {told}")
-            time.sleep(0.1)
+    found, log = Sound(server), folder / "pulseaudio.log"
+    choose = ["pactl", "set-default-source", f"{SINKS[1]}.monitor"]
+
+    def chosen() -> str | None:
+        done = subprocess.run(choose, env=found.environment, capture_output=True, check=False)
+        return None if done.returncode else server
+
+    with running(command, log, os.environ | home) as process:
+        begun(process, log, chosen)
         yield found
-    finally:
-        process.terminate()
-        process.wait(20)
 
 
-class Page:
+class Page(Watched):
     """One page of the browser."""
 
     def __init__(self, socket: ClientConnection) -> None:
@@ -114,19 +110,6 @@ class Page:
             raise RuntimeError(f"{expression}: {answer['exceptionDetails']['text']}")
         return json.loads(answer["result"]["value"])
 
-    def wait_for(self, expression: str, seconds: float = 60) -> None:
-        """Wait until a JavaScript expression is true.
-
-        Raises:
-            TimeoutError: it did not become true; with the page's text and its console.
-        """
-        until = time.monotonic() + seconds
-        while not self.evaluate(f"Boolean({expression})"):
-            if time.monotonic() > until:
-                text = self.evaluate("document.body.innerText")
-                raise TimeoutError(f"{expression} is not true: {text} {self.messages}")
-            time.sleep(0.05)
-
     def screenshot(self) -> bytes:
         """Return a PNG of what is shown."""
         answer = self.command("browsingContext.captureScreenshot", context=self._context)
@@ -141,32 +124,18 @@ def firefox(profile: Path, sound: Sound) -> Iterator[Page]:
     lines = [f"user_pref({json.dumps(k)}, {json.dumps(v)});" for k, v in PREFERENCES.items()]
     (profile / "user.js").write_text("\n".join(lines))
     flags = ("--headless", "--no-remote", "--remote-debugging-port=0")
-    with (profile / "firefox.log").open("wb") as log:
-        process = subprocess.Popen(
-            [path, *flags, "--profile", str(profile), "about:blank"],
-            env=sound.environment,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        with connect(_endpoint(profile, process), max_size=2**28) as socket:
+    log = profile / "firefox.log"
+    command = [path, *flags, "--profile", str(profile), "about:blank"]
+    with running(command, log, sound.environment) as process:
+        endpoint = begun(process, log, lambda: _endpoint(profile), 120)
+        with connect(endpoint, max_size=2**28) as socket:
             yield Page(socket)
-    finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
-def _endpoint(profile: Path, process: "subprocess.Popen[bytes]") -> str:
-    """Wait for the browser to say where it is driven from."""
+def _endpoint(profile: Path) -> str | None:
+    """Return where the browser says that it is driven from, as soon as it does."""
     stated = profile / "WebDriverBiDiServer.json"
-    until = time.monotonic() + 120
-    while time.monotonic() < until and process.poll() is None:
-        if stated.exists() and stated.read_text().endswith("}"):
-            place = json.loads(stated.read_text())
-            return f"ws://{place['ws_host']}:{place['ws_port']}/session"
-        time.sleep(0.05)
-    raise RuntimeError(f"Firefox did not start: {(profile / 'firefox.log').read_text()[-2000:]}")
+    if not (stated.exists() and stated.read_text().endswith("}")):
+        return None
+    place = json.loads(stated.read_text())
+    return f"ws://{place['ws_host']}:{place['ws_port']}/session"

@@ -11,7 +11,7 @@ from training.augment import (
     FLOOR,
     WARPS,
     Frames,
-    augmented,
+    altered,
     band_centres,
     clicks,
     coloured_noise,
@@ -19,6 +19,7 @@ from training.augment import (
     mixed,
     music,
     repeated,
+    retimed,
     reverberated,
     silence,
     stretched,
@@ -36,6 +37,13 @@ def random(seed: int = 0) -> np.random.Generator:
 
 def frames(length: int = 50, seed: int = 0) -> Frames:
     return random(seed).normal(-5, 2, (length, MELS)).astype(np.float32).clip(FLOOR)
+
+
+def augmented(
+    logmel: Frames, other: Frames | None, config: Augmentation, rng: np.random.Generator
+) -> Frames:
+    """Change frames as a batch with one view does."""
+    return altered(retimed(logmel, config, rng), other, config, rng)
 
 
 def test_a_configuration_of_nothing_changes_nothing() -> None:
