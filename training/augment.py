@@ -14,6 +14,7 @@ from training.recipe import Augmentation
 
 Frames = NDArray[np.float32]  # (T, F) log-mel
 FLOOR = float(np.log(POWER_FLOOR))
+LOUD, CLIPPED = 2.0, 6.0  # log-mel power: of noise beside speech, and of noise at full scale
 WARPS = 21  # warp factors are rounded to a grid, so that their matrices are built once
 
 
@@ -151,12 +152,25 @@ def coloured_noise(
     return noise.astype(np.float32)
 
 
-def silence(config: Augmentation, rng: np.random.Generator, bands: int = MELS) -> Frames:
-    """Return 0.5 to 6 s of frames in which nobody speaks: silence, noise, clicks, music."""
-    length = int(rng.integers(50, 600))
+def silence(rng: np.random.Generator, bands: int = MELS) -> Frames:
+    """Return 0.5 to 6 s of frames in which nobody speaks."""
+    return wordless(int(rng.integers(50, 600)), LOUD, rng, bands)
+
+
+def preceded(frames: Frames, lead: int, rng: np.random.Generator) -> Frames:
+    """Return the frames right behind `lead` in which nobody speaks, as loud as noise can be.
+
+    What precedes is broken off, and has moved the running mean of the features by then.
+    """
+    bands = frames.shape[1]
+    return np.concatenate([wordless(2 * lead, CLIPPED, rng, bands)[:lead], frames])
+
+
+def wordless(length: int, loudest: float, rng: np.random.Generator, bands: int = MELS) -> Frames:
+    """Return (T, F) log-mel frames of silence, noise, clicks, music or a hum."""
     frames = np.full((length, bands), FLOOR, np.float32)
     if rng.random() < 0.8:
-        noise = coloured_noise(length, rng.uniform(-10.0, 2.0), rng, bands)
+        noise = coloured_noise(length, rng.uniform(-10.0, loudest), rng, bands)
         start, stop = np.sort(rng.integers(0, length + 1, 2))
         frames[start:stop] = mixed(frames[start:stop], noise[start:stop])
     kind = rng.random()
@@ -164,7 +178,15 @@ def silence(config: Augmentation, rng: np.random.Generator, bands: int = MELS) -
         frames = mixed(frames, clicks(length, rng, bands))
     elif kind < 0.6:
         frames = mixed(frames, music(length, rng, bands))
+    elif kind < 0.7:
+        frames = mixed(frames, hum(rng, bands))
     return frames
+
+
+def hum(rng: np.random.Generator, bands: int = MELS) -> Frames:
+    """Return a (1, F) log-mel frame of a hum or a direct current: loud, in the lowest bands."""
+    fall = rng.uniform(0.5, 8.0)  # nepers a band
+    return np.float32(rng.uniform(0.0, 8.0) - fall * (MELS / bands) * np.arange(bands))[None]
 
 
 def clicks(length: int, rng: np.random.Generator, bands: int = MELS) -> Frames:

@@ -13,7 +13,7 @@ from model.features import FRAMES_PER_STEP
 from model.online import FLUSH_STEPS
 from model.speaker import Statistics, standardised
 from model.vocabulary import Vocabulary
-from training.augment import FLOOR, altered, retimed, silence
+from training.augment import FLOOR, altered, preceded, retimed, silence
 from training.logmel import Corpus
 from training.pronounce import Lexicon
 from training.recipe import Augmentation
@@ -21,6 +21,7 @@ from training.speakers import alone, changed
 
 POOL = 512  # utterances drawn at once, sorted by length and cut into batches
 FRAMES_PER_SECOND = 100
+LEAD = (100, 500)  # frames in which nobody speaks yet
 
 
 class Phones(NamedTuple):
@@ -46,6 +47,7 @@ class Drawn(NamedTuple):
     corpus: int
     utterance: int
     frames: int
+    lead: int = 0  # of the frames, in which nobody speaks yet
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Sampler:
 
         Args:
             number: of the pool.
-            config: its share of silence.
+            config: its shares of silence and of leads.
             weights: of the corpora, in place of their own.
             max_seconds: longer utterances are left out, in place of the sampler's own.
             views: of each utterance that a batch is to hold.
@@ -109,7 +111,8 @@ class Sampler:
             index = int(rng.integers(len(self.corpora[corpus])))
             frames = self.corpora[corpus].utterances[index].frames
             if frames <= max_seconds * FRAMES_PER_SECOND:
-                drawn.append(Drawn(corpus, index, frames))
+                lead = int(rng.integers(*LEAD)) if rng.random() < config.lead else 0
+                drawn.append(Drawn(corpus, index, frames + lead, lead))
         batches = self._cut(sorted(drawn, key=lambda utterance: utterance.frames), views)
         n = self.processes
         if len(batches) < n:
@@ -139,7 +142,7 @@ class Sampler:
         """Return a batch with its utterances augmented from the seed.
 
         With more views, all utterances of the first are followed by all of the next: the same
-        utterances at the same tempo, changed otherwise.
+        utterances at the same tempo and behind as long a lead, changed otherwise.
         """
         rng = np.random.default_rng([self.seed, 2, seed])
         frames: list[NDArray[np.float32]] = []
@@ -158,13 +161,17 @@ class Sampler:
             text = corpus.utterances[one.utterance].text
             targets.append(self.vocabulary.encode(text))
             phones.append(self.lexicon.encode(text) if self.lexicon else [])
-        batch = collate(frames, targets)
+        every = list(drawn) * views
+        led = [
+            preceded(x, one.lead, rng) if one.lead else x
+            for one, x in zip(every, frames, strict=True)
+        ]
+        batch = collate(led, targets)
         if self.lexicon:
             batch = batch._replace(phones=Phones(*_padded(phones)))
         if not self.voices:
             return batch
-        voiced = zip(list(drawn) * views, frames, strict=True)
-        statistics = [self._voice(one, x) for one, x in voiced]
+        statistics = [self._voice(one, x) for one, x in zip(every, frames, strict=True)]
         return batch._replace(logmel=standardised(batch.logmel, statistics))
 
     def _timed(
@@ -172,7 +179,7 @@ class Sampler:
     ) -> NDArray[np.float32]:
         """Return an utterance's frames at their tempo in the batch."""
         if drawn.corpus < 0:
-            return silence(config, rng, self.corpora[0].bands)
+            return silence(rng, self.corpora[0].bands)
         return retimed(self.corpora[drawn.corpus].logmel(drawn.utterance), config, rng)
 
     def _voice(self, drawn: Drawn, frames: NDArray[np.float32]) -> Statistics:

@@ -54,11 +54,12 @@ class Augmentation:
     band_masks: int = 2
     band_mask: int = 10  # mel bands, each at most
     silence: float = 0.02  # share of utterances of noise or silence alone, with an empty text
+    lead: float = 0.0  # share of utterances right behind seconds of noise, music or silence
 
 
 Part = Literal["features", "encoder", "ctc", "decoder"]  # of a recogniser
 PARTS: tuple[Part, ...] = ("features", "encoder", "ctc", "decoder")
-OF_BANDS = ("speed", "warp", "noise", "telephone", "band_masks", "silence")
+OF_BANDS = ("speed", "warp", "noise", "telephone", "band_masks", "silence", "lead")
 
 
 @dataclass(frozen=True)

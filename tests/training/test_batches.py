@@ -11,7 +11,7 @@ from model.online import FLUSH_STEPS
 from model.vocabulary import Vocabulary
 from tests.training.tiny import PLAIN, TEXTS, corpus
 from training.augment import FLOOR
-from training.batches import POOL, Drawn, Sampler, collate
+from training.batches import LEAD, POOL, Drawn, Sampler, collate
 from training.logmel import cached
 from training.recipe import Augmentation
 
@@ -53,6 +53,22 @@ def test_a_pool_draws_corpora_by_their_weights_and_leaves_out_what_is_long(
         <= 100
         < max(utterance.frames for utterance in sampler.corpora[0].utterances)
     )
+
+
+def test_leads_lengthen_utterances_by_as_much_in_every_view(sampler: Sampler) -> None:
+    config = replace(PLAIN, lead=0.5)
+    pool = sampler.pool(0, config)
+    drawn = [one for batch in pool for one in batch]
+    led = [one for one in drawn if one.lead]
+    assert 0.4 < len(led) / len(drawn) < 0.6
+    assert all(LEAD[0] <= one.lead < LEAD[1] for one in led)
+    two = next(batch for batch in pool if batch[0].lead)[:1]
+    batch = sampler.load(two, config, 3, views=2)
+    speech = sampler.corpora[two[0].corpus].logmel(two[0].utterance)
+    lead = two[0].lead
+    for view in batch.logmel.numpy():
+        np.testing.assert_array_equal(view[lead : lead + len(speech)], speech)
+    assert not torch.equal(batch.logmel[0, :lead], batch.logmel[1, :lead])
 
 
 def test_batches_keep_within_their_budget_and_are_of_like_length(sampler: Sampler) -> None:
