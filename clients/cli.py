@@ -23,6 +23,8 @@ from clients.commands.terminal import (
     EXIT_USER_ERROR,
     Backend,
     Checkpoint,
+    Hold,
+    Width,
     complain,
     examples,
     use_one_thread,
@@ -140,16 +142,19 @@ def transcribe(
         ),
     ] = False,
     backend: Backend = "auto",
+    beam: Width = None,
+    hold: Hold = None,
     checkpoint: Checkpoint = None,
 ) -> None:
     """Print the text of audio files as it is decided."""
+    from model.search import asked_for
     from model.stored import DEFAULT
     from model.transcribe import file_listener, transcribe_files
     from model.vad import load_vad
 
     use_one_thread()
     detector = load_vad() if vad else None
-    listener = file_listener(checkpoint or DEFAULT, backend)
+    listener = file_listener(checkpoint or DEFAULT, backend, asked_for(beam, hold))
     if not transcribe_files(listener, files, as_json, sys.stdout, complain, detector):
         raise typer.Exit(EXIT_USER_ERROR)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from model.search import USUAL, Beam
 from model.stored import BROKEN, DEFAULT, CheckpointError, Stored, read
 from model.stream import Samples, Stream
 from model.vocabulary import Vocabulary
@@ -35,7 +36,10 @@ class Table(Protocol):
         ...
 
     def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the symbols (R, MAX_SYMBOLS_PER_STEP) that streams write next, -1 for none.
+        """Return the symbols (R, n) that streams write next, -1 for none.
+
+        One that was heard some steps before, in a search of several hypotheses, is the symbol and
+        as many times LATE.
 
         Args:
             samples: (R, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each.
@@ -47,10 +51,11 @@ class Table(Protocol):
         """Return (R,) whether the CTC head hears no character at the streams' last step."""
         ...
 
-    def renew(self, rows: NDArray[np.int64]) -> None:
+    def renew(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         """Let the decoders of the streams in (R,) rows have written nothing.
 
-        What was heard stays: no sound of the utterance that comes next is lost.
+        What was heard stays: no sound of the utterance that comes next is lost. Return the symbols
+        (R, n) that were undecided, as `step` does.
         """
         ...
 
@@ -75,6 +80,7 @@ class Online(Protocol):
     lookahead_ms: int
     delay_steps: int  # between the end of an encoder frame and the step that gives it
     flush_steps: int
+    beam: Beam  # how streams are searched
     batch: int  # streams, for each thread, in about the least efficient one of the large batches
 
     @property
@@ -94,24 +100,29 @@ class Online(Protocol):
         ...
 
 
-def load_online(folder: Path = DEFAULT, backend: str = "auto") -> Online:
+def load_online(folder: Path = DEFAULT, backend: str = "auto", beam: Beam | None = None) -> Online:
     """Return the recogniser of a checkpoint in the backend that is asked for.
+
+    Args:
+        folder: of the checkpoint.
+        backend: one of the CHOICES.
+        beam: how streams are searched; None for the usual way, where there is a search.
 
     Raises:
         CheckpointError: the checkpoint is missing, broken or of another shape.
-        ValueError: the backend is not there, or does not know such a model.
+        ValueError: the backend is not there, or does not know such a model or search.
     """
     if backend in FAST:
         stored = read(folder)
-        found = _fast(stored, backend, folder)
+        found = _fast(stored, backend, folder, beam)
         if found is not None:
             return found
     from model.checkpoint import load
 
-    return choose(load(folder), backend)
+    return choose(load(folder), backend, beam)
 
 
-def _fast(stored: Stored, backend: str, folder: Path) -> Online | None:
+def _fast(stored: Stored, backend: str, folder: Path, beam: Beam | None) -> Online | None:
     """Return a checkpoint's recogniser in the fast backend, or None where it is unknown to that."""
     from model.fast.recognizer import FastRecognizer, unsupported  # brings a compiler
 
@@ -119,16 +130,22 @@ def _fast(stored: Stored, backend: str, folder: Path) -> Online | None:
         return None
     products = _products(backend)
     try:
-        return FastRecognizer(stored, products=products)
+        return FastRecognizer(stored, products=products, beam=USUAL if beam is None else beam)
     except BROKEN as error:
         raise CheckpointError(f"expected a checkpoint in {folder}, got {error}") from error
 
 
-def choose(recognizer: "Recognizer", backend: str = "auto") -> Online:
+def choose(recognizer: "Recognizer", backend: str = "auto", beam: Beam | None = None) -> Online:
     """Return a recogniser in a backend: "auto" is the fast one where it knows the model.
 
+    Args:
+        recognizer: what is heard with.
+        backend: one of the CHOICES.
+        beam: how streams are searched; None for the usual way, where there is a search.
+
     Raises:
-        ValueError: the backend is not there, or does not know such a model, or nothing streams it.
+        ValueError: the backend is not there, or does not know such a model or search, or nothing
+            streams it.
     """
     if backend not in CHOICES:
         raise ValueError(f"expected a backend among {', '.join(CHOICES)}, got {backend!r}")
@@ -136,17 +153,22 @@ def choose(recognizer: "Recognizer", backend: str = "auto") -> Online:
     from model.speaker import check_streams
 
     check_streams(recognizer.config)
+    searched = USUAL if beam is None else beam
     if backend == "reference":
-        return OnlineRecognizer(recognizer)
+        return OnlineRecognizer(recognizer, searched)
     if backend == "cuda":
         from model.device import DeviceRecognizer
 
+        if beam is not None and beam.width > 1:
+            raise ValueError(
+                f"expected 1 hypothesis with the backend cuda, got {beam.width}: it has no search"
+            )
         return DeviceRecognizer(recognizer, backend)
     from model.fast.recognizer import FastRecognizer, unsupported  # brings a compiler
 
     if backend == "auto" and unsupported(recognizer) is not None:
-        return OnlineRecognizer(recognizer)
-    return FastRecognizer(recognizer, products=_products(backend))
+        return OnlineRecognizer(recognizer, searched)
+    return FastRecognizer(recognizer, products=_products(backend), beam=searched)
 
 
 def _products(backend: str) -> str | None:

@@ -36,6 +36,7 @@ class DeviceRecognizer(OnlineRecognizer):
             raise ValueError("expected a GPU that PyTorch can use for backend 'cuda', got none")
         super().__init__(recognizer)
         self.recognizer = copy.deepcopy(self.recognizer).to(device)
+        self.decoder = self.recognizer.decoder
         self.device, self.name, self.batch = torch.device(device), device, tile
 
     def table(self, streams: int, threads: int | None = None) -> "DeviceTable":

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from model.framing import STEP_SECONDS
 from model.stored import Weighted
+from model.stream import LATE
 
 BLANK = 0.5  # probability from which the CTC head is taken to hear no character
 LANES = 16  # float32 in the widest vector
+NEVER = 1 << 30  # steps
 
 
 @dataclass(frozen=True)
@@ -116,13 +118,14 @@ class Endpointer:
 
         Args:
             rows: which streams, each once.
-            symbols: (R, cap) what the step wrote, -1 for none.
+            symbols: (R, n) what the step wrote, -1 for none.
             blanks: (R,) whether the CTC head heard no character.
             quiet: (R,) whether the detector heard no speech, for rules that ask for it.
         """
         wrote: NDArray[np.bool_] = np.any(symbols >= 0, axis=1)
         counts, spoken = self._counts[rows] + 1, self._spoken[rows]
-        counts[wrote, 0] = 0
+        since = np.where(symbols >= 0, symbols // LATE, NEVER).min(1)  # heard, not told
+        counts[wrote, 0] = since[wrote]
         counts[~blanks, 1] = 0
         counts[:, 3] *= quiet
         counts[~spoken, 1:] = 0  # what was before the first character does not count

@@ -109,7 +109,7 @@ class Listener:
                 facts = symbols[chosen], self.table.blanks(heard), quiet
                 ended[chosen] = way.endpointer.step(heard, *facts)
         if ended.any():
-            self.table.renew(rows[ended])
+            symbols = with_rest(symbols, ended, self.table.renew(rows[ended]))
         return symbols, ended
 
     def suspend(self, row: int) -> Suspended:
@@ -145,6 +145,23 @@ class Listener:
         check_vad(kept, vad is not None)
         if vad is not None and kept.vad:
             vad.check(kept.vad)
+
+
+def with_rest(
+    symbols: NDArray[np.int32], rows: NDArray[np.bool_], rest: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Return what a step writes (R, n), in some rows followed by what an utterance's end decides.
+
+    Args:
+        symbols: (R, m), -1 for none.
+        rows: (R,) true where there is a rest.
+        rest: (R', k) of those rows, -1 for none.
+    """
+    if not (rest >= 0).any():
+        return symbols
+    longer = np.full((len(symbols), rest.shape[1]), -1, np.int32)
+    longer[rows] = rest
+    return np.concatenate([symbols, longer], 1)
 
 
 def check_vad(kept: Suspended, there: bool) -> None:

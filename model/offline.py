@@ -90,7 +90,7 @@ def transcribe_batch(
         [
             one
             for symbol, frame in symbols
-            for one in spelt(vocabulary, [symbol], seconds(recognizer, frame))
+            for one in spelt(vocabulary, symbol, seconds(recognizer, frame))
         ]
         for symbols in found
     ]

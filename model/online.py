@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.ctc import CtcState
+from model.decoder import AttentionDecoder, Decoder
 from model.endpoint import blanks, head
 from model.features import FeatureState
 from model.framing import SAMPLES_PER_STEP
 from model.recognizer import Recognizer
 from model.recordings import transcribe as transcribe
 from model.recordings import transcribe_many as transcribe_many
+from model.search import GREEDY, Beam, flush_steps, searching, told_apart
+from model.searching import Search
 from model.speaker import check_streams
 from model.stream import BATCH
 from model.stream import FLUSH_STEPS as FLUSH_STEPS
@@ -39,7 +42,7 @@ class OnlineState(NamedTuple):
 
     features: FeatureState
     encoder: Any  # EncoderState or LSTMEncoderState, whichever the recogniser's encoder has
-    decoder: Any  # DecoderState or CtcState, whichever the recogniser's decoder has
+    decoder: Any  # DecoderState, SearchState or CtcState, whichever the decoder has
 
 
 State = TypeVar("State", bound=tuple)  # type: ignore[type-arg]
@@ -86,8 +89,12 @@ def _like(state: State, parts: list[Any]) -> State:
 class OnlineRecognizer:
     """A recogniser in serving: frozen weights, states in and out."""
 
-    def __init__(self, recognizer: Recognizer) -> None:
+    def __init__(self, recognizer: Recognizer, beam: Beam = GREEDY) -> None:
         """Take a recogniser, which is put in evaluation mode.
+
+        Args:
+            recognizer: what is heard with.
+            beam: how streams are searched; the CTC head alone has its greedy path.
 
         Raises:
             ValueError: its decoder needs whole utterances, or its features whole speakers.
@@ -100,9 +107,14 @@ class OnlineRecognizer:
         self.vocabulary = recognizer.config.vocabulary
         self.lookahead_ms = recognizer.lookahead_ms
         self.delay_steps = recognizer.delay_steps
-        self.flush_steps = FLUSH_STEPS
+        self.beam = GREEDY
+        self.decoder: Decoder | Search = self.recognizer.decoder
+        if beam.width > 1 and isinstance(recognizer.decoder, AttentionDecoder):
+            self.beam = beam
+            self.decoder = Search(recognizer.decoder, beam, MAX_SYMBOLS_PER_STEP)
+        self.flush_steps = flush_steps(self.beam)
         self.batch = BATCH
-        self.name = "reference"
+        self.name = searching("reference", self.beam)
         self.head = head(recognizer)
 
     @cached_property
@@ -110,7 +122,7 @@ class OnlineRecognizer:
         """What stands for the backend and the weights."""
         weights = self.recognizer.state_dict().values()
         parts = (weight.detach().cpu().numpy().tobytes() for weight in weights)
-        return digest([self.name.encode(), *parts])
+        return digest([told_apart(self.name, self.beam), *parts])
 
     def initial_state(self, streams: int) -> OnlineState:
         """Return the state of streams that have heard nothing."""
@@ -118,12 +130,12 @@ class OnlineRecognizer:
         return OnlineState(
             model.features.initial_state(streams),
             model.encoder.initial_state(streams),
-            model.decoder.initial_state(streams),
+            self.decoder.initial_state(streams),
         )
 
     @torch.inference_mode()
     def step(self, samples: Tensor, state: OnlineState) -> tuple[Tensor, OnlineState]:
-        """Return the symbols (S, MAX_SYMBOLS_PER_STEP) written at the next step, -1 for none.
+        """Return the symbols (S, n) written at the next step, -1 for none.
 
         Args:
             samples: (S, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each stream.
@@ -156,12 +168,12 @@ class OnlineRecognizer:
         model = self.recognizer
         features, feature_state = model.features.step(samples, state.features)
         frame, encoder_state = model.encoder.step(features, state.encoder)
-        symbols, decoder_state = model.decoder.step(frame, state.decoder, MAX_SYMBOLS_PER_STEP)
+        symbols, decoder_state = self.decoder.step(frame, state.decoder, MAX_SYMBOLS_PER_STEP)
         return symbols, OnlineState(feature_state, encoder_state, decoder_state)
 
     def stream(self) -> Stream:
         """Return the bookkeeping of a new stream."""
-        return Stream(self.vocabulary, self.recognizer.delay_steps)
+        return Stream(self.vocabulary, self.recognizer.delay_steps, self.flush_steps)
 
     def table(self, streams: int, threads: int | None = None) -> "ReferenceTable":
         """Return the states of `streams` streams that have heard nothing.
@@ -198,7 +210,7 @@ class ReferenceTable:
         self._put(self._index(rows), self._online.initial_state(len(rows)))
 
     def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the symbols (R, MAX_SYMBOLS_PER_STEP) that streams write next, -1 for none.
+        """Return the symbols (R, n) that streams write next, -1 for none.
 
         Raises:
             ValueError: samples of another shape than (R, SAMPLES_PER_STEP).
@@ -218,14 +230,22 @@ class ReferenceTable:
             return heard
         return blanks(decoder.values[index, -1].numpy(), self._online.head)
 
-    def renew(self, rows: NDArray[np.int64]) -> None:
-        """Let the decoders of the streams in (R,) rows have written nothing."""
+    def renew(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Let the decoders of the streams in (R,) rows have written nothing.
+
+        Return the symbols (R, n) that were undecided, as `step` does.
+        """
         index = self._index(rows)
         heard = select(self._state, index)
-        fresh = self._online.recognizer.decoder.initial_state(len(rows))
-        if not isinstance(fresh, CtcState):  # whose windows have been heard, and stay
-            fresh = heard.decoder._replace(lstm=fresh.lstm, symbol=fresh.symbol)
+        rest = np.full((len(rows), 0), -1, np.int32)
+        if isinstance(self._online.decoder, Search):
+            rest, fresh = self._online.decoder.renewed(heard.decoder)
+        else:
+            fresh = self._online.decoder.initial_state(len(rows))
+            if not isinstance(fresh, CtcState):  # whose windows have been heard, and stay
+                fresh = heard.decoder._replace(lstm=fresh.lstm, symbol=fresh.symbol)
         self._put(index, heard._replace(decoder=fresh))
+        return rest
 
     def suspend(self, row: int) -> bytes:
         """Return a stream's state as bytes, for `resume` of the same model, here or elsewhere."""

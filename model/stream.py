@@ -18,6 +18,7 @@ Samples = NDArray[np.float32]
 MAX_SYMBOLS_PER_STEP = 2  # 50 characters a second; nobody speaks as fast, a loop would
 BATCH = 64  # streams in a batch that says what a step of many costs, on a CPU
 FLUSH_STEPS = 8  # steps of silence after the end of the input: look-ahead, then late stops
+LATE = 1 << 16  # in what a step writes: a symbol, and this for each step since it was heard
 
 
 @dataclass(frozen=True)
@@ -26,15 +27,18 @@ class Character:
 
     text: str
     time: float  # seconds: the end of the encoder frame where the attention stopped
+    late: float = 0.0  # seconds from then until it was certain, in a search of several hypotheses
 
 
 class Stream:
     """The bookkeeping of one stream: samples in, steps out, characters with their times."""
 
-    def __init__(self, vocabulary: Vocabulary, delay_steps: int) -> None:
-        """Begin a stream for a recogniser's vocabulary and `Recognizer.delay_steps`."""
+    def __init__(
+        self, vocabulary: Vocabulary, delay_steps: int, flush_steps: int = FLUSH_STEPS
+    ) -> None:
+        """Begin a stream for a recogniser's vocabulary, `delay_steps` and `flush_steps`."""
         self._vocabulary = vocabulary
-        self._delay_steps = delay_steps
+        self._delay_steps, self._flush_steps = delay_steps, flush_steps
         self._waiting: deque[Samples] = deque()
         self._buffered = 0  # samples in _waiting
         self._flush_left: int | None = None  # None until the end of the input
@@ -86,7 +90,7 @@ class Stream:
         if missing:
             self._waiting.append(np.zeros(missing, np.float32))
             self._buffered += missing
-        self._flush_left = FLUSH_STEPS
+        self._flush_left = self._flush_steps
 
     def next_step(self) -> Samples | None:
         """Return the next SAMPLES_PER_STEP samples, or None while there are not as many."""
@@ -126,15 +130,26 @@ class Stream:
 
     def emitted(self, symbols: Sequence[int]) -> list[Character]:
         """Return the characters of a step's symbols; call once for each step, in order."""
-        time = step_time(self.steps_done, self._delay_steps)
         self.steps_done += 1
-        return spelt(self._vocabulary, symbols, time)
+        return told(self._vocabulary, symbols, self.steps_done - 1, self._delay_steps)
 
 
-def spelt(vocabulary: Vocabulary, symbols: Iterable[int], time: float) -> list[Character]:
-    """Return the characters of symbols, -1 for none, that were heard at one time in seconds."""
-    written = vocabulary.written
-    return [Character(one, time) for symbol in symbols if symbol >= 0 for one in written[symbol]]
+def told(
+    vocabulary: Vocabulary, symbols: Iterable[int], step: int, delay_steps: int
+) -> list[Character]:
+    """Return the characters of what a stream's step wrote, -1 for nothing, at once or late."""
+    found = []
+    for symbol in symbols:
+        if symbol >= 0:
+            late = symbol // LATE
+            time = step_time(step - late, delay_steps)
+            found += spelt(vocabulary, symbol % LATE, time, round(late * STEP_SECONDS, 3))
+    return found
+
+
+def spelt(vocabulary: Vocabulary, symbol: int, time: float, late: float = 0.0) -> list[Character]:
+    """Return the characters of a symbol that was heard at a time in seconds."""
+    return [Character(one, time, late) for one in vocabulary.written[symbol]]
 
 
 def step_time(step: int, delay_steps: int) -> float:

@@ -13,6 +13,7 @@ from model.endpoint import Rule
 from model.features import SAMPLE_RATE
 from model.live import Heard, LiveStream
 from model.online import Character
+from model.search import Beam
 from model.stored import read
 from model.vad import Vad
 
@@ -38,7 +39,9 @@ def characters(
         yield heard.characters
 
 
-def file_listener(folder: Path, backend: str = "auto") -> Callable[[Path], Online]:
+def file_listener(
+    folder: Path, backend: str = "auto", beam: Beam | None = None
+) -> Callable[[Path], Online]:
     """Return what gives the recogniser, of a checkpoint's folder, that hears a file.
 
     It is the same for all files, unless it normalises features by statistics of the speaker: then
@@ -49,19 +52,20 @@ def file_listener(folder: Path, backend: str = "auto") -> Callable[[Path], Onlin
         ValueError: the backend is not there, or does not know such a model.
     """
     if read(folder).config.features.normalisation != "speaker":
-        online = load_online(folder, backend)
+        online = load_online(folder, backend, beam)
         return lambda path: online
     from model.checkpoint import load  # it brings torch, which those that stream may not need
     from model.speaker import adapted, statistics_of
 
     recognizer = load(folder)
     features = recognizer.features
-    choose(adapted(recognizer, statistics_of(features, [])), backend)  # says at once what cannot be
+    nobody = adapted(recognizer, statistics_of(features, []))
+    choose(nobody, backend, beam)  # says at once what cannot be
 
     def own(path: Path) -> Online:
         with closing(stream(path)) as pieces:
             statistics = statistics_of(features, [_readable(pieces)])
-        return choose(adapted(recognizer, statistics), backend)
+        return choose(adapted(recognizer, statistics), backend, beam)
 
     return own
 

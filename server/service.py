@@ -14,6 +14,7 @@ from model.audio import Resampler
 from model.backend import Online, load_online
 from model.framing import SAMPLE_RATE, STEP_SECONDS
 from model.kept import Kept, packed, unpacked
+from model.search import asked_for
 from model.suspension import SuspensionError
 from model.vad import load_vad
 from server.engine import Engine, EngineFull
@@ -219,7 +220,7 @@ def load(settings: Settings) -> Service:
     """
     folder = settings.checkpoint or stored.DEFAULT
     facts = stored.read_card(folder)
-    online = load_online(folder, settings.backend)
+    online = load_online(folder, settings.backend, asked_for(settings.beam, settings.hold))
     logger.info("model loaded", extra={"model": folder.resolve().name, "backend": online.name})
     return Service(online, facts, folder.resolve().name, settings)
 

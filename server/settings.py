@@ -51,6 +51,19 @@ class Settings(BaseSettings):
         description="What steps the model: the fast CPU backend where it knows the model (auto), or"
         " one of fast, fast-amx, fast-bf16, fast-fp32, reference, cuda (a GPU).",
     )
+    beam: int | None = Field(
+        None,
+        ge=1,
+        le=32,
+        description="Hypotheses of the search, 8 if not set; 1 for the greedy scan, which is"
+        " cheapest and tells each character at once.",
+    )
+    hold: int | None = Field(
+        None,
+        ge=0,
+        le=2000,
+        description="Milliseconds for which the search may leave a character open, 120 if not set.",
+    )
     vad: bool = Field(
         False,
         description="Whether a voice activity detector (Silero's) hears the streams too: ends of"

@@ -121,7 +121,7 @@ class Slots:
 
         Args:
             steps: R of them.
-            symbols: (R, cap) that they wrote, -1 for none.
+            symbols: (R, n) that they wrote, -1 for none.
             ends: (R,) whether an utterance ended with them.
         """
         owned = self.backlog.count(steps)

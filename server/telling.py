@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from model.kept import Kept
 from model.listener import Suspended
-from model.stream import Character, Samples, spelt, step_time
+from model.stream import Character, Samples, told
 from model.utterances import Endpoint
 from model.vocabulary import Vocabulary
 
@@ -35,7 +35,7 @@ class Written(NamedTuple):
     """What a batch of steps gave those of its streams that are to be told."""
 
     streams: list["EngineStream"]  # R of them
-    symbols: NDArray[np.int32]  # (R, cap), -1 for none
+    symbols: NDArray[np.int32]  # (R, n) as `Table.step` gives them
     steps: NDArray[np.int64]  # (R,) done
     positions: NDArray[np.float64]  # (R,) seconds
     ended: NDArray[np.bool_]  # (R,) utterances
@@ -49,7 +49,7 @@ class Written(NamedTuple):
         for stream, symbols, steps, position, ended, finished in zip(
             self.streams, *columns, strict=True
         ):
-            written = spelt(vocabulary, symbols, step_time(steps - 1, delay_steps))
+            written = told(vocabulary, symbols, steps - 1, delay_steps)
             characters, endpoint = stream.utterances.hear(written, ended)
             yield stream, Update(characters, position, finished, endpoint=endpoint)
 

@@ -186,7 +186,8 @@ def wordless(length: int, loudest: float, rng: np.random.Generator, bands: int =
 def hum(rng: np.random.Generator, bands: int = MELS) -> Frames:
     """Return a (1, F) log-mel frame of a hum or a direct current: loud, in the lowest bands."""
     fall = rng.uniform(0.5, 8.0)  # nepers a band
-    return np.float32(rng.uniform(0.0, 8.0) - fall * (MELS / bands) * np.arange(bands))[None]
+    found = rng.uniform(0.0, 8.0) - fall * (MELS / bands) * np.arange(bands)
+    return found[None].astype(np.float32)
 
 
 def clicks(length: int, rng: np.random.Generator, bands: int = MELS) -> Frames:

@@ -2,7 +2,8 @@
 
 A character is emitted when its step has been computed: at the end of the 40 ms of audio that the
 step waits for, the look-ahead included (`Character.time`, the end of the encoder frame where the
-attention stopped, plus the look-ahead in steps). Its end is that of its last frame on the CTC
+attention stopped, plus the look-ahead in steps, plus `Character.late`, the time for which a search
+left it open). Its end is that of its last frame on the CTC
 head's best path for the reference text, by forced alignment with the same model's encoder. Only
 what was heard right counts: characters that the edit alignment matches, spaces left out, since a
 space has no end of its own. What computing and a network add comes on top.
@@ -35,7 +36,7 @@ class Delay:
 
 
 def emission_offset(recognizer: Recognizer) -> float:
-    """Return the seconds from a `Character.time` to the end of the step that wrote it."""
+    """Return the seconds from a `Character.time` to the end of the step that could write it."""
     return recognizer.delay_steps * STEP_SECONDS
 
 
@@ -100,7 +101,7 @@ def delays(
         said = range(chunk.ref_start_idx, chunk.ref_end_idx)
         for i, k in zip(said, range(chunk.hyp_start_idx, chunk.hyp_end_idx), strict=True):
             if not reference[i].isspace() and not np.isnan(ends[i]):
-                found.append(heard[k].time + offset - float(ends[i]))
+                found.append(heard[k].time + heard[k].late + offset - float(ends[i]))
     return found
 
 

@@ -177,10 +177,11 @@ class _Day:
             self.found.memory_mib = (_memory(), 0.0)
 
     def _take(self, characters: list[Character]) -> None:
-        """Take what one step wrote: its time is that of the step, counted in integers."""
+        """Take what one step wrote: its time is that of a step, counted in integers."""
         self._steps += 1
-        expected = max(self._steps - self._delay, 0) * STEP_MS
         for one in characters:
+            late = round(one.late * 1000 / STEP_MS)
+            expected = max(self._steps - late - self._delay, 0) * STEP_MS
             drift = abs(one.time * 1000 - expected)
             self.found.drift_ms = max(self.found.drift_ms, drift)
             for spoken in self._open:

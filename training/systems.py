@@ -10,6 +10,7 @@ from model.backend import Online, choose
 from model.features import SAMPLE_RATE
 from model.online import Character, transcribe_many
 from model.recognizer import Recognizer
+from model.search import Beam
 from model.speaker import Statistics, adapted, by_speaker, statistics_of
 from training.manifest import Utterance
 from training.recordings import samples_of
@@ -72,8 +73,10 @@ class System:
     backend: str = "reference"  # that gives the words, or "server"
 
 
-def online(recognizer: Recognizer, name: str, backend: str = "auto") -> System:
-    """Return a recogniser as it serves, in a backend of `model.backend`.
+def online(
+    recognizer: Recognizer, name: str, backend: str = "auto", beam: Beam | None = None
+) -> System:
+    """Return a recogniser as it serves, in a backend of `model.backend`, the usual search if None.
 
     Raises: ValueError for a backend that is not there, or does not know such a model.
     """
@@ -82,14 +85,14 @@ def online(recognizer: Recognizer, name: str, backend: str = "auto") -> System:
         return lambda audio: transcribe_many(one, audio)
 
     if not by_speaker(recognizer.config):
-        chosen = choose(recognizer, backend)
+        chosen = choose(recognizer, backend, beam)
         return System(name, "online", in_order(serving(chosen)), recognizer, chosen.name)
 
     def search(one: Recognizer) -> Transcribe:
-        return serving(choose(one, backend))
+        return serving(choose(one, backend, beam))
 
     nobody = adapted(recognizer, statistics_of(recognizer.features, []))
-    used = choose(nobody, backend).name  # what cannot be is said at once
+    used = choose(nobody, backend, beam).name  # what cannot be is said at once
     return System(name, "online", by_voice(recognizer, search), recognizer, used)
 
 

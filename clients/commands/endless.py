@@ -10,7 +10,9 @@ import typer
 from clients.commands.terminal import (
     Backend,
     Checkpoint,
+    Hold,
     Json,
+    Width,
     check_places,
     examples,
     use_one_thread,
@@ -41,17 +43,20 @@ def endless(
     json_file: Json = None,
     checkpoint: Checkpoint = None,
     backend: Backend = "auto",
+    beam: Width = None,
+    hold: Hold = None,
 ) -> None:
     """Push hours of speech, silence, noise, music and worse through one stream."""
     from clients.progress import progress_bar
     from model.backend import load_online
     from model.checkpoint import DEFAULT
+    from model.search import asked_for
     from training.endless import endure
     from training.endless_sounds import recordings
 
     check_places(json_file)
     use_one_thread()
-    online = load_online(checkpoint or DEFAULT, backend)
+    online = load_online(checkpoint or DEFAULT, backend, asked_for(beam, hold))
     with progress_bar() as report:
         found = endure(online, recordings(manifest), hours, report, seed)
     if json_file is not None:

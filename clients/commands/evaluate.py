@@ -12,7 +12,9 @@ from clients.commands.terminal import (
     EXIT_FAILURE,
     Backend,
     Checkpoint,
+    Hold,
     Json,
+    Width,
     check_places,
     complain,
     examples,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from model.audio import Samples
     from model.offline import Mode as OfflineMode
     from model.recognizer import Recognizer
+    from model.search import Beam
     from training.comparison import Compared
     from training.evaluate import Progress, SetScore
     from training.systems import Heard, System, Transcribe
@@ -107,12 +110,15 @@ def evaluate(
         Path | None, typer.Option(help="A folder for sclite's files: trn, stm and ctm.")
     ] = None,
     backend: Backend = "auto",
+    beam: Width = None,
+    hold: Hold = None,
     checkpoint: Checkpoint = None,
 ) -> None:
     """Score a model or a server: error rates, delays, confusions."""
     from rich.console import Console
 
     from clients.progress import progress_bar
+    from model.search import asked_for
     from training import report
     from training.comparison import compared, read_other
     from training.evaluate import Rules
@@ -124,7 +130,7 @@ def evaluate(
     check_places(json_file, html, hypotheses)
     other = read_other(compare) if compare else None
     chosen = gather(sets)
-    system = _system(checkpoint, server, mode, backend)
+    system = _system(checkpoint, server, mode, backend, asked_for(beam, hold))
     with progress_bar() as progress:
         scores = run(system, chosen, Rules.named(unit.value, normalise.value), progress)
         comparisons = [] if other is None else compared(scores, other)
@@ -143,7 +149,13 @@ def evaluate(
         raise typer.Exit(EXIT_FAILURE)
 
 
-def _system(checkpoint: Path | None, server: str | None, mode: Mode, backend: str) -> "System":
+def _system(
+    checkpoint: Path | None,
+    server: str | None,
+    mode: Mode,
+    backend: str,
+    beam: "Beam | None",
+) -> "System":
     """Return what is to be evaluated.
 
     Raises: ValueError where a server is asked for another search than its own, or the checkpoint
@@ -167,7 +179,7 @@ def _system(checkpoint: Path | None, server: str | None, mode: Mode, backend: st
         names = " or ".join(one.value for one in Mode if _offline(one) in possible)
         raise ValueError(f"expected --mode {names} for {folder.name}, got {mode.value}")
     if mode is Mode.ONLINE:
-        return online(recognizer, folder.name, backend)
+        return online(recognizer, folder.name, backend, beam)
 
     def search(one: "Recognizer") -> "Transcribe":
         def transcribe(audio: "Iterable[Samples]") -> "Heard":

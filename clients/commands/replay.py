@@ -10,6 +10,8 @@ from clients.commands.terminal import (
     EXIT_FAILURE,
     Backend,
     Checkpoint,
+    Hold,
+    Width,
     examples,
     use_one_thread,
 )
@@ -33,14 +35,17 @@ def replay(
     ] = False,
     checkpoint: Checkpoint = None,
     backend: Backend = "auto",
+    beam: Width = None,
+    hold: Hold = None,
 ) -> None:
     """Hear recorded streams again and verify what is written."""
     from model.backend import load_online
     from model.checkpoint import DEFAULT
+    from model.search import asked_for
     from server.recording import read
 
     use_one_thread()
-    online = load_online(checkpoint or DEFAULT, backend)
+    online = load_online(checkpoint or DEFAULT, backend, asked_for(beam, hold))
     same = True
     for path in files:
         recorded = read(path)

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clients.commands.terminal import Backend, Checkpoint, Json, check_places, examples, width
+from clients.commands.terminal import (
+    Backend,
+    Checkpoint,
+    Hold,
+    Json,
+    Width,
+    check_places,
+    examples,
+    width,
+)
 
 if TYPE_CHECKING:
     from clients.progress import Report
@@ -63,6 +72,8 @@ def streams(
     ] = None,
     hours: Annotated[float, typer.Option(min=0.05, help="Audio of the part age.")] = 1.0,
     backend: Backend = "auto",
+    beam: Width = None,
+    hold: Hold = None,
     threads: Annotated[int, typer.Option(min=0, help="Of the model; 0 for one a core.")] = 0,
     json_file: Json = None,
     svg: Annotated[
@@ -76,12 +87,13 @@ def streams(
     from clients.progress import progress_bar
     from model.backend import load_online
     from model.checkpoint import DEFAULT
+    from model.search import asked_for
     from server.bench import report
     from server.bench.memory import age, memory, work
 
     check_places(json_file, svg)
     parts = part or list(Part)
-    online = load_online(checkpoint or DEFAULT, backend)
+    online = load_online(checkpoint or DEFAULT, backend, asked_for(beam, hold))
     speech = _speech(audio or [])
     points: list[Point] = []
     facts: dict[str, Any] = {"backend": online.name}
@@ -91,7 +103,15 @@ def streams(
                 points += _engine(one, online, speech, chunk, count, seconds, threads, progress)
         if Part.WEBSOCKETS in parts:
             found, more = _websockets(
-                speech, chunk, count, seconds, backend, threads, checkpoint, progress
+                speech,
+                chunk,
+                count,
+                seconds,
+                backend,
+                threads,
+                checkpoint,
+                {"beam": beam, "hold": hold},
+                progress,
             )
             points += found
             facts |= more
@@ -172,6 +192,7 @@ def _websockets(
     backend: str,
     threads: int,
     checkpoint: Path | None,
+    search: dict[str, int | None],
     progress: "Report",
 ) -> "tuple[list[Point], dict[str, Any]]":
     """Return the points of a server in a process of its own, and what it takes."""
@@ -184,6 +205,7 @@ def _websockets(
     settings = {"backend": backend, "threads": str(threads), "headroom": "1", "log-level": "error"}
     if checkpoint is not None:
         settings["checkpoint"] = str(checkpoint)
+    settings |= {name: str(value) for name, value in search.items() if value is not None}
     points, facts = [], {}
     with served(settings) as server:
         first = asyncio.run(load.first_character(server.url, speech[0]))

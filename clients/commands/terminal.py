@@ -29,6 +29,20 @@ Backend = Annotated[
 ]
 
 
+Width = Annotated[
+    int | None,
+    typer.Option(
+        "--beam",
+        help="Hypotheses of the search, 8 if not set; 1 for the greedy scan, which is cheapest and"
+        " tells at once.",
+    ),
+]
+
+Hold = Annotated[
+    int | None,
+    typer.Option(help="Milliseconds for which the search may leave a character open; 120."),
+]
+
 Json = Annotated[Path | None, typer.Option("--json", help="Write everything here as JSON.")]
 
 

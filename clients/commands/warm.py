@@ -4,12 +4,17 @@ import time
 
 import typer
 
-from clients.commands.terminal import Backend, Checkpoint, examples
+from clients.commands.terminal import Backend, Checkpoint, Hold, Width, examples
 
 EXAMPLES = examples("cortado warm", "NUMBA_CACHE_DIR=compiled cortado warm --backend fast-fp32")
 
 
-def warm(checkpoint: Checkpoint = None, backend: Backend = "auto") -> None:
+def warm(
+    checkpoint: Checkpoint = None,
+    backend: Backend = "auto",
+    beam: Width = None,
+    hold: Hold = None,
+) -> None:
     """Compile for this CPU, so that no later start has to.
 
     It lies beside the sources, or in the folder NUMBA_CACHE_DIR. A CPU of another kind compiles
@@ -20,10 +25,11 @@ def warm(checkpoint: Checkpoint = None, backend: Backend = "auto") -> None:
     from model.backend import load_online
     from model.framing import SAMPLES_PER_STEP
     from model.listener import Listener
+    from model.search import asked_for
     from model.stored import DEFAULT
 
     began = time.perf_counter()
-    online = load_online(checkpoint or DEFAULT, backend)
+    online = load_online(checkpoint or DEFAULT, backend, asked_for(beam, hold))
     silence = np.zeros((1, SAMPLES_PER_STEP), np.float32)
     Listener(online, 1).step(silence, np.zeros(1, np.int64))
     typer.echo(f"{online.name} is ready after {time.perf_counter() - began:.1f} s")

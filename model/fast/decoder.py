@@ -1,4 +1,4 @@
-"""The decoder of a tile of streams, compiled: only those whose attention stops write.
+"""The greedy decoder of a tile of streams, compiled: only those whose attention stops write.
 
 The attention is asked with the decoder's state, which changes only when a symbol is written: the
 query is kept and a frame without a stop costs a sum of tanh.
@@ -18,7 +18,8 @@ _ZERO = np.float32(0)
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _energy(query: Array, key: Array, direction: Array) -> np.float32:
+def energy(query: Array, key: Array, direction: Array) -> np.float32:
+    """Return an energy, without its bias."""
     total = _ZERO
     for k in range(len(direction)):
         total += direction[k] * tanh(query[k] + key[k])
@@ -26,7 +27,7 @@ def _energy(query: Array, key: Array, direction: Array) -> np.float32:
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _listen(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
+def listen(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
     """Take the tile's encoder frames, `t.dense` and `t.joined`, into the windows of the chunks."""
     count, width, d = len(rows), state.values.shape[2], state.keys.shape[2]
     chunk, stride = state.keys.shape[1], len(t.joined) // TILE
@@ -42,14 +43,16 @@ def _listen(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _context(row: int, out: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
+def context(
+    row: int, query: Array, out: Array, state: State, w: DecoderWeights, t: Scratch
+) -> None:
     """Store the (H,) context of a chunk that ends at the newest frame, bf16 or float32."""
     chunk, d, width = state.keys.shape[1], state.keys.shape[2], state.values.shape[2]
     first = chunk - state.valid[row, 0]
-    query, weights = state.query[row, d:], t.weights
+    query, weights = query[d:], t.weights
     best = np.float32(-np.inf)
     for k in range(first, chunk):
-        weights[k] = _energy(query, state.keys[row, k], w.directions[1]) + w.biases[1]
+        weights[k] = energy(query, state.keys[row, k], w.directions[1]) + w.biases[1]
         best = max(best, weights[k])
     total = _ZERO
     for k in range(first, chunk):
@@ -67,7 +70,7 @@ def _context(row: int, out: Array, state: State, w: DecoderWeights, t: Scratch) 
 
 
 @numba.njit(nogil=True)
-def _added(given: Array, sums: Array, start: int) -> None:
+def added(given: Array, sums: Array, start: int) -> None:
     """Add numbers to those of a flat array."""
     taken = sums[start : start + len(given)]
     for k in range(len(given)):
@@ -77,17 +80,17 @@ def _added(given: Array, sums: Array, start: int) -> None:
 @numba.njit(nogil=True)
 def _write(count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
     """Write a symbol in each of the first `count` streams of `t.rows`, rows of the tile."""
-    width, d = state.values.shape[2], state.decoder_cell.shape[1]
+    width, d = state.values.shape[2], state.decoder_cell.shape[2]
     k, n_logits, n_queries = width + d, len(w.output.bias), len(w.queries.bias)
     for n in range(count):
         row = rows[t.rows[n]]
-        _context(row, t.context[n * k : n * k + width], state, w, t)
-        copied(state.decoder_hidden[row], 0, t.context, n * k + width, d)
+        context(row, state.query[row, 0], t.context[n * k : n * k + width], state, w, t)
+        copied(state.decoder_hidden[row, 0], 0, t.context, n * k + width, d)
     product(t.context, 0, k, 1, 0, k, w.lstm.weight, w.lstm.bias, t.decoder_gates, count)
     for n in range(count):
         row = rows[t.rows[n]]
-        cell, kept = state.decoder_cell[row], state.decoder_hidden[row]
-        _added(w.symbols[state.symbol[row, 0]], t.decoder_gates, 4 * n * d)
+        cell, kept = state.decoder_cell[row, 0], state.decoder_hidden[row, 0]
+        added(w.symbols[state.symbol[row, 0]], t.decoder_gates, 4 * n * d)
         gated(t.decoder_gates, 4 * n * d, cell, t.context, n * k + width, kept)
     product(t.context, 0, k, 1, 0, k, w.output.weight, w.output.bias, t.logits, count)
     product(t.context, width, k, 1, 0, d, w.queries.weight, w.queries.bias, t.queries, count)
@@ -99,7 +102,7 @@ def _write(count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch)
             if logits[v] > logits[best]:
                 best = v
         state.symbol[row, 0] = best
-        copied(t.queries, n * n_queries, state.query[row], 0, n_queries)
+        copied(t.queries, n * n_queries, state.query[row, 0], 0, n_queries)
 
 
 @numba.njit(nogil=True)
@@ -116,7 +119,7 @@ def step(
         symbols: (R, cap) int32, set to the symbols that are written, -1 for none.
         cap: most symbols at one frame.
     """
-    _listen(rows, state, w, t)
+    listen(rows, state, w, t)
     for r in range(len(rows)):
         for k in range(cap):
             symbols[r, k] = -1
@@ -127,9 +130,9 @@ def step(
         stopped = 0
         for n in range(count):
             r = t.rows[n]
-            query = state.query[rows[r], :d]
+            query = state.query[rows[r], 0, :d]
             if (
-                _energy(query, t.keys[2 * r * d : (2 * r + 1) * d], w.directions[0]) + w.biases[0]
+                energy(query, t.keys[2 * r * d : (2 * r + 1) * d], w.directions[0]) + w.biases[0]
                 >= 0
             ):
                 t.rows[stopped] = r

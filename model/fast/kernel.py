@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numba
 
-from model.fast import decoder, encoder, features
+from model.fast import decoder, encoder, features, search
 from model.fast.layout import (
     STREAMS,
     Array,
@@ -14,11 +14,13 @@ from model.fast.layout import (
     DecoderWeights,
     FeatureWeights,
     Layer,
+    Pool,
     Scratch,
     State,
 )
 from model.fast.product import begin, end
 from model.fast.vectors import claimed
+from model.search import Beam, Entries, Hypotheses
 
 COMPILED = (
     "vectors",
@@ -29,6 +31,7 @@ COMPILED = (
     "features",
     "encoder",
     "decoder",
+    "search",
     "kernel",
 )
 
@@ -37,7 +40,7 @@ def _sources() -> str:
     """Return a digest of all sources that are compiled into a step."""
     folder = Path(__file__).parent
     here = [folder / f"{name}.py" for name in COMPILED]
-    around = [folder.parent / f"{name}.py" for name in ("kernels", "framing")]
+    around = [folder.parent / f"{name}.py" for name in ("kernels", "framing", "search")]
     found = hashlib.sha256(b"".join(path.read_bytes() for path in here + around))
     return found.hexdigest()
 
@@ -54,17 +57,21 @@ def _compiled(sources: str) -> Callable[..., None]:
         samples: Array,
         rows: Array,
         state: State,
+        hypotheses: Hypotheses,
         feature_weights: FeatureWeights,
         convolutions: Convolutions,
         layers: tuple[Layer, ...],
         decoder_weights: DecoderWeights,
         t: Scratch,
+        entries: Entries,
+        pool: Pool,
         symbols: Array,
         cap: int,
+        beam: Beam,
         size: int,
         counter: Array,
     ) -> None:
-        """Step the streams in `rows`, a tile of `size` after the other; set `symbols` (R, cap).
+        """Step the streams in `rows`, a tile of `size` after the other; set `symbols` (R, n).
 
         Threads that call this with one `counter`, (1,) int64 from 0 on, share out the tiles.
         """
@@ -83,7 +90,21 @@ def _compiled(sources: str) -> Callable[..., None]:
             for number in range(len(layers)):
                 encoder.recur(number, tile, state, layers[number], t)
             written = symbols[start : start + len(tile)]
-            decoder.step(tile, state, decoder_weights, t, written, cap)
+            if beam.width == 1:
+                decoder.step(tile, state, decoder_weights, t, written, cap)
+            else:
+                search.step(
+                    tile,
+                    state,
+                    hypotheses,
+                    decoder_weights,
+                    t,
+                    entries,
+                    pool,
+                    written,
+                    cap,
+                    beam,
+                )
         end(decoder_weights.lstm.weight)
 
     return run

@@ -106,10 +106,10 @@ class State(NamedTuple):
     keys: Array  # (S, w, d) float32: chunk keys of the last w encoder frames
     values: Array  # (S, w, H) float32
     valid: Array  # (S, 1) int32: frames among them, up to w
-    query: Array  # (S, 2 d) float32: the decoder's state as both energies see it
-    decoder_hidden: Array  # (S, D) small
-    decoder_cell: Array  # (S, D) float32
-    symbol: Array  # (S, 1) int32: the last written
+    query: Array  # (S, K, 2 d) float32: the decoder's state as both energies see it
+    decoder_hidden: Array  # (S, K, D) small
+    decoder_cell: Array  # (S, K, D) float32
+    symbol: Array  # (S, K) int32: the last written
 
 
 class Sizes(NamedTuple):
@@ -122,7 +122,7 @@ class Sizes(NamedTuple):
     chunk: int  # w
 
 
-def empty_state(streams: int, sizes: Sizes, small: type) -> State:
+def empty_state(streams: int, sizes: Sizes, small: type, hypotheses: int) -> State:
     """Return room for the states of streams; what it holds means nothing."""
     h, layers, d, k, w = sizes
 
@@ -140,10 +140,10 @@ def empty_state(streams: int, sizes: Sizes, small: type) -> State:
         keys=room(np.float32, streams, w, k),
         values=room(np.float32, streams, w, h),
         valid=room(np.int32, streams, 1),
-        query=room(np.float32, streams, 2 * k),
-        decoder_hidden=room(small, streams, d),
-        decoder_cell=room(np.float32, streams, d),
-        symbol=room(np.int32, streams, 1),
+        query=room(np.float32, streams, hypotheses, 2 * k),
+        decoder_hidden=room(small, streams, hypotheses, d),
+        decoder_cell=room(np.float32, streams, hypotheses, d),
+        symbol=room(np.int32, streams, hypotheses),
     )
 
 
@@ -215,4 +215,27 @@ def scratch(sizes: Sizes, symbols: int, small: type) -> Scratch:
         queries=room(np.float32, TILE * 2 * k),
         weights=room(np.float32, w),
         sums=room(np.float32, h),
+    )
+
+
+class Pool(NamedTuple):
+    """Room for the decoder states that the hypotheses of TILE / K streams may move on to."""
+
+    query: Array  # (P, 2 d) float32
+    hidden: Array  # (P, D) small
+    cell: Array  # (P, D) float32
+    energies: Array  # (TILE,) float32
+    logits: Array  # (TILE, V padded) float32
+
+
+def pool(sizes: Sizes, symbols: int, small: type, cap: int) -> Pool:
+    """Return the room that one thread needs, for `cap` symbols a frame at most."""
+    _, _, d, k, _ = sizes
+
+    return Pool(
+        query=room(np.float32, cap * TILE, 2 * k),
+        hidden=room(small, cap * TILE, d),
+        cell=room(np.float32, cap * TILE, d),
+        energies=room(np.float32, TILE),
+        logits=room(np.float32, TILE, symbols),
     )

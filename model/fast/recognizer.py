@@ -7,7 +7,7 @@ import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +20,32 @@ from model.fast.layout import (
     LOOKAHEAD,
     TILE,
     Array,
+    Pool,
     Scratch,
     State,
     empty_state,
+    pool,
     scratch,
 )
 from model.fast.product import KINDS, available, small
 from model.fast.tiles import ROWS
 from model.fast.vectors import COLUMNS
 from model.framing import PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps, lookahead_ms
+from model.search import (
+    GREEDY,
+    Beam,
+    Entries,
+    entries,
+    flush_steps,
+    hypotheses,
+    renew,
+    searching,
+    told_apart,
+    told_at_once,
+    undecided,
+)
 from model.stored import Weighted
-from model.stream import BATCH, FLUSH_STEPS, MAX_SYMBOLS_PER_STEP, Samples, Stream
+from model.stream import BATCH, MAX_SYMBOLS_PER_STEP, Samples, Stream
 from model.suspension import digest, unwrap, wrap
 
 SHARE = 32  # streams from which on a thread more is worth waking
@@ -86,12 +101,15 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 class FastRecognizer:
     """A recogniser whose step is compiled for this CPU, over bf16 or fp32 matrix products."""
 
-    def __init__(self, recognizer: Weighted, *, products: str | None = None) -> None:
+    def __init__(
+        self, recognizer: Weighted, *, products: str | None = None, beam: Beam = GREEDY
+    ) -> None:
         """Take a recogniser's weights.
 
         Args:
             recognizer: any that `unsupported` has nothing against.
             products: one of those that are `available` on this CPU, the fastest if None.
+            beam: how streams are searched.
 
         Raises:
             ValueError: another recogniser, tensors of other shapes than it says, or products that
@@ -107,21 +125,23 @@ class FastRecognizer:
             raise ValueError(f"expected products that this CPU has ({here}), got {products!r}")
         self.kind = KINDS[products]
         self.small = small(self.kind)
-        self.name = f"fast-{products}"
+        self.name = searching(f"fast-{products}", beam)
         self.vocabulary = recognizer.config.vocabulary
         self.lookahead_ms = lookahead_ms(LOOKAHEAD)
         self.delay_steps = delay_steps(LOOKAHEAD)
-        self.flush_steps = FLUSH_STEPS
+        self.beam = beam
+        self.flush_steps = flush_steps(beam)
         self.batch = BATCH
         self.sizes = weights.sizes(recognizer)
         self.weights = weights.gather(recognizer, self.kind)
         self.padded_symbols = len(self.weights.decoder.output.bias)
         self.head = head(recognizer)
-        self.digest = digest([self.name.encode(), *_buffers((*self.weights, self.head))])
+        parts = _buffers((*self.weights, self.head))
+        self.digest = digest([told_apart(self.name, beam), *parts])
 
     def stream(self) -> Stream:
         """Return the bookkeeping of a new stream."""
-        return Stream(self.vocabulary, self.delay_steps)
+        return Stream(self.vocabulary, self.delay_steps, self.flush_steps)
 
     def table(self, streams: int, threads: int | None = None) -> "FastTable":
         """Return the states of `streams` streams that have heard nothing, stepped by `threads`.
@@ -132,14 +152,26 @@ class FastRecognizer:
         return FastTable(self, streams, 1 if threads is None else threads or cores or 1)
 
 
+class _Room(NamedTuple):
+    """What one thread needs to step a tile."""
+
+    scratch: Scratch
+    entries: Entries
+    pool: Pool
+
+
 class FastTable:
     """The states of streams in preallocated arrays, stepped in place."""
 
     def __init__(self, online: FastRecognizer, streams: int, threads: int) -> None:
         self._online = online
-        self._state = empty_state(streams, online.sizes, online.small)
+        beam, cap = online.beam, MAX_SYMBOLS_PER_STEP
+        self._state = empty_state(streams, online.sizes, online.small, beam.width)
+        self._hypotheses = hypotheses(streams, beam, cap)
+        sizes = (online.sizes, online.padded_symbols, online.small)
         self._rooms = [
-            scratch(online.sizes, online.padded_symbols, online.small) for _ in range(threads)
+            _Room(scratch(*sizes), entries(TILE // beam.width, beam, cap), pool(*sizes, cap))
+            for _ in range(threads)
         ]
         self._others = ThreadPoolExecutor(max(threads - 1, 1), "step")  # starts none unless needed
         self.streams, self.threads = streams, threads
@@ -148,13 +180,20 @@ class FastTable:
     @property
     def bytes_per_stream(self) -> int:
         """Memory of a stream's state."""
-        return sum(array[:1].nbytes for array in self._state)
+        return sum(array[:1].nbytes for array in self._arrays)
+
+    @property
+    def _arrays(self) -> tuple[Array, ...]:
+        """All that is remembered, the stream on dim 0."""
+        searched = self._online.beam.width > 1
+        return (*self._state, *self._hypotheses) if searched else tuple(self._state)
 
     def reset(self, rows: NDArray[np.int64]) -> None:
         """Let the streams in (R,) rows have heard nothing."""
-        for array in self._state:
+        for array in self._arrays:
             array[rows] = 0
         self._begin(rows)
+        renew(rows, self._hypotheses)
 
     def _begin(self, rows: NDArray[np.int64] | slice) -> None:
         self._state.mean[rows] = self._online.weights.features.mean
@@ -165,12 +204,17 @@ class FastTable:
         """Return (R,) whether the CTC head hears no character at the streams' last step."""
         return blanks(self._state.values[rows, -1], self._online.head)
 
-    def renew(self, rows: NDArray[np.int64]) -> None:
-        """Let the decoders of the streams in (R,) rows have written nothing."""
-        state = self._state
+    def renew(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Let the decoders of the streams in (R,) rows have written nothing.
+
+        Return the symbols (R, n) that were undecided, as `step` does.
+        """
+        state, rest = self._state, undecided(rows, self._hypotheses)
+        renew(rows, self._hypotheses)
         for array in (state.query, state.decoder_hidden, state.decoder_cell):
             array[rows] = 0
         state.symbol[rows] = self._online.weights.decoder.start
+        return rest
 
     @property
     def state(self) -> State:
@@ -179,7 +223,7 @@ class FastTable:
 
     def suspend(self, row: int) -> bytes:
         """Return a stream's state as bytes, for `resume` of the same model, here or elsewhere."""
-        state = b"".join(array[row].tobytes() for array in self._state)
+        state = b"".join(array[row].tobytes() for array in self._arrays)
         return wrap(self._online.digest, state)
 
     def resume(self, row: int, data: bytes) -> None:
@@ -189,13 +233,15 @@ class FastTable:
             SuspensionError: it is damaged, or of another model or kind of CPU.
         """
         state, start = unwrap(self._online.digest, data, self.bytes_per_stream), 0
-        for array in self._state:
+        for array in self._arrays:
             end = start + array[row].nbytes
             array[row] = np.frombuffer(state[start:end], array.dtype).reshape(array[row].shape)
             start = end
 
     def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the symbols (R, MAX_SYMBOLS_PER_STEP) that streams write next, -1 for none.
+        """Return the symbols (R, n) that streams write next, -1 for none.
+
+        One that was heard some steps before is the symbol and as many times LATE.
 
         Args:
             samples: (R, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each.
@@ -205,12 +251,13 @@ class FastTable:
             ValueError: another shape or type, or a row that there is not.
         """
         samples, rows = self._checked(samples, rows)
-        symbols = np.empty((len(rows), MAX_SYMBOLS_PER_STEP), np.int32)
+        beam, cap = self._online.beam, MAX_SYMBOLS_PER_STEP
+        symbols = np.empty((len(rows), told_at_once(beam, cap)), np.int32)
         counter = np.zeros(1, np.int64)
 
-        def help_out(room: Scratch) -> None:
-            arguments = (*self._online.weights, room, symbols, MAX_SYMBOLS_PER_STEP, size, counter)
-            run(samples, rows, self._state, *arguments)
+        def help_out(room: _Room) -> None:
+            arguments = (*self._online.weights, *room, symbols, cap, beam, size, counter)
+            run(samples, rows, self._state, self._hypotheses, *arguments)
 
         threads = max(1, min(self.threads, len(rows) // SHARE))
         size = min(TILE, -(-len(rows) // (threads * ROWS)) * ROWS)

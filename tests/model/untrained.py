@@ -11,6 +11,7 @@ from model.recognizer import Recognizer, RecognizerConfig
 
 SEED = 2  # of the few tried, the one whose stops and symbols depend most on the audio
 GAIN = 10
+SURE = 30  # logits grow by as much: a search takes what is unsure for nothing
 
 
 def noise(seed: int, seconds: float) -> NDArray[np.float32]:
@@ -55,4 +56,6 @@ def untrained(config: RecognizerConfig | None = None, seed: int = SEED) -> Onlin
         standardise(decoder.lstm.weight_ih[:, embedding:], decoder.lstm.bias_ih)
         standardise(decoder.output.weight[:, decoder.lstm.hidden_size :], decoder.output.bias)
         attention.monotonic.bias.zero_()
+        decoder.output.weight.mul_(SURE)
+        decoder.output.bias.mul_(SURE)
     return OnlineRecognizer(recognizer)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from model import checkpoint
 from model.audio import decode
+from model.backend import choose
 from model.online import transcribe
 from tests.model.untrained import noise, untrained
 from training.evaluate import Progress, Rules, SetScore
@@ -80,7 +81,7 @@ def test_scores_are_those_of_what_each_file_gives_alone(
     saved: Path, manifest: Path, tmp_path: Path
 ) -> None:
     [found] = as_json(evaluate(saved, [manifest], ignore), tmp_path)
-    online = untrained()
+    online = choose(untrained().recognizer, "reference")
     recordings = [decode(manifest.parent / f"{k}.wav") for k in range(len(TEXTS))]
     hypotheses = ["".join(one.text for one in transcribe(online, each)) for each in recordings]
     words = jiwer.process_words(TEXTS, hypotheses)

@@ -15,6 +15,7 @@ from model.backend import choose
 from model.offline import Mode, modes, transcribe_batch
 from model.recognizer import Recognizer
 from model.recordings import transcribe_many
+from model.search import GREEDY
 from model.stream import Samples
 from training import recipe as recipes
 from training import runstate
@@ -130,7 +131,7 @@ def evaluated(
     """
     systems = []
     if recognizer.decoder.online:
-        serving = choose(recognizer, "reference")
+        serving = choose(recognizer, "reference", GREEDY)
         online = partial(transcribe_many, serving, rules=())
         systems.append(System(name, "online", in_order(online), recognizer))
     if "expected" in modes(recognizer):

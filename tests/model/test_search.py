@@ -1,0 +1,270 @@
+"""The search finds the likeliest text, tells it in time, and takes nothing back."""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from model import search
+from model.backend import choose
+from model.endpoint import Rule
+from model.fast.recognizer import FastRecognizer
+from model.listener import Listener
+from model.live import LiveStream
+from model.online import OnlineRecognizer, transcribe, transcribe_many
+from model.search import GREEDY, TOLD, USUAL, Beam, asked_for
+from model.stream import FLUSH_STEPS, LATE, MAX_SYMBOLS_PER_STEP, Character
+from tests.model.untrained import noise, untrained
+
+CAP = MAX_SYMBOLS_PER_STEP
+SYMBOLS = 2
+Text = tuple[int, ...]
+Numbers = Callable[[Text, int], tuple[float, NDArray[np.float64]]]  # energy, logits
+
+lasting = settings(deadline=None, max_examples=40)
+
+
+def decoder(seed: int) -> Numbers:
+    """A decoder whose energies and logits are functions of the text so far and the frame."""
+
+    @cache
+    def numbers(text: Text, frame: int) -> tuple[float, NDArray[np.float64]]:
+        random = np.random.default_rng([seed, frame, len(text), *text])
+        return float(np.float32(random.normal(-0.5, 1.5))), random.normal(0, 1, SYMBOLS)
+
+    return numbers
+
+
+def likelihoods(numbers: Numbers, frames: int) -> dict[Text, float]:
+    """The probability of every text after so many frames, summed over all stops."""
+    found = {(): 1.0}
+    for frame in range(frames):
+        after: dict[Text, float] = {}
+        scanning = dict(found)
+        for count in range(CAP + 1):
+            further: dict[Text, float] = {}
+            for text, p in scanning.items():
+                energy, logits = numbers(text, frame)
+                stop = 1 / (1 + np.exp(-energy))
+                after[text] = after.get(text, 0.0) + p * (1 - stop)
+                if count < CAP:
+                    shares = np.exp(logits) / np.exp(logits).sum()
+                    for symbol in range(SYMBOLS):
+                        more = p * stop * shares[symbol]
+                        further[*text, symbol] = further.get((*text, symbol), 0.0) + more
+            scanning = further
+        found = after
+    return found
+
+
+class Searched:
+    """A stream searched over a decoder of numbers."""
+
+    def __init__(self, numbers: Numbers, beam: Beam) -> None:
+        self.numbers, self.beam = numbers, beam
+        self.h = search.hypotheses(1, beam, CAP)
+        self.e = search.entries(1, beam, CAP)
+        self.told: list[tuple[int, int, int]] = []  # symbol, frame heard, frame told
+        self.frame = 0
+        self.texts: list[Text] = [()] * beam.width
+
+    def step(self) -> None:
+        rows, e, written = np.zeros(1, np.int64), self.e, []
+
+        def text(entry: int) -> Text:
+            count = e.added[0, entry]
+            return (*self.texts[e.bases[0, entry]], *e.written[0, entry, :count].tolist())
+
+        asked = search.begin(rows, self.h, e)
+        for count in range(CAP + 1):
+            texts = [text(k) for _, k in e.asked[:asked]]
+            energies = np.array([self.numbers(one, self.frame)[0] for one in texts], np.float32)
+            writing = search.divide(asked, energies, count < CAP, self.beam, e)
+            if not writing:
+                break
+            texts = [text(k) for _, k in e.writing[:writing]]
+            logits = np.array([self.numbers(one, self.frame)[1] for one in texts], np.float32)
+            asked = search.extend(writing, logits, SYMBOLS, len(written), self.beam, e)
+            written += texts
+        moves = e.moves[: search.survive(rows, self.beam, self.h, e)]
+        self.texts = [
+            next(
+                ((*written[slot], self._last(k)) for _, at, slot in moves.tolist() if at == k),
+                before,
+            )
+            for k, before in enumerate(self.texts)
+        ]
+        told = np.empty((1, TOLD), np.int32)
+        search.tell(rows, self.beam, self.h, told)
+        self.told += [(s % LATE, self.frame - s // LATE, self.frame) for s in told[0] if s >= 0]
+        self.frame += 1
+
+    def _last(self, k: int) -> int:
+        h = self.h
+        at = (h.first[0, 0] + h.lengths[0, k] - 1) % h.symbols.shape[2]
+        return int(h.symbols[0, k, at])
+
+    @property
+    def best(self) -> Text:
+        return self.texts[int(self.h.scores[0].argmax())]
+
+
+@lasting
+@given(seed=st.integers(0, 10_000), frames=st.integers(1, 4))
+def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
+    seed: int, frames: int
+) -> None:
+    numbers = decoder(seed)
+    wanted = likelihoods(numbers, frames)
+    one = Searched(numbers, Beam(width=600, hold=25, grace=25, cut=1e9, floor=1e-30))
+    for _ in range(frames):
+        one.step()
+    assert len(wanted) == (one.h.scores[0] > -np.inf).sum()
+    most = max(wanted.values())
+    for k, score in enumerate(one.h.scores[0]):
+        if score > -np.inf:
+            assert score == pytest.approx(np.log(wanted[one.texts[k]] / most), abs=2e-4)
+
+
+@lasting
+@given(
+    seed=st.integers(0, 10_000),
+    width=st.integers(2, 6),
+    hold=st.integers(0, 5),
+    more=st.integers(0, 5),
+)
+def test_what_is_told_is_in_time_and_is_the_beginning_of_every_hypothesis(
+    seed: int, width: int, hold: int, more: int
+) -> None:
+    grace = hold + more
+    one = Searched(decoder(seed), Beam(width=width, hold=hold, grace=grace, cut=4.0, floor=0.01))
+    for _ in range(30):
+        one.step()
+        told = tuple(symbol for symbol, _, _ in one.told)
+        alive = [text for text, s in zip(one.texts, one.h.scores[0], strict=True) if s > -np.inf]
+        assert all(text[: len(told)] == told for text in alive)
+        assert len(set(alive)) == len(alive)
+        assert max(one.h.scores[0]) <= 0
+        rest = search.undecided(np.zeros(1, np.int64), one.h)[0]
+        assert (*told, *(rest % LATE).tolist()) == one.best
+        assert (rest // LATE < hold).all()
+    assert all(told - heard <= grace for _, heard, told in one.told)
+    assert all(a[1] <= b[1] for a, b in pairwise(one.told))
+    search.renew(np.zeros(1, np.int64), one.h)
+    assert search.undecided(np.zeros(1, np.int64), one.h).shape == (1, 0)
+
+
+def test_a_likelier_beginning_wins_though_another_was_best_at_first() -> None:
+    """A greedy scan would write 0; what follows makes 1 likelier."""
+
+    def numbers(text: Text, frame: int) -> tuple[float, NDArray[np.float64]]:
+        if not text:
+            return (9.0 if frame == 0 else -9.0), np.array([0.55, 0.45])
+        certain = text == (1,)
+        return (3.0 if frame == 1 and len(text) == 1 else -9.0), (
+            np.array([9.0, 0.0]) if certain else np.array([0.0, 0.0])
+        )
+
+    patient = Searched(numbers, Beam(width=4, hold=2, grace=2, cut=9.0, floor=1e-3))
+    hasty = Searched(numbers, Beam(width=4, hold=0, grace=0, cut=9.0, floor=1e-3))
+    for one in (patient, hasty):
+        for _ in range(4):
+            one.step()
+    assert [symbol for symbol, _, _ in patient.told] == [1, 0]
+    assert hasty.told[0][0] == 0
+
+
+@cache
+def models() -> tuple[OnlineRecognizer, FastRecognizer]:
+    """Both backends."""
+    model = untrained().recognizer
+    return OnlineRecognizer(model, USUAL), FastRecognizer(model, products="fp32", beam=USUAL)
+
+
+@cache
+def recording(number: int) -> NDArray[np.float32]:
+    return noise(number, 0.9 + 0.2 * number)
+
+
+@pytest.mark.timeout(900)  # the first use compiles
+def test_both_backends_search_alike() -> None:
+    reference, fast = models()
+    heard = [transcribe(one, recording(3)) for one in (reference, fast)]
+    assert heard[0] == heard[1]
+    assert heard[0] != transcribe(OnlineRecognizer(reference.recognizer), recording(3))  # greedy
+    assert max(one.late for one in heard[0]) == pytest.approx(0.12)
+    assert reference.flush_steps == fast.flush_steps == FLUSH_STEPS + USUAL.grace
+
+
+@pytest.mark.parametrize("backend", [0, 1])
+def test_a_stream_does_not_feel_the_others(backend: int) -> None:
+    online = models()[backend]
+    alone = [transcribe(online, recording(k)) for k in range(5)]
+    assert len({"".join(c.text for c in one) for one in alone}) == 5
+    for streams in (2, 5):
+        assert dict(transcribe_many(online, map(recording, range(5)), streams)) == dict(
+            enumerate(alone)
+        )
+
+
+@pytest.mark.parametrize("backend", [0, 1])
+def test_a_suspended_search_goes_on_where_it_was(backend: int) -> None:
+    online, samples = models()[backend], recording(4)
+
+    def taken(steps: Iterator[object]) -> list[object]:
+        return list(steps)
+
+    whole, first = LiveStream(online, ()), LiveStream(online, ())
+    expected = taken(whole.push(samples)) + taken(whole.end())
+    found = taken(first.push(samples[:9_999]))
+    second = LiveStream.resume(online, first.suspend())
+    assert found + taken(second.push(samples[9_999:])) + taken(second.end()) == expected
+
+
+@pytest.mark.parametrize("backend", [0, 1])
+def test_the_end_of_an_utterance_tells_what_is_undecided(backend: int) -> None:
+    online, rows = models()[backend], np.zeros(1, np.int64)
+    listener = Listener(online, 1, rules=(Rule(length=0.2),))
+    steps = recording(4)[: 640 * 24].reshape(-1, 1, 640)
+    stream, heard = online.stream(), []
+    endings = 0
+    for step in steps:
+        symbols, ended = listener.step(step, rows)
+        heard += stream.emitted(symbols[0].tolist())
+        endings += int(ended[0])
+        if ended[0]:  # all that was heard has been told
+            assert listener.table.renew(rows).shape[1] == 0
+    assert endings >= 2
+    assert all(a.time <= b.time for a, b in pairwise(heard))
+
+
+def test_a_wish_becomes_a_search() -> None:
+    assert asked_for(None, None) is None
+    assert asked_for(1, None) == GREEDY
+    assert asked_for(4, None) == USUAL._replace(width=4)
+    assert asked_for(None, 400) == USUAL._replace(hold=10, grace=12)
+    for width, hold in ((0, None), (33, None), (None, -1), (None, 2001)):
+        with pytest.raises(ValueError, match="expected"):
+            asked_for(width, hold)
+
+
+def test_a_backend_is_named_by_its_search() -> None:
+    model = untrained().recognizer
+    assert choose(model, "reference").name == "reference-beam8"
+    assert choose(model, "reference", GREEDY).name == "reference"
+    assert choose(model, "reference").digest != choose(model, "reference", GREEDY).digest
+
+
+def test_characters_say_how_late_they_are() -> None:
+    online = models()[0]
+    one = online.stream()
+    one.push(np.zeros(640 * 9, np.float32))
+    for _ in range(9):
+        one.next_step()
+        last = one.emitted([4 + 3 * LATE, -1] if one.steps_done == 8 else [-1, -1])
+    assert last == [Character(online.vocabulary.names[4], 0.16, 0.12)]
