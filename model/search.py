@@ -101,6 +101,7 @@ class Hypotheses(NamedTuple):
     frames: Array  # (S, K, N) int32: in which they were heard
     first: Array  # (S, 1) int32
     clock: Array  # (S, 1) int32: frames
+    newest: Array  # (S, 1) int32: in which the last symbol that was told was heard
 
 
 class Entries(NamedTuple):
@@ -134,6 +135,7 @@ def hypotheses(streams: int, beam: Beam, cap: int) -> Hypotheses:
         frames=np.zeros((streams, k, n), np.int32),
         first=np.zeros((streams, 1), np.int32),
         clock=np.zeros((streams, 1), np.int32),
+        newest=np.zeros((streams, 1), np.int32),
     )
     found.scores[:, 0] = 0
     return found
@@ -368,7 +370,9 @@ def tell(rows: Array, beam: Beam, h: Hypotheses, told: Array) -> None:
         _give_up(row, best, count, now - beam.grace, h)
         for n in range(count):
             at = (h.first[row, 0] + n) % ring
-            told[r, n] = h.symbols[row, best, at] + LATE * (now - h.frames[row, best, at])
+            # another hypothesis may have been the best, and have heard the last one later
+            h.newest[row, 0] = max(h.newest[row, 0], h.frames[row, best, at])
+            told[r, n] = h.symbols[row, best, at] + LATE * (now - h.newest[row, 0])
         if count:
             h.first[row, 0] = (h.first[row, 0] + count) % ring
             for k in range(h.scores.shape[1]):
@@ -432,7 +436,7 @@ def undecided(rows: Array, h: Hypotheses) -> NDArray[np.int32]:
 def _rest(row: int, h: Hypotheses) -> NDArray[np.int32]:
     best = int(h.scores[row].argmax())
     at = (h.first[row, 0] + np.arange(h.lengths[row, best])) % h.symbols.shape[2]
-    late = h.clock[row, 0] - 1 - h.frames[row, best, at]
+    late = h.clock[row, 0] - 1 - np.maximum(h.frames[row, best, at], h.newest[row, 0])
     return h.symbols[row, best, at] + LATE * late
 
 
