@@ -5,6 +5,7 @@ one every STEP_SECONDS. The cost is measured on full batches before the first st
 again whenever live batches are large; a machine that becomes slower lets fewer streams in.
 """
 
+from math import log2
 from time import perf_counter
 
 import numpy as np
@@ -15,6 +16,7 @@ from model.listener import Listener
 from model.vad import Vad
 
 REPEATS = 5
+A_DOUBLING = 0.3  # of a step of noise, that speech costs more for twice as many hypotheses
 SMOOTHING = 0.02  # weight of the newest batch in the running means
 FREQUENT = 50  # batches between two changes of the capacity
 
@@ -35,7 +37,10 @@ class Capacity:
         self._seen = 0  # batches
 
     def measure(self, online: Online, threads: int, vad: Vad | None = None) -> float:
-        """Step batches of noise, endpoints included; return and keep the cost, in seconds."""
+        """Step batches of noise, endpoints included; return and keep the cost, in seconds.
+
+        It is that of speech, in which a search has more to choose from.
+        """
         self._batch = online.batch
         streams = min(online.batch * threads, max(self._max_streams, 1))
         listener, rows = Listener(online, streams, threads, vad=vad), np.arange(streams)
@@ -45,7 +50,7 @@ class Capacity:
             began = perf_counter()
             listener.step(samples, rows)
             best = min(best, perf_counter() - began)
-        self._least = best / streams
+        self._least = best / streams * (1.2 + A_DOUBLING * log2(online.beam.width))
         self.last = perf_counter()
         self._set(self._least)
         return self.cost
