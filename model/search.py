@@ -33,7 +33,6 @@ from model.stream import FLUSH_STEPS, LATE
 Array = NDArray[Any]
 
 WIDEST, LONGEST = 32, 2000  # hypotheses; milliseconds for which a symbol may be undecided
-TOLD = 8  # symbols told by one step at most; as many are never due at once
 
 _NOTHING = np.float32(-np.inf)
 _MULTIPLIER = np.int64(6364136223846793005)  # of a text's hash (Knuth's MMIX)
@@ -88,7 +87,7 @@ def told_apart(name: str, beam: Beam) -> bytes:
 
 def told_at_once(beam: Beam, cap: int) -> int:
     """Return the most symbols that a step tells, where a frame has `cap` at most."""
-    return cap if beam.width == 1 else TOLD
+    return cap * (beam.grace + 1)  # all that a hypothesis has heard, once it is the best
 
 
 class Hypotheses(NamedTuple):
@@ -126,7 +125,7 @@ class Entries(NamedTuple):
 
 def hypotheses(streams: int, beam: Beam, cap: int) -> Hypotheses:
     """Return the hypotheses of streams before any audio, `cap` symbols a frame at most."""
-    k, n = beam.width, cap * (beam.grace + 1)
+    k, n = beam.width, told_at_once(beam, cap)
     found = Hypotheses(
         scores=np.full((streams, k), _NOTHING),
         hashes=np.zeros((streams, k), np.int64),
@@ -143,7 +142,7 @@ def hypotheses(streams: int, beam: Beam, cap: int) -> Hypotheses:
 
 def entries(streams: int, beam: Beam, cap: int) -> Entries:
     """Return room for a frame of so many streams."""
-    k, n = beam.width, cap * (beam.grace + 1)
+    k, n = beam.width, told_at_once(beam, cap)
     each = (streams, k * (cap + 1))
     return Entries(
         entered=np.zeros(streams, np.int64),
@@ -349,7 +348,7 @@ def _keep(r: int, row: int, moves: int, beam: Beam, h: Hypotheses, e: Entries) -
 
 @numba.njit(cache=True, nogil=True)
 def tell(rows: Array, beam: Beam, h: Hypotheses, told: Array) -> None:
-    """Set `told` (R, TOLD) to what is certain by now, -1 for nothing.
+    """Set `told` (R, N) to what is certain by now, -1 for nothing.
 
     A symbol s that was heard n frames before the newest is s + LATE n.
     """
@@ -358,7 +357,7 @@ def tell(rows: Array, beam: Beam, h: Hypotheses, told: Array) -> None:
         row = rows[r]
         told[r] = -1
         best = _best(h.scores[row])
-        count = min(_agreed(row, best, h), told.shape[1])
+        count = _agreed(row, best, h)
         now = h.clock[row, 0] - 1  # the frame that has just been heard
         due = 0
         while due < h.lengths[row, best]:

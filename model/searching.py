@@ -70,7 +70,7 @@ class Search:
         return SearchState(wide[0], wide[1], wide[2], wide[3], one.keys, one.values, kept)
 
     def step(self, value: Tensor, state: SearchState, cap: int) -> tuple[Tensor, SearchState]:
-        """Return what is told (S, TOLD) at the next (S, H) encoder frame, -1 for nothing."""
+        """Return what is told (S, n) at the next (S, H) encoder frame, -1 for nothing."""
         decoder, beam = self._decoder, self._beam
         scan: MonotonicAttention = decoder.attention
         streams, width = state.symbol.shape
@@ -106,7 +106,7 @@ class Search:
         hidden, cell, symbol, valid = (
             old.index_put(to, new[slots]) for old, new in zip(state.moving, moved, strict=True)
         )
-        told = np.empty((streams, search.TOLD), np.int32)
+        told = np.empty((streams, search.told_at_once(beam, cap)), np.int32)
         search.tell(rows, beam, h, told)
         kept = tuple(map(torch.from_numpy, h))
         return torch.from_numpy(told), SearchState(hidden, cell, symbol, valid, keys, values, kept)

@@ -17,7 +17,7 @@ from model.fast.recognizer import FastRecognizer
 from model.listener import Listener
 from model.live import LiveStream
 from model.online import OnlineRecognizer, transcribe, transcribe_many
-from model.search import GREEDY, TOLD, USUAL, Beam, asked_for
+from model.search import GREEDY, USUAL, Beam, asked_for, told_at_once
 from model.stream import FLUSH_STEPS, LATE, MAX_SYMBOLS_PER_STEP, Character
 from tests.model.untrained import noise, untrained
 
@@ -42,7 +42,7 @@ def decoder(seed: int) -> Numbers:
 
 def likelihoods(numbers: Numbers, frames: int) -> dict[Text, float]:
     """The probability of every text after so many frames, summed over all stops."""
-    found = {(): 1.0}
+    found: dict[Text, float] = {(): 1.0}
     for frame in range(frames):
         after: dict[Text, float] = {}
         scanning = dict(found)
@@ -74,7 +74,8 @@ class Searched:
         self.texts: list[Text] = [()] * beam.width
 
     def step(self) -> None:
-        rows, e, written = np.zeros(1, np.int64), self.e, []
+        rows, e = np.zeros(1, np.int64), self.e
+        written: list[Text] = []
 
         def text(entry: int) -> Text:
             count = e.added[0, entry]
@@ -99,8 +100,9 @@ class Searched:
             )
             for k, before in enumerate(self.texts)
         ]
-        told = np.empty((1, TOLD), np.int32)
-        search.tell(rows, self.beam, self.h, told)
+        told = np.full((2, told_at_once(self.beam, CAP)), -7, np.int32)
+        search.tell(rows, self.beam, self.h, told[:1])
+        assert (told[1] == -7).all()
         self.told += [(s % LATE, self.frame - s // LATE, self.frame) for s in told[0] if s >= 0]
         self.frame += 1
 
@@ -177,6 +179,23 @@ def test_a_likelier_beginning_wins_though_another_was_best_at_first() -> None:
             one.step()
     assert [symbol for symbol, _, _ in patient.told] == [1, 0]
     assert hasty.told[0][0] == 0
+
+
+def test_all_that_a_hypothesis_has_heard_is_told_once_it_is_the_best() -> None:
+    """The best has heard nothing for twelve frames, then one is likelier that has heard much."""
+
+    def numbers(text: Text, frame: int) -> tuple[float, NDArray[np.float64]]:
+        if not text:  # which is likelier up to frame 12, where something was missed
+            return {0: -0.2, 12: 20.0}.get(frame, -20.0), np.array([9.0, 0.0])
+        return (20.0 if len(text) <= frame else -20.0), np.array([9.0, 0.0])  # one a frame
+
+    one = Searched(numbers, Beam(width=6, hold=3, grace=12, cut=30.0, floor=1e-6))
+    most = 0
+    for _ in range(20):
+        before = len(one.told)
+        one.step()
+        most = max(most, len(one.told) - before)
+    assert most > 8
 
 
 @cache
