@@ -122,7 +122,7 @@ def drawn_otherwise(one: SetScore, recognizer: Recognizer) -> str:
         return ""
     words = {"reference": f"the {one.mode} search", "server": "a server"}
     return (
-        "The pictures are drawn by the reference in PyTorch; the words come from "
+        "The pictures are drawn by the reference in PyTorch, greedily; the words come from "
         f"{words.get(one.backend, f'the backend {one.backend}')}, which may differ in places."
     )
 

@@ -204,7 +204,7 @@ def _run(
         updates=state["step"],
         processes=plan.study.processes,
         batch_seconds=recipe.batch_seconds,
-        training_seconds=round(state["seconds"], 1),
+        training_seconds=round(state["seconds"], 3),
         corpora=_corpora(recipe),
         scores=tuple(scores),
     )
