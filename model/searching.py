@@ -31,25 +31,31 @@ class SearchState(NamedTuple):
         """What is of each hypothesis."""
         return self.hidden, self.cell, self.symbol, self.valid
 
+    def own_hypotheses(self) -> Hypotheses:
+        """Return the bookkeeping, copied: a step leaves the state that it was given as it is."""
+        return Hypotheses(*(part.numpy().copy() for part in self.hypotheses))
+
 
 class _Pool:
     """Decoder states: those of the hypotheses (S K of them), then those that they move on to."""
 
     def __init__(self, state: SearchState) -> None:
-        flat = [part.flatten(0, 1) for part in state.moving]
-        self.hidden, self.cell, self.symbol, self.valid = flat
+        self.parts = [part.flatten(0, 1) for part in state.moving]
 
     def __len__(self) -> int:
-        return len(self.symbol)
+        return len(self.parts[0])
 
-    def memory(self, index: Tensor) -> Memory:
-        return Memory(LSTMState(self.hidden[index], self.cell[index]), self.symbol[index])
+    def at(self, index: Tensor) -> tuple[Memory, Tensor]:
+        hidden, cell, symbol, valid = (part[index] for part in self.parts)
+        return Memory(LSTMState(hidden, cell), symbol), valid
 
     def add(self, memory: Memory, valid: Tensor) -> None:
         new = (*memory.lstm, memory.symbol, valid)
-        old = (self.hidden, self.cell, self.symbol, self.valid)
-        parts = [torch.cat(pair) for pair in zip(old, new, strict=True)]
-        self.hidden, self.cell, self.symbol, self.valid = parts
+        self.parts = [torch.cat(pair) for pair in zip(self.parts, new, strict=True)]
+
+
+def _tensors(h: Hypotheses) -> tuple[Tensor, ...]:
+    return tuple(map(torch.from_numpy, h))
 
 
 class Search:
@@ -66,8 +72,8 @@ class Search:
         each = (one.lstm.hidden, one.lstm.cell, one.symbol, one.valid)
         wide = [part.unsqueeze(1).repeat(1, width, *[1] * (part.dim() - 1)) for part in each]
         fresh = search.hypotheses(streams, self._beam, self._cap)
-        kept = tuple(map(torch.from_numpy, fresh))
-        return SearchState(wide[0], wide[1], wide[2], wide[3], one.keys, one.values, kept)
+        hidden, cell, symbol, valid = wide
+        return SearchState(hidden, cell, symbol, valid, one.keys, one.values, _tensors(fresh))
 
     def step(self, value: Tensor, state: SearchState, cap: int) -> tuple[Tensor, SearchState]:
         """Return what is told (S, n) at the next (S, H) encoder frame, -1 for nothing."""
@@ -79,17 +85,17 @@ class Search:
         heard = torch.ones(streams * width, dtype=torch.bool)
         valid = push(state.valid.flatten(0, 1), heard).view_as(state.valid)
         state = state._replace(valid=valid, keys=keys, values=values)
-        h = Hypotheses(*(part.numpy().copy() for part in state.hypotheses))
+        h = state.own_hypotheses()
         e, pool, rows = search.entries(streams, beam, cap), _Pool(state), np.arange(streams)
         asked = search.begin(rows, h, e)
         for count in range(cap + 1):
             index, of = self._places(e.asked[:asked], e, state)
-            energies = scan.energy(decoder.query(pool.memory(index)), key[of])
+            energies = scan.energy(decoder.query(pool.at(index)[0]), key[of])
             writing = search.divide(asked, energies.numpy(), count < cap, beam, e)
             if writing == 0:
                 break
             index, of = self._places(e.writing[:writing], e, state)
-            memory, valid = pool.memory(index), pool.valid[index]
+            memory, valid = pool.at(index)
             context = scan.context(decoder.query(memory), keys[of], values[of], valid)
             logits, output = decoder.write(context, memory)
             asked = search.extend(writing, logits.numpy().copy(), logits.shape[1], 0, beam, e)
@@ -102,14 +108,13 @@ class Search:
             pool.add(new, scan.stopped(valid[parents], stopped))
         moves = torch.from_numpy(e.moves[: search.survive(rows, beam, h, e)])
         to, slots = (moves[:, 0], moves[:, 1]), moves[:, 2]
-        moved = (pool.hidden, pool.cell, pool.symbol, pool.valid)
         hidden, cell, symbol, valid = (
-            old.index_put(to, new[slots]) for old, new in zip(state.moving, moved, strict=True)
+            old.index_put(to, new[slots]) for old, new in zip(state.moving, pool.parts, strict=True)
         )
         told = np.empty((streams, search.told_at_once(beam, cap)), np.int32)
         search.tell(rows, beam, h, told)
-        kept = tuple(map(torch.from_numpy, h))
-        return torch.from_numpy(told), SearchState(hidden, cell, symbol, valid, keys, values, kept)
+        kept = SearchState(hidden, cell, symbol, valid, keys, values, _tensors(h))
+        return torch.from_numpy(told), kept
 
     def _places(
         self, entries: NDArray[np.int64], e: search.Entries, state: SearchState
@@ -129,12 +134,11 @@ class Search:
     def renewed(self, state: SearchState) -> tuple[NDArray[np.int32], SearchState]:
         """Return what is undecided, and the state of streams that have written nothing."""
         streams = len(state.symbol)
-        h = Hypotheses(*(part.numpy().copy() for part in state.hypotheses))
+        h = state.own_hypotheses()
         rows = np.arange(streams)
         rest = search.undecided(rows, h)
         search.renew(rows, h)
         fresh = self.initial_state(streams)
-        kept = tuple(map(torch.from_numpy, h))
         return rest, fresh._replace(
-            valid=state.valid, keys=state.keys, values=state.values, hypotheses=kept
+            valid=state.valid, keys=state.keys, values=state.values, hypotheses=_tensors(h)
         )

@@ -15,6 +15,7 @@ from clients.commands.terminal import (
     Width,
     check_places,
     examples,
+    load_served,
     use_one_thread,
 )
 
@@ -48,15 +49,12 @@ def endless(
 ) -> None:
     """Push hours of speech, silence, noise, music and worse through one stream."""
     from clients.progress import progress_bar
-    from model.backend import load_online
-    from model.checkpoint import DEFAULT
-    from model.search import asked_for
     from training.endless import endure
     from training.endless_sounds import recordings
 
     check_places(json_file)
     use_one_thread()
-    online = load_online(checkpoint or DEFAULT, backend, asked_for(beam, hold))
+    online = load_served(checkpoint, backend, beam, hold)
     with progress_bar() as report:
         found = endure(online, recordings(manifest), hours, report, seed)
     if json_file is not None:

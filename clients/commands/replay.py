@@ -13,6 +13,7 @@ from clients.commands.terminal import (
     Hold,
     Width,
     examples,
+    load_served,
     use_one_thread,
 )
 
@@ -39,13 +40,10 @@ def replay(
     hold: Hold = None,
 ) -> None:
     """Hear recorded streams again and verify what is written."""
-    from model.backend import load_online
-    from model.checkpoint import DEFAULT
-    from model.search import asked_for
     from server.recording import read
 
     use_one_thread()
-    online = load_online(checkpoint or DEFAULT, backend, asked_for(beam, hold))
+    online = load_served(checkpoint, backend, beam, hold)
     same = True
     for path in files:
         recorded = read(path)
@@ -54,10 +52,11 @@ def replay(
             typer.echo(f"{path}: the same {found.count} characters, {found.value}")
             continue
         same = False
+        alike = recorded.facts["digest"] == online.digest.hex()
         typer.echo(
             f"{path}: {found.count} characters, not the {recorded.characters} recorded"
             f" with {recorded.facts['model']} in {recorded.facts['backend']}"
-            f"{'' if recorded.facts['digest'] == online.digest.hex() else ', other weights'}"
+            f"{'' if alike else ', other weights or another search'}"
         )
     if not same:
         raise typer.Exit(EXIT_FAILURE)

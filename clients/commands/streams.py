@@ -16,6 +16,7 @@ from clients.commands.terminal import (
     Width,
     check_places,
     examples,
+    load_served,
     width,
 )
 
@@ -85,15 +86,12 @@ def streams(
     from rich.console import Console
 
     from clients.progress import progress_bar
-    from model.backend import load_online
-    from model.checkpoint import DEFAULT
-    from model.search import asked_for
     from server.bench import report
     from server.bench.memory import age, memory, work
 
     check_places(json_file, svg)
     parts = part or list(Part)
-    online = load_online(checkpoint or DEFAULT, backend, asked_for(beam, hold))
+    online = load_served(checkpoint, backend, beam, hold)
     speech = _speech(audio or [])
     points: list[Point] = []
     facts: dict[str, Any] = {"backend": online.name}

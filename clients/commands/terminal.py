@@ -2,9 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from model.backend import Online
 
 EXIT_OK = 0
 EXIT_FAILURE = 1
@@ -44,6 +47,20 @@ Hold = Annotated[
 ]
 
 Json = Annotated[Path | None, typer.Option("--json", help="Write everything here as JSON.")]
+
+
+def load_served(
+    checkpoint: Path | None, backend: str, beam: int | None, hold: int | None
+) -> "Online":
+    """Return the recogniser that a command's options ask for.
+
+    Raises: ValueError where there is none.
+    """
+    from model.backend import load_online
+    from model.search import asked_for
+    from model.stored import DEFAULT
+
+    return load_online(checkpoint or DEFAULT, backend, asked_for(beam, hold))
 
 
 def check_places(*paths: Path | None) -> None:

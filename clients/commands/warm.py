@@ -4,7 +4,7 @@ import time
 
 import typer
 
-from clients.commands.terminal import Backend, Checkpoint, Hold, Width, examples
+from clients.commands.terminal import Backend, Checkpoint, Hold, Width, examples, load_served
 
 EXAMPLES = examples("cortado warm", "NUMBA_CACHE_DIR=compiled cortado warm --backend fast-fp32")
 
@@ -22,14 +22,11 @@ def warm(
     """
     import numpy as np
 
-    from model.backend import load_online
     from model.framing import SAMPLES_PER_STEP
     from model.listener import Listener
-    from model.search import asked_for
-    from model.stored import DEFAULT
 
     began = time.perf_counter()
-    online = load_online(checkpoint or DEFAULT, backend, asked_for(beam, hold))
+    online = load_served(checkpoint, backend, beam, hold)
     silence = np.zeros((1, SAMPLES_PER_STEP), np.float32)
     Listener(online, 1).step(silence, np.zeros(1, np.int64))
     typer.echo(f"{online.name} is ready after {time.perf_counter() - began:.1f} s")
