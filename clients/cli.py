@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clients.commands import align, bench, endless, evaluate, prepare, replay, streams, study, warm
+from clients.commands import (
+    align,
+    bench,
+    endless,
+    evaluate,
+    lm,
+    prepare,
+    replay,
+    streams,
+    study,
+    warm,
+)
 from clients.commands.terminal import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -24,6 +35,7 @@ from clients.commands.terminal import (
     Backend,
     Checkpoint,
     Hold,
+    Lm,
     Width,
     complain,
     examples,
@@ -144,6 +156,7 @@ def transcribe(
     backend: Backend = "auto",
     beam: Width = None,
     hold: Hold = None,
+    lm: Lm = None,
     checkpoint: Checkpoint = None,
 ) -> None:
     """Print the text of audio files as it is decided."""
@@ -154,7 +167,7 @@ def transcribe(
 
     use_one_thread()
     detector = load_vad() if vad else None
-    listener = file_listener(checkpoint or DEFAULT, backend, asked_for(beam, hold))
+    listener = file_listener(checkpoint or DEFAULT, backend, asked_for(beam, hold, lm), lm)
     if not transcribe_files(listener, files, as_json, sys.stdout, complain, detector):
         raise typer.Exit(EXIT_USER_ERROR)
 
@@ -165,6 +178,7 @@ app.command(epilog=prepare.EXAMPLES)(prepare.prepare)
 app.command(epilog=replay.EXAMPLES)(replay.replay)
 app.command(epilog=study.EXAMPLES)(study.study)
 app.command(epilog=warm.EXAMPLES)(warm.warm)
+app.command(epilog=lm.EXAMPLES)(lm.lm)
 benchmarks.command(epilog=bench.ATTENTION_EXAMPLES)(bench.attention)
 benchmarks.command(epilog=streams.EXAMPLES)(streams.streams)
 benchmarks.command(epilog=endless.EXAMPLES)(endless.endless)
@@ -290,6 +304,7 @@ def info(
         "step": f"{found.step_ms} ms of audio",
         "look-ahead": f"{found.lookahead_ms} ms, and a window of {found.window_ms} ms",
         "memory": _memory(found),
+        "language model": f"{found.words:,} words" if found.words else "none of its own",
     }
     lines |= {name: str(value) for name, value in found.card.items() if name != "scores"}
     for scores in found.card.get("scores", []):

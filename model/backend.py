@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from model import language
+from model.language import NONE, Language
 from model.search import USUAL, Beam
 from model.stored import BROKEN, DEFAULT, CheckpointError, Stored, read
 from model.stream import Samples, Stream
@@ -100,29 +102,43 @@ class Online(Protocol):
         ...
 
 
-def load_online(folder: Path = DEFAULT, backend: str = "auto", beam: Beam | None = None) -> Online:
+def load_online(
+    folder: Path = DEFAULT, backend: str = "auto", beam: Beam | None = None, lm: str | None = None
+) -> Online:
     """Return the recogniser of a checkpoint in the backend that is asked for.
 
     Args:
         folder: of the checkpoint.
         backend: one of the CHOICES.
         beam: how streams are searched; None for the usual way, where there is a search.
+        lm: which language model a search weighs, as `language.of` has it.
 
     Raises:
         CheckpointError: the checkpoint is missing, broken or of another shape.
+        LanguageError: the language model is missing or broken, or of words that this one has not.
         ValueError: the backend is not there, or does not know such a model or search.
     """
-    if backend in FAST:
-        stored = read(folder)
-        found = _fast(stored, backend, folder, beam)
-        if found is not None:
-            return found
-    from model.checkpoint import load
+    stored = read(folder)
+    words = language.of(folder, stored.config.vocabulary, lm)
+    found = _fast(stored, backend, folder, searched(beam, words)) if backend in FAST else None
+    if found is None:
+        from model.checkpoint import load
 
-    return choose(load(folder), backend, beam)
+        found = choose(load(folder), backend, beam, words)
+    if lm not in (None, "none") and not found.beam.words.weight:
+        raise ValueError(
+            f"expected a search, which --lm needs, got the greedy scan of {found.name}"
+        )
+    return found
 
 
-def _fast(stored: Stored, backend: str, folder: Path, beam: Beam | None) -> Online | None:
+def searched(beam: Beam | None, words: Language) -> Beam:
+    """Return how streams are searched, None for the usual way, with `words` if it has none yet."""
+    beam = USUAL if beam is None else beam
+    return beam._replace(words=words) if beam.width > 1 and not beam.words.weight else beam
+
+
+def _fast(stored: Stored, backend: str, folder: Path, beam: Beam) -> Online | None:
     """Return a checkpoint's recogniser in the fast backend, or None where it is unknown to that."""
     from model.fast.recognizer import FastRecognizer, unsupported  # brings a compiler
 
@@ -130,18 +146,24 @@ def _fast(stored: Stored, backend: str, folder: Path, beam: Beam | None) -> Onli
         return None
     products = _products(backend)
     try:
-        return FastRecognizer(stored, products=products, beam=USUAL if beam is None else beam)
+        return FastRecognizer(stored, products=products, beam=beam)
     except BROKEN as error:
         raise CheckpointError(f"expected a checkpoint in {folder}, got {error}") from error
 
 
-def choose(recognizer: "Recognizer", backend: str = "auto", beam: Beam | None = None) -> Online:
+def choose(
+    recognizer: "Recognizer",
+    backend: str = "auto",
+    beam: Beam | None = None,
+    words: Language = NONE,
+) -> Online:
     """Return a recogniser in a backend: "auto" is the fast one where it knows the model.
 
     Args:
         recognizer: what is heard with.
         backend: one of the CHOICES.
         beam: how streams are searched; None for the usual way, where there is a search.
+        words: the language model that a search weighs.
 
     Raises:
         ValueError: the backend is not there, or does not know such a model or search, or nothing
@@ -153,9 +175,9 @@ def choose(recognizer: "Recognizer", backend: str = "auto", beam: Beam | None = 
     from model.speaker import check_streams
 
     check_streams(recognizer.config)
-    searched = USUAL if beam is None else beam
+    way = searched(beam, words)
     if backend == "reference":
-        return OnlineRecognizer(recognizer, searched)
+        return OnlineRecognizer(recognizer, way)
     if backend == "cuda":
         from model.device import DeviceRecognizer
 
@@ -167,8 +189,8 @@ def choose(recognizer: "Recognizer", backend: str = "auto", beam: Beam | None = 
     from model.fast.recognizer import FastRecognizer, unsupported  # brings a compiler
 
     if backend == "auto" and unsupported(recognizer) is not None:
-        return OnlineRecognizer(recognizer, searched)
-    return FastRecognizer(recognizer, products=_products(backend), beam=searched)
+        return OnlineRecognizer(recognizer, way)
+    return FastRecognizer(recognizer, products=_products(backend), beam=way)
 
 
 def _products(backend: str) -> str | None:

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from model import language
 from model.backend import Online, choose
 from model.checkpoint import load, read_card
 from model.features import SAMPLE_RATE, SAMPLES_PER_STEP, WINDOW
+from model.language import Language
 from model.recognizer import Recognizer
 
 
@@ -23,6 +25,7 @@ class Description:
     backend: str | None  # that serves the model on this machine; None where nothing streams it
     state_bytes: int | None  # memory of one live stream in it
     reference_bytes: int | None  # and in the reference
+    words: int  # that its own language model knows; 0 without one
     not_streamed: str | None  # why nothing streams it
     card: dict[str, Any]  # how it was trained and what it scores, as the trainer wrote it
 
@@ -34,7 +37,8 @@ def describe(folder: Path) -> Description:
         CheckpointError: the checkpoint is missing, broken or of another shape.
     """
     recognizer = load(folder)
-    serving, reference, reason = _streamed(recognizer)
+    words = language.of(folder, recognizer.config.vocabulary)
+    serving, reference, reason = _streamed(recognizer, words)
     return Description(
         name=folder.resolve().name,
         parameters=sum(parameter.numel() for parameter in recognizer.parameters()),
@@ -45,15 +49,19 @@ def describe(folder: Path) -> Description:
         backend=serving.name if serving else None,
         state_bytes=_state_bytes(serving),
         reference_bytes=_state_bytes(reference),
+        words=words.known,
         not_streamed=reason,
         card=read_card(folder)["card"],
     )
 
 
-def _streamed(recognizer: Recognizer) -> tuple[Online | None, Online | None, str | None]:
+def _streamed(
+    recognizer: Recognizer, words: Language
+) -> tuple[Online | None, Online | None, str | None]:
     """Return what serves a recogniser here, the reference, and why there is none of both."""
     try:
-        return choose(recognizer), choose(recognizer, "reference"), None
+        serving = choose(recognizer, words=words)
+        return serving, choose(recognizer, "reference", words=words), None
     except ValueError as error:
         return None, None, str(error)
 

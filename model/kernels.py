@@ -1,4 +1,6 @@
-"""Parts of the compiled kernels: tanh, the logistic function and exp, which vectorise.
+"""Parts of the compiled kernels: tanh, the logistic function, exp and log, which vectorise.
+
+They are the same bits whichever C library is there.
 
 A kernel that uses them is compiled with `fastmath=FAST, error_model="numpy"`: sums may be
 reordered, and a division by zero is no exception, else nothing is vectorised.
@@ -121,3 +123,55 @@ def _exp(x):  # type: ignore[no-untyped-def]
         return p * bits.view(np.float32) if y > _LEAST else np.float32(0)
 
     return power
+
+
+# log(1 + x) for 1 + x in [0.7, 1.4], to an ulp (the coefficients of Cephes' logf)
+_L = tuple(
+    np.float32(c)
+    for c in (
+        7.0376836292e-2,
+        -1.1514610310e-1,
+        1.1676998740e-1,
+        -1.2420140846e-1,
+        1.4249322787e-1,
+        -1.6668057665e-1,
+        2.0000714765e-1,
+        -2.4999993993e-1,
+        3.3333331174e-1,
+    )
+)
+_LN2 = np.float32(math.log(2))
+_SQRT2 = np.float32(math.sqrt(2))
+
+
+def log(x: Any) -> Any:
+    """Return the natural logarithm, of a normal positive float32 to 2 ulp."""
+    return math.log(x)
+
+
+@overload(log)  # LLVM inlines it; numba itself stumbles over its conditions
+def _log(x):  # type: ignore[no-untyped-def]
+    if x != numba.float32:
+        return lambda x: math.log(x)
+    half, one = np.float32(0.5), np.float32(1)
+
+    def logarithm(x):  # type: ignore[no-untyped-def]
+        bits = np.float32(x).view(np.int32)
+        exponent = np.float32((bits >> 23) - 127)
+        mantissa = np.int32((bits & 0x7FFFFF) | 0x3F800000).view(np.float32)
+        high = mantissa > _SQRT2
+        exponent = exponent + one if high else exponent
+        f = (mantissa * half if high else mantissa) - one
+        s = f * f
+        p = _L[0]
+        p = p * f + _L[1]
+        p = p * f + _L[2]
+        p = p * f + _L[3]
+        p = p * f + _L[4]
+        p = p * f + _L[5]
+        p = p * f + _L[6]
+        p = p * f + _L[7]
+        p = p * f + _L[8]
+        return exponent * _LN2 + (f - half * s + p * f * s)
+
+    return logarithm

@@ -5,10 +5,13 @@ has missed. Here each of a stream's hypotheses both stops and goes on, and write
 the best few survive the frame. A hypothesis' probability is that of its stops, of the frames that
 its scan passes and of its symbols, which is what training makes likely.
 
-What all survivors have in common is told, and taken back never. What the best of them has heard is
-told after `hold` frames, whatever the others say: those that differ are given up. One that has
-heard what the best has not is given up after `grace` frames. So a stream's state is bounded, no
-symbol is told later than that, and what is told is a function of the audio alone.
+What a share `sure` of the survivors' probability has in common is told, and taken back never; what
+the best of them has heard is told after `hold` frames, whatever the others say. Those that differ
+are given up then. One that has heard what the best has not is given up after `grace` frames. So a
+stream's state is bounded, no symbol is told later than that, and what is told is a function of the
+audio alone.
+
+With a language model each symbol is weighed by the words that it may become (`model.language`).
 
 This is the bookkeeping, compiled; the decoder's numbers come from whoever steps it, in rounds:
 
@@ -20,21 +23,26 @@ This is the bookkeeping, compiled; the decoder's numbers come from whoever steps
     tell(...)                                 # what is certain by now
 """
 
-import math
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from model import language
 from model.framing import STEP_SECONDS
+from model.kernels import exp, log
+from model.language import Language
 from model.stream import FLUSH_STEPS, LATE
 
 Array = NDArray[Any]
 
 WIDEST, LONGEST = 32, 2000  # hypotheses; milliseconds for which a symbol may be undecided
 
-_NOTHING = np.float32(-np.inf)
+_NOTHING, _ONE = np.float32(-np.inf), np.float32(1)
 _MULTIPLIER = np.int64(6364136223846793005)  # of a text's hash (Knuth's MMIX)
 
 
@@ -42,10 +50,12 @@ class Beam(NamedTuple):
     """How a stream is searched."""
 
     width: int = 8  # hypotheses; 1 for the greedy scan, without a search
-    hold: int = 3  # frames after which what the best hypothesis has heard is told
+    hold: int = 7  # frames after which what the best hypothesis has heard is told anyway
     grace: int = 12  # frames for which others may have heard what the best one has not
-    cut: float = 3.0  # nepers below the best hypothesis at which one is given up
+    cut: float = 3.5  # nepers below the best hypothesis at which one is given up
     floor: float = 0.1  # probability of a stop below which it is not tried
+    sure: float = 0.9  # share of the probability that a symbol needs, to be told at once
+    words: Language = language.NONE  # what words are weighed with beside the recogniser
 
 
 USUAL = Beam()
@@ -57,12 +67,15 @@ def flush_steps(beam: Beam) -> int:
     return FLUSH_STEPS + beam.grace
 
 
-def asked_for(width: int | None, hold_ms: int | None) -> Beam | None:
+def asked_for(width: int | None, hold_ms: int | None, lm: str | None = None) -> Beam | None:
     """Return the search that a user wants, None for the usual one, where there is one.
 
     Raises:
-        ValueError: fewer hypotheses than 1, or more than WIDEST; or a time that is none.
+        ValueError: fewer hypotheses than 1, or more than WIDEST; a time that is none; or a
+            language model `lm` for the greedy scan, which weighs none.
     """
+    if width == 1 and lm not in (None, "none"):
+        raise ValueError(f"expected a beam of 2 or more hypotheses with --lm {lm}, got {width}")
     if width is None and hold_ms is None:
         return None
     if width is not None and not 1 <= width <= WIDEST:
@@ -77,16 +90,23 @@ def asked_for(width: int | None, hold_ms: int | None) -> Beam | None:
 
 def searching(backend: str, beam: Beam) -> str:
     """Return the name of a backend that searches."""
-    return backend if beam.width == 1 else f"{backend}-beam{beam.width}"
+    if beam.width == 1:
+        return backend
+    return f"{backend}-beam{beam.width}" + ("-lm" if beam.words.weight > 0 else "")
 
 
 def told_apart(name: str, beam: Beam) -> bytes:
     """Return what tells a backend and its search from others, in a suspended stream."""
-    return name.encode() + (repr(tuple(beam)).encode() if beam.width > 1 else b"")
+    if beam.width == 1:
+        return name.encode()
+    numbers = repr((*beam[:-1], *beam.words[:5])).encode()
+    return b"".join([name.encode(), numbers, *(part.tobytes() for part in beam.words[5:])])
 
 
 def told_at_once(beam: Beam, cap: int) -> int:
     """Return the most symbols that a step tells, where a frame has `cap` at most."""
+    if beam.width == 1:
+        return cap
     return cap * (beam.grace + 1)  # all that a hypothesis has heard, once it is the best
 
 
@@ -95,6 +115,7 @@ class Hypotheses(NamedTuple):
 
     scores: Array  # (S, K) float32: relative to the best; -inf for none
     hashes: Array  # (S, K) int64: of the whole text
+    words: Array  # (S, K, 3) int32: what the language model knows of it: a node, two words
     lengths: Array  # (S, K) int32: symbols that are not told yet
     symbols: Array  # (S, K, N) int16: those, from `first` on, round about
     frames: Array  # (S, K, N) int32: in which they were heard
@@ -111,6 +132,7 @@ class Entries(NamedTuple):
     scores: Array  # (R, E) float32: before the frame is passed
     passed: Array  # (R, E) float32: after it
     hashes: Array  # (R, E) int64
+    words: Array  # (R, E, 3) int32
     bases: Array  # (R, E) int64: which hypothesis it comes from
     slots: Array  # (R, E) int64: where its decoder state lies; -1 where it is that of the base
     added: Array  # (R, E) int64: symbols written at this frame
@@ -129,6 +151,7 @@ def hypotheses(streams: int, beam: Beam, cap: int) -> Hypotheses:
     found = Hypotheses(
         scores=np.full((streams, k), _NOTHING),
         hashes=np.zeros((streams, k), np.int64),
+        words=np.zeros((streams, k, 3), np.int32),
         lengths=np.zeros((streams, k), np.int32),
         symbols=np.zeros((streams, k, n), np.int16),
         frames=np.zeros((streams, k, n), np.int32),
@@ -150,6 +173,7 @@ def entries(streams: int, beam: Beam, cap: int) -> Entries:
         scores=np.zeros(each, np.float32),
         passed=np.zeros(each, np.float32),
         hashes=np.zeros(each, np.int64),
+        words=np.zeros((*each, 3), np.int32),
         bases=np.zeros(each, np.int64),
         slots=np.zeros(each, np.int64),
         added=np.zeros(each, np.int64),
@@ -176,6 +200,7 @@ def begin(rows: Array, h: Hypotheses, e: Entries) -> int:
                 continue
             e.best[r] = max(e.best[r], score)
             e.scores[r, count], e.hashes[r, count] = score, h.hashes[row, k]
+            e.words[r, count] = h.words[row, k]
             e.bases[r, count], e.slots[r, count], e.added[r, count] = k, -1, 0
             e.asked[asked, 0], e.asked[asked, 1] = r, count
             asked, count = asked + 1, count + 1
@@ -194,11 +219,11 @@ def divide(asked: int, energies: Array, more: bool, beam: Beam, e: Entries) -> i
         beam: how far a hypothesis may fall.
         e: the frame.
     """
-    writing, floor = 0, np.float32(math.log(beam.floor))
+    writing, floor = 0, log(np.float32(beam.floor))
     for n in range(asked):
         r, k = e.asked[n]
         energy = energies[n]
-        stop = -np.float32(math.log1p(math.exp(-abs(energy)))) + min(energy, np.float32(0))
+        stop = min(energy, np.float32(0)) - log(_ONE + exp(-abs(energy)))
         e.passed[r, k] = e.scores[r, k] + (stop - energy)
         score = e.scores[r, k] + stop
         if more and stop >= floor and score >= e.best[r] - np.float32(beam.cut):
@@ -209,41 +234,6 @@ def divide(asked: int, energies: Array, more: bool, beam: Beam, e: Entries) -> i
 
 
 @numba.njit(cache=True, nogil=True)
-def extend(writing: int, logits: Array, vocabulary: int, slot: int, beam: Beam, e: Entries) -> int:
-    """Enter the best of what the hypotheses that stop write; return how many are asked next.
-
-    Args:
-        writing: how many stop.
-        logits: (W, V or more) of each, which are changed.
-        vocabulary: V.
-        slot: where the decoder state of the first lies; those of the others follow.
-        beam: how many.
-        e: the frame.
-    """
-    asked, n = 0, 0
-    while n < writing:
-        r, end = e.writing[n, 0], n
-        while end < writing and e.writing[end, 0] == r:
-            _normalise(logits[end, :vocabulary], e.stopped[end])
-            end += 1
-        least = e.best[r] - np.float32(beam.cut)
-        for _ in range(beam.width):
-            best, at, symbol = least, -1, 0
-            for m in range(n, end):
-                for v in range(vocabulary):
-                    if logits[m, v] > best:
-                        best, at, symbol = logits[m, v], m, v
-            if at < 0:
-                break
-            logits[at, symbol] = _NOTHING
-            _enter(r, e.writing[at, 1], symbol, best, slot + at, e)
-            e.asked[asked, 0], e.asked[asked, 1] = r, e.entered[r] - 1
-            asked += 1
-        n = end
-    return asked
-
-
-@numba.njit(cache=True, nogil=True)
 def _normalise(logits: Array, score: np.float32) -> None:
     """Make of (V,) logits the logarithms of their probabilities, and add a score."""
     most = logits[0]
@@ -251,14 +241,16 @@ def _normalise(logits: Array, score: np.float32) -> None:
         most = max(most, logits[v])
     total = np.float32(0)
     for v in range(len(logits)):
-        total += np.float32(math.exp(logits[v] - most))
-    less = score - most - np.float32(math.log(total))
+        total += exp(logits[v] - most)
+    less = score - most - log(total)
     for v in range(len(logits)):
         logits[v] += less
 
 
-@numba.njit(cache=True, nogil=True)
-def _enter(r: int, parent: int, symbol: int, score: np.float32, slot: int, e: Entries) -> None:
+@numba.njit(nogil=True)
+def _enter(
+    r: int, parent: int, symbol: int, score: np.float32, slot: int, beam: Beam, e: Entries
+) -> None:
     """Enter a hypothesis that writes one symbol more than another one of the frame."""
     k, added = e.entered[r], e.added[r, parent]
     e.entered[r] = k + 1
@@ -267,6 +259,64 @@ def _enter(r: int, parent: int, symbol: int, score: np.float32, slot: int, e: En
     for a in range(added):
         e.written[r, k, a] = e.written[r, parent, a]
     e.written[r, k, added], e.added[r, k] = symbol, added + 1
+    if beam.words.weight > 0:
+        node, before, last = e.words[r, parent]
+        found = language.followed(beam.words, node, before, last, symbol)
+        e.words[r, k, 0], e.words[r, k, 1], e.words[r, k, 2] = found
+
+
+def _extending(source: str) -> Callable[..., int]:
+    """Return the function `extend`, for a digest of the language model's code.
+
+    The cache of compiled functions knows one by its own file and by what it encloses: it would not
+    see that the language model's, which is compiled into it, has changed.
+    """
+
+    @numba.njit(cache=True, nogil=True)
+    def extend(
+        writing: int, logits: Array, vocabulary: int, slot: int, beam: Beam, e: Entries
+    ) -> int:
+        """Enter the best of what the hypotheses that stop write; return how many are asked next.
+
+        Args:
+            writing: how many stop.
+            logits: (W, V or more) of each, which are changed.
+            vocabulary: V.
+            slot: where the decoder state of the first lies; those of the others follow.
+            beam: how many.
+            e: the frame.
+        """
+        assert source  # enclosed
+        asked, n = 0, 0
+        while n < writing:
+            r, end = e.writing[n, 0], n
+            least = e.best[r] - np.float32(beam.cut)
+            while end < writing and e.writing[end, 0] == r:
+                scores = logits[end, :vocabulary]
+                _normalise(scores, e.stopped[end])
+                if beam.words.weight > 0:
+                    node, before, last = e.words[r, e.writing[end, 1]]
+                    language.weigh(beam.words, node, before, last, least, scores)
+                end += 1
+            for _ in range(beam.width):
+                best, at, symbol = least, -1, 0
+                for m in range(n, end):
+                    for v in range(vocabulary):
+                        if logits[m, v] > best:
+                            best, at, symbol = logits[m, v], m, v
+                if at < 0:
+                    break
+                logits[at, symbol] = _NOTHING
+                _enter(r, e.writing[at, 1], symbol, best, slot + at, beam, e)
+                e.asked[asked, 0], e.asked[asked, 1] = r, e.entered[r] - 1
+                asked += 1
+            n = end
+        return asked
+
+    return extend
+
+
+extend = _extending(hashlib.sha256(Path(language.__file__).read_bytes()).hexdigest())
 
 
 @numba.njit(cache=True, nogil=True)
@@ -291,7 +341,7 @@ def _merge(count: int, passed: Array, hashes: Array) -> None:
             if hashes[a] != hashes[b] or passed[b] == _NOTHING:
                 continue
             high, low = max(passed[a], passed[b]), min(passed[a], passed[b])
-            both = high + np.float32(math.log1p(math.exp(low - high)))
+            both = high + log(_ONE + exp(low - high))
             if passed[a] > passed[b]:
                 passed[a], passed[b] = both, _NOTHING
             else:
@@ -340,6 +390,7 @@ def _keep(r: int, row: int, moves: int, beam: Beam, h: Hypotheses, e: Entries) -
             free += 1
         chosen = e.moves[moves + n, 1]
         scores[free], h.hashes[row, free] = e.scores[r, chosen], e.hashes[r, chosen]
+        h.words[row, free] = e.words[r, chosen]
         h.lengths[row, free] = old[e.bases[r, chosen]] + e.added[r, chosen]
         h.symbols[row, free], h.frames[row, free] = e.symbols[n], e.frames[n]
         e.moves[moves + n, 1], e.moves[moves + n, 2] = free, e.slots[r, chosen]
@@ -357,7 +408,7 @@ def tell(rows: Array, beam: Beam, h: Hypotheses, told: Array) -> None:
         row = rows[r]
         told[r] = -1
         best = _best(h.scores[row])
-        count = _agreed(row, best, h)
+        count = _agreed(row, best, beam.sure, h)
         now = h.clock[row, 0] - 1  # the frame that has just been heard
         due = 0
         while due < h.lengths[row, best]:
@@ -388,11 +439,15 @@ def _best(scores: Array) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def _agreed(row: int, best: int, h: Hypotheses) -> int:
-    """Return how many symbols all hypotheses have in common."""
-    ring, count = h.symbols.shape[2], h.lengths[row, best]
-    for k in range(h.scores.shape[1]):
-        if k == best or h.scores[row, k] == _NOTHING:
+def _agreed(row: int, best: int, sure: float, h: Hypotheses) -> int:
+    """Return how many symbols of the best hypothesis a share `sure` of all have, too."""
+    ring, count, scores = h.symbols.shape[2], h.lengths[row, best], h.scores[row]
+    if count == 0:
+        return 0
+    shares = np.zeros(count + 1, np.float32)  # of the hypotheses that have n symbols in common
+    whole = np.float32(0)
+    for k in range(len(scores)):
+        if scores[k] == _NOTHING:
             continue
         n, most = 0, min(count, h.lengths[row, k])
         while n < most:
@@ -400,7 +455,13 @@ def _agreed(row: int, best: int, h: Hypotheses) -> int:
             if h.symbols[row, k, at] != h.symbols[row, best, at]:
                 break
             n += 1
-        count = n
+        share = exp(scores[k] - scores[best])
+        shares[n] += share
+        whole += share
+    with_it = shares[count]
+    while count > 0 and with_it < np.float32(sure) * whole:
+        count -= 1
+        with_it += shares[count]
     return count
 
 
@@ -444,4 +505,5 @@ def renew(rows: Array, h: Hypotheses) -> None:
     h.scores[rows] = _NOTHING
     h.scores[rows, 0] = 0
     h.hashes[rows] = 0
+    h.words[rows] = 0
     h.lengths[rows] = 0

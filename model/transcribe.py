@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
+from model import language
 from model.audio import AudioError, Samples, stream
 from model.backend import Online, choose, load_online
 from model.endpoint import Rule
@@ -40,7 +41,7 @@ def characters(
 
 
 def file_listener(
-    folder: Path, backend: str = "auto", beam: Beam | None = None
+    folder: Path, backend: str = "auto", beam: Beam | None = None, lm: str | None = None
 ) -> Callable[[Path], Online]:
     """Return what gives the recogniser, of a checkpoint's folder, that hears a file.
 
@@ -49,10 +50,12 @@ def file_listener(
 
     Raises:
         CheckpointError: the checkpoint is missing, broken or of another shape.
+        LanguageError: the language model that is asked for is missing or broken.
         ValueError: the backend is not there, or does not know such a model.
     """
-    if read(folder).config.features.normalisation != "speaker":
-        online = load_online(folder, backend, beam)
+    config = read(folder).config
+    if config.features.normalisation != "speaker":
+        online = load_online(folder, backend, beam, lm)
         return lambda path: online
     from model.checkpoint import load  # it brings torch, which those that stream may not need
     from model.speaker import adapted, statistics_of
@@ -60,12 +63,13 @@ def file_listener(
     recognizer = load(folder)
     features = recognizer.features
     nobody = adapted(recognizer, statistics_of(features, []))
-    choose(nobody, backend, beam)  # says at once what cannot be
+    words = language.of(folder, config.vocabulary, lm)
+    choose(nobody, backend, beam, words)  # says at once what cannot be
 
     def own(path: Path) -> Online:
         with closing(stream(path)) as pieces:
             statistics = statistics_of(features, [_readable(pieces)])
-        return choose(adapted(recognizer, statistics), backend, beam)
+        return choose(adapted(recognizer, statistics), backend, beam, words)
 
     return own
 

@@ -16,7 +16,7 @@ from model.listener import Listener
 from model.vad import Vad
 
 REPEATS = 5
-A_DOUBLING = 0.3  # of a step of noise, that speech costs more for twice as many hypotheses
+A_DOUBLING = 0.55  # of a step of noise, that speech costs more for twice as many hypotheses
 SMOOTHING = 0.02  # weight of the newest batch in the running means
 FREQUENT = 50  # batches between two changes of the capacity
 

@@ -220,7 +220,8 @@ def load(settings: Settings) -> Service:
     """
     folder = settings.checkpoint or stored.DEFAULT
     facts = stored.read_card(folder)
-    online = load_online(folder, settings.backend, asked_for(settings.beam, settings.hold))
+    lm = settings.lm
+    online = load_online(folder, settings.backend, asked_for(settings.beam, settings.hold, lm), lm)
     logger.info("model loaded", extra={"model": folder.resolve().name, "backend": online.name})
     return Service(online, facts, folder.resolve().name, settings)
 

@@ -62,7 +62,12 @@ class Settings(BaseSettings):
         None,
         ge=0,
         le=2000,
-        description="Milliseconds for which the search may leave a character open, 120 if not set.",
+        description="Milliseconds for which the search may leave a character open, 280 if not set.",
+    )
+    lm: str | None = Field(
+        None,
+        description="Language model that the search weighs, a file made by cortado lm: the"
+        " checkpoint's own if not set, or none.",
     )
     vad: bool = Field(
         False,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from model.audio import AudioError, Samples
 from model.backend import Online, choose
 from model.features import SAMPLE_RATE
+from model.language import NONE, Language
 from model.online import Character, transcribe_many
 from model.recognizer import Recognizer
 from model.search import Beam
@@ -74,7 +75,11 @@ class System:
 
 
 def online(
-    recognizer: Recognizer, name: str, backend: str = "auto", beam: Beam | None = None
+    recognizer: Recognizer,
+    name: str,
+    backend: str = "auto",
+    beam: Beam | None = None,
+    words: Language = NONE,
 ) -> System:
     """Return a recogniser as it serves, in a backend of `model.backend`, the usual search if None.
 
@@ -85,14 +90,14 @@ def online(
         return lambda audio: transcribe_many(one, audio)
 
     if not by_speaker(recognizer.config):
-        chosen = choose(recognizer, backend, beam)
+        chosen = choose(recognizer, backend, beam, words)
         return System(name, "online", in_order(serving(chosen)), recognizer, chosen.name)
 
     def search(one: Recognizer) -> Transcribe:
-        return serving(choose(one, backend, beam))
+        return serving(choose(one, backend, beam, words))
 
     nobody = adapted(recognizer, statistics_of(recognizer.features, []))
-    used = choose(nobody, backend, beam).name  # what cannot be is said at once
+    used = choose(nobody, backend, beam, words).name  # what cannot be is said at once
     return System(name, "online", by_voice(recognizer, search), recognizer, used)
 
 

@@ -12,6 +12,7 @@ from clients.commands.terminal import (
     Checkpoint,
     Hold,
     Json,
+    Lm,
     Width,
     check_places,
     examples,
@@ -46,6 +47,7 @@ def endless(
     backend: Backend = "auto",
     beam: Width = None,
     hold: Hold = None,
+    lm: Lm = None,
 ) -> None:
     """Push hours of speech, silence, noise, music and worse through one stream."""
     from clients.progress import progress_bar
@@ -54,7 +56,7 @@ def endless(
 
     check_places(json_file)
     use_one_thread()
-    online = load_served(checkpoint, backend, beam, hold)
+    online = load_served(checkpoint, backend, beam, hold, lm)
     with progress_bar() as report:
         found = endure(online, recordings(manifest), hours, report, seed)
     if json_file is not None:

@@ -14,6 +14,7 @@ from clients.commands.terminal import (
     Checkpoint,
     Hold,
     Json,
+    Lm,
     Width,
     check_places,
     complain,
@@ -112,6 +113,7 @@ def evaluate(
     backend: Backend = "auto",
     beam: Width = None,
     hold: Hold = None,
+    lm: Lm = None,
     checkpoint: Checkpoint = None,
 ) -> None:
     """Score a model or a server: error rates, delays, confusions."""
@@ -130,7 +132,7 @@ def evaluate(
     check_places(json_file, html, hypotheses)
     other = read_other(compare) if compare else None
     chosen = gather(sets)
-    system = _system(checkpoint, server, mode, backend, asked_for(beam, hold))
+    system = _system(checkpoint, server, mode, backend, asked_for(beam, hold, lm), lm)
     with progress_bar() as progress:
         scores = run(system, chosen, Rules.named(unit.value, normalise.value), progress)
         comparisons = [] if other is None else compared(scores, other)
@@ -155,12 +157,14 @@ def _system(
     mode: Mode,
     backend: str,
     beam: "Beam | None",
+    lm: str | None,
 ) -> "System":
     """Return what is to be evaluated.
 
     Raises: ValueError where a server is asked for another search than its own, or the checkpoint
     cannot be loaded.
     """
+    from model import language
     from model.checkpoint import DEFAULT, load
     from model.offline import modes, transcribe_offline
     from training.systems import System, in_order, offline, online
@@ -179,7 +183,8 @@ def _system(
         names = " or ".join(one.value for one in Mode if _offline(one) in possible)
         raise ValueError(f"expected --mode {names} for {folder.name}, got {mode.value}")
     if mode is Mode.ONLINE:
-        return online(recognizer, folder.name, backend, beam)
+        words = language.of(folder, recognizer.config.vocabulary, lm)
+        return online(recognizer, folder.name, backend, beam, words)
 
     def search(one: "Recognizer") -> "Transcribe":
         def transcribe(audio: "Iterable[Samples]") -> "Heard":

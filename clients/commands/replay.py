@@ -11,6 +11,7 @@ from clients.commands.terminal import (
     Backend,
     Checkpoint,
     Hold,
+    Lm,
     Width,
     examples,
     load_served,
@@ -38,12 +39,13 @@ def replay(
     backend: Backend = "auto",
     beam: Width = None,
     hold: Hold = None,
+    lm: Lm = None,
 ) -> None:
     """Hear recorded streams again and verify what is written."""
     from server.recording import read
 
     use_one_thread()
-    online = load_served(checkpoint, backend, beam, hold)
+    online = load_served(checkpoint, backend, beam, hold, lm)
     same = True
     for path in files:
         recorded = read(path)

@@ -13,6 +13,7 @@ from clients.commands.terminal import (
     Checkpoint,
     Hold,
     Json,
+    Lm,
     Width,
     check_places,
     examples,
@@ -75,6 +76,7 @@ def streams(
     backend: Backend = "auto",
     beam: Width = None,
     hold: Hold = None,
+    lm: Lm = None,
     threads: Annotated[int, typer.Option(min=0, help="Of the model; 0 for one a core.")] = 0,
     json_file: Json = None,
     svg: Annotated[
@@ -91,7 +93,7 @@ def streams(
 
     check_places(json_file, svg)
     parts = part or list(Part)
-    online = load_served(checkpoint, backend, beam, hold)
+    online = load_served(checkpoint, backend, beam, hold, lm)
     speech = _speech(audio or [])
     points: list[Point] = []
     facts: dict[str, Any] = {"backend": online.name}
@@ -108,7 +110,7 @@ def streams(
                 backend,
                 threads,
                 checkpoint,
-                {"beam": beam, "hold": hold},
+                {"beam": beam, "hold": hold, "lm": lm},
                 progress,
             )
             points += found
@@ -190,7 +192,7 @@ def _websockets(
     backend: str,
     threads: int,
     checkpoint: Path | None,
-    search: dict[str, int | None],
+    search: dict[str, int | str | None],
     progress: "Report",
 ) -> "tuple[list[Point], dict[str, Any]]":
     """Return the points of a server in a process of its own, and what it takes."""

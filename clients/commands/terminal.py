@@ -43,14 +43,23 @@ Width = Annotated[
 
 Hold = Annotated[
     int | None,
-    typer.Option(help="Milliseconds for which the search may leave a character open; 120."),
+    typer.Option(help="Milliseconds for which the search may leave a character open; 280."),
+]
+
+Lm = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Language model that the search weighs, made by cortado lm: the checkpoint's own if"
+        " not set, or none.",
+    ),
 ]
 
 Json = Annotated[Path | None, typer.Option("--json", help="Write everything here as JSON.")]
 
 
 def load_served(
-    checkpoint: Path | None, backend: str, beam: int | None, hold: int | None
+    checkpoint: Path | None, backend: str, beam: int | None, hold: int | None, lm: str | None
 ) -> "Online":
     """Return the recogniser that a command's options ask for.
 
@@ -60,7 +69,7 @@ def load_served(
     from model.search import asked_for
     from model.stored import DEFAULT
 
-    return load_online(checkpoint or DEFAULT, backend, asked_for(beam, hold))
+    return load_online(checkpoint or DEFAULT, backend, asked_for(beam, hold, lm), lm)
 
 
 def check_places(*paths: Path | None) -> None:

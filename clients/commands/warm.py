@@ -4,7 +4,7 @@ import time
 
 import typer
 
-from clients.commands.terminal import Backend, Checkpoint, Hold, Width, examples, load_served
+from clients.commands.terminal import Backend, Checkpoint, Hold, Lm, Width, examples, load_served
 
 EXAMPLES = examples("cortado warm", "NUMBA_CACHE_DIR=compiled cortado warm --backend fast-fp32")
 
@@ -14,6 +14,7 @@ def warm(
     backend: Backend = "auto",
     beam: Width = None,
     hold: Hold = None,
+    lm: Lm = None,
 ) -> None:
     """Compile for this CPU, so that no later start has to.
 
@@ -26,7 +27,7 @@ def warm(
     from model.listener import Listener
 
     began = time.perf_counter()
-    online = load_served(checkpoint, backend, beam, hold)
+    online = load_served(checkpoint, backend, beam, hold, lm)
     silence = np.zeros((1, SAMPLES_PER_STEP), np.float32)
     Listener(online, 1).step(silence, np.zeros(1, np.int64))
     typer.echo(f"{online.name} is ready after {time.perf_counter() - began:.1f} s")

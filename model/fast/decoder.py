@@ -4,20 +4,18 @@ The attention is asked with the decoder's state, which changes only when a symbo
 query is kept and a frame without a stop costs a sum of tanh.
 """
 
-import math
-
 import numba
 import numpy as np
 
 from model.fast.encoder import gated, rectified
 from model.fast.layout import TILE, Array, DecoderWeights, Scratch, State
 from model.fast.product import copied, product, put
-from model.kernels import FAST, tanh
+from model.kernels import FAST, exp, tanh
 
 _ZERO = np.float32(0)
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def energy(query: Array, key: Array, direction: Array) -> np.float32:
     """Return an energy, without its bias."""
     total = _ZERO
@@ -26,7 +24,7 @@ def energy(query: Array, key: Array, direction: Array) -> np.float32:
     return total
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def listen(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
     """Take the tile's encoder frames, `t.dense` and `t.joined`, into the windows of the chunks."""
     count, width, d = len(rows), state.values.shape[2], state.keys.shape[2]
@@ -42,7 +40,7 @@ def listen(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
         state.valid[row, 0] = min(state.valid[row, 0] + 1, chunk)
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def context(
     row: int, query: Array, out: Array, state: State, w: DecoderWeights, t: Scratch
 ) -> None:
@@ -56,7 +54,7 @@ def context(
         best = max(best, weights[k])
     total = _ZERO
     for k in range(first, chunk):
-        weights[k] = np.float32(math.exp(weights[k] - best))
+        weights[k] = exp(weights[k] - best)
         total += weights[k]
     sums = t.sums
     for c in range(width):

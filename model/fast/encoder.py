@@ -30,7 +30,7 @@ _INPUTS = FREQUENCIES * CHANNELS  # of the first recurrent layer
 _C = CHANNELS
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def rectified(sums: Array, start: int, out: Array, to: int, count: int) -> None:
     """Store max(0, x) of numbers of a flat float32 array in another."""
     given, taken = sums[start : start + count], out[to : to + count]

@@ -1,13 +1,11 @@
 """Features of four streams at a time, compiled: sixteen windows are transformed side by side."""
 
-import math
-
 import numba
 import numpy as np
 
 from model.fast.layout import FIRST, PAST, STREAMS, Array, FeatureWeights, Scratch, State
 from model.fast.product import copied, put
-from model.fast.vectors import FRAMES, bits_of, butterfly, float_of, product_tile
+from model.fast.vectors import FRAMES, butterfly, product_tile
 from model.filterbank import delta_taps, mel_bank, window
 from model.framing import (
     FFT,
@@ -21,7 +19,7 @@ from model.framing import (
     SAMPLES_PER_STEP,
     WINDOW,
 )
-from model.kernels import FAST
+from model.kernels import FAST, log
 
 HALF = FFT // 2  # points of a complex transform that holds a real one
 
@@ -30,24 +28,6 @@ _filter = product_tile(1, 1, FRAMES)
 _MEMORY = np.float32(MEMORY_FRAMES)
 _HALF = np.float32(0.5)
 _ZERO, _ONE = np.float32(0), np.float32(1)
-
-# log(1 + x) for 1 + x in [0.7, 1.4], to an ulp (the coefficients of Cephes' logf)
-_LOG = tuple(
-    np.float32(c)
-    for c in (
-        7.0376836292e-2,
-        -1.1514610310e-1,
-        1.1676998740e-1,
-        -1.2420140846e-1,
-        1.4249322787e-1,
-        -1.6668057665e-1,
-        2.0000714765e-1,
-        -2.4999993993e-1,
-        3.3333331174e-1,
-    )
-)
-_LN2 = np.float32(math.log(2))
-_SQRT2 = np.float32(math.sqrt(2))
 
 
 def weights(mean: Array, deviation: Array) -> FeatureWeights:
@@ -109,7 +89,7 @@ def _transform(re: Array, im: Array, factors: Array) -> None:
         span = quarter
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def _part(re: Array, im: Array, order: Array, turns: Array, power: Array) -> None:
     """Set (FFT / 2 + 1, FRAMES) powers of the real transforms that complex ones hold."""
     for k in range(HALF + 1):
@@ -125,30 +105,14 @@ def _part(re: Array, im: Array, order: Array, turns: Array, power: Array) -> Non
             out[lane] = real * real + imaginary * imaginary
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def _logarithms(x: Array) -> None:
     """Take the natural logarithm of normal positive float32 in place."""
     for k in range(len(x)):
-        bits = bits_of(x[k])
-        exponent = np.float32((bits >> 23) - 127)
-        mantissa = float_of(np.int32((bits & 0x7FFFFF) | 0x3F800000))
-        high = mantissa > _SQRT2
-        exponent = exponent + _ONE if high else exponent
-        f = (mantissa * _HALF if high else mantissa) - _ONE
-        s = f * f
-        p = _LOG[0]
-        p = p * f + _LOG[1]
-        p = p * f + _LOG[2]
-        p = p * f + _LOG[3]
-        p = p * f + _LOG[4]
-        p = p * f + _LOG[5]
-        p = p * f + _LOG[6]
-        p = p * f + _LOG[7]
-        p = p * f + _LOG[8]
-        x[k] = exponent * _LN2 + (f - _HALF * s + p * f * s)
+        x[k] = log(x[k])
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def _logmel(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scratch) -> None:
     """Set `t.logmel` (F, FRAMES) from the next (R, SAMPLES_PER_STEP) samples of R <= 4 streams."""
     for r in range(len(rows)):
@@ -189,7 +153,7 @@ def _logmel(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scr
     _logarithms(t.logmel.ravel())
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) -> None:
     """Set `t.recent` to a stream's last and next normalised frames."""
     mean = state.mean[row]
@@ -206,7 +170,7 @@ def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) ->
     copied(t.recent, FRAMES_PER_STEP * MELS, state.frames[row], 0, PAST * MELS)
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def _deltas(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) -> None:
     """Set the r-th stream's five frames in `t.planes`: its last one, and this step's."""
     copied(state.conv1[row], 0, t.planes, r * FIRST + _PLANES, _PLANES * MELS)

@@ -1,4 +1,9 @@
-"""The step of many streams as one compiled function, which runs without Python's lock."""
+"""The step of many streams as one compiled function, which runs without Python's lock.
+
+Functions whose sums may be reordered (`fastmath`) are inlined by force. Others are called by name,
+and in the process that compiles them the name stands for a compilation of its own, in another
+order: its results would differ in the last bits from those of all processes that follow.
+"""
 
 import hashlib
 from collections.abc import Callable
@@ -40,7 +45,7 @@ def _sources() -> str:
     """Return a digest of all sources that are compiled into a step."""
     folder = Path(__file__).parent
     here = [folder / f"{name}.py" for name in COMPILED]
-    around = [folder.parent / f"{name}.py" for name in ("kernels", "framing", "search")]
+    around = [folder.parent / f"{name}.py" for name in ("kernels", "framing", "language", "search")]
     found = hashlib.sha256(b"".join(path.read_bytes() for path in here + around))
     return found.hexdigest()
 

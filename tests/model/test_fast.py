@@ -1,6 +1,7 @@
 """The fast backend: as near to the reference as its numbers allow, and the same bits always."""
 
 from functools import cache
+from importlib import import_module
 
 import numba
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
 from model.attention import AttentionConfig
@@ -16,6 +18,7 @@ from model.decoder import DecoderConfig
 from model.encoder import EncoderConfig
 from model.fast import product as products_module
 from model.fast.gates import advance
+from model.fast.kernel import COMPILED
 from model.fast.layout import TILE
 from model.fast.product import KINDS, available, begin, end, narrow, packed, padded, product
 from model.fast.recognizer import FastRecognizer, unsupported
@@ -141,6 +144,15 @@ def test_gates_are_those_of_an_lstm(kind: type, seed: int, scale: float) -> None
     found = hidden if kind is np.float32 else widened(hidden.astype(np.uint16))
     error = 1e-6 if kind is np.float32 else 2**-8
     assert np.allclose(found, o * np.tanh(expected), atol=1e-6, rtol=error)
+
+
+def test_what_may_reorder_sums_is_inlined() -> None:
+    """Else the process that compiles has other last bits than those that load what it compiled."""
+    modules = [import_module(f"model.fast.{name}") for name in COMPILED]
+    compiled = {f for module in modules for f in vars(module).values() if isinstance(f, Dispatcher)}
+    loose = [f for f in compiled if f.targetoptions.get("fastmath")]
+    assert len(loose) >= 9
+    assert all(f.targetoptions.get("forceinline") for f in loose)
 
 
 def test_in_fp32_the_state_follows_the_references() -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -10,16 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from model import search
+from model import language, search
 from model.backend import choose
 from model.endpoint import Rule
 from model.fast.recognizer import FastRecognizer
+from model.framing import STEP_SECONDS
+from model.language import NONE, Language
 from model.listener import Listener
 from model.live import LiveStream
 from model.online import OnlineRecognizer, transcribe, transcribe_many
 from model.search import GREEDY, USUAL, Beam, asked_for, told_at_once
 from model.stream import FLUSH_STEPS, LATE, MAX_SYMBOLS_PER_STEP, Character
+from model.suspension import SuspensionError
+from model.vocabulary import ENGLISH, Vocabulary
 from tests.model.untrained import noise, untrained
+from tests.training.trigram import sentences
+from training.language import Numbers as Weights
+from training.language import estimate, write
 
 CAP = MAX_SYMBOLS_PER_STEP
 SYMBOLS = 2
@@ -40,7 +49,31 @@ def decoder(seed: int) -> Numbers:
     return numbers
 
 
-def likelihoods(numbers: Numbers, frames: int) -> dict[Text, float]:
+def spoken(characters: str, texts: list[str], numbers: Weights) -> Language:
+    """A language model of texts for a recogniser of characters."""
+    letters = characters.replace(" ", "")
+    with TemporaryDirectory() as folder:
+        write(Path(folder) / "lm", estimate(texts, letters), letters, numbers)
+        return language.read(Path(folder) / "lm", Vocabulary(characters))
+
+
+@cache
+def ones() -> Language:
+    return spoken("a ", sentences(1, 30, ("aa", "a", "aaaa")), Weights(0.7, 0.4, -3.0, -1.0))
+
+
+def factors(words: Language, text: Text) -> NDArray[np.float64]:
+    """What a language model multiplies the probability of each symbol with after a text."""
+    found = np.zeros(SYMBOLS, np.float32)
+    if words.weight:
+        node, before, last = 0, 0, 0
+        for symbol in text:
+            node, before, last = language.followed(words, node, before, last, symbol)
+        language.weigh(words, node, before, last, np.float32(-np.inf), found)
+    return np.exp(found.astype(float))
+
+
+def likelihoods(numbers: Numbers, frames: int, words: Language = NONE) -> dict[Text, float]:
     """The probability of every text after so many frames, summed over all stops."""
     found: dict[Text, float] = {(): 1.0}
     for frame in range(frames):
@@ -53,7 +86,7 @@ def likelihoods(numbers: Numbers, frames: int) -> dict[Text, float]:
                 stop = 1 / (1 + np.exp(-energy))
                 after[text] = after.get(text, 0.0) + p * (1 - stop)
                 if count < CAP:
-                    shares = np.exp(logits) / np.exp(logits).sum()
+                    shares = np.exp(logits) / np.exp(logits).sum() * factors(words, text)
                     for symbol in range(SYMBOLS):
                         more = p * stop * shares[symbol]
                         further[*text, symbol] = further.get((*text, symbol), 0.0) + more
@@ -117,13 +150,14 @@ class Searched:
 
 
 @lasting
-@given(seed=st.integers(0, 10_000), frames=st.integers(1, 4))
+@given(seed=st.integers(0, 10_000), frames=st.integers(1, 4), weighs=st.booleans())
 def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
-    seed: int, frames: int
+    seed: int, frames: int, weighs: bool
 ) -> None:
-    numbers = decoder(seed)
-    wanted = likelihoods(numbers, frames)
-    one = Searched(numbers, Beam(width=600, hold=25, grace=25, cut=1e9, floor=1e-30))
+    numbers, words = decoder(seed), ones() if weighs else NONE
+    wanted = likelihoods(numbers, frames, words)
+    beam = Beam(width=600, hold=25, grace=25, cut=1e9, floor=1e-30, sure=1.1, words=words)
+    one = Searched(numbers, beam)
     for _ in range(frames):
         one.step()
     assert len(wanted) == (one.h.scores[0] > -np.inf).sum()
@@ -131,6 +165,8 @@ def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
     for k, score in enumerate(one.h.scores[0]):
         if score > -np.inf:
             assert score == pytest.approx(np.log(wanted[one.texts[k]] / most), abs=2e-4)
+    search.renew(np.zeros(1, np.int64), one.h)
+    assert not one.h.words.any()
 
 
 @lasting
@@ -139,12 +175,14 @@ def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
     width=st.integers(2, 6),
     hold=st.integers(0, 5),
     more=st.integers(0, 5),
+    sure=st.floats(0.5, 1.0),
 )
 def test_what_is_told_is_in_time_and_is_the_beginning_of_every_hypothesis(
-    seed: int, width: int, hold: int, more: int
+    seed: int, width: int, hold: int, more: int, sure: float
 ) -> None:
     grace = hold + more
-    one = Searched(decoder(seed), Beam(width=width, hold=hold, grace=grace, cut=4.0, floor=0.01))
+    beam = Beam(width=width, hold=hold, grace=grace, cut=4.0, floor=0.01, sure=sure)
+    one = Searched(decoder(seed), beam)
     for _ in range(30):
         one.step()
         told = tuple(symbol for symbol, _, _ in one.told)
@@ -216,7 +254,7 @@ def test_both_backends_search_alike() -> None:
     heard = [transcribe(one, recording(3)) for one in (reference, fast)]
     assert heard[0] == heard[1]
     assert heard[0] != transcribe(OnlineRecognizer(reference.recognizer), recording(3))  # greedy
-    assert max(one.late for one in heard[0]) == pytest.approx(0.12)
+    assert max(one.late for one in heard[0]) == pytest.approx(USUAL.hold * STEP_SECONDS)
     assert reference.flush_steps == fast.flush_steps == FLUSH_STEPS + USUAL.grace
 
 
@@ -249,7 +287,7 @@ def test_a_suspended_search_goes_on_where_it_was(backend: int) -> None:
 def test_the_end_of_an_utterance_tells_what_is_undecided(backend: int) -> None:
     online, rows = models()[backend], np.zeros(1, np.int64)
     listener = Listener(online, 1, rules=(Rule(length=0.2),))
-    steps = recording(4)[: 640 * 24].reshape(-1, 1, 640)
+    steps = recording(7)[: 640 * 40].reshape(-1, 1, 640)
     stream, heard = online.stream(), []
     endings = 0
     for step in steps:
@@ -287,3 +325,93 @@ def test_characters_say_how_late_they_are() -> None:
         one.next_step()
         last = one.emitted([4 + 3 * LATE, -1] if one.steps_done == 8 else [-1, -1])
     assert last == [Character(online.vocabulary.names[4], 0.16, 0.12)]
+
+
+def test_a_search_that_is_sure_of_less_tells_it_earlier() -> None:
+    earlier = 0
+    for seed in range(30):
+        sooner, later = (
+            Searched(decoder(seed), Beam(width=6, hold=5, grace=8, cut=4.0, floor=0.01, sure=sure))
+            for sure in (0.6, 0.95)
+        )
+        while sooner.told == later.told and later.frame < 30:  # until then, they are the same
+            sooner.step()
+            later.step()
+        assert sooner.told[: len(later.told)] == later.told
+        earlier += len(sooner.told) > len(later.told)
+    assert earlier > 10
+
+
+WEIGHTS = Weights(weight=1.5, bonus=8.0, leaving=-20.0, letter=-8.0)
+
+
+@cache
+def said(seed: int = 2, weight: float = WEIGHTS.weight) -> Language:
+    """A language model that has much to say in what is written."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(1, 4, 300)
+    words = ["".join(random.choice([*ENGLISH[1:]], length)) for length in lengths]
+    return spoken(ENGLISH, sentences(seed, 400, words), WEIGHTS._replace(weight=weight))
+
+
+@cache
+def weighing() -> tuple[OnlineRecognizer, FastRecognizer]:
+    """Both backends, with a language model."""
+    model, beam = untrained().recognizer, USUAL._replace(words=said())
+    return OnlineRecognizer(model, beam), FastRecognizer(model, products="fp32", beam=beam)
+
+
+@pytest.mark.timeout(900)  # the first use compiles
+def test_both_backends_weigh_words_alike() -> None:
+    heard = [[transcribe(one, recording(k)) for k in range(5)] for one in weighing()]
+    assert heard[0] == heard[1]
+    texts = ["".join(c.text for c in one) for one in heard[0]]
+    assert all(" " in text.strip() for text in texts)
+    assert len(set(texts)) > 3
+    unweighed = [transcribe(models()[1], recording(k)) for k in range(5)]
+    assert all(a != b for a, b in zip(heard[0], unweighed, strict=True))
+
+
+@pytest.mark.parametrize("backend", [0, 1])
+def test_a_stream_does_not_feel_the_words_of_others(backend: int) -> None:
+    online = weighing()[backend]
+    alone = {k: transcribe(online, recording(k)) for k in range(5)}
+    assert dict(transcribe_many(online, map(recording, range(5)), 3)) == alone
+
+
+@pytest.mark.parametrize("backend", [0, 1])
+@pytest.mark.parametrize("at", [9_999, 20_000])
+def test_a_suspended_search_remembers_its_words(backend: int, at: int) -> None:
+    online, samples = weighing()[backend], recording(4)
+    whole, first = LiveStream(online, ()), LiveStream(online, ())
+    expected = [*whole.push(samples), *whole.end()]
+    found = [*first.push(samples[:at])]
+    kept = first.suspend()
+    second = LiveStream.resume(online, kept)
+    assert [*found, *second.push(samples[at:]), *second.end()] == expected
+    with pytest.raises(SuspensionError, match="expected"):
+        LiveStream.resume(models()[backend], kept)
+
+
+def test_both_backends_begin_an_utterance_without_the_words_before() -> None:
+    row, heard = np.zeros(1, np.int64), []
+    for online in weighing():
+        listener = Listener(online, 1, rules=(Rule(length=0.2),))
+        steps = recording(7)[: 640 * 40].reshape(-1, 1, 640)
+        found = [listener.step(step, row) for step in steps]
+        assert sum(int(ended[0]) for _, ended in found) >= 2
+        heard.append([[s for s in symbols[0].tolist() if s >= 0] for symbols, _ in found])
+    assert heard[0] == heard[1]
+
+
+@pytest.mark.parametrize("kind", [OnlineRecognizer, FastRecognizer])
+def test_a_language_model_is_in_the_name_and_the_digest(
+    kind: type[OnlineRecognizer] | type[FastRecognizer],
+) -> None:
+    model = untrained().recognizer
+    every = [NONE, said(), said(3), said(2, 2.0)]
+    found = [kind(model, beam=USUAL._replace(words=words)) for words in every]
+    assert [one.name.endswith("-beam8-lm") for one in found] == [False, True, True, True]
+    assert len({one.digest for one in found}) == 4
+    again = kind(model, beam=USUAL._replace(words=said.__wrapped__()))
+    assert again.digest == found[1].digest

@@ -1,0 +1,76 @@
+"""`cortado lm`: make a language model of text."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clients.commands.terminal import check_places, examples
+
+EXAMPLES = examples(
+    "cortado lm sentences.txt -o mine.safetensors",
+    "cortado lm train.jsonl books.txt --kept 2 -o mine.safetensors",
+    "cortado transcribe --lm mine.safetensors talk.mp3",
+)
+
+
+def lm(
+    texts: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Files with a sentence a line, or manifests; one that is named twice counts twice."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    seen: Annotated[
+        int, typer.Option(min=1, help="Occurrences that a word needs to be known.")
+    ] = 1,
+    kept: Annotated[
+        int, typer.Option(min=1, help="Occurrences that three words in a row need to be kept.")
+    ] = 1,
+    weight: Annotated[
+        float | None, typer.Option(min=0.01, max=10, help="Of its logarithms in the search.")
+    ] = None,
+    bonus: Annotated[
+        float | None, typer.Option(min=0, max=10, help="For each symbol that is written.")
+    ] = None,
+    alphabet: Annotated[
+        str, typer.Option(help="Letters that words have; a word with another is not known.")
+    ] = "'abcdefghijklmnopqrstuvwxyz",
+) -> None:
+    """Make a language model of text, for the search to weigh words with.
+
+    The text is to be written as the recogniser writes: cortado prepare and cortado evaluate
+    --normalise do it.
+    """
+    from training.language import SPECIAL, Numbers, estimate, write
+
+    check_places(output)
+    usual = Numbers()
+    numbers = usual._replace(
+        weight=usual.weight if weight is None else weight,
+        bonus=usual.bonus if bonus is None else bonus,
+    )
+    arrays = estimate(_sentences(texts), alphabet, seen, kept)
+    write(output, arrays, alphabet, numbers)
+    words, pairs, threes = (len(arrays[name]) for name in ("unigrams", "bigrams", "trigrams"))
+    size = output.stat().st_size / 1e6
+    typer.echo(f"{output}: {words - SPECIAL} words, {pairs} pairs, {threes} threes, {size:.1f} MB")
+
+
+def _sentences(paths: Iterable[Path]) -> Iterable[str]:
+    """Yield the sentences of files.
+
+    Raises: ValueError where a manifest is none.
+    """
+    from training.manifest import read
+
+    for path in paths:
+        if path.suffix == ".jsonl":
+            yield from (utterance.text for utterance in read(path))
+        else:
+            try:
+                yield from path.read_text(encoding="utf-8").splitlines()
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{path}: expected text in UTF-8, got {error}") from error

@@ -1,0 +1,122 @@
+"""`cortado lm` and `cortado transcribe --lm`: a file, and one line for what is made or wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from clients import cli
+from model import language
+from model.language import FILE
+from model.vocabulary import Vocabulary
+from tests.model.untrained import noise
+
+Capture = pytest.CaptureFixture[str]
+
+TEXTS = ["it was good", "it was not", "the fox was good"]
+# 6 words; pairs are begun by 2, end by 2, and are it-was, was-good, was-not, the-fox, fox-was
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "sentences.txt"
+    path.write_text("\n".join(TEXTS) + "\n")
+    return path
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    row = {"audio": "none.wav", "duration": 1.0, "speaker": "a"}
+    rows = [json.dumps(row | {"id": str(n), "text": one}) for n, one in enumerate(TEXTS)]
+    (tmp_path / "train.jsonl").write_text("\n".join(rows))
+    return tmp_path / "train.jsonl"
+
+
+def made(path: Path, *arguments: str | Path) -> language.Language:
+    """What the command makes."""
+    assert cli.main(["lm", *map(str, arguments), "--output", str(path)]) == 0
+    return language.read(path, Vocabulary())
+
+
+def same(a: language.Language, b: language.Language) -> bool:
+    return all((one == other).all() for one, other in zip(a[5:], b[5:], strict=True))
+
+
+def test_it_says_what_it_has_made(text: Path, tmp_path: Path, capsys: Capture) -> None:
+    output = tmp_path / "mine"
+    usual = made(output, text)
+    streams = capsys.readouterr()
+    assert streams.out == f"{output}: 6 words, 9 pairs, 8 threes, 0.0 MB\n"
+    assert streams.err == ""
+    other = made(output, text, "--weight", "0.5", "--bonus", "0", "--kept", "2", "--seen", "2")
+    assert ": 3 words, " in capsys.readouterr().out
+    assert (other.weight, other.bonus, len(other.thirds)) == (0.5, 0.0, 2)
+    assert usual.weight != other.weight
+    made(output, text, "--alphabet", "aitws")
+    assert ": 2 words, " in capsys.readouterr().out
+
+
+def test_files_and_manifests_are_read_for_their_text(
+    text: Path, manifest: Path, tmp_path: Path
+) -> None:
+    once = made(tmp_path / "once", text)
+    assert same(made(tmp_path / "rows", manifest), once)
+    twice = made(tmp_path / "twice", text, manifest)
+    assert not same(twice, once)
+    assert same(made(tmp_path / "rows", manifest, manifest), twice)
+
+
+def test_mistakes_are_one_line(text: Path, tmp_path: Path, capsys: Capture) -> None:
+    blank, foreign, bad = (tmp_path / name for name in ("blank", "foreign", "bad.jsonl"))
+    blank.write_text("\n \n")
+    foreign.write_text("это было\n")
+    bad.write_text("it was good\n")
+    output = tmp_path / "out"
+    for path, place, message in (
+        (tmp_path / "none", output, f"{tmp_path / 'none'}: No such file or directory"),
+        (tmp_path, output, f"{tmp_path}: Is a directory"),
+        (blank, output, 'expected words of "\'abcdefghijklmnopqrstuvwxyz", got none'),
+        (foreign, output, "expected words of"),
+        (bad, output, "bad.jsonl, line 1: expected a JSON object, got"),
+        (text, tmp_path, f"expected a file in a folder that exists, got {tmp_path}"),
+        (text, tmp_path / "no" / "out", "expected a file in a folder that exists"),
+    ):
+        assert cli.main(["lm", str(path), "-o", str(place)]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith("cortado: ")
+        assert message in line
+    assert not output.exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is Linux's")
+def test_a_full_disk_is_one_line(text: Path, capsys: Capture) -> None:
+    assert cli.main(["lm", str(text), "-o", "/dev/full"]) == 2
+    assert capsys.readouterr().err == "cortado: [Errno 28] No space left on device\n"
+
+
+def test_transcribe_weighs_words_in_a_search_alone(
+    saved: str, text: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    audio, words, missing = tmp_path / "a.wav", tmp_path / "mine", tmp_path / "missing"
+    soundfile.write(audio, noise(0, 0.8), 16_000)
+    made(words, text)
+    arguments = ["transcribe", str(audio), "--checkpoint", saved, "--lm"]
+    capsys.readouterr()
+    assert cli.main([*arguments, str(words)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert cli.main([*arguments, "none", "--beam", "1"]) == 0
+    capsys.readouterr()
+    for options, message in (
+        (
+            [str(words), "--beam", "1"],
+            f"expected a beam of 2 or more hypotheses with --lm {words}, got 1",
+        ),
+        ([str(missing)], f"expected a language model at {missing}, got no such file"),
+        ([str(tmp_path)], f"expected a language model at {tmp_path / FILE}, got no such file"),
+        ([str(text)], f"expected a language model in {text}, got SafetensorError"),
+    ):
+        assert cli.main([*arguments, *options]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith("cortado: ")
+        assert message in line

@@ -1,0 +1,368 @@
+"""A language model gives words the probabilities of its trigram, one letter after the other."""
+
+from functools import cache
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from model.language import (
+    FILE,
+    NONE,
+    NOWHERE,
+    ROOT,
+    Language,
+    LanguageError,
+    after,
+    followed,
+    of,
+    read,
+    total,
+    weigh,
+)
+from model.language import UNKNOWN as UNKNOWN_WORD
+from model.vocabulary import Vocabulary
+from tests.training.trigram import LETTERS, WORDS, Trigram, numbered, sentences, used
+from training.language import Numbers, estimate, write
+
+Scores = NDArray[np.float32]
+
+VOCABULARY = Vocabulary("cb a'")  # in an order of its own
+INDICES = ("letters", "children", "words", "lows", "highs", "starts", "seconds", "ends", "thirds")
+ARRAYS = (*INDICES, "unigrams", "bigrams", "trigrams")  # of a file
+NUMBERS = Numbers(weight=0.5, bonus=0.25, leaving=-4.0, letter=-1.5)
+EVERYTHING = np.float32(-np.inf)  # a score that none is below
+
+lasting = settings(deadline=None, max_examples=40)
+seeds = st.integers(0, 10_000)
+
+
+def save(path: Path, texts: list[str], numbers: Numbers = NUMBERS) -> Path:
+    write(path, estimate(texts, LETTERS), LETTERS, numbers)
+    return path
+
+
+@cache
+def made(seed: int, count: int = 60, characters: str = VOCABULARY.characters) -> Language:
+    with TemporaryDirectory() as folder:
+        return read(save(Path(folder) / "lm", sentences(seed, count)), Vocabulary(characters))
+
+
+def weighed(
+    lm: Language, node: int, before: int, last: int, least: np.float32, scores: Scores
+) -> Scores:
+    """The scores that `weigh` makes of others, which stay as they are."""
+    found = scores.copy()
+    weigh(lm, node, before, last, least, found)
+    return found
+
+
+def spell(
+    lm: Language, text: str, node: int = ROOT, before: int = 0, last: int = 0
+) -> tuple[float, tuple[int, int, int]]:
+    """What the model gives a text's symbols in logarithms, and what it knows after it."""
+    nothing, gained = np.zeros(len(VOCABULARY), np.float32), 0.0
+    for symbol in VOCABULARY.encode(text):
+        found = weighed(lm, node, before, last, EVERYTHING, nothing)
+        gained += (float(found[symbol]) - lm.bonus) / lm.weight
+        node, before, last = followed(lm, node, before, last, symbol)
+    return gained, (node, before, last)
+
+
+@lasting
+@given(seed=seeds, count=st.integers(1, 80))
+def test_after_any_two_words_the_probabilities_sum_to_one(seed: int, count: int) -> None:
+    lm = made(seed, count)
+    words = len(lm.left1)
+    for before, last in product(range(words), range(words)):
+        a = after(lm, before, last)
+        sums = np.array([total(lm, a, word) for word in range(words + 1)])
+        assert sums[0] == 0
+        assert (np.diff(sums) > 0).all()
+        assert sums[-1] == pytest.approx(1, abs=4e-3)  # 16 bits
+
+
+@lasting
+@given(seed=seeds, count=st.sampled_from([3, 30, 150]))
+def test_the_letters_of_a_word_have_its_probability_together(seed: int, count: int) -> None:
+    texts = sentences(seed, count)
+    lm, slow = made(seed, count), Trigram(texts, used(texts))
+    words = numbered(used(texts))
+    for before, last in product(range(len(words)), range(2, len(words))):
+        for word in words[3:]:
+            gained, _ = spell(lm, f"{word} ", ROOT, before, last)
+            wanted = slow.probability(words[before], words[last], word)
+            assert gained == pytest.approx(np.log(wanted), abs=0.012)  # 16 bits
+
+
+def test_a_text_is_weighed_from_its_first_word_on() -> None:
+    texts = sentences(5, 100)
+    slow, said = Trigram(texts, used(texts)), "ba bac a"
+    words = ["<s>", "<s>", *said.split()]
+    wanted = sum(np.log(slow.probability(*words[n : n + 3])) for n in range(3))
+    assert spell(made(5, 100), f"{said} ")[0] == pytest.approx(wanted, abs=0.03)
+
+
+def test_a_text_moves_through_the_tree_and_its_words() -> None:
+    lm, words = made(1), numbered(used(sentences(1, 60)))
+    ba, bac = words.index("ba"), words.index("bac")
+
+    def known(text: str) -> tuple[int, int, int]:
+        return spell(lm, text)[1]
+
+    node, *history = known("bac")
+    assert (lm.words[node], history) == (bac, [0, 0])
+    assert known("bac ") == (ROOT, 0, bac)
+    assert known("bac ba ") == (ROOT, bac, ba)
+    assert known("bac ba  ") == known("bac ba ")  # two spaces: no word
+    assert known(" ") == known("") == (ROOT, 0, 0)
+    assert known("bac bb") == known("bac bbac") == (NOWHERE, 0, bac)
+    assert known("bac bbac ") == (ROOT, bac, UNKNOWN_WORD)
+    assert lm.words[known("abb")[0]] == -1  # of abba
+    assert known("abb ba ") == (ROOT, UNKNOWN_WORD, ba)
+    inside, *_ = known("abb ba")
+    assert inside == known("ba")[0]
+
+
+def test_what_is_no_word_costs_what_the_file_says() -> None:
+    lm = made(1)
+    assert "bb" not in {word[:2] for word in WORDS}
+    cost = NUMBERS.leaving + NUMBERS.letter
+    b = spell(lm, "b")[0]
+    assert spell(lm, "bb")[0] == pytest.approx(b + cost, abs=1e-5)
+    assert spell(lm, "bbb ")[0] == pytest.approx(b + cost + NUMBERS.letter, abs=1e-5)
+    abb = spell(lm, "abb")[0]
+    assert spell(lm, "abb ")[0] == pytest.approx(abb + NUMBERS.leaving, abs=1e-5)
+    ba, twice = spell(lm, "ba ")[0], spell(lm, "ba  ")[0]
+    no_word = 2 * NUMBERS.leaving - NUMBERS.bonus / NUMBERS.weight  # and without a bonus
+    assert twice == pytest.approx(ba + no_word, abs=1e-5)
+    assert spell(lm, " ")[0] == pytest.approx(no_word, abs=1e-5)
+
+
+@lasting
+@given(seed=seeds, text=st.text("abc' ", max_size=9), share=st.floats(0, 1))
+def test_what_ends_above_the_least_score_is_not_touched_by_it(
+    seed: int, text: str, share: float
+) -> None:
+    lm = made(seed % 10)
+    scores = np.random.default_rng(seed).normal(-3, 2, len(VOCABULARY)).astype(np.float32)
+    _, (node, before, last) = spell(lm, text)
+    wanted = weighed(lm, node, before, last, EVERYTHING, scores)
+    least = np.float32(np.quantile(wanted, share))
+    found = weighed(lm, node, before, last, least, scores)
+    assert np.array_equal(found > least, wanted > least)
+    assert np.array_equal(found[found > least], wanted[wanted > least])
+
+
+def test_a_word_that_the_recogniser_cannot_spell_is_left_out_of_the_tree() -> None:
+    lm, whole = made(1, characters=" ba"), made(1)
+    symbols = {name: symbol for symbol, name in enumerate(" ba")}
+
+    def known(text: str) -> tuple[int, int, int]:
+        node, before, last = ROOT, 0, 0
+        for letter in text:
+            found = weighed(lm, node, before, last, EVERYTHING, np.zeros(3, np.float32))
+            assert np.isfinite(found).all()
+            node, before, last = followed(lm, node, before, last, symbols[letter])
+        return node, before, last
+
+    assert (lm.symbols == -1).sum() == (whole.symbols < 0).sum() + sum(
+        VOCABULARY.names[symbol] in "c'" for symbol in whole.symbols if symbol >= 0
+    )
+    assert known("ab b ") == spell(whole, "ab b ")[1]
+    assert known("bab ") == (ROOT, 0, UNKNOWN_WORD)
+    shared = weighed(lm, ROOT, 0, 0, EVERYTHING, np.zeros(3, np.float32))
+    wanted = weighed(whole, ROOT, 0, 0, EVERYTHING, np.zeros(len(VOCABULARY), np.float32))
+    for letter in "ba":  # what it may spell is as likely as to others
+        assert shared[symbols[letter]] == wanted[VOCABULARY.encode(letter)[0]]
+
+
+def test_a_letter_that_no_word_has_leaves_the_tree() -> None:
+    more = Vocabulary("cb a'zé")
+    lm = made(1, characters=more.characters)
+    found = weighed(lm, ROOT, 0, 0, EVERYTHING, np.zeros(len(more), np.float32))
+    cost = NUMBERS.weight * (NUMBERS.leaving + NUMBERS.letter) + NUMBERS.bonus
+    assert found[-2:].tolist() == pytest.approx([cost] * 2)
+    fewer = weighed(made(1), ROOT, 0, 0, EVERYTHING, np.zeros(len(VOCABULARY), np.float32))
+    assert np.array_equal(found[:-2], fewer)
+    assert followed(lm, ROOT, 0, 5, len(more) - 1) == (NOWHERE, 0, 5)
+
+
+def contents(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
+    with safe_open(path, "numpy") as file:
+        return file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    return save(tmp_path / "good", sentences(1, 60))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("language")
+
+
+def test_a_file_that_is_none_is_refused_with_its_name(good: Path, tmp_path: Path) -> None:
+    whole, bad = good.read_bytes(), tmp_path / "bad"
+    for content in (b"", b"words", b"\xff" * 100, whole[:-1], whole[: len(whole) // 2], whole[8:]):
+        bad.write_bytes(content)
+        with pytest.raises(LanguageError, match=r"a language model in .*/bad, got Safetensor"):
+            read(bad, VOCABULARY)
+    for missing in (tmp_path / "none", tmp_path):
+        with pytest.raises(LanguageError, match=rf"at {missing}, got no such file"):
+            read(missing, VOCABULARY)
+
+
+def test_a_vocabulary_of_words_has_a_space(good: Path) -> None:
+    for vocabulary in (Vocabulary("abc"), Vocabulary(phones=("a", "b"))):
+        with pytest.raises(LanguageError, match="expected a vocabulary with a space"):
+            read(good, vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("format", "2", "expected format 1, got 2"),
+        ("format", None, "expected format 1, got none"),
+        ("letters", None, "letters"),
+        ("letters", "ba", "expected letters from 0 to 1, got 0 to 3"),
+        ("weight", None, "weight"),
+        ("weight", "0", "expected a weight above 0"),
+        ("weight", "much", "much"),
+        ("weight", "nan", "expected finite numbers"),
+        ("bonus", "inf", "expected finite numbers"),
+        ("leaving", "0.5", "prices at most 1"),
+        ("letter", "0.5", "prices at most 1"),
+    ],
+)
+def test_what_a_file_says_of_itself_is_looked_at(
+    name: str, value: str | None, message: str, good: Path
+) -> None:
+    about, parts = contents(good)
+    save_file(parts, good, {k: v for k, v in (about | {name: value}).items() if v is not None})
+    with pytest.raises(LanguageError, match=f"expected a language model in .*{message}"):
+        read(good, VOCABULARY)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_array_that_is_missing_or_of_another_shape_is_refused(name: str, good: Path) -> None:
+    about, parts = contents(good)
+    part = parts[name]
+    others = [part[:-1], part[1:], part[:0], np.append(part, part[-1:], 0), part[None], part[0]]
+    if part.dtype.kind != "f":
+        others += [part.astype(np.float32), part[:, None]]
+    for other in others:
+        save_file(parts | {name: np.ascontiguousarray(other)}, good, about)
+        with pytest.raises(LanguageError, match=r"good, got ValueError: expected .*, got "):
+            read(good, VOCABULARY)
+    del parts[name]
+    save_file(parts, good, about)
+    with pytest.raises(LanguageError, match=f"good, got KeyError: '{name}'"):
+        read(good, VOCABULARY)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_number_out_of_bounds_is_refused(name: str, good: Path) -> None:
+    about, parts = contents(good)
+    part = parts[name]
+    for value in (-2, 1 << 20) if name in INDICES else (0.5, np.nan, np.inf, -np.inf):
+        other = part.astype(np.int64) if name in INDICES else part.copy()
+        other.flat[other.size // 2] = value
+        save_file(parts | {name: other}, good, about)
+        with pytest.raises(LanguageError, match=r"good, got ValueError: expected .*, got "):
+            read(good, VOCABULARY)
+
+
+def check_bounds(lm: Language) -> None:
+    """Look whether all indices that a search may use are within what they index."""
+    nodes, words, symbols = len(lm.words), len(lm.left1), len(VOCABULARY)
+    pairs = [(0, 0), (words - 1, words - 1), (2, 3), (words // 2, 2)]
+    for before, last in pairs:
+        a = after.py_func(lm, before, last)
+        assert 0 <= a.start2 <= a.end2 <= len(lm.seconds)
+        assert 0 <= a.start3 <= a.end3 <= len(lm.thirds)
+        for word in range(words + 1):
+            assert np.isfinite(total.py_func(lm, a, word))
+    for node, (before, last) in product((NOWHERE, *range(nodes)), pairs):
+        guarded = np.zeros(symbols + 2, np.float32)
+        weigh.py_func(lm, node, before, last, EVERYTHING, guarded[1:-1])
+        assert np.isfinite(guarded).all()
+        assert guarded[0] == guarded[-1] == 0
+        for symbol in range(symbols):
+            found = followed.py_func(lm, node, before, last, symbol)
+            assert -1 <= found[0] < nodes
+            assert all(0 <= word < words for word in found[1:])
+
+
+def test_a_sound_file_stays_within_bounds(good: Path) -> None:
+    check_bounds(read(good, VOCABULARY))
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data(), name=st.sampled_from(ARRAYS))
+def test_a_file_with_a_wrong_number_is_refused_or_stays_within_bounds(
+    data: st.DataObject, name: str, folder: Path
+) -> None:
+    path = save(folder / "good", sentences(1, 60))
+    about, parts = contents(path)
+    part = parts[name]
+    if part.dtype.kind == "f":
+        other, wrong = part.copy(), st.floats(width=16)
+    else:
+        other, wrong = (
+            part.astype(np.int64),
+            st.integers(-3, 2 * len(part)) | st.integers(-9, 2**40),
+        )
+    other.flat[data.draw(st.integers(0, other.size - 1))] = data.draw(wrong)
+    save_file(parts | {name: other}, path, about)
+    try:
+        found = read(path, VOCABULARY)
+    except LanguageError:
+        return
+    check_bounds(found)
+
+
+def test_a_file_has_the_words_besides_those_of_the_lexicon(good: Path) -> None:
+    about, parts = contents(good)
+    few = {"letters": [0], "children": [1, 1], "words": [-1], "lows": [0], "highs": [0]}
+    few |= {"starts": [0, 0, 0], "seconds": [], "ends": [0], "thirds": []}
+    none = {name: parts[name][:0] for name in ("bigrams", "trigrams")}
+    rows = {name: np.array(row, np.int32) for name, row in few.items()}
+    save_file(rows | none | {"unigrams": parts["unigrams"][:2]}, good, about)
+    with pytest.raises(LanguageError, match="expected more than 2 words, got 2"):
+        read(good, VOCABULARY)
+
+
+def test_a_folder_has_its_own_and_others_are_asked_for(good: Path, tmp_path: Path) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.mkdir()
+    other.mkdir()
+    save(other / FILE, sentences(2, 60), NUMBERS._replace(weight=2.0))
+    assert of(own, VOCABULARY) is NONE
+    save(own / FILE, sentences(3, 60), NUMBERS._replace(weight=3.0))
+    weights = [of(own, VOCABULARY, asked).weight for asked in (None, str(good), str(other))]
+    assert weights == [3.0, NUMBERS.weight, 2.0]
+    assert of(own, VOCABULARY, "none") is NONE
+    assert of(tmp_path, Vocabulary("abc")) is NONE  # it needs no space
+    for missing, place in ((tmp_path, tmp_path / FILE), (own / "lm", own / "lm")):
+        with pytest.raises(LanguageError, match=f"expected a language model at {place}, got no"):
+            of(own, VOCABULARY, str(missing))
+    (own / FILE).write_bytes(b"")
+    with pytest.raises(LanguageError, match="expected a language model in"):
+        of(own, VOCABULARY)
+
+
+def test_without_a_language_model_there_is_no_weight() -> None:
+    assert NONE.weight == 0
+    kinds = [part.dtype for part in NONE[5:]]  # of which the search is compiled, with or without
+    assert kinds == [part.dtype for part in made(1)[5:]]
+    assert {*map(type, NONE[:5])} == {*map(type, made(1)[:5])}

@@ -1,0 +1,160 @@
+"""What is estimated of text is what Kneser and Ney define, and survives its file."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from safetensors import safe_open
+
+from tests.training.trigram import (
+    BEGIN,
+    LETTERS,
+    UNKNOWN,
+    Gram,
+    Trigram,
+    numbered,
+    sentences,
+    used,
+)
+from training import language
+from training.language import Numbers, estimate, write
+
+Arrays = dict[str, NDArray[Any]]
+
+lasting = settings(deadline=None, max_examples=60)
+texts = st.builds(sentences, st.integers(0, 10_000), st.integers(1, 120))
+
+
+class Stored:
+    """The n-grams of a file's arrays, and what their histories leave to shorter ones."""
+
+    def __init__(self, arrays: Arrays, words: list[str]) -> None:
+        self.p: dict[Gram, float] = {}
+        self.left: dict[Gram, float] = {}
+        pairs = [
+            (words[first], words[second])
+            for first, (start, end) in enumerate(pairwise(arrays["starts"]))
+            for second in arrays["seconds"][start:end]
+        ]
+        threes = [
+            (*pair, words[third])
+            for pair, (start, end) in zip(pairs, pairwise(arrays["ends"]), strict=True)
+            for third in arrays["thirds"][start:end]
+        ]
+        self._add([(word,) for word in words], *arrays["unigrams"].T)
+        self._add(pairs, *arrays["bigrams"].T)
+        self._add(threes, arrays["trigrams"])
+
+    def _add(self, grams: Sequence[Gram], p: NDArray[Any], *left: NDArray[Any]) -> None:
+        self.p.update(zip(grams, np.exp(p.astype(float)), strict=True))
+        for shares in left:
+            self.left.update(zip(grams, np.exp(shares.astype(float)), strict=True))
+
+    def probability(self, *gram: str) -> float:
+        """The probability of a word after those before it, as a reader of ARPA files finds it."""
+        if gram in self.p:
+            return self.p[gram]
+        return self.left.get(gram[:-1], 1.0) * self.probability(*gram[1:])
+
+
+def stored(texts: list[str], kept: int = 1) -> Stored:
+    return Stored(estimate(texts, LETTERS, kept=kept), numbered(used(texts)))
+
+
+@lasting
+@given(texts=texts, kept=st.integers(1, 3))
+def test_each_probability_and_share_is_as_defined(texts: list[str], kept: int) -> None:
+    slow, found = Trigram(texts, used(texts), kept), stored(texts, kept)
+    assert found.p.pop((BEGIN,)) < 1e-20  # it never follows
+    for gram, p in found.p.items():
+        assert p == pytest.approx(slow.probability(*gram), rel=1e-4)
+    for history, share in found.left.items():
+        assert share == pytest.approx(slow.left(*history), rel=1e-4)
+    one, two, three = slow.counts
+    frequent = {gram for gram, uses in three.items() if uses >= kept and gram[1] != BEGIN}
+    assert set(found.p) == {*one, *two, *frequent, (UNKNOWN,)}
+
+
+def test_pairs_and_threes_have_three_discounts_where_there_is_enough_text() -> None:
+    """So the test above has seen both them and the one of little text."""
+    much, little = (Trigram(one, used(one)) for one in (sentences(1, 120), sentences(1, 5)))
+    assert all(len({0.75, *discounts}) == 4 for discounts in much.discounts[1:])
+    assert little.discounts == [[0.75] * 3] * 3
+
+
+@lasting
+@given(texts=texts, kept=st.integers(1, 3))
+def test_what_follows_any_two_words_sums_to_one(texts: list[str], kept: int) -> None:
+    slow, found = Trigram(texts, used(texts), kept), stored(texts, kept)
+    words = [BEGIN, *slow.words]
+    for before, last in product(words, words):
+        whole = sum(found.probability(before, last, word) for word in slow.words)
+        assert whole == pytest.approx(1, abs=1e-5)
+
+
+def test_a_word_that_is_too_rare_or_has_another_letter_is_unknown() -> None:
+    texts = ["ab ab ba", "ba b", "ab é ba"]
+    arrays = estimate(texts, LETTERS, seen=2)
+    lexicon = {"ab", "ba"}
+    found, slow = Stored(arrays, numbered(lexicon)), Trigram(texts, lexicon)
+    assert len(arrays["unigrams"]) == 3 + len(lexicon)
+    for gram in (("ba", UNKNOWN), ("ab", UNKNOWN, "ba"), ("ba", "ab")):
+        assert found.probability(*gram) == pytest.approx(slow.probability(*gram), rel=1e-4)
+    assert ("ab", UNKNOWN, "ba") in found.p
+
+
+def test_a_blank_line_is_no_sentence() -> None:
+    texts = sentences(2, 20)
+    expected, found = estimate(texts, LETTERS), estimate(["", *texts, " \t"], LETTERS)
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+
+
+@lasting
+@given(texts=texts)
+def test_a_node_of_the_tree_has_the_words_that_begin_so(texts: list[str]) -> None:
+    arrays, words = estimate(texts, LETTERS), numbered(used(texts))
+    beginnings = [""]
+    for node, (start, end) in enumerate(pairwise(arrays["children"])):
+        spelled = beginnings[node]
+        beginnings += [spelled + LETTERS[letter] for letter in arrays["letters"][start:end]]
+        low, high, word = (arrays[name][node] for name in ("lows", "highs", "words"))
+        assert words[low:high] == [one for one in words[3:] if one.startswith(spelled)]
+        assert (words[word] if word >= 0 else None) == (spelled if spelled in words else None)
+    assert Counter(beginnings) == Counter({w[:n] for w in words[3:] for n in range(len(w) + 1)})
+
+
+def test_text_or_letters_without_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for texts in ([], ["", " "], ["Ä 1"]):
+        with pytest.raises(ValueError, match=r"expected words of \"bac'\", got none"):
+            estimate(texts, LETTERS)
+    with pytest.raises(ValueError, match="expected distinct letters, got 'aba'"):
+        estimate(["ab"], "aba")
+    monkeypatch.setattr(language, "MOST_WORDS", 2)
+    with pytest.raises(ValueError, match="expected at most 2 words, got 3; ask for more occurr"):
+        estimate(["a b c"], LETTERS)
+
+
+def test_a_file_has_all_that_was_estimated(tmp_path: Path) -> None:
+    arrays = estimate(sentences(3, 60), LETTERS)
+    numbers = Numbers(weight=0.5, bonus=0.25, leaving=-7.5, letter=-1.5)
+    write(tmp_path / "lm", arrays, LETTERS, numbers)
+    with safe_open(tmp_path / "lm", "numpy") as file:
+        about = file.metadata()
+        found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    assert {name: float(about[name]) for name in Numbers._fields} == numbers._asdict()
+    assert about["letters"] == LETTERS
+    assert set(found) == set(arrays)
+    for name, array in arrays.items():
+        if array.dtype.kind == "f":
+            assert found[name].dtype == np.float16
+            np.testing.assert_allclose(found[name].astype(float), array, rtol=2**-11)
+        else:
+            assert found[name].itemsize <= 2 or (array < 0).any()
+            np.testing.assert_array_equal(found[name], array)
