@@ -30,6 +30,7 @@ COMMANDS = [
     "replay",
     "study",
     "warm",
+    "lm",
     "train",
     "synth",
     "mic",
