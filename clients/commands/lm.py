@@ -11,7 +11,6 @@ from clients.commands.terminal import check_places, examples
 EXAMPLES = examples(
     "cortado lm sentences.txt -o mine.safetensors",
     "cortado lm train.jsonl books.txt --kept 2 -o mine.safetensors",
-    "cortado transcribe --lm mine.safetensors talk.mp3",
 )
 
 
@@ -39,10 +38,10 @@ def lm(
         str, typer.Option(help="Letters that words have; a word with another is not known.")
     ] = "'abcdefghijklmnopqrstuvwxyz",
 ) -> None:
-    """Make a language model of text, for the search to weigh words with.
+    """Make a language model of words from text, for --lm of other commands.
 
-    The text is to be written as the recogniser writes: cortado prepare and cortado evaluate
-    --normalise do it.
+    The text is to be written as the recogniser writes: for the shipped model in lower case, without
+    punctuation and digits.
     """
     from training.language import SPECIAL, Numbers, estimate, write
 
