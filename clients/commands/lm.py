@@ -38,7 +38,7 @@ def lm(
         str, typer.Option(help="Letters that words have; a word with another is not known.")
     ] = "'abcdefghijklmnopqrstuvwxyz",
 ) -> None:
-    """Make a language model of words from text, for --lm of other commands.
+    """Make a language model of words from text, for the search.
 
     The text is to be written as the recogniser writes: for the shipped model in lower case, without
     punctuation and digits.
