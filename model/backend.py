@@ -122,9 +122,9 @@ def load_online(
     words = language.of(folder, stored.config.vocabulary, lm)
     found = _fast(stored, backend, folder, searched(beam, words)) if backend in FAST else None
     if found is None:
-        from model.checkpoint import load
+        from model.checkpoint import restored
 
-        found = choose(load(folder), backend, beam, words)
+        found = choose(restored(stored, folder), backend, beam, words)
     if lm not in (None, "none") and not found.beam.words.weight:
         raise ValueError(
             f"expected a search, which --lm needs, got the greedy scan of {found.name}"

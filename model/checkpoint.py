@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from model.recognizer import Recognizer
-from model.stored import BROKEN, FORMAT, read
+from model.stored import BROKEN, FORMAT, Stored, read
 from model.stored import CARD as CARD
 from model.stored import DEFAULT as DEFAULT
 from model.stored import WEIGHTS as WEIGHTS
@@ -51,7 +51,15 @@ def load(folder: Path = DEFAULT) -> Recognizer:
     Raises:
         CheckpointError: the checkpoint is missing, broken or of another shape.
     """
-    stored = read(folder)
+    return restored(read(folder), folder)
+
+
+def restored(stored: Stored, folder: Path) -> Recognizer:
+    """Return the recogniser of numbers that were read from a folder, in evaluation mode.
+
+    Raises:
+        CheckpointError: they are of another shape.
+    """
     try:
         recognizer = Recognizer(stored.config)
         tensors = {name: torch.from_numpy(each) for name, each in stored.tensors.items()}

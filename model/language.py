@@ -97,6 +97,25 @@ def read(path: Path, vocabulary: Vocabulary) -> Language:
         raise LanguageError(f"expected a language model in {path}, got {said}") from error
 
 
+def of(folder: Path, vocabulary: Vocabulary, asked: str | None = None) -> Language:
+    """Return the language model that is weighed beside a checkpoint's recogniser.
+
+    Args:
+        folder: of the checkpoint, whose own it is if nothing else is asked for.
+        vocabulary: what the recogniser writes.
+        asked: "none"; or a language model's file, or a folder that has one.
+
+    Raises:
+        LanguageError: it is missing or broken, or the vocabulary has no space.
+    """
+    if asked == "none":
+        return NONE
+    if asked is None:
+        return read(folder / FILE, vocabulary) if (folder / FILE).exists() else NONE
+    path = Path(asked)
+    return read(path / FILE if path.is_dir() else path, vocabulary)
+
+
 def _built(
     about: Mapping[str, str], parts: Mapping[str, Array], vocabulary: Vocabulary
 ) -> Language:
@@ -198,25 +217,6 @@ class After(NamedTuple):
     start3: int
     end3: int
     left2: float
-
-
-def of(folder: Path, vocabulary: Vocabulary, asked: str | None = None) -> Language:
-    """Return the language model that is weighed beside a checkpoint's recogniser.
-
-    Args:
-        folder: of the checkpoint, whose own it is if nothing else is asked for.
-        vocabulary: what the recogniser writes.
-        asked: "none"; or a language model's file, or a folder that has one.
-
-    Raises:
-        LanguageError: it is missing or broken, or the vocabulary has no space.
-    """
-    if asked == "none":
-        return NONE
-    if asked is None:
-        return read(folder / FILE, vocabulary) if (folder / FILE).exists() else NONE
-    path = Path(asked)
-    return read(path / FILE if path.is_dir() else path, vocabulary)
 
 
 @numba.njit(cache=True, nogil=True)

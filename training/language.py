@@ -136,11 +136,11 @@ def _trigram(words: Array, count: int, kept: int) -> dict[str, Array]:
     uses2 = np.where(begun, often, new2)
     one, uses1 = np.unique(two % count, return_counts=True)
 
-    p1 = np.zeros(count)
-    p1[one] = uses1 / uses1.sum()
-    spread = _discounts(uses1)[np.minimum(uses1, DISCOUNTS) - 1]
-    p1[one] -= spread / uses1.sum()
-    p1[np.arange(count) != BEGIN] += spread.sum() / uses1.sum() / (count - 1)
+    uniform = np.full(count, 1 / (count - 1))  # below the unigrams; nothing is a beginning
+    uniform[BEGIN] = 0
+    seen1, left0 = _interpolated(np.zeros(len(one), np.int64), uses1, uniform[one], 1)
+    p1 = left0 * uniform
+    p1[one] = seen1
 
     p2, left2 = _interpolated(two // count, uses2, p1[two % count], count)
     at = np.searchsorted(two, three // count)  # each trigram's history among the bigrams
