@@ -253,6 +253,12 @@ def test_what_a_file_says_of_itself_is_looked_at(
         read(good, VOCABULARY)
 
 
+def check_refused(parts: dict[str, NDArray[Any]], about: dict[str, str], path: Path) -> None:
+    save_file(parts, path, about)
+    with pytest.raises(LanguageError, match=r"good, got ValueError: expected .*, got "):
+        read(path, VOCABULARY)
+
+
 @pytest.mark.parametrize("name", ARRAYS)
 def test_an_array_that_is_missing_or_of_another_shape_is_refused(name: str, good: Path) -> None:
     about, parts = contents(good)
@@ -261,9 +267,7 @@ def test_an_array_that_is_missing_or_of_another_shape_is_refused(name: str, good
     if part.dtype.kind != "f":
         others += [part.astype(np.float32), part[:, None]]
     for other in others:
-        save_file(parts | {name: np.ascontiguousarray(other)}, good, about)
-        with pytest.raises(LanguageError, match=r"good, got ValueError: expected .*, got "):
-            read(good, VOCABULARY)
+        check_refused(parts | {name: np.ascontiguousarray(other)}, about, good)
     del parts[name]
     save_file(parts, good, about)
     with pytest.raises(LanguageError, match=f"good, got KeyError: '{name}'"):
@@ -277,9 +281,7 @@ def test_a_number_out_of_bounds_is_refused(name: str, good: Path) -> None:
     for value in (-2, 1 << 20) if name in INDICES else (0.5, np.nan, np.inf, -np.inf):
         other = part.astype(np.int64) if name in INDICES else part.copy()
         other.flat[other.size // 2] = value
-        save_file(parts | {name: other}, good, about)
-        with pytest.raises(LanguageError, match=r"good, got ValueError: expected .*, got "):
-            read(good, VOCABULARY)
+        check_refused(parts | {name: other}, about, good)
 
 
 def check_bounds(lm: Language) -> None:
