@@ -18,7 +18,6 @@ from model.framing import FFT as FFT
 from model.framing import FRAMES_PER_STEP as FRAMES_PER_STEP
 from model.framing import HOP as HOP
 from model.framing import MELS as MELS
-from model.framing import MEMORY_FRAMES as MEMORY_FRAMES
 from model.framing import OVERLAP as OVERLAP
 from model.framing import POWER_FLOOR as POWER_FLOOR
 from model.framing import PRIOR_FRAMES as PRIOR_FRAMES
@@ -26,6 +25,8 @@ from model.framing import SAMPLE_RATE as SAMPLE_RATE
 from model.framing import SAMPLES_PER_STEP as SAMPLES_PER_STEP
 from model.framing import STEP_SECONDS as STEP_SECONDS
 from model.framing import WINDOW as WINDOW
+from model.running_mean import MEMORY_FRAMES as MEMORY_FRAMES
+from model.running_mean import running_means, stepwise_means
 
 
 class FeatureState(NamedTuple):
@@ -97,9 +98,9 @@ class Normalizer(nn.Module):
 
     def forward(self, logmel: Tensor) -> Tensor:
         """Return (B, T, F, 3) features of whole (B, T, F) log-mel utterances."""
-        mean, count, frames = self.initial_state(len(logmel))
+        frames = self.initial_state(len(logmel))[-1]
         running = self.normalisation == "running"
-        means = running_means(logmel, mean, count) if running else mean.unsqueeze(1)
+        means = running_means(logmel, self.mean, self.deviation) if running else self.mean
         return self._features(logmel, means, frames)[0]
 
     def step(
@@ -107,7 +108,8 @@ class Normalizer(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return (B, T, F, 3) features of the next (B, T, F) log-mel frames, and the new state."""
         if self.normalisation == "running":
-            means, mean, count = stepwise_means(logmel, mean, count)
+            prior = (self.mean, self.deviation)
+            means, mean, count = stepwise_means(logmel, mean, count, *prior)
         else:
             means = mean.unsqueeze(1)
         features, frames = self._features(logmel, means, frames)
@@ -121,32 +123,6 @@ class Normalizer(nn.Module):
         if self.spread is not None:
             features = features / self.spread
         return features, frames[:, -2 * DELTA_LOOKAHEAD :]
-
-
-def running_means(x: Tensor, mean: Tensor, count: Tensor) -> Tensor:
-    """Return the means of `stepwise_means` from a stream's start, faster: by cumulative sums."""
-    growing = min(x.shape[1], MEMORY_FRAMES - PRIOR_FRAMES)
-    counts = count.unsqueeze(1) + torch.arange(1, growing + 1, device=x.device).unsqueeze(1)
-    parts = [((count * mean).unsqueeze(1) + x[:, :growing].cumsum(1)) / counts]
-    fading = (1 - 1 / MEMORY_FRAMES) ** torch.arange(1, MEMORY_FRAMES + 1, device=x.device)
-    for part in x[:, growing:].split(MEMORY_FRAMES, 1):  # the first frame's weight falls to 1 / e
-        left = fading[: part.shape[1], None]
-        heard = (part / left).cumsum(1) / MEMORY_FRAMES
-        parts.append((parts[-1][:, -1:] + heard) * left)
-    return torch.cat(parts, 1)
-
-
-def stepwise_means(x: Tensor, mean: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the (B, T, F) running means of x up to and with each frame, the last mean and count.
-
-    Every frame weighs 1 / count, where count grows by one a frame up to MEMORY_FRAMES.
-    """
-    means = []
-    for frame in x.unbind(1):
-        count = (count + 1).clamp(max=MEMORY_FRAMES)
-        mean = mean + (frame - mean) / count
-        means.append(mean)
-    return torch.stack(means, 1), mean, count
 
 
 class Features(nn.Module):

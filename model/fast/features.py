@@ -8,6 +8,7 @@ from model.fast.product import copied, put
 from model.fast.vectors import FRAMES, butterfly, product_tile
 from model.filterbank import delta_taps, mel_bank, window
 from model.framing import (
+    DROP,
     FFT,
     FRAMES_PER_STEP,
     HOP,
@@ -16,6 +17,7 @@ from model.framing import (
     OVERLAP,
     PLANES,
     POWER_FLOOR,
+    PRIOR_FRAMES,
     SAMPLES_PER_STEP,
     WINDOW,
 )
@@ -25,7 +27,8 @@ HALF = FFT // 2  # points of a complex transform that holds a real one
 
 _PLANES = PLANES + 1
 _filter = product_tile(1, 1, FRAMES)
-_MEMORY = np.float32(MEMORY_FRAMES)
+_PRIOR, _MEMORY = np.float32(PRIOR_FRAMES), np.float32(MEMORY_FRAMES)
+_DROP = np.float32(-DROP * MELS)  # summed over the bands
 _HALF = np.float32(0.5)
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
@@ -155,14 +158,20 @@ def _logmel(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scr
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) -> None:
-    """Set `t.recent` to a stream's last and next normalised frames."""
+    """Set `t.recent` to a stream's last and next normalised frames: `model.running_mean`."""
     mean = state.mean[row]
     copied(state.frames[row], 0, t.recent, 0, PAST * MELS)
     for frame in range(FRAMES_PER_STEP):
-        count = min(state.counted[row, 0] + _ONE, _MEMORY)
+        out, lane = t.recent[(PAST + frame) * MELS :][:MELS], r * FRAMES_PER_STEP + frame
+        count, level = state.counted[row, 0], _ZERO
+        for m in range(MELS):
+            level += (t.logmel[m, lane] - mean[m]) * w.inverse[m]
+        if level < _DROP:
+            copied(w.mean, 0, mean, 0, MELS)
+            count = _PRIOR
+        count = min(count + _ONE, _MEMORY)
         state.counted[row, 0] = count
         share = _ONE / count
-        out, lane = t.recent[(PAST + frame) * MELS :][:MELS], r * FRAMES_PER_STEP + frame
         for m in range(MELS):
             x = t.logmel[m, lane]
             mean[m] += (x - mean[m]) * share
