@@ -16,6 +16,9 @@ from model.online import Samples, step_time
 
 Report = Callable[[str, int, int], None]
 
+WARM_UP = 25  # steps
+FEWEST, MOST, TOGETHER = 50, 1000, 25_000  # measured steps of a batch; of all its streams
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -56,7 +59,10 @@ def memory(online: Online, streams: int = 1000) -> Memory:
 def work(
     online: Online, speech: Sequence[Samples], counts: Sequence[int] = (1, 16, 64, 250, 1000)
 ) -> Work:
-    """Return how long a step of so many streams takes, the least of several."""
+    """Return how long a step of so many streams takes one core: the median over speech.
+
+    The first second is not counted: a stream that has heard nothing has one hypothesis.
+    """
     joined = np.concatenate(list(speech))
     steps = joined[: len(joined) // SAMPLES_PER_STEP * SAMPLES_PER_STEP]
     steps = steps.reshape(-1, SAMPLES_PER_STEP)
@@ -65,12 +71,12 @@ def work(
         table, rows = online.table(count), np.arange(count)
         chosen = np.random.default_rng(count).integers(len(steps), size=count)
         times = []
-        for repeat in range(max(8, 400 // count)):
-            samples = steps[(chosen + repeat) % len(steps)]
-            began = time.perf_counter()
+        for step in range(WARM_UP + min(max(FEWEST, TOGETHER // count), MOST)):
+            samples = steps[(chosen + step) % len(steps)]
+            began = time.thread_time()
             table.step(samples, rows)
-            times.append(time.perf_counter() - began)
-        seconds.append(float(np.median(times)))
+            times.append(time.thread_time() - began)
+        seconds.append(float(np.median(times[WARM_UP:])))
     large = [k for k, count in enumerate(counts) if count >= 64]
     x, y = np.log([counts[k] for k in large]), np.log([seconds[k] for k in large])
     exponent = float(np.polyfit(x, y, 1)[0]) if len(large) > 1 else float("nan")
