@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from model.attention.shape import Attention
 from model.decoder import AttentionDecoder, Decoded, DecoderConfig, Memory, Output, lstm_update
+from model.lstm import hidden_states
 from model.recurrent import LSTMState
 from model.shared_matmul import SharedMatrix
 
@@ -44,11 +45,8 @@ class BahdanauDecoder(AttentionDecoder):
         heard = self.embedding(nn.functional.pad(targets[:, :-1], (1, 0), value=self.start))
         lstm, width = self.lstm, self.embedding.embedding_dim
         weights = [lstm.weight_ih[:, :width], lstm.weight_hh, lstm.bias_ih, lstm.bias_hh]
-        state = [zeros.unsqueeze(0) for zeros in self.zeros(heard, len(targets))]
-        hidden, _, _ = torch.lstm(heard, state, weights, True, 1, 0.0, True, False, True)
-        return nn.functional.linear(
-            hidden, self.output.weight[:, : lstm.hidden_size], self.output.bias
-        )
+        written = self.output.weight[:, : lstm.hidden_size]
+        return nn.functional.linear(hidden_states(heard, weights), written, self.output.bias)
 
     def _read(self, hidden: Tensor, context: Tensor) -> Tensor:
         """Return what the output layer reads."""

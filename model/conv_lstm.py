@@ -1,8 +1,8 @@
 """A convolutional LSTM over frequency (Shi et al. 2015; Zhang et al. 2017 for speech).
 
 The gates are 1x3 convolutions over frequency of the input and of the last hidden state. The
-recurrence is one matrix product per frame; what lies around it is compiled and its backward pass
-written out, because a dozen small tensors a frame would cost more than the arithmetic.
+recurrence is one matrix product per frame; it is compiled and its backward pass written out,
+because a dozen small tensors a frame would cost more than the arithmetic.
 """
 
 from typing import Any, NamedTuple
@@ -13,10 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from model import mixed
+from model.fast.product import begin, end, product, put
 from model.kernels import FAST, sigmoid, tanh
 
 WIDTH = 3  # frequencies seen by a gate
-Array = NDArray[np.float32] | NDArray[np.float64]
+Array = NDArray[Any]
 
 
 class ConvLSTMState(NamedTuple):
@@ -32,63 +34,118 @@ def neighbourhoods(x: Tensor) -> Tensor:
     return torch.cat([x[..., k : x.shape[-2] - WIDTH + 1 + k, :] for k in range(WIDTH)], -1)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _advance(
-    inputs: Array, gates: Array, before: Array, cell: Array, hidden: Array, columns: Array
+    x: Array, sums: Array, gates: Array, before: Array, cell: Array, hidden: Array
 ) -> None:
-    """Squash the gates (B, F, 4 C) in place, update cell and hidden, lay out the next columns."""
-    batch, frequencies, channels = cell.shape
-    for b in range(batch):
-        for f in range(frequencies):
-            gate, x = gates[b, f], inputs[b, f]
-            for k in range(3 * channels):
-                gate[k] = sigmoid(gate[k] + x[k])
-            for k in range(3 * channels, 4 * channels):
-                gate[k] = tanh(gate[k] + x[k])
-            i, forget = gate[:channels], gate[channels : 2 * channels]
-            o, g = gate[2 * channels : 3 * channels], gate[3 * channels :]
-            for c in range(channels):
-                cell[b, f, c] = forget[c] * before[b, f, c] + i[c] * g[c]
-            for c in range(channels):
-                hidden[b, f, c] = o[c] * tanh(cell[b, f, c])
-        for f in range(frequencies):
-            columns[b, f, channels : 2 * channels] = hidden[b, f]
-            if f > 0:
-                columns[b, f, :channels] = hidden[b, f - 1]
-            if f < frequencies - 1:
-                columns[b, f, 2 * channels :] = hidden[b, f + 1]
+    """Set the gates (4 C,) of a frequency and what they make."""
+    channels = len(cell)
+    for k in range(3 * channels):
+        gates[k] = sigmoid(x[k] + sums[k])
+    for k in range(3 * channels, 4 * channels):
+        gates[k] = tanh(x[k] + sums[k])
+    i, forget = gates[:channels], gates[channels : 2 * channels]
+    o, g = gates[2 * channels : 3 * channels], gates[3 * channels :]
+    for c in range(channels):
+        cell[c] = forget[c] * before[c] + i[c] * g[c]
+    for c in range(channels):
+        hidden[c] = o[c] * tanh(cell[c])
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _retreat(
-    grad: Array,
-    columns: Array,
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+def _stored(values: Array, out: Array, start: int) -> None:
+    """Store float32 in bf16 or float32."""
+    taken = out[start : start + len(values)]
+    for k in range(len(values)):
+        put(taken, k, values[k])
+
+
+@numba.njit(cache=True, nogil=True)
+def _forth(
+    inputs: Array,
     gates: Array,
-    before: Array,
-    cell: Array,
-    grad_cell: Array,
-    grad_gates: Array,
+    cells: Array,
+    hiddens: Array,
+    columns: Array,
+    matrix: Array,
+    nothing: Array,
+    sums: Array,
 ) -> None:
-    """Form the gates' gradients from those of hidden and of the columns made of it."""
-    batch, frequencies, channels = cell.shape
-    total = np.empty(channels, cell.dtype)
-    for b in range(batch):
-        for f in range(frequencies):
-            total[:] = grad[b, f] + columns[b, f, channels : 2 * channels]
-            if f < frequencies - 1:
-                total += columns[b, f + 1, :channels]
-            if f > 0:
-                total += columns[b, f - 1, 2 * channels :]
-            for c in range(channels):
-                i, forget = gates[b, f, c], gates[b, f, channels + c]
-                o, g = gates[b, f, 2 * channels + c], gates[b, f, 3 * channels + c]
-                squashed = tanh(cell[b, f, c])
-                d = grad_cell[b, f, c] + total[c] * o * (1 - squashed * squashed)
-                grad_gates[b, f, c] = d * g * i * (1 - i)
-                grad_gates[b, f, channels + c] = d * before[b, f, c] * forget * (1 - forget)
-                grad_gates[b, f, 2 * channels + c] = total[c] * squashed * o * (1 - o)
-                grad_gates[b, f, 3 * channels + c] = d * i * (1 - g * g)
-                grad_cell[b, f, c] = d * forget
+    """Set the gates, cells and hidden states of all frames, and the columns made of these."""
+    frames, batch, frequencies, channels = hiddens.shape
+    k, n, flat = columns.shape[3], len(nothing), columns.ravel()
+    rows, size = batch * frequencies, 4 * channels
+    begin(matrix)
+    for t in range(frames):
+        product(flat, t * rows * k, k, 1, 0, k, matrix, nothing, sums, rows)
+        for b in range(batch):
+            after = columns[t + 1, b]
+            for f in range(frequencies):
+                start, hidden = (b * frequencies + f) * n, hiddens[t, b, f]
+                own, x, cell = sums[start : start + size], inputs[t, b, f], cells[t + 1, b, f]
+                _advance(x, own, gates[t, b, f], cells[t, b, f], cell, hidden)
+                _stored(hidden, after[f], channels)
+                if f > 0:
+                    _stored(hidden, after[f - 1], 2 * channels)
+                if f < frequencies - 1:
+                    _stored(hidden, after[f + 1], 0)
+    end(matrix)
+
+
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+def _retreat(
+    total: Array, gates: Array, before: Array, cell: Array, carried: Array, out: Array
+) -> None:
+    """Store the gradient in a frequency's gates, from those in its hidden state and its cell."""
+    channels = len(cell)
+    i, forget = gates[:channels], gates[channels : 2 * channels]
+    o, g = gates[2 * channels : 3 * channels], gates[3 * channels :]
+    of_i, of_forget = out[:channels], out[channels : 2 * channels]
+    of_o, of_g = out[2 * channels : 3 * channels], out[3 * channels :]
+    for c in range(channels):
+        squashed = tanh(cell[c])
+        d = carried[c] + total[c] * o[c] * (1 - squashed * squashed)
+        put(of_i, c, d * g[c] * i[c] * (1 - i[c]))
+        put(of_forget, c, d * before[c] * forget[c] * (1 - forget[c]))
+        put(of_o, c, total[c] * squashed * o[c] * (1 - o[c]))
+        put(of_g, c, d * i[c] * (1 - g[c] * g[c]))
+        carried[c] = d * forget[c]
+
+
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+def _added(given: Array, total: Array) -> None:
+    for c in range(len(total)):
+        total[c] += given[c]
+
+
+@numba.njit(cache=True, nogil=True)
+def _back(
+    grads: Array,
+    gates: Array,
+    cells: Array,
+    of_gates: Array,
+    matrix: Array,
+    nothing: Array,
+    later: Array,
+) -> None:
+    """Set the gradients in the gates of all frames, before they were squashed."""
+    frames, batch, frequencies, channels = grads.shape
+    k, n, flat = of_gates.shape[3], len(nothing), of_gates.ravel()
+    rows, carried = batch * frequencies, np.zeros(cells.shape[1:], np.float32)
+    begin(matrix)
+    for t in range(frames - 1, -1, -1):
+        for b in range(batch):
+            for f in range(frequencies):
+                at, total = (b * frequencies + f) * n, grads[t, b, f]
+                _added(later[at + channels : at + 2 * channels], total)
+                if f < frequencies - 1:
+                    _added(later[at + n : at + n + channels], total)
+                if f > 0:
+                    _added(later[at - n + 2 * channels : at - n + 3 * channels], total)
+                before, cell = cells[t, b, f], cells[t + 1, b, f]
+                _retreat(total, gates[t, b, f], before, cell, carried[b, f], of_gates[t, b, f])
+        product(flat, t * rows * k, k, 1, 0, k, matrix, nothing, later, rows)
+    end(matrix)
 
 
 class Recurrence(torch.autograd.Function):
@@ -98,35 +155,28 @@ class Recurrence(torch.autograd.Function):
     def forward(ctx: Any, inputs: Tensor, weight: Tensor) -> Tensor:
         """Return (T, B, F, C) hidden states of (T, B, F, 4 C) gate inputs, from zero state."""
         frames, batch, frequencies, width = inputs.shape
-        channels = width // 4
-        hiddens = inputs.new_empty(frames, batch, frequencies, channels)
-        cells = inputs.new_zeros(frames + 1, batch, frequencies, channels)
-        columns = inputs.new_zeros(frames + 1, batch, frequencies, WIDTH * channels)
-        gates = torch.empty_like(inputs)
-        arrays = [x.numpy() for x in (inputs, gates, cells, hiddens, columns)]
-        rows, outs = columns.flatten(1, 2), gates.flatten(1, 2)
-        for t in range(frames):
-            torch.mm(rows[t], weight, out=outs[t])
-            x, gate, cell, hidden, column = arrays
-            _advance(x[t], gate[t], cell[t], cell[t + 1], hidden[t], column[t + 1])
-        ctx.save_for_backward(gates, cells, columns, weight)
-        return hiddens
+        channels, kind = width // 4, mixed.kind()
+        matrix, nothing = mixed.matrix(weight, kind)
+        columns = mixed.factors(kind, frames + 1, batch, frequencies, mixed.even(len(weight)))
+        cells = np.zeros((frames + 1, batch, frequencies, channels), np.float32)
+        gates, hiddens = np.empty(inputs.shape, np.float32), np.empty_like(cells[1:])
+        given, room = mixed.numbers(inputs), mixed.sums(batch * frequencies, nothing)
+        _forth(given, gates, cells, hiddens, columns, matrix, nothing, room)
+        ctx.save_for_backward(weight)
+        ctx.kept = kind, inputs.dtype, gates, cells, columns
+        return torch.from_numpy(hiddens)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradients with respect to the gate inputs and the weight."""
-        gates, cells, columns, weight = ctx.saved_tensors
-        grad_gates = torch.empty_like(gates)
-        grad_cell = torch.zeros_like(cells[0])
-        grad_columns = torch.zeros_like(columns[0])
-        transposed = weight.t().contiguous()
-        grad, gate, cell = grads[0].contiguous().numpy(), gates.numpy(), cells.numpy()
-        grad_gate, rows = grad_gates.numpy(), grad_gates.flatten(1, 2)
-        carried, later = grad_cell.numpy(), grad_columns.numpy()
-        for t in reversed(range(len(gates))):
-            _retreat(grad[t], later, gate[t], cell[t], cell[t + 1], carried, grad_gate[t])
-            torch.mm(rows[t], transposed, out=grad_columns.flatten(0, 1))
-        return grad_gates, columns[:-1].flatten(0, 2).t() @ grad_gates.flatten(0, 2)
+        (weight,), (kind, dtype, gates, cells, columns) = ctx.saved_tensors, ctx.kept
+        matrix, nothing = mixed.matrix(weight.t(), kind)
+        of_gates = mixed.factors(kind, *gates.shape)
+        room = mixed.sums(gates.shape[1] * gates.shape[2], nothing)
+        _back(mixed.numbers(grads[0], True), gates, cells, of_gates, matrix, nothing, room)
+        found, before = mixed.tensor(of_gates), mixed.tensor(columns)[:-1, ..., : len(weight)]
+        of_weight = before.flatten(0, 2).t() @ found.flatten(0, 2)
+        return found.to(dtype), of_weight.float()
 
 
 class ConvLSTM(nn.Module):
@@ -150,9 +200,8 @@ class ConvLSTM(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return (B, T, F, C') hidden states of whole (B, T, F, C) utterances."""
-        inputs = self.input(neighbourhoods(x)).transpose(0, 1).float().contiguous()
-        with torch.autocast(x.device.type, enabled=False):
-            hidden: Tensor = Recurrence.apply(inputs, self.recurrent)  # type: ignore[no-untyped-call]
+        inputs = self.input(neighbourhoods(x.transpose(0, 1)))
+        hidden: Tensor = Recurrence.apply(inputs, self.recurrent)  # type: ignore[no-untyped-call]
         return hidden.transpose(0, 1)
 
     def step(self, x: Tensor, state: ConvLSTMState) -> tuple[Tensor, ConvLSTMState]:

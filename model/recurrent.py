@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from model.lstm import hidden_states
+
 
 class LSTMState(NamedTuple):
     """What an LSTM remembers of each stream."""
@@ -35,8 +37,8 @@ class RecurrentLayer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return (B, T, H) of whole (B, T, H_in) utterances."""
-        hidden, _ = self.lstm(self.dropout(x))
-        y = self.dense(hidden)
+        weights, heard = self.lstm.all_weights[0], self.dropout(x)
+        y = self.dense(hidden_states(heard, weights, self.training))
         return self.norm(y.flatten(0, 1)).view_as(y).relu()
 
     def step(self, x: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:

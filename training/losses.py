@@ -12,7 +12,7 @@ from training.recipe import Stage
 from training.smoothing import localised
 
 NEAR = 2  # frames from a symbol's own to which a guided attention may look instead
-MIXED = torch.bfloat16  # the encoder's matrix products; recurrences and losses stay in float32
+MIXED = torch.bfloat16  # matrix products of the encoder and on text; what is summed is float32
 
 
 def losses(recognizer: Recognizer, batch: Batch, stage: Stage) -> dict[str, Tensor]:
@@ -197,7 +197,8 @@ def text_loss(recognizer: Recognizer, text: Tensor, lengths: Tensor) -> Tensor:
         text: (B, U) symbols.
         lengths: (B,) of them.
     """
-    logits = recognizer.decoder.without_audio(text)
+    with torch.autocast(text.device.type, MIXED):
+        logits = recognizer.decoder.without_audio(text).float()
     written = recognizer.frame_mask(lengths, text.shape[1])
     return cross_entropy(logits[written], text[written])
 
