@@ -25,11 +25,10 @@ from model.features import (
     Features,
     LogMel,
     Normalizer,
-    running_means,
-    stepwise_means,
 )
 from model.recognizer import Recognizer, RecognizerConfig
 from model.recurrent import RecurrentLayer
+from model.running_mean import running_means, stepwise_means
 from tests.model.contract import Layer, check, close, framewise, randomised
 
 SMALL = EncoderConfig(channels=3, width=6, layers=2)
