@@ -8,6 +8,8 @@ from model.fast.product import copied, put
 from model.fast.vectors import FRAMES, butterfly, product_tile
 from model.filterbank import delta_taps, mel_bank, window
 from model.framing import (
+    BOUND,
+    DRAWN,
     DROP,
     FFT,
     FRAMES_PER_STEP,
@@ -29,6 +31,7 @@ _PLANES = PLANES + 1
 _filter = product_tile(1, 1, FRAMES)
 _PRIOR, _MEMORY = np.float32(PRIOR_FRAMES), np.float32(MEMORY_FRAMES)
 _DROP = np.float32(-DROP * MELS)  # summed over the bands
+_BOUND, _DRAWN = np.float32(BOUND), np.float32(DRAWN)
 _HALF = np.float32(0.5)
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
@@ -52,6 +55,7 @@ def weights(mean: Array, deviation: Array) -> FeatureWeights:
         offset=np.cumsum(counts) - counts,
         floor=np.full(FRAMES, POWER_FLOOR, np.float32),
         mean=mean.astype(np.float32),
+        deviation=deviation.astype(np.float32),
         inverse=(1 / deviation).astype(np.float32),
         taps=delta_taps(),
     )
@@ -172,10 +176,16 @@ def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) ->
         count = min(count + _ONE, _MEMORY)
         state.counted[row, 0] = count
         share = _ONE / count
+        level = _ZERO
         for m in range(MELS):
-            x = t.logmel[m, lane]
-            mean[m] += (x - mean[m]) * share
-            out[m] = (x - mean[m]) * w.inverse[m]
+            mean[m] += (t.logmel[m, lane] - mean[m]) * share
+            level += (mean[m] - w.mean[m]) * w.inverse[m]
+        level /= np.float32(MELS)
+        for m in range(MELS):
+            away = (mean[m] - w.mean[m]) * w.inverse[m] - level
+            beyond = away - min(max(away, -_BOUND), _BOUND)
+            mean[m] -= _DRAWN * beyond * w.deviation[m]
+            out[m] = (t.logmel[m, lane] - mean[m]) * w.inverse[m]
     copied(t.recent, FRAMES_PER_STEP * MELS, state.frames[row], 0, PAST * MELS)
 
 

@@ -49,6 +49,7 @@ class FeatureWeights(NamedTuple):
     offset: Array  # (F,) int64: where its weights begin
     floor: Array  # (FRAMES,) POWER_FLOOR
     mean: Array  # (F,)
+    deviation: Array  # (F,)
     inverse: Array  # (F,) 1 / deviation
     taps: Array  # (9, 3)
 

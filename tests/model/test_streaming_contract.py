@@ -28,7 +28,7 @@ from model.features import (
 )
 from model.recognizer import Recognizer, RecognizerConfig
 from model.recurrent import RecurrentLayer
-from model.running_mean import running_means, stepwise_means
+from model.running_mean import BOUND, DRAWN, running_means, stepwise_means
 from tests.model.contract import Layer, check, close, framewise, randomised
 
 SMALL = EncoderConfig(channels=3, width=6, layers=2)
@@ -151,6 +151,21 @@ def test_the_running_mean_begins_anew_where_what_was_loud_is_over() -> None:
         fallen = torch.cat([loud, means[:, 499:500] - fall * deviation], 1)
         mean = running_means(fallen, prior, deviation)[0, -1]
         assert ((mean - prior) / deviation < 1).all() == anew
+
+
+def test_the_running_mean_follows_a_level_and_not_a_shape() -> None:
+    prior, deviation = torch.randn(MELS), 1 + torch.rand(MELS)
+    quiet = (prior - 1.5 * deviation + 0.1 * torch.randn(1, 2000, MELS))[:, -1500:]
+    mean = running_means(quiet, prior, deviation)[0, -1]
+    assert (((mean - prior) / deviation + 1.5).abs() < 0.1).all()
+    low = torch.arange(MELS) < MELS // 4
+    hum = prior + 2 * low * deviation + 0.1 * torch.randn(1, 3000, MELS)
+    away = (running_means(hum, prior, deviation)[0, -1] - prior) / deviation
+    level = away.mean()
+    # where what a frame adds and what is taken back are the same
+    balance = (2 / MEMORY_FRAMES + DRAWN * (level + BOUND)) / (1 / MEMORY_FRAMES + DRAWN)
+    torch.testing.assert_close(away[low].mean(), balance, rtol=0.05, atol=0)
+    assert away[low].mean() - away[~low].mean() < 1
 
 
 def test_features_forget_noise_as_loud_as_can_be_at_once() -> None:
