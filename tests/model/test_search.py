@@ -367,7 +367,7 @@ def test_both_backends_weigh_words_alike() -> None:
     assert heard[0] == heard[1]
     texts = ["".join(c.text for c in one) for one in heard[0]]
     assert all(" " in text.strip() for text in texts)
-    assert len(set(texts)) > 3
+    assert len(set(texts)) > 2
     unweighed = [transcribe(models()[1], recording(k)) for k in range(5)]
     assert all(a != b for a, b in zip(heard[0], unweighed, strict=True))
 
