@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from model import language
 from model.language import NONE, Language
-from model.search import USUAL, Beam
+from model.search import USUAL, Beam, weighs
 from model.stored import BROKEN, DEFAULT, CheckpointError, Stored, read
 from model.stream import Samples, Stream
 from model.vocabulary import Vocabulary
@@ -125,11 +125,18 @@ def load_online(
         from model.checkpoint import restored
 
         found = choose(restored(stored, folder), backend, beam, words)
-    if lm not in (None, "none") and not found.beam.words.weight:
-        raise ValueError(
-            f"expected a search, which --lm needs, got the greedy scan of {found.name}"
-        )
+    check_weighed(lm, found.name)
     return found
+
+
+def check_weighed(lm: str | None, name: str) -> None:
+    """Look whether the language model that a user names is weighed in a backend of such a name.
+
+    Raises:
+        ValueError: it is not: nothing is searched there.
+    """
+    if lm not in (None, "none") and not weighs(name):
+        raise ValueError(f"expected a search, which --lm needs, got the greedy scan of {name}")
 
 
 def searched(beam: Beam | None, words: Language) -> Beam:

@@ -71,11 +71,13 @@ def asked_for(width: int | None, hold_ms: int | None, lm: str | None = None) -> 
     """Return the search that a user wants, None for the usual one, where there is one.
 
     Raises:
-        ValueError: fewer hypotheses than 1, or more than WIDEST; a time that is none; or a
-            language model `lm` for the greedy scan, which weighs none.
+        ValueError: fewer hypotheses than 1, or more than WIDEST; a time that is none; or a time or
+            a language model `lm` for the greedy scan, which leaves nothing open and weighs nothing.
     """
     if width == 1 and lm not in (None, "none"):
         raise ValueError(f"expected a beam of 2 or more hypotheses with --lm {lm}, got {width}")
+    if width == 1 and hold_ms is not None:
+        raise ValueError(f"expected a beam of 2 or more hypotheses with --hold {hold_ms}, got 1")
     if width is None and hold_ms is None:
         return None
     if width is not None and not 1 <= width <= WIDEST:
@@ -93,6 +95,11 @@ def searching(backend: str, beam: Beam) -> str:
     if beam.width == 1:
         return backend
     return f"{backend}-beam{beam.width}" + ("-lm" if beam.words.weight > 0 else "")
+
+
+def weighs(name: str) -> bool:
+    """Return whether a backend of such a name weighs words."""
+    return name.endswith("-lm")
 
 
 def told_apart(name: str, beam: Beam) -> bytes:

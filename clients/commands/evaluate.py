@@ -132,6 +132,8 @@ def evaluate(
     check_places(json_file, html, hypotheses)
     other = read_other(compare) if compare else None
     chosen = gather(sets)
+    asked = {"--beam": beam, "--hold": hold, "--lm": lm}
+    _check_search([name for name, value in asked.items() if value is not None], server, mode)
     system = _system(checkpoint, server, mode, backend, asked_for(beam, hold, lm), lm)
     with progress_bar() as progress:
         scores = run(system, chosen, Rules.named(unit.value, normalise.value), progress)
@@ -151,6 +153,18 @@ def evaluate(
         raise typer.Exit(EXIT_FAILURE)
 
 
+def _check_search(asked: Sequence[str], server: str | None, mode: Mode) -> None:
+    """Look whether what is asked of the search of streams has one here.
+
+    Raises: ValueError where a server, or a search of whole utterances, would not heed it.
+    """
+    if asked and (server is not None or mode is not Mode.ONLINE):
+        got = "--server" if server is not None else f"--mode {mode.value}"
+        raise ValueError(
+            f"expected {' and '.join(asked)} with --mode online and a checkpoint, got {got}"
+        )
+
+
 def _system(
     checkpoint: Path | None,
     server: str | None,
@@ -165,6 +179,7 @@ def _system(
     cannot be loaded.
     """
     from model import language
+    from model.backend import check_weighed
     from model.checkpoint import DEFAULT, load
     from model.offline import modes, transcribe_offline
     from training.systems import System, in_order, offline, online
@@ -184,7 +199,9 @@ def _system(
         raise ValueError(f"expected --mode {names} for {folder.name}, got {mode.value}")
     if mode is Mode.ONLINE:
         words = language.of(folder, recognizer.config.vocabulary, lm)
-        return online(recognizer, folder.name, backend, beam, words)
+        system = online(recognizer, folder.name, backend, beam, words)
+        check_weighed(lm, system.backend)
+        return system
 
     def search(one: "Recognizer") -> "Transcribe":
         def transcribe(audio: "Iterable[Samples]") -> "Heard":

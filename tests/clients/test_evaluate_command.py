@@ -138,6 +138,9 @@ def test_evaluate_says_what_does_not_go_together(
         (["--server", "ws://127.0.0.1:9/v1/stream"], "no server at"),
         (["--unit", "phone", "--checkpoint", saved], "expected phones in the manifest"),
         (["--compare", str(manifest), "--checkpoint", saved], "--json"),
+        (["--mode", "beam", "--lm", "none"], "expected --lm with --mode online and a checkpoint"),
+        (["--server", "ws://h/", "--beam", "4", "--hold", "9"], "--beam and --hold with --mode"),
+        (["--checkpoint", saved, "--beam", "1", "--hold", "9"], "2 or more hypotheses with --hold"),
     ):
         assert cli.main(["evaluate", str(manifest), *options]) == 2
         [line] = capsys.readouterr().err.splitlines()

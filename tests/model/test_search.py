@@ -305,7 +305,7 @@ def test_a_wish_becomes_a_search() -> None:
     assert asked_for(1, None) == GREEDY
     assert asked_for(4, None) == USUAL._replace(width=4)
     assert asked_for(None, 400) == USUAL._replace(hold=10, grace=12)
-    for width, hold in ((0, None), (33, None), (None, -1), (None, 2001)):
+    for width, hold in ((0, None), (33, None), (None, -1), (None, 2001), (1, 400)):
         with pytest.raises(ValueError, match="expected"):
             asked_for(width, hold)
 
