@@ -158,7 +158,7 @@ class Recurrence(torch.autograd.Function):
         channels, kind = width // 4, mixed.kind()
         matrix, nothing = mixed.matrix(weight, kind)
         columns = mixed.factors(kind, frames + 1, batch, frequencies, mixed.even(len(weight)))
-        cells = np.zeros((frames + 1, batch, frequencies, channels), np.float32)
+        cells = mixed.floats(frames + 1, batch, frequencies, channels)
         gates, hiddens = np.empty(inputs.shape, np.float32), np.empty_like(cells[1:])
         given, room = mixed.numbers(inputs), mixed.sums(batch * frequencies, nothing)
         _forth(given, gates, cells, hiddens, columns, matrix, nothing, room)

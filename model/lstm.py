@@ -52,7 +52,7 @@ class Recurrence(torch.autograd.Function):
         kind = mixed.kind()
         matrix, nothing = mixed.matrix(weight.t(), kind)
         hidden = mixed.factors(kind, frames + 1, batch, mixed.even(width))
-        cells = np.zeros((frames + 1, batch, width), np.float32)
+        cells = mixed.floats(frames + 1, batch, width)
         gates = mixed.numbers(inputs, True)
         _forth(gates, hidden, cells, matrix, nothing, mixed.sums(batch, nothing))
         ctx.save_for_backward(weight)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
+from model.dropout import Dropout
 from model.encoder import PLANES, EncoderConfig
 from model.features import FRAMES_PER_STEP
 from model.recurrent import LSTMState
@@ -33,7 +34,7 @@ class LSTMEncoder(nn.Module):
             for lstm in lstms:
                 lstm.all_weights[0][2][config.width : 2 * config.width] = 1
         self.layers = nn.ModuleList(lstms)
-        self.dropout = nn.Dropout(0.0)  # of each layer's inputs and of the outputs
+        self.dropout = Dropout(0.0)  # of each layer's inputs and of the outputs
 
     def initial_state(self, streams: int) -> LSTMEncoderState:
         """Return the state of streams that have heard nothing."""

@@ -4,6 +4,7 @@ Products are those that serve (`model.fast.product`): under autocast in bf16 whe
 multiplies it, else in fp32. Sums, cells and gates stay in float32.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,14 +32,33 @@ def even(width: int) -> int:
 def matrix(weight: Tensor, kind: Any) -> tuple[Array, Array]:
     """Return a (K, N) matrix as products read it, K made even, and a bias of zeros."""
     k, n = weight.shape
-    numbers = np.pad(weight.detach().numpy(), ((0, even(k) - k), (0, 0)))
+    weight = weight.detach()
+    numbers = weight.numpy()
+    if small(kind) is NARROW:
+        numbers = weight.bfloat16().view(torch.uint16).numpy()
+    numbers = np.pad(numbers, ((0, even(k) - k), (0, 0)))
     return packed(numbers, kind), padded(np.zeros(n, np.float32))
 
 
 def factors(kind: Any, *shape: int) -> Array:
-    """Return zeros (..., K) that products read: with room behind for what a tile reads beyond."""
-    size = int(np.prod(shape))
-    return room(small(kind), size + ROWS * (shape[-1] + INNER))[:size].reshape(shape)
+    """Return room for (T, ..., K) numbers that products read, the first frame's zero.
+
+    Tiles read beyond the last row, and beyond K where it is no multiple of theirs: what lies there
+    is multiplied by zero, and has to be a number.
+    """
+    spare = ROWS * (shape[-1] + INNER)
+    whole = room(small(kind), math.prod(shape) + spare, filled=bool(shape[-1] % INNER))
+    whole[len(whole) - spare :] = 0
+    found = whole[: len(whole) - spare].reshape(shape)
+    found[0] = 0
+    return found
+
+
+def floats(*shape: int) -> Array:
+    """Return room for (T, ...) float32, the first frame's zero."""
+    found = np.empty(shape, np.float32)
+    found[0] = 0
+    return found
 
 
 def sums(rows: int, bias: Array) -> Array:

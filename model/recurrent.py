@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from model.dropout import Dropout
 from model.lstm import hidden_states
 
 
@@ -23,7 +24,7 @@ class RecurrentLayer(nn.Module):
     def __init__(self, width_in: int, width: int) -> None:
         super().__init__()
         self.width = width
-        self.dropout = nn.Dropout(0.0)  # a stage of training sets the share
+        self.dropout = Dropout(0.0)  # a stage of training sets the share
         self.lstm = nn.LSTM(width_in, width, batch_first=True)
         with torch.no_grad():  # forget gates start open (Jozefowicz et al. 2015)
             self.lstm.all_weights[0][2][width : 2 * width] = 1

@@ -44,10 +44,10 @@ def small(kind: Any) -> Any:
     return NARROW if kind is PAIRS else kind
 
 
-def room(kind: Any, *shape: int) -> Array:
-    """Return zeros that begin with a cache line."""
+def room(kind: Any, *shape: int, filled: bool = True) -> Array:
+    """Return zeros that begin with a cache line, or whatever is there if they are not filled."""
     size = int(np.prod(shape)) * np.dtype(kind).itemsize
-    whole = np.zeros(size + LINE, np.uint8)
+    whole = (np.zeros if filled else np.empty)(size + LINE, np.uint8)
     start = -whole.ctypes.data % LINE
     return whole[start : start + size].view(kind).reshape(shape)
 
@@ -143,21 +143,24 @@ def _end(b):  # type: ignore[no-untyped-def]
     return (lambda b: release()) if b.dtype == types.uint32 else lambda b: None
 
 
-def packed(matrix: NDArray[np.floating[Any]], kind: Any, segments: int = 1) -> Array:
+def packed(matrix: Array, kind: Any, segments: int = 1) -> Array:
     """Return a (K, N) matrix as `product` reads it, N padded with zero columns to whole panels.
+
+    It may be of any floats, or narrow already.
 
     Panels of COLUMNS columns follow each other; bf16 lies in pairs along K. For tiles, each segment
     of K is padded with zero rows to a multiple of INNER.
     """
     k, n = matrix.shape
     missing = -(k // segments) % INNER if kind is PAIRS else 0
+    if kind is not np.float32 and matrix.dtype != NARROW:
+        matrix = narrow(matrix.astype(np.float32))
     runs = matrix.reshape(segments, k // segments, n)
-    padded = np.pad(runs, ((0, 0), (0, missing), (0, -n % COLUMNS))).astype(np.float32)
+    padded = np.pad(runs, ((0, 0), (0, missing), (0, -n % COLUMNS)))
     panels = padded.reshape(-1, padded.shape[2] // COLUMNS, COLUMNS).transpose(1, 0, 2)
     if kind is np.float32:
-        return _placed(panels)
-    pairs = panels.reshape(len(panels), -1, 2, COLUMNS).transpose(0, 1, 3, 2)
-    return _placed(narrow(np.ascontiguousarray(pairs))).view(kind)
+        return _placed(panels.astype(np.float32))
+    return _placed(panels.reshape(len(panels), -1, 2, COLUMNS).transpose(0, 1, 3, 2)).view(kind)
 
 
 def _placed(numbers: Array) -> Array:
