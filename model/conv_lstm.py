@@ -80,6 +80,8 @@ def _forth(
         product(flat, t * rows * k, k, 1, 0, k, matrix, nothing, sums, rows)
         for b in range(batch):
             after = columns[t + 1, b]
+            after[0, :channels] = 0  # beyond the edges
+            after[frequencies - 1, 2 * channels :] = 0
             for f in range(frequencies):
                 start, hidden = (b * frequencies + f) * n, hiddens[t, b, f]
                 own, x, cell = sums[start : start + size], inputs[t, b, f], cells[t + 1, b, f]

@@ -1,9 +1,14 @@
 """The compiled LSTM of training against torch's."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from model.conv_lstm import ConvLSTM
 from model.fast.product import available
 from model.lstm import Recurrence, hidden_states
 
@@ -54,3 +59,32 @@ def test_products_are_narrow_where_the_cpu_has_them() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         y = hidden_states(torch.randn(2, 3, 4), nn.LSTM(4, 8).all_weights[0])
     assert y.dtype == (torch.float32 if available() == ("fp32",) else torch.bfloat16)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("width", [8, 32])
+def test_memory_may_hold_anything_before_it_is_written(
+    width: int, narrow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    lstm, module = nn.LSTM(6, width, batch_first=True), ConvLSTM(2, width)
+    x, wanted = torch.randn(3, 4, 6), torch.randn(3, 4, width)
+    spectra = torch.randn(3, 4, 5, 2)
+
+    def all_results() -> list[Tensor]:
+        module.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            y = module(spectra)
+        y.square().sum().backward()
+        gradients = [p.grad.clone() for p in module.parameters() if p.grad is not None]
+        return [y, *gradients, *learnt(lstm, x, wanted, narrow)]
+
+    def poisoned(shape: Any, dtype: Any = float, order: Any = "C") -> NDArray[Any]:
+        floating = np.issubdtype(np.dtype(dtype), np.floating)
+        return np.full(shape, np.nan if floating else np.iinfo(dtype).max, dtype, order)
+
+    expected = all_results()
+    monkeypatch.setattr(np, "empty", poisoned)
+    monkeypatch.setattr(np, "empty_like", lambda x: poisoned(x.shape, x.dtype))
+    for found, one in zip(all_results(), expected, strict=True):
+        assert torch.equal(found, one)
