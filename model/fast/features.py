@@ -167,9 +167,11 @@ def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) ->
     copied(state.frames[row], 0, t.recent, 0, PAST * MELS)
     for frame in range(FRAMES_PER_STEP):
         out, lane = t.recent[(PAST + frame) * MELS :][:MELS], r * FRAMES_PER_STEP + frame
+        for m in range(MELS):
+            out[m] = t.logmel[m, lane]
         count, level = state.counted[row, 0], _ZERO
         for m in range(MELS):
-            level += (t.logmel[m, lane] - mean[m]) * w.inverse[m]
+            level += (out[m] - mean[m]) * w.inverse[m]
         if level < _DROP:
             copied(w.mean, 0, mean, 0, MELS)
             count = _PRIOR
@@ -178,14 +180,14 @@ def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) ->
         share = _ONE / count
         level = _ZERO
         for m in range(MELS):
-            mean[m] += (t.logmel[m, lane] - mean[m]) * share
+            mean[m] += (out[m] - mean[m]) * share
             level += (mean[m] - w.mean[m]) * w.inverse[m]
         level /= np.float32(MELS)
         for m in range(MELS):
             away = (mean[m] - w.mean[m]) * w.inverse[m] - level
             beyond = away - min(max(away, -_BOUND), _BOUND)
             mean[m] -= _DRAWN * beyond * w.deviation[m]
-            out[m] = (t.logmel[m, lane] - mean[m]) * w.inverse[m]
+            out[m] = (out[m] - mean[m]) * w.inverse[m]
     copied(t.recent, FRAMES_PER_STEP * MELS, state.frames[row], 0, PAST * MELS)
 
 
