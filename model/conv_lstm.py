@@ -34,7 +34,7 @@ def neighbourhoods(x: Tensor) -> Tensor:
     return torch.cat([x[..., k : x.shape[-2] - WIDTH + 1 + k, :] for k in range(WIDTH)], -1)
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def _advance(
     x: Array, sums: Array, gates: Array, before: Array, cell: Array, hidden: Array
 ) -> None:
@@ -52,7 +52,7 @@ def _advance(
         hidden[c] = o[c] * tanh(cell[c])
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def _stored(values: Array, out: Array, start: int) -> None:
     """Store float32 in bf16 or float32."""
     taken = out[start : start + len(values)]
@@ -94,7 +94,7 @@ def _forth(
     end(matrix)
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def _retreat(
     total: Array, gates: Array, before: Array, cell: Array, carried: Array, out: Array
 ) -> None:
@@ -114,7 +114,7 @@ def _retreat(
         carried[c] = d * forget[c]
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def _added(given: Array, total: Array) -> None:
     for c in range(len(total)):
         total[c] += given[c]

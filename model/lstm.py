@@ -70,7 +70,7 @@ class Recurrence(torch.autograd.Function):
         return found, (found.flatten(0, 1).t() @ before.flatten(0, 1)).float()
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def _advance(gate: Array, sums: Array, before: Array, cell: Array, hidden: Array) -> None:
     """Squash the gates (4 H,) of a stream and of a frame, and store what they make."""
     width = len(cell)
@@ -112,7 +112,7 @@ def _forth(
     end(matrix)
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy")
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def _retreat(
     grad: Array, later: Array, gate: Array, before: Array, cell: Array, carried: Array, out: Array
 ) -> None:

@@ -50,14 +50,14 @@ def factors(kind: Any, *shape: int) -> Array:
     whole = room(small(kind), math.prod(shape) + spare, filled=bool(shape[-1] % INNER))
     whole[len(whole) - spare :] = 0
     found = whole[: len(whole) - spare].reshape(shape)
-    found[0] = 0
+    found[:1] = 0
     return found
 
 
 def floats(*shape: int) -> Array:
     """Return room for (T, ...) float32, the first frame's zero."""
     found = np.empty(shape, np.float32)
-    found[0] = 0
+    found[:1] = 0
     return found
 
 

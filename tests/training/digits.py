@@ -101,7 +101,7 @@ def recipe(manifest: Path) -> Recipe:
     )
     everything = Stage(
         "everything",
-        800,
+        1300,
         ctc=0.5,
         attention=1.0,
         stop=1.0,
