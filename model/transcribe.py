@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from model import language
 from model.audio import AudioError, Samples, stream
-from model.backend import Online, choose, load_online
+from model.backend import Online, check_weighed, choose, load_online
 from model.endpoint import Rule
 from model.features import SAMPLE_RATE
 from model.live import Heard, LiveStream
@@ -64,7 +64,7 @@ def file_listener(
     features = recognizer.features
     nobody = adapted(recognizer, statistics_of(features, []))
     words = language.of(folder, config.vocabulary, lm)
-    choose(nobody, backend, beam, words)  # says at once what cannot be
+    check_weighed(lm, choose(nobody, backend, beam, words).name)  # says at once what cannot be
 
     def own(path: Path) -> Online:
         with closing(stream(path)) as pieces:
