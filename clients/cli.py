@@ -20,6 +20,7 @@ from clients.commands import (
     bench,
     endless,
     evaluate,
+    export,
     lm,
     prepare,
     replay,
@@ -179,6 +180,7 @@ app.command(epilog=replay.EXAMPLES)(replay.replay)
 app.command(epilog=study.EXAMPLES)(study.study)
 app.command(epilog=warm.EXAMPLES)(warm.warm)
 app.command(epilog=lm.EXAMPLES)(lm.lm)
+app.command(epilog=export.EXAMPLES)(export.export)
 benchmarks.command(epilog=bench.ATTENTION_EXAMPLES)(bench.attention)
 benchmarks.command(epilog=streams.EXAMPLES)(streams.streams)
 benchmarks.command(epilog=endless.EXAMPLES)(endless.endless)

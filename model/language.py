@@ -108,12 +108,18 @@ def of(folder: Path, vocabulary: Vocabulary, asked: str | None = None) -> Langua
     Raises:
         LanguageError: it is missing or broken, or the vocabulary has no space.
     """
+    path = located(folder, asked)
+    return NONE if path is None else read(path, vocabulary)
+
+
+def located(folder: Path, asked: str | None = None) -> Path | None:
+    """Return the file of that language model, None for none."""
     if asked == "none":
-        return NONE
+        return None
     if asked is None:
-        return read(folder / FILE, vocabulary) if (folder / FILE).exists() else NONE
+        return folder / FILE if (folder / FILE).exists() else None
     path = Path(asked)
-    return read(path / FILE if path.is_dir() else path, vocabulary)
+    return path / FILE if path.is_dir() else path
 
 
 def _built(

@@ -1,0 +1,48 @@
+"""`cortado export`: put a model together for serving."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clients.commands.terminal import examples
+
+EXAMPLES = examples(
+    "cortado export runs/mine --lm mine.safetensors -o models/mine",
+    "cortado export runs/one runs/two --share 3 --share 1 -o models/mean",
+)
+
+
+def export(
+    checkpoints: Annotated[
+        list[Path], typer.Argument(help="Folders of checkpoints, or of runs; of several the mean.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")],
+    share: Annotated[
+        list[float] | None,
+        typer.Option(help="Of a checkpoint in the mean, one each in order; equal if not set."),
+    ] = None,
+    lm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Language model to go with it, or a folder that has one: that of the first"
+            " checkpoint that has one if not set, or none.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What its card calls the recipe; as before if not set.")
+    ] = None,
+) -> None:
+    """Put a model together for serving: the mean of checkpoints, and their words.
+
+    The folder holds all that any backend needs: there is nothing to be compiled beforehand.
+    """
+    from model.description import describe
+    from training.export import export as run
+
+    written = run(checkpoints, output, share or (), lm, name)
+    found = describe(output)
+    words = f"{found.words:,} words" if found.words else "no language model"
+    way = found.not_streamed or f"streams by {found.backend}"
+    typer.echo(f"{output}: {found.parameters:,} parameters, {words}, {written / 1e6:.1f} MB; {way}")

@@ -1,0 +1,153 @@
+"""`cortado export`: the mean of checkpoints and their words in a folder, or one line of why not."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from clients import cli
+from model import checkpoint, language
+from model.language import FILE
+from model.recognizer import Recognizer, RecognizerConfig
+from model.vocabulary import Vocabulary
+from tests.training.tiny import MODEL
+
+Capture = pytest.CaptureFixture[str]
+
+
+def stored(folder: Path, seed: int, config: RecognizerConfig = MODEL) -> Path:
+    """A checkpoint of an untrained model that says that it has been scored."""
+    torch.manual_seed(seed)
+    scores = [{"name": "some/dev", "wer": 0.1, "cer": 0.1}]
+    card = {"recipe": f"recipe {seed}", "steps": 100 * seed, "language": "Tones", "scores": scores}
+    checkpoint.save(Recognizer(config), folder, card)
+    return folder
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Path:
+    return stored(tmp_path / "one", 1)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    return stored(tmp_path / "two", 2)
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    text = tmp_path / "text.txt"
+    text.write_text("it was good\n")
+    path = tmp_path / "words.safetensors"
+    assert cli.main(["lm", str(text), "--output", str(path)]) == 0
+    return path
+
+
+def run(*arguments: str | Path) -> int:
+    return cli.main(["export", *map(str, arguments)])
+
+
+def card(folder: Path) -> dict[str, object]:
+    content: dict[str, dict[str, object]] = json.loads((folder / "model.json").read_text())
+    return content["card"]
+
+
+def test_a_mean_has_its_share_of_each(one: Path, two: Path, tmp_path: Path) -> None:
+    assert run(one, two, "--share", "3", "--share", "1", "-o", tmp_path / "mean") == 0
+    mean = checkpoint.load(tmp_path / "mean").state_dict()
+    a, b = (checkpoint.load(each).state_dict() for each in (one, two))
+    for name, value in mean.items():
+        wanted = 0.75 * a[name].double() + 0.25 * b[name].double()
+        torch.testing.assert_close(value.double(), wanted, atol=1e-3, rtol=1e-3)  # 16 bits
+    assert card(tmp_path / "mean") == {
+        "recipe": "recipe 1",
+        "steps": 100,
+        "language": "Tones",
+        "mean": [
+            {"share": 0.75, "recipe": "recipe 1", "steps": 100},
+            {"share": 0.25, "recipe": "recipe 2", "steps": 200},
+        ],
+    }
+
+
+def test_shares_are_equal_if_not_given(one: Path, two: Path, tmp_path: Path) -> None:
+    assert run(one, two, "-o", tmp_path / "plain") == 0
+    assert run(one, two, "--share", "2", "--share", "2", "-o", tmp_path / "said") == 0
+    plain, said = ((tmp_path / name / "model.safetensors") for name in ("plain", "said"))
+    assert plain.read_bytes() == said.read_bytes()
+
+
+def test_one_checkpoint_keeps_its_scores_and_takes_words(
+    one: Path, words: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    output = tmp_path / "models" / "mine"
+    assert run(one, "--lm", words, "--name", "mine", "-o", output) == 0
+    assert card(output) == card(one) | {"recipe": "mine"}
+    assert (output / FILE).read_bytes() == words.read_bytes()
+    assert language.of(output, Vocabulary()).known == 3
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said.startswith(f"{output}: ")
+    assert "3 words" in said
+    assert said.endswith("streams by reference-beam8-lm")
+
+
+def test_the_words_are_those_of_the_first_that_has_any(
+    one: Path, two: Path, words: Path, tmp_path: Path
+) -> None:
+    shutil.copyfile(words, two / FILE)
+    assert run(one, two, "-o", tmp_path / "with") == 0
+    assert (tmp_path / "with" / FILE).exists()
+    assert run(one, two, "--lm", "none", "-o", tmp_path / "without") == 0
+    assert not (tmp_path / "without" / FILE).exists()
+
+
+def test_a_run_stands_for_its_checkpoint(tmp_path: Path) -> None:
+    stored(tmp_path / "run" / "checkpoint", 1)
+    assert run(tmp_path / "run", "-o", tmp_path / "mine") == 0
+    assert card(tmp_path / "mine")["steps"] == 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--share", "1"), "expected 2 shares, one a checkpoint, got 1"),
+        (("--share", "1", "--share", "-1"), "expected shares of at least 0"),
+        (("--share", "0", "--share", "0"), "expected shares of at least 0, not all of them 0"),
+        (("--share", "nan", "--share", "1"), "expected shares of at least 0"),
+        (("--lm", "absent"), "expected a language model at absent, got no such file"),
+    ],
+)
+def test_what_does_not_fit_is_one_line_and_writes_nothing(
+    arguments: tuple[str, ...],
+    said: str,
+    one: Path,
+    two: Path,
+    tmp_path: Path,
+    capsys: Capture,
+) -> None:
+    output = tmp_path / "mine"
+    assert run(one, two, *arguments, "-o", output) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not output.exists()
+
+
+def test_checkpoints_of_other_sizes_have_no_mean(
+    one: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    other = stored(tmp_path / "other", 1, RecognizerConfig())
+    assert run(one, other, "-o", tmp_path / "mine") == 2
+    error = capsys.readouterr().err
+    assert "expected checkpoints of one configuration, got encoder.channels" in error
+    assert str(one) in error
+    assert str(other) in error
+
+
+def test_nothing_is_overwritten(one: Path, two: Path, capsys: Capture) -> None:
+    before = (two / "model.safetensors").read_bytes()
+    assert run(one, "-o", two) == 2
+    assert f"expected a folder that is new or empty, got {two}" in capsys.readouterr().err
+    assert (two / "model.safetensors").read_bytes() == before

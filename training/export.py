@@ -1,0 +1,128 @@
+"""A model put together for serving: the mean of checkpoints' weights, and their words."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from model import checkpoint, language
+from model.recognizer import Recognizer
+from model.stored import CARD
+
+OF_SCORES = ("scores", "mean")  # of a card, that other weights do not inherit
+
+
+def export(
+    folders: Sequence[Path],
+    output: Path,
+    shares: Sequence[float] = (),
+    lm: str | None = None,
+    name: str | None = None,
+) -> int:
+    """Write a checkpoint that holds all that serving needs; return its bytes.
+
+    Its matrices have 16 bits.
+
+    Means of the weights of one run, or of runs that began alike, are often better than each of
+    them (checkpoint averaging; Izmailov et al. 2018).
+
+    Args:
+        folders: checkpoints of one shape, or folders of runs.
+        output: the folder to write; none that is there already, unless it is empty.
+        shares: of the checkpoints in the mean, one each; equal if none.
+        lm: a language model's file, or a folder that has one; "none"; or None for that of the first
+            checkpoint that has one.
+        name: what the card calls the recipe; that of the first checkpoint if None.
+
+    Raises:
+        ValueError: shares that do not fit, or checkpoints that differ in more than their weights.
+        CheckpointError: one is missing or broken.
+        LanguageError: the language model is missing or broken, or of words that it has not.
+        FileExistsError: there is something in the folder.
+    """
+    folders = [_checkpoint(folder) for folder in folders]
+    parts = _normalised(shares, len(folders))
+    if output.is_dir() and any(output.iterdir()):
+        raise FileExistsError(f"expected a folder that is new or empty, got {output}")
+    recognizer = mean(folders, parts)
+    words = _words(folders, recognizer, lm)
+    card = checkpoint.read_card(folders[0]).get("card", {})
+    if len(folders) > 1:
+        card = {key: value for key, value in card.items() if key not in OF_SCORES}
+        card["mean"] = _described(folders, parts)
+    checkpoint.save(recognizer, output, card | ({"recipe": name} if name else {}), half=True)
+    if words:
+        shutil.copyfile(words, output / language.FILE)
+    return sum(path.stat().st_size for path in output.iterdir())
+
+
+def mean(folders: Sequence[Path], shares: Sequence[float]) -> Recognizer:
+    """Return the recogniser whose numbers are the mean of those of checkpoints.
+
+    Raises: ValueError where they are not of one shape.
+    """
+    first = checkpoint.load(folders[0])
+    total: dict[str, Tensor] = {
+        key: value.double() * shares[0] for key, value in first.state_dict().items()
+    }
+    for folder, share in zip(folders[1:], shares[1:], strict=True):
+        other = checkpoint.load(folder)
+        for name, wanted, got in _differences(asdict(first.config), asdict(other.config)):
+            raise ValueError(
+                f"expected checkpoints of one configuration, got {name} {wanted!r} in {folders[0]} "
+                f"and {got!r} in {folder}"
+            )
+        for key, value in other.state_dict().items():
+            total[key] += value.double() * share
+    kinds = {key: value.dtype for key, value in first.state_dict().items()}
+    first.load_state_dict({key: value.to(kinds[key]) for key, value in total.items()})
+    return first
+
+
+def _differences(one: dict[str, Any], other: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield where two configurations differ: a name, and both values."""
+    for name, value in one.items():
+        if isinstance(value, dict):
+            inside = _differences(value, other[name])
+            yield from ((f"{name}.{rest}", *values) for rest, *values in inside)
+        elif value != other[name]:
+            yield name, value, other[name]
+
+
+def _checkpoint(folder: Path) -> Path:
+    """Return a checkpoint's folder, given it or that of its run."""
+    inside = folder / "checkpoint"
+    return inside if not (folder / CARD).exists() and inside.is_dir() else folder
+
+
+def _normalised(shares: Sequence[float], count: int) -> list[float]:
+    if not shares:
+        return [1 / count] * count
+    if len(shares) != count:
+        raise ValueError(f"expected {count} shares, one a checkpoint, got {len(shares)}")
+    if not all(0 <= share < float("inf") for share in shares) or sum(shares) <= 0:
+        raise ValueError(f"expected shares of at least 0, not all of them 0, got {list(shares)}")
+    return [share / sum(shares) for share in shares]
+
+
+def _words(folders: Sequence[Path], recognizer: Recognizer, lm: str | None) -> Path | None:
+    """Return the file of the language model that goes with the mean, having read it."""
+    found = (language.located(folder, lm) for folder in folders)
+    path = next(filter(None, found), None)
+    if path:
+        language.read(path, recognizer.config.vocabulary)
+    return path
+
+
+def _described(folders: Sequence[Path], shares: Sequence[float]) -> list[dict[str, Any]]:
+    return [
+        {"share": round(share, 4)} | _origin(checkpoint.read_card(folder).get("card", {}))
+        for folder, share in zip(folders, shares, strict=True)
+    ]
+
+
+def _origin(card: dict[str, Any]) -> dict[str, Any]:
+    return {key: card[key] for key in ("recipe", "steps") if key in card}
