@@ -18,8 +18,11 @@ from model.vocabulary import Vocabulary
 if TYPE_CHECKING:  # they bring torch, without which the fast backend serves
     from model.recognizer import Recognizer
 
-CHOICES = ("auto", "fast", "fast-amx", "fast-bf16", "fast-fp32", "reference", "cuda")
-FAST = CHOICES[:5]  # those that may be the fast backend
+CHOICES = (
+    *("auto", "fast", "fast-amx", "fast-int8", "fast-bf16", "fast-fp32"),
+    *("reference", "cuda"),
+)
+FAST = CHOICES[:6]  # those that may be the fast backend
 
 
 class Table(Protocol):

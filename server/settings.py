@@ -12,7 +12,9 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 ENV_PREFIX = "CORTADO_"
 
 PositiveSeconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
-Backend = Literal["auto", "fast", "fast-amx", "fast-bf16", "fast-fp32", "reference", "cuda"]
+Backend = Literal[
+    "auto", "fast", "fast-amx", "fast-int8", "fast-bf16", "fast-fp32", "reference", "cuda"
+]
 
 
 class Settings(BaseSettings):
@@ -49,7 +51,7 @@ class Settings(BaseSettings):
     backend: Backend = Field(
         "auto",
         description="What steps the model: the fast CPU backend where it knows the model (auto), or"
-        " one of fast, fast-amx, fast-bf16, fast-fp32, reference, cuda (a GPU).",
+        " one of fast, fast-amx, fast-int8, fast-bf16, fast-fp32, reference, cuda (a GPU).",
     )
     beam: int | None = Field(
         None,

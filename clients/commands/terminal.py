@@ -26,8 +26,8 @@ Checkpoint = Annotated[
 Backend = Annotated[
     str,
     typer.Option(
-        help="What steps the model: auto, fast (compiled for this CPU), fast-amx, fast-bf16,"
-        " fast-fp32, reference, or cuda (a GPU)."
+        help="What steps the model: auto, fast (compiled for this CPU), fast-amx, fast-int8,"
+        " fast-bf16, fast-fp32, reference, or cuda (a GPU)."
     ),
 ]
 

@@ -8,6 +8,7 @@ import numba
 import numpy as np
 
 from model.fast.encoder import gated, rectified
+from model.fast.integers import affine
 from model.fast.layout import TILE, Array, DecoderWeights, Scratch, State
 from model.fast.product import copied, product, put
 from model.kernels import FAST, exp, tanh
@@ -84,7 +85,7 @@ def _write(count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch)
         row = rows[t.rows[n]]
         context(row, state.query[row, 0], t.context[n * k : n * k + width], state, w, t)
         copied(state.decoder_hidden[row, 0], 0, t.context, n * k + width, d)
-    product(t.context, 0, k, 1, 0, k, w.lstm.weight, w.lstm.bias, t.decoder_gates, count)
+    affine(w.lstm, t.context, k, k, t.decoder_gates, count, t.codes, t.scales)
     for n in range(count):
         row = rows[t.rows[n]]
         cell, kept = state.decoder_cell[row, 0], state.decoder_hidden[row, 0]

@@ -4,6 +4,7 @@ import numba
 import numpy as np
 
 from model.fast.gates import advance
+from model.fast.integers import affine
 from model.fast.layout import (
     CHANNELS,
     FIRST,
@@ -156,10 +157,10 @@ def recur(number: int, rows: Array, state: State, layer: Layer, t: Scratch) -> N
         at = r * stride
         copied(state.lstm_hidden[rows[r], number], 0, t.joined, at + inputs, width)
     k = inputs + width
-    product(t.joined, 0, stride, 1, 0, k, layer.lstm.weight, layer.lstm.bias, t.gates, count)
+    affine(layer.lstm, t.joined, stride, k, t.gates, count, t.codes, t.scales)
     for r in range(count):
         cell, kept = state.lstm_cell[rows[r], number], state.lstm_hidden[rows[r], number]
         gated(t.gates, 4 * r * width, cell, t.hidden, r * width, kept)
-    product(t.hidden, 0, width, 1, 0, width, layer.dense.weight, layer.dense.bias, t.dense, count)
+    affine(layer.dense, t.hidden, width, width, t.dense, count, t.codes, t.scales)
     for r in range(count):
         rectified(t.dense, r * width, t.joined, r * stride, width)

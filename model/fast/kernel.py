@@ -32,6 +32,7 @@ COMPILED = (
     "tiles",
     "gates",
     "product",
+    "integers",
     "layout",
     "features",
     "encoder",
@@ -81,7 +82,7 @@ def _compiled(sources: str) -> Callable[..., None]:
         Threads that call this with one `counter`, (1,) int64 from 0 on, share out the tiles.
         """
         assert sources  # enclosed
-        begin(decoder_weights.lstm.weight)
+        begin(decoder_weights.keys.weight)
         while True:
             start = size * claimed(counter)
             if start >= len(rows):
@@ -110,7 +111,7 @@ def _compiled(sources: str) -> Callable[..., None]:
                     cap,
                     beam,
                 )
-        end(decoder_weights.lstm.weight)
+        end(decoder_weights.keys.weight)
 
     return run
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from model.fast.integers import Coded
 from model.fast.product import room
 from model.fast.vectors import FRAMES
 from model.framing import (
@@ -64,8 +65,8 @@ class Matrix(NamedTuple):
 class Layer(NamedTuple):
     """One recurrent layer."""
 
-    lstm: Matrix  # (inputs + H, 4 H)
-    dense: Matrix  # (H, H), the batch norm folded in
+    lstm: Matrix | Coded  # (inputs + H, 4 H)
+    dense: Matrix | Coded  # (H, H), the batch norm folded in
 
 
 class Convolutions(NamedTuple):
@@ -85,7 +86,7 @@ class DecoderWeights(NamedTuple):
     directions: Array  # (2, d) float32
     biases: Array  # (2,) float32: of the energies
     symbols: Array  # (V + 1, 4 D) float32: what the last symbol gives to the gates, biases included
-    lstm: Matrix  # (H + D, 4 D)
+    lstm: Matrix | Coded  # (H + D, 4 D)
     output: Matrix  # (H + D, V)
     vocabulary: int  # V
     start: int  # symbol before the first
@@ -170,6 +171,8 @@ class Scratch(NamedTuple):
     gates2: Array  # (20, 4 C)
     joined: Array  # (TILE, max inputs + H) small
     gates: Array  # (TILE, 4 H) float32
+    codes: Array  # (TILE, max inputs + H) uint8: rows of products of integers
+    scales: Array  # (TILE,) float32: of the rows
     hidden: Array  # (TILE, H) small
     dense: Array  # (TILE, H) float32
     keys: Array  # (TILE, 2 d) float32
@@ -206,6 +209,8 @@ def scratch(sizes: Sizes, symbols: int, small: type) -> Scratch:
         gates2=room(np.float32, (STREAMS * ROWS3 + 8) * 4 * CHANNELS),
         joined=room(small, TILE * (max(FREQUENCIES * CHANNELS, h) + h)),
         gates=room(np.float32, TILE * 4 * h),
+        codes=room(np.uint8, TILE * (max(FREQUENCIES * CHANNELS, h) + max(h, d))),
+        scales=room(np.float32, TILE),
         hidden=room(small, TILE * h),
         dense=room(np.float32, TILE * h),
         keys=room(np.float32, TILE * 2 * k),

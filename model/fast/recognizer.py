@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from model.config import RecognizerConfig
 from model.endpoint import blanks, head
 from model.fast import weights
+from model.fast.integers import has_byte_products
 from model.fast.kernel import run
 from model.fast.layout import (
     LOOKAHEAD,
@@ -64,6 +65,17 @@ FREE = {  # what a model may choose and still be stepped by this backend
 }
 
 
+INTEGERS = "int8"
+
+
+def offered() -> tuple[str, ...]:
+    """Return the names of the products that this CPU has for a recogniser, the fastest first."""
+    first, *others = available()
+    if not has_byte_products():
+        return (first, *others)
+    return (first, INTEGERS, *others) if first == "amx" else (INTEGERS, first, *others)
+
+
 def unsupported(recognizer: Weighted) -> str | None:
     """Return why this backend cannot step a recogniser, or None where it can."""
     config = recognizer.config
@@ -108,7 +120,7 @@ class FastRecognizer:
 
         Args:
             recognizer: any that `unsupported` has nothing against.
-            products: one of those that are `available` on this CPU, the fastest if None.
+            products: one of those that are `offered` on this CPU, the fastest if None.
             beam: how streams are searched.
 
         Raises:
@@ -119,11 +131,11 @@ class FastRecognizer:
         if reason is not None:
             raise ValueError(f"expected a model that the fast backend knows, but {reason}")
         if products is None:
-            products = available()[0]
-        if products not in available():
-            here = " or ".join(available())
+            products = offered()[0]
+        if products not in offered():
+            here = " or ".join(offered())
             raise ValueError(f"expected products that this CPU has ({here}), got {products!r}")
-        self.kind = KINDS[products]
+        self.kind = KINDS[available()[0] if products == INTEGERS else products]
         self.small = small(self.kind)
         self.name = searching(f"fast-{products}", beam)
         self.vocabulary = recognizer.config.vocabulary
@@ -133,7 +145,7 @@ class FastRecognizer:
         self.flush_steps = flush_steps(beam)
         self.batch = BATCH
         self.sizes = weights.sizes(recognizer)
-        self.weights = weights.gather(recognizer, self.kind)
+        self.weights = weights.gather(recognizer, self.kind, products == INTEGERS)
         self.padded_symbols = len(self.weights.decoder.output.bias)
         self.head = head(recognizer)
         parts = _buffers((*self.weights, self.head))

@@ -10,6 +10,7 @@ import numba
 from model import search
 from model.fast.decoder import added, context, energy, listen
 from model.fast.encoder import gated
+from model.fast.integers import affine
 from model.fast.layout import TILE, Array, DecoderWeights, Pool, Scratch, State
 from model.fast.product import copied, product
 from model.search import Beam, Entries, Hypotheses
@@ -57,7 +58,7 @@ def _write(
         hidden = state.decoder_hidden[row, base] if slot < 0 else p.hidden[slot]
         context(row, query, t.context[n * k : n * k + width], state, w, t)
         copied(hidden, 0, t.context, n * k + width, d)
-    product(t.context, 0, k, 1, 0, k, w.lstm.weight, w.lstm.bias, t.decoder_gates, count)
+    affine(w.lstm, t.context, k, k, t.decoder_gates, count, t.codes, t.scales)
     for n in range(count):
         r, h = e.writing[n]
         row, base, slot = few[r], e.bases[r, h], e.slots[r, h]

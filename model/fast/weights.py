@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.fast import features
+from model.fast.integers import Coded, coded
 from model.fast.layout import (
     CHANNELS,
     Array,
@@ -62,8 +63,13 @@ class _Tensors:
         return _Tensors(self._tensors, self._prefix + prefix)
 
 
-def gather(recognizer: Weighted, kind: Any) -> Weights:
+def gather(recognizer: Weighted, kind: Any, integers: bool = False) -> Weights:
     """Return a recogniser's weights, its matrices packed in one of the products' KINDS.
+
+    Args:
+        recognizer: whose.
+        kind: what matrices are packed in.
+        integers: let those of the recurrent layers be of integers.
 
     Raises:
         ValueError: a tensor is missing or of another shape than its configuration says.
@@ -80,10 +86,10 @@ def gather(recognizer: Weighted, kind: Any) -> Weights:
             _convolution(encoder.under("conv3."), CHANNELS, CHANNELS, kind),
         ),
         tuple(
-            _layer(encoder.under(f"layers.{n}."), width_in, shape.width, kind)
+            _layer(encoder.under(f"layers.{n}."), width_in, shape.width, kind, integers)
             for n, width_in in enumerate(inputs)
         ),
-        _decoder(tensors.under("decoder."), recognizer, kind),
+        _decoder(tensors.under("decoder."), recognizer, kind, integers),
     )
 
 
@@ -98,6 +104,15 @@ def _matrix(weight: Exact, kind: Any, bias: Exact | None = None, segments: int =
     """Return the affine map of a (K, N) weight."""
     given = np.zeros(weight.shape[1]) if bias is None else bias
     return Matrix(packed(weight.astype(np.float32), kind, segments), padded(given))
+
+
+def _recurrent(
+    weight: Exact, inputs: int, kind: Any, bias: Exact, integers: bool
+) -> Matrix | Coded:
+    """Return the affine map of a (K, N) weight that reads `inputs` numbers, then states."""
+    if integers:
+        return coded(weight.astype(np.float32), inputs, bias)
+    return _matrix(weight, kind, bias)
 
 
 def _norm(tensors: _Tensors, width: int) -> tuple[Exact, Exact]:
@@ -122,17 +137,20 @@ def _conv_lstm(tensors: _Tensors, kind: Any) -> Matrix:
     return _matrix(np.concatenate([inputs.T, recurrent]), kind, tensors("input.bias", gates), 2)
 
 
-def _layer(tensors: _Tensors, width_in: int, width: int, kind: Any) -> Layer:
+def _layer(tensors: _Tensors, width_in: int, width: int, kind: Any, integers: bool) -> Layer:
     lstm, gates = tensors.under("lstm."), 4 * width
     inputs, recurrent = lstm("weight_ih_l0", gates, width_in), lstm("weight_hh_l0", gates, width)
     bias = lstm("bias_ih_l0", gates) + lstm("bias_hh_l0", gates)
     scale, shift = _norm(tensors.under("norm."), width)
     dense = tensors("dense.weight", width, width).T * scale
     joined = np.concatenate([inputs, recurrent], 1)
-    return Layer(_matrix(joined.T, kind, bias), _matrix(dense, kind, shift))
+    return Layer(
+        _recurrent(joined.T, width_in, kind, bias, integers),
+        _recurrent(dense, 0, kind, shift, integers),
+    )
 
 
-def _decoder(tensors: _Tensors, recognizer: Weighted, kind: Any) -> DecoderWeights:
+def _decoder(tensors: _Tensors, recognizer: Weighted, kind: Any, integers: bool) -> DecoderWeights:
     shape, symbols = sizes(recognizer), len(recognizer.config.vocabulary)
     width, gates = recognizer.config.decoder.embedding, 4 * shape.decoder
     embedding = tensors("embedding.weight", symbols + 1, width)
@@ -141,6 +159,7 @@ def _decoder(tensors: _Tensors, recognizer: Weighted, kind: Any) -> DecoderWeigh
     bias = tensors("lstm.bias_ih", gates) + tensors("lstm.bias_hh", gates)
     output = tensors("output.weight", symbols, shape.decoder + shape.width)  # of [hidden, context]
     hidden, context = output[:, : shape.decoder], output[:, shape.decoder :]
+    read = np.concatenate([inputs[:, width:], recurrent], 1).T
     keys, queries, directions, biases = _energies(tensors.under("attention."), shape, kind)
     return DecoderWeights(
         keys=keys,
@@ -148,7 +167,7 @@ def _decoder(tensors: _Tensors, recognizer: Weighted, kind: Any) -> DecoderWeigh
         directions=directions,
         biases=biases,
         symbols=(embedding @ inputs[:, :width].T + bias).astype(np.float32),
-        lstm=_matrix(np.concatenate([inputs[:, width:], recurrent], 1).T, kind),
+        lstm=_recurrent(read, shape.width, kind, np.zeros(gates), integers),
         output=_matrix(
             np.concatenate([context, hidden], 1).T, kind, tensors("output.bias", symbols)
         ),

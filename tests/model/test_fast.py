@@ -17,11 +17,12 @@ from model.backend import choose
 from model.decoder import DecoderConfig
 from model.encoder import EncoderConfig
 from model.fast import product as products_module
+from model.fast import recognizer as recognizer_module
 from model.fast.gates import advance
 from model.fast.kernel import COMPILED
 from model.fast.layout import TILE
 from model.fast.product import KINDS, available, begin, end, narrow, packed, padded, product
-from model.fast.recognizer import FastRecognizer, unsupported
+from model.fast.recognizer import FastRecognizer, offered, unsupported
 from model.fast.tiles import INNER, ROWS
 from model.fast.vectors import COLUMNS, LANES
 from model.features import FeatureConfig
@@ -34,7 +35,8 @@ from tests.model.untrained import noise, untrained
 
 Samples = NDArray[np.float32]
 STEP = 640
-HERE = available()
+HERE = offered()  # of a recogniser
+MATRICES = available()  # of a matrix
 RECORDINGS = 8
 
 pytestmark = pytest.mark.timeout(900)  # the first use compiles
@@ -87,7 +89,7 @@ def given_to(products: str, a: Samples) -> NDArray[np.generic]:
     return flat if products == "fp32" else narrow(flat)
 
 
-@pytest.mark.parametrize("products", HERE)
+@pytest.mark.parametrize("products", MATRICES)
 @given(
     rows=st.integers(1, 70),
     panels=st.integers(1, 3),
@@ -110,7 +112,7 @@ def test_a_product_is_exact_but_for_rounding(
     assert np.allclose(c[: rows * n].reshape(rows, n), exact, atol=1e-4)
 
 
-@pytest.mark.parametrize("products", HERE)
+@pytest.mark.parametrize("products", MATRICES)
 def test_overlapping_rows_in_segments_are_a_convolution(products: str) -> None:
     random = np.random.default_rng(0)
     frames, width, kernel = 3, 12, 4
@@ -167,7 +169,7 @@ def test_in_fp32_the_state_follows_the_references() -> None:
 
 
 @pytest.mark.parametrize("products", [name for name in HERE if name != "fp32"])
-def test_in_bf16_the_encoder_follows_the_references(products: str) -> None:
+def test_in_fewer_bits_the_encoder_follows_the_references(products: str) -> None:
     samples = noise(1, 2.0).reshape(-1, 1, STEP)
     table, state = fast(products).table(1), reference().initial_state(1)
     for step in samples:
@@ -175,7 +177,8 @@ def test_in_bf16_the_encoder_follows_the_references(products: str) -> None:
         _, state = reference().step(torch.from_numpy(step), state)
     expected = state.encoder.layers[-1].cell.numpy()
     error = table.state.lstm_cell[:, -1] - expected
-    assert np.sqrt((error**2).mean()) < 0.02 * np.sqrt((expected**2).mean())
+    share = 0.05 if products == "int8" else 0.02
+    assert np.sqrt((error**2).mean()) < share * np.sqrt((expected**2).mean())
 
 
 @pytest.mark.parametrize("products", HERE)
@@ -275,6 +278,7 @@ def test_what_this_cpu_has_is_taken_and_nothing_else(monkeypatch: pytest.MonkeyP
     recognizer = reference().recognizer
     monkeypatch.setattr(products_module, "has_tiles", lambda: False)
     monkeypatch.setattr(products_module, "has_narrow_products", lambda: False)
+    monkeypatch.setattr(recognizer_module, "has_byte_products", lambda: False)
     assert choose(recognizer, "fast", GREEDY).name == "fast-fp32"
     with pytest.raises(ValueError, match=r"this CPU has \(fp32\), got 'amx'"):
         choose(recognizer, "fast-amx")

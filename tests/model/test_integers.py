@@ -1,0 +1,99 @@
+"""Products of 8-bit integers: exact where nothing has to be rounded, else near what was meant."""
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from model.fast.integers import HALF, MOST, QUAD, affine, coded, has_byte_products
+from model.fast.product import narrow
+from model.fast.vectors import COLUMNS
+
+Floats = NDArray[np.float32]
+
+pytestmark = [
+    pytest.mark.timeout(300),  # the first use compiles
+    pytest.mark.skipif(not has_byte_products(), reason="this CPU has no AVX-512 VNNI"),
+]
+
+
+@numba.njit
+def through(m, a, k, c, rows, codes, scales):  # type: ignore[no-untyped-def]
+    affine(m, a, k, k, c, rows, codes, scales)
+
+
+def made(weight: Floats, bias: Floats, x: Floats, h: Floats, kind: type) -> Floats:
+    """What the map makes of rows [x | h], given in bf16 or float32."""
+    rows, k = np.concatenate([x, h], 1), x.shape[1] + h.shape[1]
+    a = rows.ravel() if kind is np.float32 else narrow(rows.ravel())
+    c = np.full(len(rows) * len(bias), np.nan, np.float32)
+    codes, scales = np.zeros(rows.size, np.uint8), np.zeros(len(rows), np.float32)
+    through(coded(weight, x.shape[1], bias), a, k, c, len(rows), codes, scales)
+    return c.reshape(len(rows), -1)
+
+
+def drawn(seed: int, rows: int, inputs: int, states: int, panels: int) -> tuple[Floats, ...]:
+    """A weight, a bias, and rows that are the same in bf16."""
+    random, n = np.random.default_rng(seed), COLUMNS * panels
+    sizes = [(inputs + states, n), (n,), (rows, inputs), (rows, states)]
+    weight, bias, x, h = (random.normal(size=size).astype(np.float32) for size in sizes)
+    weight[:, 0] = 0  # a column of nothing has no largest weight
+    x = np.maximum(x * random.exponential(3, (rows, 1)).astype(np.float32), 0)
+    x[0] = 0  # nor has a row
+    x, h = (((narrow(v).astype(np.uint32)) << 16).view(np.float32) for v in (x, np.tanh(h)))
+    return weight, bias, x, h
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.float32])
+@given(
+    rows=st.integers(1, 40),
+    inputs=st.integers(0, 12),
+    states=st.integers(1, 12),
+    panels=st.integers(1, 3),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(deadline=None, max_examples=25)
+def test_what_is_whole_numbers_of_steps_is_exact(
+    kind: type, rows: int, inputs: int, states: int, panels: int, seed: int
+) -> None:
+    weight, bias, _, _ = drawn(seed, rows, QUAD * inputs, QUAD * states, panels)
+    random = np.random.default_rng(seed)
+    whole_x = random.integers(0, MOST + 1, (rows, QUAD * inputs))
+    whole_x[:, :1] = MOST  # the largest of a row
+    whole_h = random.integers(-HALF, HALF + 1, (rows, QUAD * states))
+    step = 2.0 ** random.integers(-6, 6, (rows, 1))
+    x, h = (v.astype(np.float32) for v in (whole_x * step, whole_h / HALF))
+    of_x, of_h = weight[: x.shape[1]].astype(np.float64), weight[x.shape[1] :].astype(np.float64)
+    parts = [(whole_x, step, of_x), (whole_h, 1 / HALF, of_h)]
+    expected = bias.astype(np.float64) + np.zeros((rows, 1))
+    for whole, each, w in parts:
+        unit = np.maximum(np.abs(w).max(0, initial=0), 1e-30) / HALF
+        expected += whole @ np.rint(w / unit) * unit * each
+    assert np.allclose(made(weight, bias, x, h, kind), expected, rtol=1e-4, atol=1e-4 * step)
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.float32])
+def test_it_is_near_what_was_meant(kind: type) -> None:
+    weight, bias, x, h = drawn(1, 37, 640, 256, 4)
+    exact = np.concatenate([x, h], 1).astype(np.float64) @ weight + bias
+    error = made(weight, bias, x, h, kind) - exact
+    assert np.sqrt((error**2).mean()) < 0.01 * exact.std()
+
+
+def test_a_row_has_the_same_bits_beside_any_others() -> None:
+    weight, bias, x, h = drawn(2, 40, 64, 32, 2)
+    together = made(weight, bias, x, h, np.uint16)
+    for first, last in ((0, 1), (3, 8), (5, 15), (7, 40)):
+        alone = made(weight, bias, x[first:last], h[first:last], np.uint16)
+        assert np.array_equal(alone, together[first:last])
+
+
+def test_a_row_is_not_felt_by_those_beside_it_whatever_it_holds() -> None:
+    weight, bias, x, h = drawn(3, 12, 64, 32, 1)
+    good = made(weight, bias, x, h, np.float32)
+    x[5], h[5] = np.nan, np.inf
+    found = made(weight, bias, x, h, np.float32)
+    others = np.arange(12) != 5
+    assert np.array_equal(found[others], good[others])
