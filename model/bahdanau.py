@@ -4,11 +4,12 @@ The attention is queried with s_{i-1}; s_i = LSTM(s_{i-1}, [embed(y_{i-1}); c_i]
 y_i ~ softmax(W [s_i; c_i] + b) or, directly, softmax(W s_i + b).
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
-from model.attention.shape import Attention
-from model.decoder import AttentionDecoder, Decoded, DecoderConfig, Memory, Output, lstm_update
+from model.decoder import AttentionDecoder, DecoderConfig, Memory, Output, lstm_update
 from model.lstm import hidden_states
 from model.recurrent import LSTMState
 from model.shared_matmul import SharedMatrix
@@ -23,22 +24,19 @@ class BahdanauDecoder(AttentionDecoder):
         read = config.width + (0 if config.direct else encoder_width)
         self.output = nn.Linear(read, symbols + self.ends)
 
-    def forward(self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0) -> Decoded:
-        """Return the teacher-forced pass over whole utterances."""
-        attention: Attention = self.attention
-        keys, memory = attention.keys(values, mask), attention.first(mask)
+    def spelt(self, targets: Tensor, context: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the logits of symbols and, with an end of sequence, of what follows them."""
         heard = nn.functional.pad(targets, (1, 0), value=self.start)  # y_0, y_1, ...
         embedded, recurrent = self._gates(heard)
-        state, steps, outputs = self.zeros(values, len(values)), [], []
+        state, outputs = self.zeros(embedded, len(targets)), []
         for gate in embedded.unbind():
-            attended = attention.attend(state.hidden, keys, memory, noise)
-            gates = gate + recurrent.multiply(torch.cat([attended.context, state.hidden], 1))
-            state, memory = lstm_update(gates, state.cell), attended.memory
-            steps.append(attended)
-            outputs.append(self._read(state.hidden, attended.context))
+            found = context(state.hidden)
+            gates = gate + recurrent.multiply(torch.cat([found, state.hidden], 1))
+            state = lstm_update(gates, state.cell)
+            outputs.append(self._read(state.hidden, found))
         written = torch.stack(outputs, 1)
-        logits = self.output(written if self.ends else written[:, :-1])
-        return self.decoded(logits, steps)
+        logits: Tensor = self.output(written if self.ends else written[:, :-1])
+        return logits
 
     def without_audio(self, targets: Tensor) -> Tensor:
         """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero."""

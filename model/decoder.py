@@ -4,13 +4,14 @@ A decoder turns encoder frames to symbols. Two query an attention and differ in 
 they do (bahdanau.py, luong.py); one writes what the CTC head hears (ctc.py).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from model.attention.choice import attention
-from model.attention.shape import Attended, MonotonicAttention, stops
+from model.attention.shape import Attended, Attention, MonotonicAttention, stops
 from model.config import DecoderConfig as DecoderConfig
 from model.recurrent import LSTMState
 
@@ -109,6 +110,29 @@ class AttentionDecoder(Decoder):
         self.attention = attention(config.attention, config.width, encoder_width)
         self.online = self.attention.online
         self.lstm = nn.LSTMCell(config.embedding + fed_width, config.width)
+
+    def forward(self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0) -> Decoded:
+        """Return the teacher-forced pass over whole utterances."""
+        attention: Attention = self.attention
+        keys, steps = attention.keys(values, mask), list[Attended]()
+
+        def context(query: Tensor) -> Tensor:
+            memory = steps[-1].memory if steps else attention.first(mask)
+            steps.append(attention.attend(query, keys, memory, noise))
+            return steps[-1].context
+
+        logits = self.spelt(targets, context)
+        return self.decoded(logits, steps)
+
+    def spelt(self, targets: Tensor, context: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the logits of symbols and, with an end of sequence, of what follows them.
+
+        Args:
+            targets: (B, U) symbols, each of which is read once the next one is wanted.
+            context: called with the (B, H) query of each symbol, and of one more, in order; returns
+                its (B, H') context.
+        """
+        raise NotImplementedError
 
     def query(self, memory: Memory) -> Tensor:
         """Return the (S, H) query for the next symbol's context."""

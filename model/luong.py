@@ -10,8 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from model.attention.shape import Attended, Attention
-from model.decoder import AttentionDecoder, Decoded, DecoderConfig, Memory, Output, lstm_update
+from model.decoder import AttentionDecoder, DecoderConfig, Memory, Output, lstm_update
 from model.recurrent import LSTMState
 from model.shared_matmul import SharedMatrix
 
@@ -26,20 +25,12 @@ class LuongDecoder(AttentionDecoder):
         self.combine = nn.Linear(encoder_width + config.width, config.width, bias=False)
         self.output = nn.Linear(config.width, symbols + self.ends)
 
-    def forward(self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0) -> Decoded:
-        """Return the teacher-forced pass over whole utterances."""
-        attention: Attention = self.attention
-        keys, steps = attention.keys(values, mask), list[Attended]()
-
-        def context(query: Tensor) -> Tensor:
-            memory = steps[-1].memory if steps else attention.first(mask)
-            steps.append(attention.attend(query, keys, memory, noise))
-            return steps[-1].context
-
+    def spelt(self, targets: Tensor, context: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the logits of symbols and, with an end of sequence, of what follows them."""
         heard = nn.functional.pad(targets, (1, 0), value=self.start)  # y_0, y_1, ...
         written = self._attentional(heard, context)
-        logits = self.output(written if self.ends else written[:, :-1])
-        return self.decoded(logits, steps)
+        logits: Tensor = self.output(written if self.ends else written[:, :-1])
+        return logits
 
     def without_audio(self, targets: Tensor) -> Tensor:
         """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero."""
