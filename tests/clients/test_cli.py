@@ -31,6 +31,7 @@ COMMANDS = [
     "study",
     "warm",
     "lm",
+    "export",
     "train",
     "synth",
     "mic",
