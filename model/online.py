@@ -23,7 +23,7 @@ from model.recognizer import Recognizer
 from model.recordings import transcribe as transcribe
 from model.recordings import transcribe_many as transcribe_many
 from model.search import GREEDY, Beam, flush_steps, searching, told_apart
-from model.searching import Search
+from model.search_reference import Search
 from model.speaker import check_streams
 from model.stream import BATCH
 from model.stream import FLUSH_STEPS as FLUSH_STEPS
