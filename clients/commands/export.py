@@ -34,9 +34,10 @@ def export(
         str | None, typer.Option(help="What its card calls the recipe; as before if not set.")
     ] = None,
 ) -> None:
-    """Put a model together for serving: the mean of checkpoints, and their words.
+    """Put a model together for serving.
 
-    The folder holds all that any backend needs: there is nothing to be compiled beforehand.
+    It is a checkpoint, or the mean of several, and a language model. The folder holds all that any
+    backend needs: there is nothing to be compiled beforehand.
     """
     from model.description import describe
     from training.export import export as run
