@@ -56,3 +56,15 @@ def convert(hint: Any, value: Any, where: str, folder: Path) -> Any:
     if type(value) is not hint:
         raise ValueError(f"{where}: expected {getattr(hint, '__name__', hint)}, got {value!r}")
     return value
+
+
+def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return what a tree of tables holds, by names with a dot between a table's and a key's."""
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        found |= (
+            flat(value, f"{prefix}{name}.")
+            if isinstance(value, Mapping)
+            else {prefix + name: value}
+        )
+    return found

@@ -113,7 +113,7 @@ def of(folder: Path, vocabulary: Vocabulary, asked: str | None = None) -> Langua
 
 
 def located(folder: Path, asked: str | None = None) -> Path | None:
-    """Return the file of that language model, None for none."""
+    """Return the file that `of` reads, None for none."""
     if asked == "none":
         return None
     if asked is None:

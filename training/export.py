@@ -1,7 +1,7 @@
 """A model put together for serving: the mean of checkpoints' weights, and their words."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from model import checkpoint, language
+from model.configuration import flat
 from model.recognizer import Recognizer
 from model.stored import CARD
 
@@ -45,7 +46,7 @@ def export(
     """
     folders = [_checkpoint(folder) for folder in folders]
     parts = _normalised(shares, len(folders))
-    if output.is_dir() and any(output.iterdir()):
+    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise FileExistsError(f"expected a folder that is new or empty, got {output}")
     recognizer = mean(folders, parts)
     words = _words(folders, recognizer, lm)
@@ -65,31 +66,25 @@ def mean(folders: Sequence[Path], shares: Sequence[float]) -> Recognizer:
     Raises: ValueError where they are not of one shape.
     """
     first = checkpoint.load(folders[0])
+    wanted = flat(asdict(first.config))
     total: dict[str, Tensor] = {
         key: value.double() * shares[0] for key, value in first.state_dict().items()
     }
     for folder, share in zip(folders[1:], shares[1:], strict=True):
         other = checkpoint.load(folder)
-        for name, wanted, got in _differences(asdict(first.config), asdict(other.config)):
+        given = flat(asdict(other.config))
+        different = [name for name, value in wanted.items() if given[name] != value]
+        if different:
+            name = different[0]
             raise ValueError(
-                f"expected checkpoints of one configuration, got {name} {wanted!r} in {folders[0]} "
-                f"and {got!r} in {folder}"
+                f"expected checkpoints of one configuration, got {name} {wanted[name]!r} in "
+                f"{folders[0]} and {given[name]!r} in {folder}"
             )
         for key, value in other.state_dict().items():
             total[key] += value.double() * share
     kinds = {key: value.dtype for key, value in first.state_dict().items()}
     first.load_state_dict({key: value.to(kinds[key]) for key, value in total.items()})
     return first
-
-
-def _differences(one: dict[str, Any], other: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield where two configurations differ: a name, and both values."""
-    for name, value in one.items():
-        if isinstance(value, dict):
-            inside = _differences(value, other[name])
-            yield from ((f"{name}.{rest}", *values) for rest, *values in inside)
-        elif value != other[name]:
-            yield name, value, other[name]
 
 
 def _checkpoint(folder: Path) -> Path:

@@ -19,8 +19,8 @@ from numba import types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from model.fast.product import padded, product, room
-from model.fast.vectors import BLOCKS, COLUMNS, LANES, VECTORS, Emitter, cpu_features, float_of
+from model.fast.product import padded, product, room, wide
+from model.fast.vectors import BLOCKS, COLUMNS, LANES, VECTORS, Emitter, cpu_features, multiplied
 from model.kernels import FAST
 
 Array = NDArray[Any]
@@ -127,14 +127,8 @@ def _summed(e: Emitter, starts: list[Any], panel: Any, count: Any, name: str) ->
     i, sums = b.phi(_INT64), [b.phi(_COUNTS) for _ in range(len(starts) * VECTORS)]
     b.cbranch(b.icmp_unsigned("<", i, count), body, after)
     b.position_at_end(body)
-    here = e.at(panel, e.times(i, _WIDTH * VECTORS))
-    columns = [e.load(e.at(here, _WIDTH * v), _COUNTS) for v in range(VECTORS)]
     dot = e.function("llvm.x86.avx512.vpdpbusd.512", _COUNTS, _COUNTS, _COUNTS, _COUNTS)
-    results = []
-    for r, start in enumerate(starts):
-        left = e.spread(e.load(e.at(start, e.times(i, QUAD)), _INT32), LANES)
-        for v, each in enumerate(columns):
-            results.append(b.call(dot, [sums[r * VECTORS + v], left, each]))
+    results = multiplied(e, i, starts, panel, sums, _COUNTS, lambda *given: b.call(dot, given))
     i.add_incoming(ir.Constant(_INT64, 0), before)
     i.add_incoming(b.add(i, ir.Constant(_INT64, 1)), body)
     for phi, result in zip(sums, results, strict=True):
@@ -167,18 +161,6 @@ def _multiplied(codes: Array, row: int, scales: Array, m: Coded, c: Array, rows:
             else:
                 _single(codes, at, row, x, h, w, p, scales, r, add, of_x, of_h, column, c, to, n)
                 r += 1
-
-
-def wide(array: Any, index: Any) -> Any:
-    """Return an element of an array of bf16 or float32 as float32, in compiled code."""
-    raise NotImplementedError("expected to be compiled")
-
-
-@overload(wide, inline="always")
-def _wide(array, index):  # type: ignore[no-untyped-def]
-    if array.dtype == types.uint16:
-        return lambda array, index: float_of(np.int32(np.int32(array[index]) << np.int32(16)))
-    return lambda array, index: array[index]
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)

@@ -18,6 +18,7 @@ from model.fast.vectors import (
     LANES,
     NARROW,
     VECTORS,
+    float_of,
     has_narrow_products,
     narrowed,
     product_tile,
@@ -206,3 +207,15 @@ def _put(array, index, value):  # type: ignore[no-untyped-def]
         array[index] = value
 
     return into_wide
+
+
+def wide(array: Any, index: Any) -> Any:
+    """Return an element of an array of bf16 or float32 as float32, in compiled code."""
+    raise NotImplementedError("expected to be compiled")
+
+
+@overload(wide, inline="always")
+def _wide(array, index):  # type: ignore[no-untyped-def]
+    if array.dtype == types.uint16:
+        return lambda array, index: float_of(np.int32(np.int32(array[index]) << np.int32(16)))
+    return lambda array, index: array[index]

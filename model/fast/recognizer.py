@@ -5,7 +5,7 @@ docs/engine.md says how it works and where its results are the same to the bit.
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.config import RecognizerConfig
+from model.configuration import flat
 from model.endpoint import blanks, head
 from model.fast import weights
 from model.fast.integers import has_byte_products
@@ -79,8 +80,8 @@ def offered() -> tuple[str, ...]:
 def unsupported(recognizer: Weighted) -> str | None:
     """Return why this backend cannot step a recogniser, or None where it can."""
     config = recognizer.config
-    chosen = _flat(dataclasses.asdict(config))
-    usual = _flat(dataclasses.asdict(RecognizerConfig()))
+    chosen = flat(dataclasses.asdict(config))
+    usual = flat(dataclasses.asdict(RecognizerConfig()))
     for name, value in chosen.items():
         if name not in FREE and usual.get(name) != value:
             return f"{name} is {value!r}"
@@ -97,17 +98,6 @@ def _buffers(weights: tuple[Any, ...]) -> Iterator[bytes]:
             yield from _buffers(part)
         else:
             yield np.asarray(part).tobytes()
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    def items() -> Iterator[tuple[str, Any]]:
-        for name, value in tree.items():
-            if isinstance(value, Mapping):
-                yield from _flat(value, f"{prefix}{name}.").items()
-            else:
-                yield prefix + name, value
-
-    return dict(items())
 
 
 class FastRecognizer:

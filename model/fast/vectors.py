@@ -151,7 +151,7 @@ def _emit_tile(e: Emitter, rows: int, vectors: int, lanes: int, narrow: bool) ->
 
     builder.position_at_end(inner)
     i, running = builder.phi(_INT64), [builder.phi(sums) for _ in first]
-    results = _multiply(e, i, starts, panel, running, vectors, lanes, narrow)
+    results = multiplied(e, i, starts, panel, running, *_instruction(e, lanes, narrow))
     following = builder.add(i, _int(1))
     i.add_incoming(_int(0), outer)
     i.add_incoming(following, inner)
@@ -176,33 +176,49 @@ def _emit_tile(e: Emitter, rows: int, vectors: int, lanes: int, narrow: bool) ->
             e.store(results[r * vectors + v], e.at(target, width * v))
 
 
-def _multiply(
+Instruction = Callable[[Any, Any, Any], Any]  # what a sum, an element of A and one of B give
+
+
+def _instruction(e: Emitter, lanes: int, narrow: bool) -> tuple[Any, Instruction]:
+    """Return what a register of A or B holds, and the instruction that multiplies and adds."""
+    sums, pairs = ir.VectorType(_FLOAT, lanes), ir.VectorType(_INT32, lanes)
+    call = e.builder.call
+    if narrow:
+        dot = e.function("llvm.x86.avx512bf16.dpbf16ps.512", sums, sums, pairs, pairs)
+        return pairs, lambda total, left, column: call(dot, [total, left, column])
+    fma = e.function(f"llvm.fma.v{lanes}f32", sums, sums, sums, sums)
+    return sums, lambda total, left, column: call(fma, [left, column, total])
+
+
+def multiplied(
     e: Emitter,
     step: Any,
     starts: list[Any],
     panel: Any,
     running: list[Any],
-    vectors: int,
-    lanes: int,
-    narrow: bool,
+    kind: Any,
+    instruction: Instruction,
 ) -> list[Any]:
-    """Return the sums with one step of the inner dimension added."""
-    sums, pairs = ir.VectorType(_FLOAT, lanes), ir.VectorType(_INT32, lanes)
-    kind = pairs if narrow else sums
-    here = e.at(panel, e.times(step, 4 * lanes * vectors))
-    columns = [e.load(e.at(here, 4 * lanes * v), kind) for v in range(vectors)]
-    if narrow:
-        dot = e.function("llvm.x86.avx512bf16.dpbf16ps.512", sums, sums, pairs, pairs)
-    else:
-        fma = e.function(f"llvm.fma.v{lanes}f32", sums, sums, sums, sums)
+    """Return the sums with one step of the inner dimension added.
+
+    Args:
+        e: where it is emitted.
+        step: which one.
+        starts: addresses of the rows of A.
+        panel: of B.
+        running: the sums, a row's beside each other.
+        kind: what a register of A or B holds, of which an element has 32 bits.
+        instruction: what multiplies and adds.
+    """
+    vectors, width = len(running) // len(starts), 4 * kind.count
+    here = e.at(panel, e.times(step, width * vectors))
+    columns = [e.load(e.at(here, width * v), kind) for v in range(vectors)]
     results = []
     for r, start in enumerate(starts):
         element = e.load(e.at(start, e.times(step, 4)), kind.element)
-        left = e.spread(element, lanes)
+        left = e.spread(element, kind.count)
         for v, column in enumerate(columns):
-            total = running[r * vectors + v]
-            given = [total, left, column] if narrow else [left, column, total]
-            results.append(e.builder.call(dot if narrow else fma, given))
+            results.append(instruction(running[r * vectors + v], left, column))
     return results
 
 

@@ -146,6 +146,14 @@ def test_checkpoints_of_other_sizes_have_no_mean(
     assert str(other) in error
 
 
+def test_a_file_is_no_folder(one: Path, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "file"
+    file.write_text("kept")
+    assert run(one, "-o", file) == 2
+    assert f"expected a folder that is new or empty, got {file}" in capsys.readouterr().err
+    assert file.read_text() == "kept"
+
+
 def test_nothing_is_overwritten(one: Path, two: Path, capsys: Capture) -> None:
     before = (two / "model.safetensors").read_bytes()
     assert run(one, "-o", two) == 2
