@@ -214,19 +214,24 @@ def _check(whole: Mapping[str, Array], logs: Mapping[str, Array], letters: int) 
         raise ValueError("expected finite logarithms, none above 0, got others")
 
 
+class Place(NamedTuple):
+    """Where a word is, or would be, among those that may follow two others."""
+
+    second: np.int64  # among bigrams
+    third: np.int64  # among trigrams
+
+
 class After(NamedTuple):
     """What may follow two words: where its n-grams are, and what they leave to shorter ones."""
 
-    start2: int
-    end2: int
+    start: Place
+    end: Place
     left1: float
-    start3: int
-    end3: int
     left2: float
 
 
-@numba.njit(cache=True, nogil=True)
-def _sought(word: int, words: Array, start: int, end: int) -> int:
+@numba.njit(nogil=True, forceinline=True)
+def _sought(word: int, words: Array, start: Any, end: Any) -> Any:
     """Return where in an ascending part of an array a word is, or would be."""
     while start < end:
         middle = (start + end) // 2
@@ -237,7 +242,7 @@ def _sought(word: int, words: Array, start: int, end: int) -> int:
     return start
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(nogil=True, forceinline=True)
 def after(lm: Language, before: int, last: int) -> After:
     """Return what may follow two words."""
     end = lm.starts[before + 1]
@@ -245,18 +250,27 @@ def after(lm: Language, before: int, last: int) -> After:
     start3, end3, left2 = lm.ends[0], lm.ends[0], 1.0  # none
     if pair < end and lm.seconds[pair] == last:
         start3, end3, left2 = lm.ends[pair], lm.ends[pair + 1], lm.left2[pair]
-    return After(lm.starts[last], lm.starts[last + 1], lm.left1[last], start3, end3, left2)
+    start = Place(np.int64(lm.starts[last]), np.int64(start3))
+    stop = Place(np.int64(lm.starts[last + 1]), np.int64(end3))
+    return After(start, stop, lm.left1[last], left2)
 
 
-@numba.njit(cache=True, nogil=True)
-def total(lm: Language, a: After, word: int) -> float:
-    """Return the probability of all words before one, after two others."""
-    second = lm.sums2[_sought(word, lm.seconds, a.start2, a.end2)] - lm.sums2[a.start2]
-    third = lm.sums3[_sought(word, lm.thirds, a.start3, a.end3)] - lm.sums3[a.start3]
+@numba.njit(nogil=True, forceinline=True)
+def placed(lm: Language, word: int, start: Place, end: Place) -> Place:
+    """Return where a word is, which is not before one place nor after another."""
+    second = _sought(word, lm.seconds, start.second, end.second)
+    return Place(second, _sought(word, lm.thirds, start.third, end.third))
+
+
+@numba.njit(nogil=True, forceinline=True)
+def total(lm: Language, a: After, word: int, place: Place) -> float:
+    """Return the probability of all words before one, after two others; it is at `place`."""
+    second = lm.sums2[place.second] - lm.sums2[a.start.second]
+    third = lm.sums3[place.third] - lm.sums3[a.start.third]
     return a.left2 * (a.left1 * lm.sums1[word] + second) + third
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, forceinline=True)
 def weigh(
     lm: Language, node: int, before: int, last: int, least: np.float32, scores: Array
 ) -> None:
@@ -277,12 +291,17 @@ def weigh(
     inside = node != NOWHERE
     if inside:
         a = after(lm, before, last)
-        first = total(lm, a, lm.lows[node])
-        whole = 1.0 if node == ROOT else max(total(lm, a, lm.highs[node]) - first, LEAST)
+        low, high, whole = placed(lm, lm.lows[node], a.start, a.end), a.end, 1.0
+        first = total(lm, a, lm.lows[node], low)
+        if node != ROOT:
+            high = placed(lm, lm.highs[node], low, a.end)
+            whole = max(total(lm, a, lm.highs[node], high) - first, LEAST)
         for child in range(lm.children[node], lm.children[node + 1]):
             symbol = lm.symbols[child]
             if symbol >= 0 and scores[symbol] >= reached:
-                part = total(lm, a, lm.highs[child]) - total(lm, a, lm.lows[child])
+                begin, end = lm.lows[child], lm.highs[child]
+                there = placed(lm, begin, low, high)
+                part = total(lm, a, end, placed(lm, end, there, high)) - total(lm, a, begin, there)
                 gained = log(np.float32(max(part, LEAST) / whole)) - outside
                 scores[symbol] += np.float32(lm.weight * gained)
     for symbol in range(len(scores)):
@@ -295,11 +314,12 @@ def weigh(
     elif lm.words[node] < 0:
         scores[lm.space] += np.float32(lm.weight * lm.leaving) + bonus
     else:
-        part = max(total(lm, a, lm.words[node] + 1) - first, LEAST)
+        end = lm.words[node] + 1
+        part = max(total(lm, a, end, placed(lm, end, low, high)) - first, LEAST)
         scores[lm.space] += np.float32(lm.weight * log(np.float32(part / whole))) + bonus
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, forceinline=True)
 def followed(lm: Language, node: int, before: int, last: int, symbol: int) -> tuple[int, int, int]:
     """Return the node and the two words before it, after one symbol more."""
     if symbol == lm.space:

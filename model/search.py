@@ -240,7 +240,7 @@ def divide(asked: int, energies: Array, more: bool, beam: Beam, e: Entries) -> i
     return writing
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(nogil=True, forceinline=True)
 def _normalise(logits: Array, score: np.float32) -> None:
     """Make of (V,) logits the logarithms of their probabilities, and add a score."""
     most = logits[0]
@@ -254,7 +254,7 @@ def _normalise(logits: Array, score: np.float32) -> None:
         logits[v] += less
 
 
-@numba.njit(nogil=True)
+@numba.njit(nogil=True, forceinline=True)
 def _enter(
     r: int, parent: int, symbol: int, score: np.float32, slot: int, beam: Beam, e: Entries
 ) -> None:

@@ -7,10 +7,11 @@ query is kept and a frame without a stop costs a sum of tanh.
 import numba
 import numpy as np
 
-from model.fast.encoder import gated, rectified
+from model.endpoint import BLANK
+from model.fast.encoder import gated
 from model.fast.integers import affine
-from model.fast.layout import TILE, Array, DecoderWeights, Scratch, State
-from model.fast.product import copied, product, put
+from model.fast.layout import TILE, Array, DecoderWeights, Pool, Scratch, State
+from model.fast.product import copied, stored, wide
 from model.kernels import FAST, exp, tanh
 
 _ZERO = np.float32(0)
@@ -26,87 +27,126 @@ def energy(query: Array, key: Array, direction: Array) -> np.float32:
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def listen(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
-    """Take the tile's encoder frames, `t.dense` and `t.joined`, into the windows of the chunks."""
-    count, width, d = len(rows), state.values.shape[2], state.keys.shape[2]
-    chunk, stride = state.keys.shape[1], len(t.joined) // TILE
-    product(t.joined, 0, stride, 1, 0, width, w.keys.weight, w.keys.bias, t.keys, count)
-    for r in range(count):
-        row = rows[r]
-        for k in range(chunk - 1):
-            copied(state.keys[row, k + 1], 0, state.keys[row, k], 0, d)
-            copied(state.values[row, k + 1], 0, state.values[row, k], 0, width)
-        copied(t.keys, (2 * r + 1) * d, state.keys[row, chunk - 1], 0, d)
-        rectified(t.dense, r * width, state.values[row, chunk - 1], 0, width)
-        state.valid[row, 0] = min(state.valid[row, 0] + 1, chunk)
+def _blank(heard: Array, start: int, vocabulary: int) -> bool:
+    """Return whether a blank, the first of the CTC head's logits, has a probability of BLANK."""
+    logits, others = heard[start : start + vocabulary + 1], _ZERO
+    for v in range(1, len(logits)):
+        others += exp(min(logits[v] - logits[0], _ZERO))
+        if logits[v] > logits[0]:
+            return False
+    return bool(BLANK * (1 + others) <= 1)
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def context(
-    row: int, query: Array, out: Array, state: State, w: DecoderWeights, t: Scratch
-) -> None:
-    """Store the (H,) context of a chunk that ends at the newest frame, bf16 or float32."""
-    chunk, d, width = state.keys.shape[1], state.keys.shape[2], state.values.shape[2]
-    first = chunk - state.valid[row, 0]
-    query, weights = query[d:], t.weights
-    best = np.float32(-np.inf)
-    for k in range(first, chunk):
-        weights[k] = energy(query, state.keys[row, k], w.directions[1]) + w.biases[1]
-        best = max(best, weights[k])
-    total = _ZERO
-    for k in range(first, chunk):
-        weights[k] = exp(weights[k] - best)
-        total += weights[k]
-    sums = t.sums
-    for c in range(width):
-        sums[c] = _ZERO
-    for k in range(first, chunk):
-        share, value = weights[k] / total, state.values[row, k]
-        for c in range(width):
-            sums[c] += share * value[c]
-    for c in range(width):
-        put(out, c, sums[c])
+def listen(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
+    """Take the tile's encoder frames, `t.joined`, into the windows of the chunks."""
+    chunk, stride = state.keys.shape[1], len(t.joined) // TILE
+    d, gates, v = state.keys.shape[2], state.gates.shape[2], state.logits.shape[2]
+    count, width, n = len(rows), len(t.dense) // TILE, len(w.frames.bias)
+    affine(w.frames, t.joined, stride, width, t.of_frames, count, t.codes, t.scales)
+    affine(w.frame_gates, t.joined, stride, width, t.gates, count, t.codes, t.scales)
+    for r in range(count):
+        row, at = rows[r], r * n
+        k = state.heard[row, 0] % chunk
+        copied(t.of_frames, at + d, state.keys[row, k], 0, d)
+        stored(t.gates, r * gates, state.gates[row, k])
+        copied(t.of_frames, at + 2 * d, state.logits[row, k], 0, v)
+        state.heard[row, 0] += 1
+        state.blank[row, 0] = _blank(t.of_frames, at + 2 * d + v, w.vocabulary)
+
+
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+def attend(n: int, row: int, query: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
+    """Set the shares with which the n-th that writes attends to its stream's frames."""
+    chunk, d = state.keys.shape[1], state.keys.shape[2]
+    some, shares = min(state.heard[row, 0], chunk), t.shares[n * chunk : (n + 1) * chunk]
+    query, best, total = query[d:], np.float32(-np.inf), _ZERO
+    for k in range(some):
+        shares[k] = energy(query, state.keys[row, k], w.directions[1]) + w.biases[1]
+        best = max(best, shares[k])
+    for k in range(some):
+        shares[k] = exp(shares[k] - best)
+        total += shares[k]
+    for k in range(chunk):
+        shares[k] = shares[k] / total if k < some else _ZERO
+
+
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+def _mean(n: int, frames: Array, shares: Array, sums: Array, start: int) -> None:
+    """Add to numbers of a flat array the mean of what frames (w, N) give, by the n-th's shares."""
+    chunk, taken = len(frames), sums[start : start + frames.shape[1]]
+    for k in range(chunk):
+        share, given = shares[n * chunk + k], frames[k]
+        for c in range(len(taken)):
+            taken[c] += share * wide(given, c)
 
 
 @numba.njit(nogil=True)
-def added(given: Array, sums: Array, start: int) -> None:
+def _added(given: Array, sums: Array, start: int) -> None:
     """Add numbers to those of a flat array."""
     taken = sums[start : start + len(given)]
     for k in range(len(given)):
         taken[k] += given[k]
 
 
+@numba.njit(nogil=True, forceinline=True)
+def move_on(
+    n: int,
+    row: int,
+    symbol: int,
+    cell: Array,
+    hidden: Array,
+    state: State,
+    w: DecoderWeights,
+    t: Scratch,
+) -> None:
+    """Advance the LSTM of the n-th that writes, to whose `t.decoder_gates` its state has given.
+
+    It wrote `symbol` before. Its cell changes; its state goes to `hidden` and to `t.states`.
+    """
+    d = len(cell)
+    _added(w.symbols[symbol], t.decoder_gates, 4 * n * d)
+    _mean(n, state.gates[row], t.shares, t.decoder_gates, 4 * n * d)
+    gated(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
+
+
+@numba.njit(nogil=True, forceinline=True)
+def read_out(n: int, row: int, query: Array, logits: Array, state: State, t: Scratch) -> None:
+    """Set what the new state of the n-th that writes asks, and the logits of what it writes."""
+    d, v = len(query), len(logits)
+    at = n * (d + v)
+    _mean(n, state.logits[row], t.shares, t.of_states, at + d)
+    copied(t.of_states, at, query, 0, d)
+    copied(t.of_states, at + d, logits, 0, v)
+
+
 @numba.njit(nogil=True)
-def _write(count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
+def _write(count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch, p: Pool) -> None:
     """Write a symbol in each of the first `count` streams of `t.rows`, rows of the tile."""
-    width, d = state.values.shape[2], state.decoder_cell.shape[2]
-    k, n_logits, n_queries = width + d, len(w.output.bias), len(w.queries.bias)
+    d = state.decoder_cell.shape[2]
     for n in range(count):
         row = rows[t.rows[n]]
-        context(row, state.query[row, 0], t.context[n * k : n * k + width], state, w, t)
-        copied(state.decoder_hidden[row, 0], 0, t.context, n * k + width, d)
-    affine(w.lstm, t.context, k, k, t.decoder_gates, count, t.codes, t.scales)
+        attend(n, row, state.query[row, 0], state, w, t)
+        copied(state.decoder_hidden[row, 0], 0, t.states, n * d, d)
+    affine(w.lstm, t.states, d, d, t.decoder_gates, count, t.codes, t.scales)
     for n in range(count):
         row = rows[t.rows[n]]
-        cell, kept = state.decoder_cell[row, 0], state.decoder_hidden[row, 0]
-        added(w.symbols[state.symbol[row, 0]], t.decoder_gates, 4 * n * d)
-        gated(t.decoder_gates, 4 * n * d, cell, t.context, n * k + width, kept)
-    product(t.context, 0, k, 1, 0, k, w.output.weight, w.output.bias, t.logits, count)
-    product(t.context, width, k, 1, 0, d, w.queries.weight, w.queries.bias, t.queries, count)
+        cell, hidden = state.decoder_cell[row, 0], state.decoder_hidden[row, 0]
+        move_on(n, row, state.symbol[row, 0], cell, hidden, state, w, t)
+    affine(w.states, t.states, d, d, t.of_states, count, t.codes, t.scales)
     for n in range(count):
-        row = rows[t.rows[n]]
-        logits = t.logits[n * n_logits : n * n_logits + w.vocabulary]
+        row, logits = rows[t.rows[n]], p.logits[n]
+        read_out(n, row, state.query[row, 0], logits, state, t)
         best = 0
         for v in range(1, w.vocabulary):
             if logits[v] > logits[best]:
                 best = v
         state.symbol[row, 0] = best
-        copied(t.queries, n * n_queries, state.query[row, 0], 0, n_queries)
 
 
 @numba.njit(nogil=True)
 def step(
-    rows: Array, state: State, w: DecoderWeights, t: Scratch, symbols: Array, cap: int
+    rows: Array, state: State, w: DecoderWeights, t: Scratch, p: Pool, symbols: Array, cap: int
 ) -> None:
     """Advance a tile's attention over its encoder frames.
 
@@ -114,7 +154,8 @@ def step(
         rows: (R,) the tile's rows of the state.
         state: of all streams.
         w: the weights.
-        t: `t.dense` encoder frames before their ReLU, `t.joined` after it.
+        t: `t.joined`, encoder frames.
+        p: room for logits.
         symbols: (R, cap) int32, set to the symbols that are written, -1 for none.
         cap: most symbols at one frame.
     """
@@ -122,7 +163,7 @@ def step(
     for r in range(len(rows)):
         for k in range(cap):
             symbols[r, k] = -1
-    count, d = len(rows), state.keys.shape[2]
+    count, d, frame = len(rows), state.keys.shape[2], len(w.frames.bias)
     for r in range(count):
         t.rows[r] = r
     for k in range(cap):
@@ -130,15 +171,13 @@ def step(
         for n in range(count):
             r = t.rows[n]
             query = state.query[rows[r], 0, :d]
-            if (
-                energy(query, t.keys[2 * r * d : (2 * r + 1) * d], w.directions[0]) + w.biases[0]
-                >= 0
-            ):
+            key = t.of_frames[r * frame : r * frame + d]
+            if energy(query, key, w.directions[0]) + w.biases[0] >= 0:
                 t.rows[stopped] = r
                 stopped += 1
         count = stopped
         if count == 0:
             break
-        _write(count, rows, state, w, t)
+        _write(count, rows, state, w, t, p)
         for n in range(count):
             symbols[t.rows[n], k] = state.symbol[rows[t.rows[n]], 0]

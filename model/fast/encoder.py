@@ -3,6 +3,7 @@
 import numba
 import numpy as np
 
+from model.fast.convolution import convolved
 from model.fast.gates import advance
 from model.fast.integers import affine
 from model.fast.layout import (
@@ -63,18 +64,7 @@ def _twice_halved(rows: Array, state: State, w: Convolutions, t: Scratch) -> Non
             rectified(t.sums1, r * ROWS1 * _C, t.frames1, to, half * _C)
     for r in range(count):
         copied(t.frames1, (2 * STREAMS + r) * SECOND + _C, state.conv2[rows[r]], 0, half * _C)
-    product(
-        t.frames1,
-        0,
-        2 * _C,
-        3,
-        STREAMS * SECOND,
-        3 * _C,
-        w.conv2.weight,
-        w.conv2.bias,
-        t.sums2,
-        count * ROWS2,
-    )
+    convolved(w.conv2, t.frames1, SECOND, 2, t.sums2, count, t.codes1, t.row_scales)
     for r in range(count):
         rectified(t.sums2, r * ROWS2 * _C, t.frames2, r * THIRD + _C, FREQUENCIES * _C)
 
@@ -104,34 +94,12 @@ def convolve(rows: Array, out: int, state: State, w: Convolutions, t: Scratch) -
         copied(past, 0, t.frames3, r * THIRD + _C, _INPUTS)
         copied(past, _INPUTS, t.frames3, (STREAMS + r) * THIRD + _C, _INPUTS)
         copied(past, _INPUTS, past, 0, _INPUTS)
-    product(
-        t.frames2,
-        0,
-        _C,
-        2,
-        STREAMS * THIRD,
-        3 * _C,
-        w.conv_lstm.weight,
-        w.conv_lstm.bias,
-        t.gates2,
-        count * ROWS3,
-    )
+    convolved(w.conv_lstm, t.frames2, THIRD, 1, t.gates2, count, t.codes2, t.row_scales)
     for r in range(count):
         to = (2 * STREAMS + r) * THIRD + _C
         _squash(t.gates2, 4 * r * ROWS3 * _C, state.cell[rows[r]], t.frames3, to)
         copied(t.frames3, to, state.hidden[rows[r]], _INPUTS, _INPUTS)
-    product(
-        t.frames3,
-        0,
-        _C,
-        3,
-        STREAMS * THIRD,
-        3 * _C,
-        w.conv3.weight,
-        w.conv3.bias,
-        t.sums2,
-        count * ROWS3,
-    )
+    convolved(w.conv3, t.frames3, THIRD, 1, t.sums2, count, t.codes3, t.row_scales)
     for r in range(count):
         rectified(t.sums2, r * ROWS3 * _C, t.joined, (out + r) * stride, _INPUTS)
 

@@ -34,6 +34,7 @@ COMPILED = (
     "product",
     "integers",
     "layout",
+    "convolution",
     "features",
     "encoder",
     "decoder",
@@ -46,7 +47,10 @@ def _sources() -> str:
     """Return a digest of all sources that are compiled into a step."""
     folder = Path(__file__).parent
     here = [folder / f"{name}.py" for name in COMPILED]
-    around = [folder.parent / f"{name}.py" for name in ("kernels", "framing", "language", "search")]
+    around = [
+        folder.parent / f"{name}.py"
+        for name in ("kernels", "framing", "language", "search", "endpoint")
+    ]
     found = hashlib.sha256(b"".join(path.read_bytes() for path in here + around))
     return found.hexdigest()
 
@@ -82,7 +86,7 @@ def _compiled(sources: str) -> Callable[..., None]:
         Threads that call this with one `counter`, (1,) int64 from 0 on, share out the tiles.
         """
         assert sources  # enclosed
-        begin(decoder_weights.keys.weight)
+        begin(convolutions.conv1.weight)
         while True:
             start = size * claimed(counter)
             if start >= len(rows):
@@ -97,7 +101,7 @@ def _compiled(sources: str) -> Callable[..., None]:
                 encoder.recur(number, tile, state, layers[number], t)
             written = symbols[start : start + len(tile)]
             if beam.width == 1:
-                decoder.step(tile, state, decoder_weights, t, written, cap)
+                decoder.step(tile, state, decoder_weights, t, pool, written, cap)
             else:
                 search.step(
                     tile,
@@ -111,7 +115,7 @@ def _compiled(sources: str) -> Callable[..., None]:
                     cap,
                     beam,
                 )
-        end(decoder_weights.keys.weight)
+        end(convolutions.conv1.weight)
 
     return run
 

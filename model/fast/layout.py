@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.fast.integers import Coded
+from model.fast.integers import ZERO, Coded
 from model.fast.product import room
 from model.fast.vectors import FRAMES
 from model.framing import (
@@ -73,22 +73,28 @@ class Convolutions(NamedTuple):
     """The encoder up to its recurrent layers, batch norms folded in."""
 
     conv1: Matrix  # (3 * 3 * 4, C)
-    conv2: Matrix  # (3 * 3 * C, C)
-    conv_lstm: Matrix  # (2 * 3 * C, 4 C)
-    conv3: Matrix  # (3 * 3 * C, C)
+    conv2: Matrix | Coded  # (3 * 3 * C, C)
+    conv_lstm: Matrix | Coded  # (2 * 3 * C, 4 C)
+    conv3: Matrix | Coded  # (3 * 3 * C, C)
 
 
 class DecoderWeights(NamedTuple):
-    """The decoder."""
+    """The decoder, and the CTC head, which hears the same frames.
 
-    keys: Matrix  # (H, 2 d): monotonic, chunkwise
-    queries: Matrix  # (D, 2 d)
+    What a frame gives to the gates and the logits is made once, whoever attends to it later: a
+    context is a mean of frames, and what it gives is the mean of what they give.
+    """
+
+    frames: (
+        Matrix | Coded
+    )  # (H, 2 d + 2 V): keys, monotonic and chunkwise; to the logits; the CTC head's
+    frame_gates: Matrix | Coded  # (H, 4 D)
+    states: Matrix | Coded  # (D, 2 d + V): queries; to the logits
+    lstm: Matrix | Coded  # (D, 4 D)
+    symbols: Array  # (V + 1, 4 D) float32: what the last symbol gives to the gates, biases included
     directions: Array  # (2, d) float32
     biases: Array  # (2,) float32: of the energies
-    symbols: Array  # (V + 1, 4 D) float32: what the last symbol gives to the gates, biases included
-    lstm: Matrix | Coded  # (H + D, 4 D)
-    output: Matrix  # (H + D, V)
-    vocabulary: int  # V
+    vocabulary: int  # symbols
     start: int  # symbol before the first
 
 
@@ -105,9 +111,11 @@ class State(NamedTuple):
     cell: Array  # (S, FREQUENCIES * C) float32
     lstm_hidden: Array  # (S, L, H) small
     lstm_cell: Array  # (S, L, H) float32
-    keys: Array  # (S, w, d) float32: chunk keys of the last w encoder frames
-    values: Array  # (S, w, H) float32
-    valid: Array  # (S, 1) int32: frames among them, up to w
+    heard: Array  # (S, 1) int64: encoder frames; the n-th is at n % w of the next three
+    keys: Array  # (S, w, d) float32: chunk keys of the last w
+    gates: Array  # (S, w, 4 D) small: what they give to the decoder's gates
+    logits: Array  # (S, w, V) float32: and to its logits
+    blank: Array  # (S, 1) int32: whether the CTC head hears no character in the last
     query: Array  # (S, K, 2 d) float32: the decoder's state as both energies see it
     decoder_hidden: Array  # (S, K, D) small
     decoder_cell: Array  # (S, K, D) float32
@@ -122,11 +130,12 @@ class Sizes(NamedTuple):
     decoder: int  # D
     attention: int  # d
     chunk: int  # w
+    logits: int  # V: symbols, up to whole panels
 
 
 def empty_state(streams: int, sizes: Sizes, small: type, hypotheses: int) -> State:
     """Return room for the states of streams; what it holds means nothing."""
-    h, layers, d, k, w = sizes
+    h, layers, d, k, w, v = sizes
 
     return State(
         samples=room(np.float32, streams, OVERLAP),
@@ -139,9 +148,11 @@ def empty_state(streams: int, sizes: Sizes, small: type, hypotheses: int) -> Sta
         cell=room(np.float32, streams, FREQUENCIES * CHANNELS),
         lstm_hidden=room(small, streams, layers, h),
         lstm_cell=room(np.float32, streams, layers, h),
+        heard=room(np.int64, streams, 1),
         keys=room(np.float32, streams, w, k),
-        values=room(np.float32, streams, w, h),
-        valid=room(np.int32, streams, 1),
+        gates=room(small, streams, w, 4 * d),
+        logits=room(np.float32, streams, w, v),
+        blank=room(np.int32, streams, 1),
         query=room(np.float32, streams, hypotheses, 2 * k),
         decoder_hidden=room(small, streams, hypotheses, d),
         decoder_cell=room(np.float32, streams, hypotheses, d),
@@ -166,33 +177,35 @@ class Scratch(NamedTuple):
     frames1: Array  # (3, SECOND) small
     frames2: Array  # (2, THIRD) small: the convolutional LSTM's input and last hidden state
     frames3: Array  # (3, THIRD) small
+    codes1: Array  # (3, SECOND) uint8: frames as integers
+    codes2: Array  # (2, THIRD) uint8
+    codes3: Array  # (3, THIRD) uint8
+    row_scales: Array  # (40,) float32: of their rows
     sums1: Array  # (40, C) float32
     sums2: Array  # (20, C)
     gates2: Array  # (20, 4 C)
     joined: Array  # (TILE, max inputs + H) small
-    gates: Array  # (TILE, 4 H) float32
+    gates: Array  # (TILE, 4 H or 4 D) float32
     codes: Array  # (TILE, max inputs + H) uint8: rows of products of integers
     scales: Array  # (TILE,) float32: of the rows
     hidden: Array  # (TILE, H) small
     dense: Array  # (TILE, H) float32
-    keys: Array  # (TILE, 2 d) float32
+    of_frames: Array  # (TILE, 2 d + 2 V) float32: what `DecoderWeights.frames` makes of frames
     rows: Array  # (TILE,) int64: those in the tile that write
-    context: Array  # (TILE, H + D) small
+    shares: Array  # (TILE, w) float32: with which they attend to their frames
+    states: Array  # (TILE, D) small: of the decoder's LSTM
     decoder_gates: Array  # (TILE, 4 D) float32
-    logits: Array  # (TILE, V padded) float32
-    queries: Array  # (TILE, 2 d) float32
-    weights: Array  # (w,) float32
-    sums: Array  # (H,) float32
+    of_states: Array  # (TILE, 2 d + V) float32: what `DecoderWeights.states` makes of states
 
 
 TILE = 128  # streams whose matrix products are made together
 
 
-def scratch(sizes: Sizes, symbols: int, small: type) -> Scratch:
-    """Return the room that one thread needs, for a vocabulary padded to `symbols`."""
-    h, _, d, k, w = sizes
+def scratch(sizes: Sizes, small: type) -> Scratch:
+    """Return the room that one thread needs."""
+    h, _, d, k, w, v = sizes
 
-    return Scratch(
+    found = Scratch(
         heard=room(np.float32, 4, OVERLAP + SAMPLES_PER_STEP),
         re=room(np.float32, FFT // 2, FRAMES),
         im=room(np.float32, FFT // 2, FRAMES),
@@ -204,24 +217,28 @@ def scratch(sizes: Sizes, symbols: int, small: type) -> Scratch:
         frames1=room(small, 3 * STREAMS * SECOND + SPARE),
         frames2=room(small, 2 * STREAMS * THIRD + SPARE),
         frames3=room(small, 3 * STREAMS * THIRD + SPARE),
+        codes1=room(np.uint8, 3 * STREAMS * SECOND + SPARE),
+        codes2=room(np.uint8, 2 * STREAMS * THIRD + SPARE),
+        codes3=room(np.uint8, 3 * STREAMS * THIRD + SPARE),
+        row_scales=room(np.float32, STREAMS * ROWS3),
         sums1=room(np.float32, STREAMS * ROWS1 * CHANNELS),
         sums2=room(np.float32, (STREAMS * ROWS3 + 8) * CHANNELS),
         gates2=room(np.float32, (STREAMS * ROWS3 + 8) * 4 * CHANNELS),
         joined=room(small, TILE * (max(FREQUENCIES * CHANNELS, h) + h)),
-        gates=room(np.float32, TILE * 4 * h),
+        gates=room(np.float32, TILE * 4 * max(h, d)),
         codes=room(np.uint8, TILE * (max(FREQUENCIES * CHANNELS, h) + max(h, d))),
         scales=room(np.float32, TILE),
         hidden=room(small, TILE * h),
         dense=room(np.float32, TILE * h),
-        keys=room(np.float32, TILE * 2 * k),
+        of_frames=room(np.float32, TILE * (2 * k + 2 * v)),
         rows=room(np.int64, TILE),
-        context=room(small, TILE * (h + d)),
+        shares=room(np.float32, TILE * w),
+        states=room(small, TILE * d),
         decoder_gates=room(np.float32, TILE * 4 * d),
-        logits=room(np.float32, TILE * symbols),
-        queries=room(np.float32, TILE * 2 * k),
-        weights=room(np.float32, w),
-        sums=room(np.float32, h),
+        of_states=room(np.float32, TILE * (2 * k + v)),
     )
+    found.codes2[STREAMS * THIRD :] = found.codes3[:] = ZERO  # what the edges of states stay
+    return found
 
 
 class Pool(NamedTuple):
@@ -231,17 +248,17 @@ class Pool(NamedTuple):
     hidden: Array  # (P, D) small
     cell: Array  # (P, D) float32
     energies: Array  # (TILE,) float32
-    logits: Array  # (TILE, V padded) float32
+    logits: Array  # (TILE, V) float32
 
 
-def pool(sizes: Sizes, symbols: int, small: type, cap: int) -> Pool:
+def pool(sizes: Sizes, small: type, cap: int) -> Pool:
     """Return the room that one thread needs, for `cap` symbols a frame at most."""
-    _, _, d, k, _ = sizes
+    _, _, d, k, _, v = sizes
 
     return Pool(
         query=room(np.float32, cap * TILE, 2 * k),
         hidden=room(small, cap * TILE, d),
         cell=room(np.float32, cap * TILE, d),
         energies=room(np.float32, TILE),
-        logits=room(np.float32, TILE, symbols),
+        logits=room(np.float32, TILE, v),
     )

@@ -29,8 +29,8 @@ Array = NDArray[Any]
 KINDS = {"amx": PAIRS, "bf16": NARROW, "fp32": np.float32}  # what weights are packed in, by name
 LINE = 64  # bytes of a cache line: what tiles and registers load at once
 
-_LARGE, _SMALL = BLOCKS[0], BLOCKS[-2]
-_large, _small, _single = (product_tile(rows, VECTORS, LANES) for rows in (_LARGE, _SMALL, 1))
+LARGE, SMALL = BLOCKS
+_large, _small, _single = (product_tile(rows, VECTORS, LANES) for rows in (LARGE, SMALL, 1))
 _tall, _flat = product_block(2), product_block(1)
 
 
@@ -112,16 +112,28 @@ def _by_registers(a, start, row, segments, segment, k, b, bias, c, rows):  # typ
         p, column = panel * size, panel * COLUMNS
         m = 0
         while m < rows:
+            m, height = block_at(m, rows)
             at, to = start + m * row, m * n + column
-            if m + _LARGE <= rows:
+            if height == LARGE:
                 _large(a, at, row, segments, segment, k, b, p, bias, column, c, to, n)
-                m += _LARGE
-            elif m + _SMALL <= rows:
+            elif height == SMALL:
                 _small(a, at, row, segments, segment, k, b, p, bias, column, c, to, n)
-                m += _SMALL
             else:
                 _single(a, at, row, segments, segment, k, b, p, bias, column, c, to, n)
-                m += 1
+            m += height
+
+
+@numba.njit(nogil=True)
+def block_at(m: int, rows: int) -> tuple[int, int]:
+    """Return where the next block of rows begins, and how many it has, once `m` are done.
+
+    The last may begin before `m`: to make rows twice takes less time than to make them singly.
+    """
+    if m + LARGE <= rows:
+        return m, LARGE
+    if m + 1 == rows or rows < SMALL:
+        return m, 1
+    return min(m, rows - SMALL), SMALL
 
 
 def begin(b: Array) -> None:
@@ -187,6 +199,14 @@ def copied(source: Array, start: int, target: Array, to: int, count: int) -> Non
     given, taken = source[start : start + count], target[to : to + count]
     for k in range(count):  # of views that begin at 0, else it is not vectorised
         taken[k] = given[k]
+
+
+@numba.njit(nogil=True)
+def stored(source: Array, start: int, target: Array) -> None:
+    """Fill a flat array of bf16 or float32 with float32 from another."""
+    given = source[start : start + len(target)]
+    for k in range(len(target)):
+        put(target, k, given[k])
 
 
 def put(array: Any, index: Any, value: Any) -> Any:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from model.config import RecognizerConfig
 from model.configuration import flat
-from model.endpoint import blanks, head
 from model.fast import weights
 from model.fast.integers import has_byte_products
 from model.fast.kernel import run
@@ -136,9 +135,7 @@ class FastRecognizer:
         self.batch = BATCH
         self.sizes = weights.sizes(recognizer)
         self.weights = weights.gather(recognizer, self.kind, products == INTEGERS)
-        self.padded_symbols = len(self.weights.decoder.output.bias)
-        self.head = head(recognizer)
-        parts = _buffers((*self.weights, self.head))
+        parts = _buffers(self.weights)
         self.digest = digest([told_apart(self.name, beam), *parts])
 
     def stream(self) -> Stream:
@@ -170,7 +167,7 @@ class FastTable:
         beam, cap = online.beam, MAX_SYMBOLS_PER_STEP
         self._state = empty_state(streams, online.sizes, online.small, beam.width)
         self._hypotheses = hypotheses(streams, beam, cap)
-        sizes = (online.sizes, online.padded_symbols, online.small)
+        sizes = (online.sizes, online.small)
         self._rooms = [
             _Room(scratch(*sizes), entries(TILE // beam.width, beam, cap), pool(*sizes, cap))
             for _ in range(threads)
@@ -204,7 +201,7 @@ class FastTable:
 
     def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return (R,) whether the CTC head hears no character at the streams' last step."""
-        return blanks(self._state.values[rows, -1], self._online.head)
+        return self._state.blank[rows, 0] != 0
 
     def renew(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         """Let the decoders of the streams in (R,) rows have written nothing.

@@ -8,17 +8,16 @@ LSTM, which has heard the symbol before and not yet the one that is written.
 import numba
 
 from model import search
-from model.fast.decoder import added, context, energy, listen
-from model.fast.encoder import gated
+from model.fast.decoder import attend, energy, listen, move_on, read_out
 from model.fast.integers import affine
 from model.fast.layout import TILE, Array, DecoderWeights, Pool, Scratch, State
-from model.fast.product import copied, product
+from model.fast.product import copied
 from model.search import Beam, Entries, Hypotheses
 
 
 @numba.njit(nogil=True)
 def _ask(
-    asked: int,
+    count: int,
     first: int,
     few: Array,
     state: State,
@@ -28,12 +27,12 @@ def _ask(
     p: Pool,
 ) -> None:
     """Set the energies of the hypotheses that are asked, of streams from row `first` of a tile."""
-    d = state.keys.shape[2]
-    for n in range(asked):
+    d, frame = state.keys.shape[2], len(w.frames.bias)
+    for n in range(count):
         r, k = e.asked[n]
         slot = e.slots[r, k]
         query = state.query[few[r], e.bases[r, k]] if slot < 0 else p.query[slot]
-        key = t.keys[2 * (first + r) * d : (2 * (first + r) + 1) * d]
+        key = t.of_frames[(first + r) * frame : (first + r) * frame + d]
         p.energies[n] = energy(query[:d], key, w.directions[0]) + w.biases[0]
 
 
@@ -49,36 +48,26 @@ def _write(
     p: Pool,
 ) -> None:
     """Let the hypotheses that stop move on, to slots from `start` on, and set their logits."""
-    width, d = state.values.shape[2], state.decoder_cell.shape[2]
-    k, n_logits, n_queries = width + d, len(w.output.bias), len(w.queries.bias)
+    d = state.decoder_cell.shape[2]
     for n in range(count):
         r, h = e.writing[n]
         row, base, slot = few[r], e.bases[r, h], e.slots[r, h]
         query = state.query[row, base] if slot < 0 else p.query[slot]
         hidden = state.decoder_hidden[row, base] if slot < 0 else p.hidden[slot]
-        context(row, query, t.context[n * k : n * k + width], state, w, t)
-        copied(hidden, 0, t.context, n * k + width, d)
-    affine(w.lstm, t.context, k, k, t.decoder_gates, count, t.codes, t.scales)
+        attend(n, row, query, state, w, t)
+        copied(hidden, 0, t.states, n * d, d)
+    affine(w.lstm, t.states, d, d, t.decoder_gates, count, t.codes, t.scales)
     for n in range(count):
         r, h = e.writing[n]
         row, base, slot = few[r], e.bases[r, h], e.slots[r, h]
         cell = state.decoder_cell[row, base] if slot < 0 else p.cell[slot]
         symbol = state.symbol[row, base] if slot < 0 else e.written[r, h, e.added[r, h] - 1]
         copied(cell, 0, p.cell[start + n], 0, d)
-        added(w.symbols[symbol], t.decoder_gates, 4 * n * d)
-        gated(
-            t.decoder_gates,
-            4 * n * d,
-            p.cell[start + n],
-            t.context,
-            n * k + width,
-            p.hidden[start + n],
-        )
-    product(t.context, 0, k, 1, 0, k, w.output.weight, w.output.bias, t.logits, count)
-    product(t.context, width, k, 1, 0, d, w.queries.weight, w.queries.bias, t.queries, count)
+        move_on(n, row, symbol, p.cell[start + n], p.hidden[start + n], state, w, t)
+    affine(w.states, t.states, d, d, t.of_states, count, t.codes, t.scales)
     for n in range(count):
-        copied(t.logits, n * n_logits, p.logits[n], 0, n_logits)
-        copied(t.queries, n * n_queries, p.query[start + n], 0, n_queries)
+        row = few[e.writing[n, 0]]
+        read_out(n, row, p.query[start + n], p.logits[n], state, t)
 
 
 @numba.njit(nogil=True)
@@ -101,7 +90,7 @@ def step(
         state: of all streams.
         h: hypotheses of all streams.
         w: the weights.
-        t: `t.dense` encoder frames before their ReLU, `t.joined` after it.
+        t: `t.joined`, encoder frames.
         e: room for a frame.
         p: room for decoder states.
         symbols: (R, n) int32, set to what is told, -1 for nothing.

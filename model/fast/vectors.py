@@ -43,7 +43,9 @@ def _lanes() -> int:
 LANES = _lanes()  # float32 in a register
 VECTORS = 2  # registers beside each other in a block
 COLUMNS = LANES * VECTORS
-BLOCKS = (10, 5, 1) if LANES != 8 else (5, 1)  # rows of a block: its sums fit into the registers
+BLOCKS = (
+    (8, 4) if LANES != 8 else (5, 5)
+)  # rows of a large and a small block: their sums fit into the registers
 
 
 def has_narrow_products() -> bool:
@@ -135,41 +137,10 @@ def _emit_tile(e: Emitter, rows: int, vectors: int, lanes: int, narrow: bool) ->
     a, b = e.pointer(0, a0, size), e.pointer(6, b0, size)
     bias, c = e.pointer(8, bias0, 4), e.pointer(10, c0, 4)
     first = [e.load(e.at(bias, width * v), sums) for v in range(vectors)] * rows
+    starts = [e.at(a, e.times(builder.mul(row, _int(r)), size)) for r in range(rows)]
     steps = builder.udiv(k, _int(2)) if narrow else k
-    before = builder.block
-    outer, inner, after, end = (builder.append_basic_block(n) for n in ("s", "k", "next", "end"))
-    builder.branch(outer)
-
-    builder.position_at_end(outer)
-    s, carried = builder.phi(_INT64), [builder.phi(sums) for _ in first]
-    starts = [
-        e.at(a, e.times(builder.add(builder.mul(segment, s), e.times(row, r)), size))
-        for r in range(rows)
-    ]
-    panel = e.at(b, builder.mul(builder.mul(steps, s), _int(width * vectors)))
-    builder.branch(inner)
-
-    builder.position_at_end(inner)
-    i, running = builder.phi(_INT64), [builder.phi(sums) for _ in first]
-    results = multiplied(e, i, starts, panel, running, *_instruction(e, lanes, narrow))
-    following = builder.add(i, _int(1))
-    i.add_incoming(_int(0), outer)
-    i.add_incoming(following, inner)
-    for phi, start, result in zip(running, carried, results, strict=True):
-        phi.add_incoming(start, outer)
-        phi.add_incoming(result, inner)
-    builder.cbranch(builder.icmp_unsigned("<", following, steps), inner, after)
-
-    builder.position_at_end(after)
-    later = builder.add(s, _int(1))
-    s.add_incoming(_int(0), before)
-    s.add_incoming(later, after)
-    for phi, start, result in zip(carried, first, results, strict=True):
-        phi.add_incoming(start, before)
-        phi.add_incoming(result, after)
-    builder.cbranch(builder.icmp_unsigned("<", later, segments), outer, end)
-
-    builder.position_at_end(end)
+    runs = segments, e.times(segment, size), steps
+    results = multiplied(e, starts, runs, b, first, *_instruction(e, lanes, narrow))
     for r in range(rows):
         target = e.at(c, e.times(c_row, 4 * r))
         for v in range(vectors):
@@ -192,34 +163,66 @@ def _instruction(e: Emitter, lanes: int, narrow: bool) -> tuple[Any, Instruction
 
 def multiplied(
     e: Emitter,
-    step: Any,
     starts: list[Any],
+    runs: tuple[Any, Any, Any],
     panel: Any,
-    running: list[Any],
+    first: list[Any],
     kind: Any,
     instruction: Instruction,
 ) -> list[Any]:
-    """Return the sums with one step of the inner dimension added.
+    """Return sums over the inner dimension, and leave the builder where they are known.
 
     Args:
         e: where it is emitted.
-        step: which one.
         starts: addresses of the rows of A.
-        panel: of B.
-        running: the sums, a row's beside each other.
+        runs: how many a row of A is, the bytes from one to the next, the steps in one.
+        panel: address of B's, with the steps of all runs after each other.
+        first: what the sums begin with, a row's beside each other.
         kind: what a register of A or B holds, of which an element has 32 bits.
         instruction: what multiplies and adds.
     """
-    vectors, width = len(running) // len(starts), 4 * kind.count
-    here = e.at(panel, e.times(step, width * vectors))
-    columns = [e.load(e.at(here, width * v), kind) for v in range(vectors)]
+    many, apart, steps = runs
+    b, vectors, width = e.builder, len(first) // len(starts), 4 * kind.count
+    before = b.block
+    outer, enter, inner, leave, end = (b.append_basic_block(n) for n in ("s?", "s", "k", "s+", "."))
+    b.branch(outer)
+
+    b.position_at_end(outer)
+    s, carried = b.phi(_INT64), [b.phi(one.type) for one in first]
+    b.cbranch(b.icmp_unsigned("<", s, many), enter, end)
+
+    b.position_at_end(enter)
+    rows = [e.at(start, b.mul(apart, s)) for start in starts]
+    here = e.at(panel, b.mul(b.mul(steps, s), _int(width * vectors)))
+    b.branch(inner)
+
+    b.position_at_end(inner)
+    i, running = b.phi(_INT64), [b.phi(one.type) for one in first]
+    at = e.at(here, e.times(i, width * vectors))
+    columns = [e.load(e.at(at, width * v), kind) for v in range(vectors)]
     results = []
-    for r, start in enumerate(starts):
-        element = e.load(e.at(start, e.times(step, 4)), kind.element)
-        left = e.spread(element, kind.count)
+    for r, row in enumerate(rows):
+        left = e.spread(e.load(e.at(row, e.times(i, 4)), kind.element), kind.count)
         for v, column in enumerate(columns):
             results.append(instruction(running[r * vectors + v], left, column))
-    return results
+    following = b.add(i, _int(1))
+    b.cbranch(b.icmp_unsigned("<", following, steps), inner, leave)
+
+    b.position_at_end(leave)
+    later = b.add(s, _int(1))
+    b.branch(outer)
+
+    phis = [
+        (s, before, _int(0), leave, later),
+        (i, enter, _int(0), inner, following),
+        *((p, before, x, leave, y) for p, x, y in zip(carried, first, results, strict=True)),
+        *((p, enter, x, inner, y) for p, x, y in zip(running, carried, results, strict=True)),
+    ]
+    for phi, block, value, other, next_value in phis:
+        phi.add_incoming(value, block)
+        phi.add_incoming(next_value, other)
+    b.position_at_end(end)
+    return carried
 
 
 def _narrowed(typing, x):  # type: ignore[no-untyped-def]

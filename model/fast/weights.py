@@ -13,7 +13,6 @@ from model.fast import features
 from model.fast.integers import Coded, coded
 from model.fast.layout import (
     CHANNELS,
-    Array,
     Convolutions,
     DecoderWeights,
     FeatureWeights,
@@ -22,6 +21,7 @@ from model.fast.layout import (
     Sizes,
 )
 from model.fast.product import packed, padded
+from model.fast.vectors import COLUMNS
 from model.framing import FREQUENCIES, MELS, PLANES
 from model.stored import Weighted
 
@@ -77,42 +77,44 @@ def gather(recognizer: Weighted, kind: Any, integers: bool = False) -> Weights:
     tensors, shape = _Tensors(recognizer.state_dict(), ""), sizes(recognizer)
     encoder, statistics = tensors.under("encoder."), tensors.under("features.normalizer.")
     inputs = [FREQUENCIES * CHANNELS] + [shape.width] * (shape.layers - 1)
+    patch = 3 * CHANNELS  # of a frame
     return Weights(
         features.weights(statistics("mean", MELS), statistics("deviation", MELS)),
         Convolutions(
-            _convolution(encoder.under("conv1."), PLANES, PLANES + 1, kind),
-            _convolution(encoder.under("conv2."), CHANNELS, CHANNELS, kind),
-            _conv_lstm(encoder.under("conv_lstm."), kind),
-            _convolution(encoder.under("conv3."), CHANNELS, CHANNELS, kind),
+            _matrix(*_convolution(encoder.under("conv1."), PLANES, PLANES + 1), kind, 3),
+            _read(*_convolution(encoder.under("conv2.")), 3 * patch, kind, 3, integers),
+            _read(*_conv_lstm(encoder.under("conv_lstm.")), patch, kind, 2, integers),
+            _read(*_convolution(encoder.under("conv3.")), 0, kind, 3, integers),
         ),
         tuple(
             _layer(encoder.under(f"layers.{n}."), width_in, shape.width, kind, integers)
             for n, width_in in enumerate(inputs)
         ),
-        _decoder(tensors.under("decoder."), recognizer, kind, integers),
+        _decoder(tensors, recognizer, kind, integers),
     )
 
 
 def sizes(recognizer: Weighted) -> Sizes:
     """Return the sizes that may differ between models."""
     encoder, decoder = recognizer.config.encoder, recognizer.config.decoder
-    attention = decoder.attention
-    return Sizes(encoder.width, encoder.layers, decoder.width, attention.width, attention.chunk)
+    attention, panels = decoder.attention, -(-(len(recognizer.config.vocabulary) + 1) // COLUMNS)
+    logits = panels * COLUMNS
+    widths = encoder.width, encoder.layers, decoder.width
+    return Sizes(*widths, attention.width, attention.chunk, logits)
 
 
-def _matrix(weight: Exact, kind: Any, bias: Exact | None = None, segments: int = 1) -> Matrix:
+def _matrix(weight: Exact, bias: Exact, kind: Any, segments: int = 1) -> Matrix:
     """Return the affine map of a (K, N) weight."""
-    given = np.zeros(weight.shape[1]) if bias is None else bias
-    return Matrix(packed(weight.astype(np.float32), kind, segments), padded(given))
+    return Matrix(packed(weight.astype(np.float32), kind, segments), padded(bias))
 
 
-def _recurrent(
-    weight: Exact, inputs: int, kind: Any, bias: Exact, integers: bool
+def _read(
+    weight: Exact, bias: Exact, inputs: int, kind: Any, segments: int, integers: bool
 ) -> Matrix | Coded:
     """Return the affine map of a (K, N) weight that reads `inputs` numbers, then states."""
     if integers:
         return coded(weight.astype(np.float32), inputs, bias)
-    return _matrix(weight, kind, bias)
+    return _matrix(weight, bias, kind, segments)
 
 
 def _norm(tensors: _Tensors, width: int) -> tuple[Exact, Exact]:
@@ -121,20 +123,22 @@ def _norm(tensors: _Tensors, width: int) -> tuple[Exact, Exact]:
     return scale, tensors("bias", width) - tensors("running_mean", width) * scale
 
 
-def _convolution(tensors: _Tensors, channels_in: int, padded_in: int, kind: Any) -> Matrix:
-    """Return a 3x3 convolution as a map of (time, frequency, channel) patches."""
+def _convolution(
+    tensors: _Tensors, channels_in: int = CHANNELS, padded_in: int = CHANNELS
+) -> tuple[Exact, Exact]:
+    """Return the weight and bias of a 3x3 convolution, for (time, frequency, channel) patches."""
     given = tensors("conv.weight", CHANNELS, channels_in, 3, 3)
     weight = given.transpose(2, 3, 1, 0)  # (time, frequency, in, out)
     missing = padded_in - channels_in
     weight = np.pad(weight, ((0, 0), (0, 0), (0, missing), (0, 0)))
     scale, shift = _norm(tensors.under("norm."), CHANNELS)
-    return _matrix(weight.reshape(-1, CHANNELS) * scale, kind, shift, 3)
+    return weight.reshape(-1, CHANNELS) * scale, shift
 
 
-def _conv_lstm(tensors: _Tensors, kind: Any) -> Matrix:
+def _conv_lstm(tensors: _Tensors) -> tuple[Exact, Exact]:
     gates, patch = 4 * CHANNELS, 3 * CHANNELS
     inputs, recurrent = tensors("input.weight", gates, patch), tensors("recurrent", patch, gates)
-    return _matrix(np.concatenate([inputs.T, recurrent]), kind, tensors("input.bias", gates), 2)
+    return np.concatenate([inputs.T, recurrent]), tensors("input.bias", gates)
 
 
 def _layer(tensors: _Tensors, width_in: int, width: int, kind: Any, integers: bool) -> Layer:
@@ -145,48 +149,60 @@ def _layer(tensors: _Tensors, width_in: int, width: int, kind: Any, integers: bo
     dense = tensors("dense.weight", width, width).T * scale
     joined = np.concatenate([inputs, recurrent], 1)
     return Layer(
-        _recurrent(joined.T, width_in, kind, bias, integers),
-        _recurrent(dense, 0, kind, shift, integers),
+        _read(joined.T, bias, width_in, kind, 1, integers),
+        _read(dense, shift, 0, kind, 1, integers),
     )
 
 
 def _decoder(tensors: _Tensors, recognizer: Weighted, kind: Any, integers: bool) -> DecoderWeights:
     shape, symbols = sizes(recognizer), len(recognizer.config.vocabulary)
-    width, gates = recognizer.config.decoder.embedding, 4 * shape.decoder
-    embedding = tensors("embedding.weight", symbols + 1, width)
-    inputs = tensors("lstm.weight_ih", gates, width + shape.width)
-    recurrent = tensors("lstm.weight_hh", gates, shape.decoder)
-    bias = tensors("lstm.bias_ih", gates) + tensors("lstm.bias_hh", gates)
-    output = tensors("output.weight", symbols, shape.decoder + shape.width)  # of [hidden, context]
-    hidden, context = output[:, : shape.decoder], output[:, shape.decoder :]
-    read = np.concatenate([inputs[:, width:], recurrent], 1).T
-    keys, queries, directions, biases = _energies(tensors.under("attention."), shape, kind)
+    decoder, ctc = tensors.under("decoder."), tensors.under("ctc.")
+    width, d, gates = recognizer.config.decoder.embedding, shape.decoder, 4 * shape.decoder
+    embedding = decoder("embedding.weight", symbols + 1, width)
+    inputs = decoder("lstm.weight_ih", gates, width + shape.width)  # of [embedding, context]
+    recurrent = decoder("lstm.weight_hh", gates, d)
+    bias = decoder("lstm.bias_ih", gates) + decoder("lstm.bias_hh", gates)
+    output = decoder("output.weight", symbols, d + shape.width)  # of [state, context]
+    (keys, queries, key_bias), directions, biases = _energies(decoder.under("attention."), shape)
+    head = np.roll(ctc("weight", symbols + 1, shape.width), 1, axis=0)  # its last is the blank
+    head_bias = np.roll(ctc("bias", symbols + 1), 1)
+
+    def columns(weight: Exact) -> Exact:
+        """Return rows as columns, as many as there are logits."""
+        return np.pad(weight, ((0, shape.logits - len(weight)), (0, 0))).T
+
+    def numbers(vector: Exact) -> Exact:
+        return np.pad(vector, (0, shape.logits - len(vector)))
+
+    of_frames = np.concatenate([keys, columns(output[:, d:]), columns(head)], 1)
+    of_states = np.concatenate([queries, columns(output[:, :d])], 1)
+    none, bias_out = np.zeros(gates), numbers(decoder("output.bias", symbols))
+    frame_bias = np.concatenate([key_bias, numbers(none[:0]), numbers(head_bias)])
+    state_bias = np.concatenate([np.zeros(2 * shape.attention), bias_out])
     return DecoderWeights(
-        keys=keys,
-        queries=queries,
+        frames=_read(of_frames, frame_bias, shape.width, kind, 1, integers),
+        frame_gates=_read(inputs[:, width:].T, none, shape.width, kind, 1, integers),
+        states=_read(of_states, state_bias, 0, kind, 1, integers),
+        lstm=_read(recurrent.T, none, 0, kind, 1, integers),
+        symbols=(embedding @ inputs[:, :width].T + bias).astype(np.float32),
         directions=directions,
         biases=biases,
-        symbols=(embedding @ inputs[:, :width].T + bias).astype(np.float32),
-        lstm=_recurrent(read, shape.width, kind, np.zeros(gates), integers),
-        output=_matrix(
-            np.concatenate([context, hidden], 1).T, kind, tensors("output.bias", symbols)
-        ),
         vocabulary=symbols,
         start=symbols,
     )
 
 
-def _energies(tensors: _Tensors, shape: Sizes, kind: Any) -> tuple[Matrix, Matrix, Array, Array]:
-    """Return both energies' keys and queries, their directions (2, d) and biases (2,)."""
+def _energies(
+    tensors: _Tensors, shape: Sizes
+) -> tuple[tuple[Exact, Exact, Exact], NDArray[np.float32], NDArray[np.float32]]:
+    """Return both energies' keys, queries and biases of keys, directions (2, d) and biases (2,)."""
     d = shape.attention
     energies = [tensors.under(f"{name}.") for name in ("monotonic", "chunkwise")]
     keys = np.concatenate([e("key.weight", d, shape.width) for e in energies]).T
     queries = np.concatenate([e("query.weight", d, shape.decoder) for e in energies]).T
+    key_bias = np.concatenate([e("key.bias", d) for e in energies])
     along = [(e("scale"), e("direction", d)) for e in energies]
     directions = [scale * direction / np.linalg.norm(direction) for scale, direction in along]
-    return (
-        _matrix(keys, kind, np.concatenate([e("key.bias", d) for e in energies])),
-        _matrix(queries, kind),
-        np.array(directions, np.float32),
-        np.array([e("bias") for e in energies], np.float32),
-    )
+    biases = [e("bias") for e in energies]
+    together = keys, queries, key_bias
+    return together, np.array(directions, np.float32), np.array(biases, np.float32)

@@ -24,6 +24,7 @@ from model.language import (
     after,
     followed,
     of,
+    placed,
     read,
     total,
     weigh,
@@ -84,7 +85,8 @@ def test_after_any_two_words_the_probabilities_sum_to_one(seed: int, count: int)
     words = len(lm.left1)
     for before, last in product(range(words), range(words)):
         a = after(lm, before, last)
-        sums = np.array([total(lm, a, word) for word in range(words + 1)])
+        places = [placed(lm, word, a.start, a.end) for word in range(words + 1)]
+        sums = np.array([total(lm, a, word, place) for word, place in enumerate(places)])
         assert sums[0] == 0
         assert (np.diff(sums) > 0).all()
         assert sums[-1] == pytest.approx(1, abs=4e-3)  # 16 bits
@@ -290,10 +292,11 @@ def check_bounds(lm: Language) -> None:
     pairs = [(0, 0), (words - 1, words - 1), (2, 3), (words // 2, 2)]
     for before, last in pairs:
         a = after.py_func(lm, before, last)
-        assert 0 <= a.start2 <= a.end2 <= len(lm.seconds)
-        assert 0 <= a.start3 <= a.end3 <= len(lm.thirds)
+        assert 0 <= a.start.second <= a.end.second <= len(lm.seconds)
+        assert 0 <= a.start.third <= a.end.third <= len(lm.thirds)
         for word in range(words + 1):
-            assert np.isfinite(total.py_func(lm, a, word))
+            place = placed.py_func(lm, word, a.start, a.end)
+            assert np.isfinite(total.py_func(lm, a, word, place))
     for node, (before, last) in product((NOWHERE, *range(nodes)), pairs):
         guarded = np.zeros(symbols + 2, np.float32)
         weigh.py_func(lm, node, before, last, EVERYTHING, guarded[1:-1])
