@@ -23,7 +23,7 @@ from training.scoring import word_errors
 
 LATE = 1.0  # seconds after a recording in which its last characters may still be written
 STEP_MS = SAMPLES_PER_STEP * 1000 // SAMPLE_RATE
-TIMES = 5_000  # steps at the beginning and at the end whose cost is compared
+TIMES = 5_000  # steps after the day whose cost is compared with that of a new stream's
 WARM = 2_000  # steps until memory is compared
 
 
@@ -46,7 +46,7 @@ class Findings:
     drift_ms: float = 0.0  # largest, of a character's time against its step counted in integers
     state_bytes: tuple[int, int] = (0, 0)  # of the suspended stream, at the beginning and the end
     memory_mib: tuple[float, float] = (0.0, 0.0)  # peak of the process, at both
-    step_ms: tuple[float, float] = (0.0, 0.0)  # median cost of a step, at both
+    step_ms: tuple[float, float] = (0.0, 0.0)  # median cost of a step, of a new stream and of this
     worst_ms: tuple[float, float] = (0.0, 0.0)  # 99th percentile
 
 
@@ -101,16 +101,14 @@ class _Day:
     """The stream, and what is kept of the day: as little as its findings take."""
 
     def __init__(self, online: Online, speech: Sequence[Spoken], sounds: Iterator[Sound]) -> None:
-        self._stream, self._speech = LiveStream(online), speech
-        self._sounds = sounds
+        self._online, self._speech, self._sounds = online, speech, sounds
+        self._stream = LiveStream(online)
         self._delay = online.delay_steps
         self._pushed = self._steps = 0  # samples, steps
         self._open: deque[_Open] = deque()
         self._stretches: deque[_Stretch] = deque(maxlen=2 * BLOCK)
         self._behind = ""  # the kind of the last sound that was no pause
         self._quiet = dict.fromkeys(STRETCHES, 0.0)  # seconds in which characters are counted
-        self._first: list[float] = []  # seconds that steps took
-        self._last: deque[float] = deque(maxlen=TIMES)
         self.found = Findings(written=dict.fromkeys(STRETCHES, 0))
 
     def run(self, total: int, report: Callable[[str, int, int], None]) -> Findings:
@@ -131,10 +129,26 @@ class _Day:
         }
         found.state_bytes = (found.state_bytes[0], self._size())
         found.memory_mib = (found.memory_mib[0], _memory())
-        first, last = np.array(self._first) * 1000, np.array(self._last) * 1000
-        found.step_ms = (float(np.median(first)), float(np.median(last)))
-        found.worst_ms = (float(np.quantile(first, 0.99)), float(np.quantile(last, 0.99)))
+        new, old = self._compare()
+        found.step_ms = (float(np.median(new)), float(np.median(old)))
+        found.worst_ms = (float(np.quantile(new, 0.99)), float(np.quantile(old, 0.99)))
         return found
+
+    def _compare(self) -> list[list[float]]:
+        """Return what steps cost a new stream and the old one, in milliseconds.
+
+        They hear the same in turn: a day apart, the machine's own speed would be compared.
+        """
+        streams, times = (LiveStream(self._online), self._stream), [[], []]  # type: ignore[var-annotated]
+        while len(times[0]) < TIMES:
+            samples = next(self._sounds).samples
+            for start in range(0, len(samples), SAMPLES_PER_STEP):
+                first = len(times[0]) % 2
+                for k in (first, 1 - first):
+                    began = perf_counter()
+                    list(streams[k].push(samples[start : start + SAMPLES_PER_STEP]))
+                    times[k].append(1000 * (perf_counter() - began))
+        return times
 
     def _hear(self, sound: Sound) -> None:
         """Push one sound, a step's worth at a time."""
@@ -143,10 +157,7 @@ class _Day:
         for first in range(0, len(sound.samples), SAMPLES_PER_STEP):
             piece = sound.samples[first : first + SAMPLES_PER_STEP]
             self._pushed += len(piece)
-            began = perf_counter()
-            heard = list(self._stream.push(piece))
-            self._note(perf_counter() - began)
-            for characters, endpoint in heard:
+            for characters, endpoint in self._stream.push(piece):
                 self._take(characters)
                 if endpoint:
                     self.found.utterances += 1
@@ -168,17 +179,12 @@ class _Day:
             self._behind = kind
             self._quiet[kind] += max(0.0, end - start - LATE)
 
-    def _note(self, seconds: float) -> None:
-        if len(self._first) < TIMES:
-            self._first.append(seconds)
-        self._last.append(seconds)
-        if len(self._last) == WARM and not self.found.state_bytes[0]:
-            self.found.state_bytes = (self._size(), 0)
-            self.found.memory_mib = (_memory(), 0.0)
-
     def _take(self, characters: list[Character]) -> None:
         """Take what one step wrote: its time is that of a step, counted in integers."""
         self._steps += 1
+        if self._steps == WARM:
+            self.found.state_bytes = (self._size(), 0)
+            self.found.memory_mib = (_memory(), 0.0)
         for one in characters:
             late = round(one.late * 1000 / STEP_MS)
             expected = max(self._steps - late - self._delay, 0) * STEP_MS

@@ -77,7 +77,9 @@ def lines(found: "Findings", backend: str) -> list[str]:
         f"characters a minute where nobody spoke: {', '.join(quiet)}",
         f"utterances: {found.utterances}, the longest {found.longest:.1f} s",
         f"largest drift of a time: {found.drift_ms:.6f} ms",
-        "a step: median {:.3f} ms at first, {:.3f} ms at last; ".format(*found.step_ms)
+        "then a step, in turn: median {:.4f} ms in a new stream, {:.4f} ms in this; ".format(
+            *found.step_ms
+        )
         + "99th percentile {:.3f} and {:.3f} ms".format(*found.worst_ms),
         "suspended stream: {:,} bytes at first, {:,} at last".format(*found.state_bytes),
         "largest memory: {:.1f} MiB at first, {:.1f} MiB at last".format(*found.memory_mib),

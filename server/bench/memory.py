@@ -88,9 +88,9 @@ class Age:
     """One stream over hours of simulated audio at full speed."""
 
     hours: float
-    first: float  # processor seconds of the median step in the first minute of audio
-    last: float  # and in the last
-    grown: int  # bytes that the process grew by between them
+    new: float  # processor seconds of the median step of a new stream
+    old: float  # and of this one after its hours, which hears the same minute in turn with it
+    grown: int  # bytes that the process grew by after its first minute
     characters: int
     late: float  # seconds by which the last step's time differs from the audio's
 
@@ -100,21 +100,23 @@ def age(online: Online, speech: Sequence[Samples], hours: float, progress: Repor
     turns = _turns(speech)
     table, row = online.table(1), np.zeros(1, np.int64)
     total, minute = round(hours * 3600 / STEP_SECONDS), round(60 / STEP_SECONDS)
-    times = np.zeros(total)
     characters = before = 0
     for step in range(total):
-        samples = turns[step % len(turns)][None]
-        began = time.thread_time()
-        symbols = table.step(samples, row)
-        times[step] = time.thread_time() - began
+        symbols = table.step(turns[step % len(turns)][None], row)
         characters += int((symbols >= 0).sum())
         if step == minute:
             before = resident()
         if not step % minute:
             progress("minutes of one stream", step // minute, total // minute)
     late = step_time(total - 1, 0) - total * SAMPLES_PER_STEP / SAMPLE_RATE
-    first, last = (float(np.median(part)) for part in (times[:minute], times[-minute:]))
-    return Age(hours, first, last, resident() - before, characters, late)
+    grown, tables, times = resident() - before, (online.table(1), table), np.zeros((minute, 2))
+    for step in range(minute):
+        for which in (step % 2, 1 - step % 2):
+            began = time.thread_time()
+            tables[which].step(turns[(total + step) % len(turns)][None], row)
+            times[step, which] = time.thread_time() - began
+    new, old = np.median(times, axis=0).tolist()
+    return Age(hours, new, old, grown, characters, late)
 
 
 def _turns(speech: Sequence[Samples]) -> NDArray[np.float32]:

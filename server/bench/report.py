@@ -73,8 +73,8 @@ def lines(points: Sequence[Point], facts: Mapping[str, Any]) -> list[str]:
     if "age" in facts:
         age = facts["age"]
         said.append(
-            f"one stream for {age['hours']:g} h: a step takes {1e6 * age['first']:.0f} us in its"
-            f" first minute and {1e6 * age['last']:.0f} us in its last; {age['grown']:,} bytes more"
+            f"one stream for {age['hours']:g} h: then a step takes {1e6 * age['old']:.0f} us, a new"
+            f" stream's {1e6 * age['new']:.0f} us in turn with it; {age['grown']:,} bytes more"
         )
     return said
 

@@ -49,6 +49,7 @@ def test_a_stream_of_any_age_keeps_its_clock(online: OnlineRecognizer) -> None:
     found = age(online, [babble(2.0)], 0.03, lambda *now: told.append(now))
     assert found.late == pytest.approx(0, abs=1e-3)
     assert told[-1] == ("minutes of one stream", 1, 1)
+    assert 0 < found.new < 2 * found.old < 4 * found.new
 
 
 def test_the_most_streams_that_were_carried_are_said() -> None:

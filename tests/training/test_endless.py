@@ -64,6 +64,11 @@ def test_a_stream_does_not_grow() -> None:
     assert abs(last - first) < 4 * 640 + 64  # samples that wait, and digits
 
 
+def test_a_step_costs_an_old_stream_what_it_costs_a_new_one() -> None:
+    new, old = found().step_ms
+    assert 0 < new < 2 * old < 4 * new
+
+
 def test_all_sound_is_heard_and_scored() -> None:
     one = found()
     assert one.hours == pytest.approx(sum(one.seconds.values()) / 3600)
