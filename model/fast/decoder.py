@@ -56,87 +56,61 @@ def listen(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def attend(n: int, row: int, query: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
-    """Set the shares with which the n-th that writes attends to its stream's frames."""
-    chunk, d = state.keys.shape[1], state.keys.shape[2]
-    some, shares = min(state.heard[row, 0], chunk), t.shares[n * chunk : (n + 1) * chunk]
-    query, best, total = query[d:], np.float32(-np.inf), _ZERO
+def attend(
+    query: Array, keys: Array, heard: int, direction: Array, bias: np.float32, shares: Array
+) -> None:
+    """Set the (w,) shares with which a query attends to the last frames, of which w have keys."""
+    some, best, total = min(heard, len(keys)), np.float32(-np.inf), _ZERO
     for k in range(some):
-        shares[k] = energy(query, state.keys[row, k], w.directions[1]) + w.biases[1]
+        shares[k] = energy(query, keys[k], direction) + bias
         best = max(best, shares[k])
     for k in range(some):
         shares[k] = exp(shares[k] - best)
         total += shares[k]
-    for k in range(chunk):
+    for k in range(len(shares)):
         shares[k] = shares[k] / total if k < some else _ZERO
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def _mean(n: int, frames: Array, shares: Array, sums: Array, start: int) -> None:
-    """Add to numbers of a flat array the mean of what frames (w, N) give, by the n-th's shares."""
-    chunk, taken = len(frames), sums[start : start + frames.shape[1]]
-    for k in range(chunk):
-        share, given = shares[n * chunk + k], frames[k]
+def meant(frames: Array, shares: Array, sums: Array, start: int) -> None:
+    """Add to numbers of a flat array the mean of what frames (w, N) give, by their shares."""
+    taken = sums[start : start + frames.shape[1]]
+    for k in range(len(frames)):
+        share, given = shares[k], frames[k]
         for c in range(len(taken)):
             taken[c] += share * wide(given, c)
 
 
 @numba.njit(nogil=True)
-def _added(given: Array, sums: Array, start: int) -> None:
+def added(given: Array, sums: Array, start: int) -> None:
     """Add numbers to those of a flat array."""
     taken = sums[start : start + len(given)]
     for k in range(len(given)):
         taken[k] += given[k]
 
 
-@numba.njit(nogil=True, forceinline=True)
-def move_on(
-    n: int,
-    row: int,
-    symbol: int,
-    cell: Array,
-    hidden: Array,
-    state: State,
-    w: DecoderWeights,
-    t: Scratch,
-) -> None:
-    """Advance the LSTM of the n-th that writes, to whose `t.decoder_gates` its state has given.
-
-    It wrote `symbol` before. Its cell changes; its state goes to `hidden` and to `t.states`.
-    """
-    d = len(cell)
-    _added(w.symbols[symbol], t.decoder_gates, 4 * n * d)
-    _mean(n, state.gates[row], t.shares, t.decoder_gates, 4 * n * d)
-    gated(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
-
-
-@numba.njit(nogil=True, forceinline=True)
-def read_out(n: int, row: int, query: Array, logits: Array, state: State, t: Scratch) -> None:
-    """Set what the new state of the n-th that writes asks, and the logits of what it writes."""
-    d, v = len(query), len(logits)
-    at = n * (d + v)
-    _mean(n, state.logits[row], t.shares, t.of_states, at + d)
-    copied(t.of_states, at, query, 0, d)
-    copied(t.of_states, at + d, logits, 0, v)
-
-
 @numba.njit(nogil=True)
 def _write(count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch, p: Pool) -> None:
     """Write a symbol in each of the first `count` streams of `t.rows`, rows of the tile."""
-    d = state.decoder_cell.shape[2]
+    d, v, asks = state.decoder_cell.shape[2], state.logits.shape[2], state.query.shape[2]
     for n in range(count):
-        row = rows[t.rows[n]]
-        attend(n, row, state.query[row, 0], state, w, t)
+        row, shares = rows[t.rows[n]], t.shares[n]
+        query = state.query[row, 0, asks // 2 :]
+        attend(query, state.keys[row], state.heard[row, 0], w.directions[1], w.biases[1], shares)
         copied(state.decoder_hidden[row, 0], 0, t.states, n * d, d)
     affine(w.lstm, t.states, d, d, t.decoder_gates, count, t.codes, t.scales)
     for n in range(count):
         row = rows[t.rows[n]]
         cell, hidden = state.decoder_cell[row, 0], state.decoder_hidden[row, 0]
-        move_on(n, row, state.symbol[row, 0], cell, hidden, state, w, t)
+        added(w.symbols[state.symbol[row, 0]], t.decoder_gates, 4 * n * d)
+        meant(state.gates[row], t.shares[n], t.decoder_gates, 4 * n * d)
+        gated(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
     affine(w.states, t.states, d, d, t.of_states, count, t.codes, t.scales)
     for n in range(count):
-        row, logits = rows[t.rows[n]], p.logits[n]
-        read_out(n, row, state.query[row, 0], logits, state, t)
+        row, logits, at = rows[t.rows[n]], p.logits[n], n * (asks + v)
+        meant(state.logits[row], t.shares[n], t.of_states, at + asks)
+        copied(t.of_states, at, state.query[row, 0], 0, asks)
+        copied(t.of_states, at + asks, logits, 0, v)
         best = 0
         for v in range(1, w.vocabulary):
             if logits[v] > logits[best]:

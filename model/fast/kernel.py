@@ -7,6 +7,7 @@ order: its results would differ in the last bits from those of all processes tha
 
 import hashlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numba
@@ -55,8 +56,8 @@ def _sources() -> str:
     return found.hexdigest()
 
 
-def _compiled(sources: str) -> Callable[..., None]:
-    """Return the kernel of a step.
+def _compiled(sources: str, searched: bool) -> Callable[..., None]:
+    """Return the kernel of a step, by the search or by the greedy scan.
 
     It alone is cached, with all that it calls inside. The cache knows a function by its file and
     by the values that it encloses, not by what it calls: so it encloses a digest of the sources.
@@ -100,9 +101,7 @@ def _compiled(sources: str) -> Callable[..., None]:
             for number in range(len(layers)):
                 encoder.recur(number, tile, state, layers[number], t)
             written = symbols[start : start + len(tile)]
-            if beam.width == 1:
-                decoder.step(tile, state, decoder_weights, t, pool, written, cap)
-            else:
+            if searched:
                 search.step(
                     tile,
                     state,
@@ -115,9 +114,14 @@ def _compiled(sources: str) -> Callable[..., None]:
                     cap,
                     beam,
                 )
+            else:
+                decoder.step(tile, state, decoder_weights, t, pool, written, cap)
         end(convolutions.conv1.weight)
 
     return run
 
 
-run = _compiled(_sources())
+@cache
+def kernel(searched: bool) -> Callable[..., None]:
+    """Return the step by the search or by the greedy scan; the other one need not be compiled."""
+    return _compiled(_sources(), searched)

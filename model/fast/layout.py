@@ -232,7 +232,7 @@ def scratch(sizes: Sizes, small: type) -> Scratch:
         dense=room(np.float32, TILE * h),
         of_frames=room(np.float32, TILE * (2 * k + 2 * v)),
         rows=room(np.int64, TILE),
-        shares=room(np.float32, TILE * w),
+        shares=room(np.float32, TILE, w),
         states=room(small, TILE * d),
         decoder_gates=room(np.float32, TILE * 4 * d),
         of_states=room(np.float32, TILE * (2 * k + v)),

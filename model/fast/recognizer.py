@@ -16,7 +16,7 @@ from model.config import RecognizerConfig
 from model.configuration import flat
 from model.fast import weights
 from model.fast.integers import has_byte_products
-from model.fast.kernel import run
+from model.fast.kernel import kernel
 from model.fast.layout import (
     LOOKAHEAD,
     TILE,
@@ -252,7 +252,7 @@ class FastTable:
         samples, rows = self._checked(samples, rows)
         beam, cap = self._online.beam, MAX_SYMBOLS_PER_STEP
         symbols = np.empty((len(rows), told_at_once(beam, cap)), np.int32)
-        counter = np.zeros(1, np.int64)
+        counter, run = np.zeros(1, np.int64), kernel(beam.width > 1)
 
         def help_out(room: _Room) -> None:
             arguments = (*self._online.weights, *room, symbols, cap, beam, size, counter)

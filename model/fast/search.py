@@ -8,7 +8,8 @@ LSTM, which has heard the symbol before and not yet the one that is written.
 import numba
 
 from model import search
-from model.fast.decoder import attend, energy, listen, move_on, read_out
+from model.fast.decoder import added, attend, energy, listen, meant
+from model.fast.encoder import gated
 from model.fast.integers import affine
 from model.fast.layout import TILE, Array, DecoderWeights, Pool, Scratch, State
 from model.fast.product import copied
@@ -48,13 +49,14 @@ def _write(
     p: Pool,
 ) -> None:
     """Let the hypotheses that stop move on, to slots from `start` on, and set their logits."""
-    d = state.decoder_cell.shape[2]
+    d, v, asks = state.decoder_cell.shape[2], state.logits.shape[2], state.query.shape[2]
     for n in range(count):
         r, h = e.writing[n]
         row, base, slot = few[r], e.bases[r, h], e.slots[r, h]
         query = state.query[row, base] if slot < 0 else p.query[slot]
         hidden = state.decoder_hidden[row, base] if slot < 0 else p.hidden[slot]
-        attend(n, row, query, state, w, t)
+        query, keys, heard = query[asks // 2 :], state.keys[row], state.heard[row, 0]
+        attend(query, keys, heard, w.directions[1], w.biases[1], t.shares[n])
         copied(hidden, 0, t.states, n * d, d)
     affine(w.lstm, t.states, d, d, t.decoder_gates, count, t.codes, t.scales)
     for n in range(count):
@@ -63,11 +65,16 @@ def _write(
         cell = state.decoder_cell[row, base] if slot < 0 else p.cell[slot]
         symbol = state.symbol[row, base] if slot < 0 else e.written[r, h, e.added[r, h] - 1]
         copied(cell, 0, p.cell[start + n], 0, d)
-        move_on(n, row, symbol, p.cell[start + n], p.hidden[start + n], state, w, t)
+        added(w.symbols[symbol], t.decoder_gates, 4 * n * d)
+        meant(state.gates[row], t.shares[n], t.decoder_gates, 4 * n * d)
+        cell, hidden = p.cell[start + n], p.hidden[start + n]
+        gated(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
     affine(w.states, t.states, d, d, t.of_states, count, t.codes, t.scales)
     for n in range(count):
-        row = few[e.writing[n, 0]]
-        read_out(n, row, p.query[start + n], p.logits[n], state, t)
+        row, at = few[e.writing[n, 0]], n * (asks + v)
+        meant(state.logits[row], t.shares[n], t.of_states, at + asks)
+        copied(t.of_states, at, p.query[start + n], 0, asks)
+        copied(t.of_states, at + asks, p.logits[n], 0, v)
 
 
 @numba.njit(nogil=True)

@@ -3,11 +3,13 @@
 import numba
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from model.fast.integers import HALF, MOST, QUAD, affine, coded, has_byte_products
+from model.fast.convolution import PATCH, convolved
+from model.fast.integers import HALF, MOST, QUAD, ZERO, affine, coded, has_byte_products
+from model.fast.layout import CHANNELS, SPARE, STREAMS
 from model.fast.product import narrow
 from model.fast.vectors import COLUMNS
 
@@ -50,7 +52,7 @@ def drawn(seed: int, rows: int, inputs: int, states: int, panels: int) -> tuple[
 @given(
     rows=st.integers(1, 40),
     inputs=st.integers(0, 12),
-    states=st.integers(1, 12),
+    states=st.integers(0, 12),
     panels=st.integers(1, 3),
     seed=st.integers(0, 2**32 - 1),
 )
@@ -58,6 +60,7 @@ def drawn(seed: int, rows: int, inputs: int, states: int, panels: int) -> tuple[
 def test_what_is_whole_numbers_of_steps_is_exact(
     kind: type, rows: int, inputs: int, states: int, panels: int, seed: int
 ) -> None:
+    assume(inputs + states)
     weight, bias, _, _ = drawn(seed, rows, QUAD * inputs, QUAD * states, panels)
     random = np.random.default_rng(seed)
     whole_x = random.integers(0, MOST + 1, (rows, QUAD * inputs))
@@ -80,6 +83,43 @@ def test_it_is_near_what_was_meant(kind: type) -> None:
     exact = np.concatenate([x, h], 1).astype(np.float64) @ weight + bias
     error = made(weight, bias, x, h, kind) - exact
     assert np.sqrt((error**2).mean()) < 0.01 * exact.std()
+
+
+@numba.njit
+def patched(m, frames, size, apart, c, count, codes, scales):  # type: ignore[no-untyped-def]
+    convolved(m, frames, size, apart, c, count, codes, scales)
+
+
+@pytest.mark.parametrize("count", range(1, STREAMS + 1))
+@pytest.mark.parametrize(("heard", "kept", "apart"), [(3, 0, 2), (1, 1, 1), (0, 3, 1)])
+def test_a_convolution_is_near_what_was_meant(
+    heard: int, kept: int, apart: int, count: int
+) -> None:
+    random, places = np.random.default_rng(count), 22
+    shape = (heard + kept, STREAMS, places, CHANNELS)
+    loud = random.exponential(3, (1, STREAMS, 1, 1))
+    frames = np.where(np.arange(heard + kept)[:, None, None, None] < heard, loud, 0.5)
+    frames = np.abs(frames * random.uniform(0, 1, shape)).astype(np.float32)
+    frames[heard:] *= random.choice([-1, 1], shape)[heard:]
+    frames[:, :, [0, -1]] = 0  # edges
+    weight = random.normal(0, 1, ((heard + kept) * PATCH, COLUMNS)).astype(np.float32)
+    bias = random.normal(0, 1, COLUMNS).astype(np.float32)
+    m = coded(weight, heard * PATCH, bias)
+    size, rows = places * CHANNELS, places // apart
+    beyond = np.zeros(SPARE, np.float32)
+    codes = np.full((heard + kept, STREAMS * size), ZERO, np.uint8)
+    codes[:heard] = 0
+    codes = np.concatenate([codes.ravel(), np.zeros(SPARE, np.uint8)])
+    c = np.zeros(STREAMS * rows * COLUMNS, np.float32)
+    given = np.concatenate([frames.ravel(), beyond])
+    patched(m, given, size, apart, c, count, codes, np.zeros(STREAMS * rows, np.float32))
+    found = c.reshape(STREAMS, rows, COLUMNS)
+    for r in range(count):
+        for row in range((places - 2) // apart):
+            patch = frames[:, r, row * apart : row * apart + 3].astype(np.float64).ravel()
+            exact = patch @ weight + bias
+            scale = np.sqrt((patch**2).sum()) + 1
+            assert np.abs(found[r, row] - exact).max() < 0.05 * scale
 
 
 def test_a_row_has_the_same_bits_beside_any_others() -> None:
