@@ -112,9 +112,9 @@ def _write(count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch,
         copied(t.of_states, at, state.query[row, 0], 0, asks)
         copied(t.of_states, at + asks, logits, 0, v)
         best = 0
-        for v in range(1, w.vocabulary):
-            if logits[v] > logits[best]:
-                best = v
+        for symbol in range(1, w.vocabulary):
+            if logits[symbol] > logits[best]:
+                best = symbol
         state.symbol[row, 0] = best
 
 

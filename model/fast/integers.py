@@ -76,29 +76,44 @@ def _integers(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np
     return np.rint(weight / steps).astype(np.int8), steps
 
 
+class Runs(NamedTuple):
+    """Where the codes of a row are: runs of x, then runs of h."""
+
+    row: int  # from one row to the next; they may overlap, as a convolution's do
+    xs: int  # runs of x
+    nx: int  # quads in one
+    hs: int  # runs of h
+    nh: int  # quads in one
+    apart: int  # from one run to the next
+
+
 def _block(rows: int) -> Any:
     """Return an intrinsic: `rows` rows and COLUMNS columns of a product.
 
-    Its arguments: codes (uint8), where the first row begins, and from one row to the next; a row's
-    runs of x and the quads of one, its runs of h likewise, and from one run to the next; weights
-    and where the panel begins; the rows' scales and the first one; bias, scales of x and of h, and
-    the first column; C, where it begins, and its rows' length.
+    Its arguments: codes (uint8) and `Runs`; the map, and which panel of it; the rows' scales; C and
+    the length of its rows; which row is the first.
     """
 
-    def typed(  # type: ignore[no-untyped-def]
-        typing, a, a0, row, xs, nx, hs, nh, apart, b, b0, s, s0, bias, x, h, column, c, c0, c_row
-    ):
-        whole = types.intp
-        runs, columns = (whole,) * 7, (bias, x, h, whole)
-        signature = types.void(a, *runs, b, whole, s, whole, *columns, c, whole, whole)
-
+    def typed(typing, codes, runs, m, panel, scales, c, n, first):  # type: ignore[no-untyped-def]
         def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
-            _emit(Emitter(context, builder, given.args, arguments), rows)
+            parts = zip(given.args, arguments, strict=True)
+            flat = [one for kind, value in parts for one in _members(builder, kind, value)]
+            kinds, values = zip(*flat, strict=True)
+            _emit(Emitter(context, builder, kinds, values), rows)
             return context.get_dummy_value()
 
-        return signature, generate
+        whole = types.intp
+        return types.void(codes, runs, m, whole, scales, c, whole, whole), generate
 
     return intrinsic(typed)
+
+
+def _members(builder: Any, kind: Any, value: Any) -> list[tuple[Any, Any]]:
+    """Return the types and values in a tuple, or those of what is none."""
+    if not isinstance(kind, types.BaseTuple):
+        return [(kind, value)]
+    kinds: Any = kind
+    return [(one, builder.extract_value(value, k)) for k, one in enumerate(kinds)]
 
 
 _FLOAT, _INT32, _INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
@@ -107,16 +122,20 @@ _WIDTH = 4 * LANES  # bytes of a register
 
 
 def _emit(e: Emitter, rows: int) -> None:
-    _, a0, row, xs, nx, hs, nh, apart, _, b0, _, s0, _, _, _, column, _, c0, c_row = e.arguments
     b = e.builder
+    row, xs, nx, hs, nh, apart = e.arguments[1:7]
+    inputs, states, panel, _, _, n, first = e.arguments[11:]
+    column = e.times(panel, COLUMNS)
+    a0, b0 = b.mul(first, row), b.mul(column, b.add(inputs, states))
     starts = [e.at(e.pointer(0, a0, 1), e.times(row, r)) for r in range(rows)]
-    panel, scales, to = e.pointer(8, b0, 1), e.pointer(10, s0, 4), e.pointer(16, c0, 4)
-    bias, of_x, of_h = (e.pointer(k, column, 4) for k in (12, 13, 14))
+    weights, scales = e.pointer(7, b0, 1), e.pointer(14, first, 4)
+    to = e.pointer(15, b.add(b.mul(first, n), column), 4)
+    bias, of_x, of_h = (e.pointer(k, column, 4) for k in (8, 9, 10))
     dot = e.function("llvm.x86.avx512.vpdpbusd.512", _COUNTS, _COUNTS, _COUNTS, _COUNTS)
     nothing = [ir.Constant(_COUNTS, [0] * LANES)] * (rows * VECTORS)
     later = [e.at(start, b.mul(xs, apart)) for start in starts]
-    beyond = e.at(panel, e.times(b.mul(xs, nx), _WIDTH * VECTORS))
-    parts = ((starts, (xs, apart, nx), panel), (later, (hs, apart, nh), beyond))
+    beyond = e.at(weights, e.times(b.mul(xs, nx), _WIDTH * VECTORS))
+    parts = ((starts, (xs, apart, nx), weights), (later, (hs, apart, nh), beyond))
     heard, kept = (
         multiplied(e, *part, nothing, _COUNTS, lambda *given: b.call(dot, given)) for part in parts
     )
@@ -127,7 +146,7 @@ def _emit(e: Emitter, rows: int) -> None:
             scale = e.spread(e.load(e.at(scales, 4 * r), _FLOAT), LANES)
             x, h = (b.sitofp(part[r * VECTORS + v], _SUMS) for part in (heard, kept))
             found = b.call(fma, [x, b.fmul(by_x, scale), b.call(fma, [h, by_h, add])])
-            e.store(found, e.at(to, b.add(e.times(c_row, 4 * r), ir.Constant(_INT64, _WIDTH * v))))
+            e.store(found, e.at(to, b.add(e.times(n, 4 * r), ir.Constant(_INT64, _WIDTH * v))))
 
 
 _large, _small, _single = _block(LARGE), _block(SMALL), _block(1)
@@ -159,79 +178,17 @@ def by_codes(
         rows: how many.
     """
     n, nx, nh = len(m.bias), m.inputs // (QUAD * max(xs, 1)), m.states // (QUAD * max(hs, 1))
-    w, add, of_x, of_h = m.weight, m.bias, m.of_x, m.of_h
+    runs = Runs(row, xs, nx, hs, nh, apart)
     for panel in range(n // COLUMNS):
-        p, column = panel * COLUMNS * (m.inputs + m.states), panel * COLUMNS
         r = 0
         while r < rows:
             r, height = block_at(r, rows)
-            at, to = r * row, r * n + column
             if height == LARGE:
-                _large(
-                    codes,
-                    at,
-                    row,
-                    xs,
-                    nx,
-                    hs,
-                    nh,
-                    apart,
-                    w,
-                    p,
-                    scales,
-                    r,
-                    add,
-                    of_x,
-                    of_h,
-                    column,
-                    c,
-                    to,
-                    n,
-                )
+                _large(codes, runs, m, panel, scales, c, n, r)
             elif height == SMALL:
-                _small(
-                    codes,
-                    at,
-                    row,
-                    xs,
-                    nx,
-                    hs,
-                    nh,
-                    apart,
-                    w,
-                    p,
-                    scales,
-                    r,
-                    add,
-                    of_x,
-                    of_h,
-                    column,
-                    c,
-                    to,
-                    n,
-                )
+                _small(codes, runs, m, panel, scales, c, n, r)
             else:
-                _single(
-                    codes,
-                    at,
-                    row,
-                    xs,
-                    nx,
-                    hs,
-                    nh,
-                    apart,
-                    w,
-                    p,
-                    scales,
-                    r,
-                    add,
-                    of_x,
-                    of_h,
-                    column,
-                    c,
-                    to,
-                    n,
-                )
+                _single(codes, runs, m, panel, scales, c, n, r)
             r += height
 
 
