@@ -168,6 +168,8 @@ def characters(heard: list[Heard]) -> list[Character]:
     return [one for each in heard for one in each.characters]
 
 
+@pytest.mark.shared
+@pytest.mark.skipif(not RECORDINGS.exists(), reason="no recordings")
 def test_the_detector_has_a_say_in_where_utterances_end() -> None:
     without = LiveStream(online(), (Rule(silence=0.08), RULES[1]))
     found = [one.endpoint is not None for one in [*without.push(speech(0)), *without.end()]]
