@@ -30,9 +30,14 @@ export class Transcript {
 
   /** Add characters at the end; what stands is never changed. */
   append(characters) {
-    const broken = this.breaks && characters.length ? [element("br", "utterance")] : [];
-    if (characters.length) this.breaks = false;
-    this.#following(() => this.paragraph.append(...broken, ...characters.map(character)));
+    const spans = characters.map(character);
+    // The space before an utterance's first word hangs at the end of the line before.
+    const word = this.breaks ? spans.findIndex(({ textContent }) => textContent.trim()) : -1;
+    if (word >= 0) {
+      spans.splice(word, 0, element("br", "utterance"));
+      this.breaks = false;
+    }
+    this.#following(() => this.paragraph.append(...spans));
   }
 
   /** Let what comes next begin a line: an utterance has ended. */
@@ -83,7 +88,7 @@ function lines(paragraph) {
   const parts = [...paragraph.children].map((each) =>
     each.tagName === "BR" ? "\n" : each.textContent,
   );
-  return parts.join("").replaceAll("\n ", "\n").trim();
+  return parts.join("").replaceAll(/ +\n/g, "\n").trim();
 }
 
 function character({ text, time }) {

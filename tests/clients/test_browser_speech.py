@@ -107,6 +107,25 @@ def test_a_recording_that_is_opened_gives_exactly_what_transcribe_gives(
     assert page.messages == []
 
 
+def test_an_utterance_is_a_line_that_begins_with_its_first_word(page: Page) -> None:
+    lines = """import("./transcript.js").then(({ Transcript }) => {
+        const [root, hint] = ["div", "p"].map((name) => document.createElement(name));
+        const transcript = new Transcript(root, hint);
+        const say = (text) => transcript.append([...text].map((each) => ({ text: each, time: 1 })));
+        transcript.begin(null);
+        say("one");
+        transcript.breakLine();
+        say(" ");
+        say("two  ");
+        transcript.breakLine();
+        say("three");
+        const html = root.querySelector("p").innerHTML.replace(/<span[^>]*>|<.span>/g, "");
+        return [html, transcript.text];
+    })"""
+    broken = '<br class="utterance">'
+    assert page.evaluate(lines) == [f"one {broken}two  {broken}three", "one\ntwo\nthree"]
+
+
 def test_the_page_is_used_by_keyboard_alone(page: Page) -> None:
     focused = "document.activeElement.id"
     page.evaluate("document.getElementById('clear').focus()")
