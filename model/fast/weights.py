@@ -172,13 +172,15 @@ def _decoder(tensors: _Tensors, recognizer: Weighted, kind: Any, integers: bool)
         return np.pad(weight, ((0, shape.logits - len(weight)), (0, 0))).T
 
     def numbers(vector: Exact) -> Exact:
+        """Return numbers with zeros, as many as there are logits."""
         return np.pad(vector, (0, shape.logits - len(vector)))
 
     of_frames = np.concatenate([keys, columns(output[:, d:]), columns(head)], 1)
     of_states = np.concatenate([queries, columns(output[:, :d])], 1)
-    none, bias_out = np.zeros(gates), numbers(decoder("output.bias", symbols))
-    frame_bias = np.concatenate([key_bias, numbers(none[:0]), numbers(head_bias)])
-    state_bias = np.concatenate([np.zeros(2 * shape.attention), bias_out])
+    frame_bias = np.concatenate([key_bias, np.zeros(shape.logits), numbers(head_bias)])
+    output_bias = numbers(decoder("output.bias", symbols))
+    state_bias = np.concatenate([np.zeros(2 * shape.attention), output_bias])
+    none = np.zeros(gates)
     return DecoderWeights(
         frames=_read(of_frames, frame_bias, shape.width, kind, 1, integers),
         frame_gates=_read(inputs[:, width:].T, none, shape.width, kind, 1, integers),

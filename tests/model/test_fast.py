@@ -1,5 +1,6 @@
 """The fast backend: as near to the reference as its numbers allow, and the same bits always."""
 
+import math
 from functools import cache
 from importlib import import_module
 
@@ -31,7 +32,7 @@ from model.recognizer import Recognizer, RecognizerConfig
 from model.search import GREEDY
 from model.transcribe import characters
 from model.vocabulary import Vocabulary
-from tests.model.untrained import noise, untrained
+from tests.model.untrained import encoded, noise, untrained
 
 Samples = NDArray[np.float32]
 STEP = 640
@@ -168,6 +169,28 @@ def test_in_fp32_the_state_follows_the_references() -> None:
     keys = table.state.keys[np.arange(3), newest]
     assert np.allclose(keys, state.decoder.keys[:, -1].numpy(), atol=1e-3)
     assert np.allclose(table.state.decoder_cell[:, 0], state.decoder.lstm.cell.numpy(), atol=1e-3)
+
+
+def test_the_ctc_head_hears_the_blanks_that_the_reference_hears() -> None:
+    online, samples, row = untrained(), noise(7, 3.0), np.zeros(1, np.int64)
+    frames, ctc = encoded(online.recognizer, samples), online.recognizer.ctc
+    along = torch.linalg.svd(frames - frames.mean(0)).Vh[0]  # what differs most between frames
+    gain, blank = 4 / (frames @ along).std(), len(online.vocabulary)
+    with torch.no_grad():
+        ctc.weight.zero_()
+        ctc.bias.zero_()
+        ctc.weight[blank] = gain * along
+        ctc.bias[blank] = math.log(blank) - gain * frames.mean(0) @ along
+    logits = ctc(frames)[:, blank].numpy() - math.log(blank)  # of one half, above 0
+    table = FastRecognizer(online.recognizer, products="fp32").table(1)
+    heard = []
+    for step in samples.reshape(-1, STEP)[: len(frames)]:
+        table.step(step[None], row)
+        heard.append(bool(table.blanks(row)[0]))
+    sure = np.abs(logits) > 0.01
+    assert sure.mean() > 0.9
+    assert 10 < np.sum(heard) < len(heard) - 10
+    assert np.array_equal(np.array(heard)[sure], logits[sure] > 0)
 
 
 @pytest.mark.parametrize("products", [name for name in HERE if name != "fp32"])
