@@ -82,11 +82,16 @@ $(VENV)/.uv: | $(PY)
 	    || echo 'cortado: uv is not to be had here; pip does its work, more slowly.'
 	@touch $@
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/.uv
+# The root of this tree is the package `cortado`: it is imported through this link.
+$(VENV)/src/cortado: | $(PY)
+	@mkdir -p $(@D)
+	@ln -sfn ../.. $@
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/.uv $(VENV)/src/cortado
 	@$(call install,.)
 	@touch $@
 
-$(VENV)/.developing: pyproject.toml constraints.txt | $(VENV)/.uv
+$(VENV)/.developing: pyproject.toml constraints.txt | $(VENV)/.uv $(VENV)/src/cortado
 	@$(call install,.[dev])
 	@touch $@ $(VENV)/.installed
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clients.commands import (
+from cortado.clients.commands import (
     align,
     bench,
     endless,
@@ -28,7 +28,7 @@ from clients.commands import (
     study,
     warm,
 )
-from clients.commands.terminal import (
+from cortado.clients.commands.terminal import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
     EXIT_OK,
@@ -44,7 +44,7 @@ from clients.commands.terminal import (
 )
 
 if TYPE_CHECKING:
-    from model.description import Description
+    from cortado.model.description import Description
 
 STYLE: dict[str, Any] = {
     "add_completion": False,
@@ -77,7 +77,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"cortado {version('cortado')}")
+        typer.echo(f"cortado {version('cortado-asr')}")
         raise typer.Exit
 
 
@@ -103,11 +103,11 @@ def serve(context: typer.Context) -> None:
 
 
 def _serve(flags: dict[str, str | bool | None]) -> None:
-    from server.settings import read_settings
+    from cortado.server.settings import read_settings
 
     settings = read_settings(**flags)  # a mistake is told before the model's libraries are loaded
 
-    from server.run import run
+    from cortado.server.run import run
 
     run(settings, typer.echo)
 
@@ -116,7 +116,7 @@ def _with_flags_of_the_settings(
     call: Callable[[dict[str, str | bool | None]], None],
 ) -> Callable[..., None]:
     """Return a command that takes each setting of the server as a flag and hands them to `call`."""
-    from server.settings import Settings, flag
+    from cortado.server.settings import Settings, flag
 
     def command(**flags: str | bool | None) -> None:
         """Serve the web page and the streaming API.
@@ -161,10 +161,10 @@ def transcribe(
     checkpoint: Checkpoint = None,
 ) -> None:
     """Print the text of audio files as it is decided."""
-    from model.search import asked_for
-    from model.stored import DEFAULT
-    from model.transcribe import file_listener, transcribe_files
-    from model.vad import load_vad
+    from cortado.model.search.beam import asked_for
+    from cortado.model.stored import DEFAULT
+    from cortado.model.streaming.transcribe import file_listener, transcribe_files
+    from cortado.model.streaming.vad import load_vad
 
     use_one_thread()
     detector = load_vad() if vad else None
@@ -205,9 +205,9 @@ def train(
     ] = 1,
 ) -> None:
     """Train a model by a recipe; run it again to go on after a stop."""
-    from clients.progress import progress_bar
-    from training import recipe as recipes
-    from training.run import train as run
+    from cortado.clients.progress import progress_bar
+    from cortado.training.learning import recipe as recipes
+    from cortado.training.learning.run import train as run
 
     plan = recipes.read(recipe)
     with progress_bar() as report:
@@ -233,8 +233,13 @@ def synth(
     ] = None,
 ) -> None:
     """Speak a text file with synthetic voices and write a manifest."""
-    from clients.progress import progress_bar
-    from training.synth import DEFAULT_SHARES, SynthConfig, SynthError, synthesise
+    from cortado.clients.progress import progress_bar
+    from cortado.training.synthesis.corpus import (
+        DEFAULT_SHARES,
+        SynthConfig,
+        SynthError,
+        synthesise,
+    )
 
     shares = {name: DEFAULT_SHARES.get(name, 1.0) for name in engine or DEFAULT_SHARES}
     config = SynthConfig(text, output, count, seed, workers, shares)
@@ -263,7 +268,7 @@ def mic(
     """Speak into the microphone and read in the terminal."""
     import asyncio
 
-    from clients import microphone
+    from cortado.clients import microphone
 
     if list_devices:
         for each in microphone.inputs():
@@ -292,8 +297,8 @@ def info(
     import dataclasses
     import json
 
-    from model.checkpoint import DEFAULT
-    from model.description import describe
+    from cortado.model.checkpoint import DEFAULT
+    from cortado.model.description import describe
 
     found = describe(checkpoint or DEFAULT)
     if as_json:

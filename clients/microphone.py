@@ -10,8 +10,8 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
-from clients.stream import Stream, connect
-from server.protocol import Chars, Endpoint
+from cortado.clients.stream import Stream, connect
+from cortado.server.protocol import Chars, Endpoint
 
 Write = Callable[[str], None]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.stream import connect
+from cortado.clients.stream import connect
 
 Samples = NDArray[np.float32]
 

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from model.recognizer import Recognizer
-from model.stored import BROKEN, FORMAT, Stored, read
-from model.stored import CARD as CARD
-from model.stored import DEFAULT as DEFAULT
-from model.stored import WEIGHTS as WEIGHTS
-from model.stored import CheckpointError as CheckpointError
-from model.stored import read_card as read_card
+from cortado.model.recognizer import Recognizer
+from cortado.model.stored import BROKEN, FORMAT, Stored, read
+from cortado.model.stored import CARD as CARD
+from cortado.model.stored import DEFAULT as DEFAULT
+from cortado.model.stored import WEIGHTS as WEIGHTS
+from cortado.model.stored import CheckpointError as CheckpointError
+from cortado.model.stored import read_card as read_card
 
 
 def save(

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from model.attention.config import MONOTONIC, AttentionConfig
-from model.framing import MELS
-from model.vocabulary import Vocabulary
+from cortado.model.attention.config import MONOTONIC, AttentionConfig
+from cortado.model.features.framing import MELS
+from cortado.model.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class FeatureConfig:
 
     # What frames are centred and scaled by. "running": a causal running mean, to stream; "fixed":
     # statistics that stand before a stream begins, as those of the training set; "speaker": those
-    # of all that the speaker says, as in the papers (`model.speaker`), which nothing streams.
+    # of all that the speaker says, as in the papers (features/speaker.py), which nothing streams.
     normalisation: Literal["running", "fixed", "speaker"] = "running"
     mels: int = MELS  # bands
     energy: bool = False  # the logarithm of a frame's whole energy, as one more band

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model import language
-from model.backend import Online, choose
-from model.checkpoint import load, read_card
-from model.features import SAMPLE_RATE, SAMPLES_PER_STEP, WINDOW
-from model.language import Language
-from model.recognizer import Recognizer
+from cortado.model.backends.choice import Online, choose
+from cortado.model.checkpoint import load, read_card
+from cortado.model.features.log_mel import SAMPLE_RATE, SAMPLES_PER_STEP, WINDOW
+from cortado.model.recognizer import Recognizer
+from cortado.model.search import language_model as language
+from cortado.model.search.language_model import Language
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.bahdanau import BahdanauDecoder
-from model.config import RecognizerConfig as RecognizerConfig
-from model.ctc import CtcDecoder
-from model.decoder import Decoder
-from model.encoder import Encoder
-from model.features import Features
-from model.framing import delay_steps, lookahead_ms
-from model.lstm_encoder import LSTMEncoder
-from model.luong import LuongDecoder
+from cortado.model.config import RecognizerConfig as RecognizerConfig
+from cortado.model.decoder.bahdanau import BahdanauDecoder
+from cortado.model.decoder.ctc import CtcDecoder
+from cortado.model.decoder.decoder import Decoder
+from cortado.model.decoder.luong import LuongDecoder
+from cortado.model.encoder.conv_lstm_encoder import Encoder
+from cortado.model.encoder.lstm_encoder import LSTMEncoder
+from cortado.model.features.framing import delay_steps, lookahead_ms
+from cortado.model.features.log_mel import Features
 
 
 class Recognizer(nn.Module):

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 
-from model.config import RecognizerConfig
-from model.configuration import build
+from cortado.model.config import RecognizerConfig
+from cortado.model.configuration import build
 
 DEFAULT = Path(__file__).parent / "pretrained" / "small-en"
 WEIGHTS, CARD = "model.safetensors", "model.json"

@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import FastAPI, Response, WebSocket
 
-from server import metrics, web
-from server.service import Service
+from cortado.server import metrics, web
+from cortado.server.service import Service
 
 
 def create_app(service: Service) -> FastAPI:

@@ -1,4 +1,4 @@
-"""Audio of all live streams that waits for its step: `model.stream.Stream` for a whole table.
+"""Audio of all live streams that waits for its step: `Stream` for a whole table.
 
 Each stream has a place that holds a quarter of a second, beside all others', whence a batch is
 copied at once; while more waits it has an array of its own, so that memory follows what waits.
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from model.framing import SAMPLE_RATE, SAMPLES_PER_STEP
-from model.stream import Samples
+from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
+from cortado.model.streaming.stream import Samples
 
 Integers = NDArray[np.int64]
 USUAL = SAMPLE_RATE // 4  # samples in a row's place, enough while a stream keeps up

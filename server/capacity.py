@@ -10,10 +10,10 @@ from time import perf_counter
 
 import numpy as np
 
-from model.backend import Online
-from model.framing import SAMPLES_PER_STEP, STEP_SECONDS
-from model.listener import Listener
-from model.vad import Vad
+from cortado.model.backends.choice import Online
+from cortado.model.features.framing import SAMPLES_PER_STEP, STEP_SECONDS
+from cortado.model.streaming.listener import Listener
+from cortado.model.streaming.vad import Vad
 
 REPEATS = 5
 A_DOUBLING = 0.55  # of a step of noise, that speech costs more for twice as many hypotheses

@@ -18,17 +18,17 @@ from time import perf_counter
 
 import numpy as np
 
-from model.backend import Online
-from model.kept import Kept
-from model.listener import Listener
-from model.stream import Samples
-from model.vad import Vad
-from server.backlog import Backlog, Steps
-from server.capacity import Capacity
-from server.live_stream import PIECE_SECONDS, EngineStream
-from server.metrics import Metrics
-from server.slots import Slots
-from server.telling import FAILED, Leaving, Update, Written
+from cortado.model.backends.choice import Online
+from cortado.model.streaming.kept import Kept
+from cortado.model.streaming.listener import Listener
+from cortado.model.streaming.stream import Samples
+from cortado.model.streaming.vad import Vad
+from cortado.server.backlog import Backlog, Steps
+from cortado.server.capacity import Capacity
+from cortado.server.live_stream import PIECE_SECONDS, EngineStream
+from cortado.server.metrics import Metrics
+from cortado.server.slots import Slots
+from cortado.server.telling import FAILED, Leaving, Update, Written
 
 logger = logging.getLogger(__name__)
 

@@ -3,10 +3,10 @@
 import asyncio
 from typing import NamedTuple
 
-from model.audio import Resampler
-from model.kept import Kept
-from server.protocol import Start
-from server.transcript import Transcript
+from cortado.model.audio.decode import Resampler
+from cortado.model.streaming.kept import Kept
+from cortado.server.protocol import Start
+from cortado.server.transcript import Transcript
 
 
 class Lost(NamedTuple):

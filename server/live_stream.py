@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from model.audio import Resampler
-from model.stream import Samples
-from model.utterances import Utterances
-from server.backlog import NOTHING
-from server.telling import Update
+from cortado.model.audio.decode import Resampler
+from cortado.model.streaming.stream import Samples
+from cortado.model.streaming.utterances import Utterances
+from cortado.server.backlog import NOTHING
+from cortado.server.telling import Update
 
 if TYPE_CHECKING:
-    from server.engine import Engine
+    from cortado.server.engine import Engine
 
 PIECE_SECONDS = 0.25  # a large message is resampled piecewise, so as not to hold up the event loop
 

@@ -6,7 +6,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from server.settings import Settings
+from cortado.server.settings import Settings
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _NOISY = ("uvicorn", "websockets", "asyncio")  # a line for each connection, with its address

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable
 from time import monotonic
 
-from server.protocol import ErrorCode
-from server.settings import Settings
+from cortado.server.protocol import ErrorCode
+from cortado.server.settings import Settings
 
 SOONEST = 0.001  # seconds until the timer looks again
 

@@ -9,10 +9,10 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from server import logs
-from server.app import create_app
-from server.service import Service, load
-from server.settings import Settings
+from cortado.server import logs
+from cortado.server.app import create_app
+from cortado.server.service import Service, load
+from cortado.server.settings import Settings
 
 WRITE_BUFFER = 16_384  # bytes; some seconds of messages
 HARD_LIMIT = 4  # times max_message_bytes; up to there a message is refused with words

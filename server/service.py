@@ -9,20 +9,20 @@ from typing import Any
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from model import stored
-from model.audio import Resampler
-from model.backend import Online, load_online
-from model.framing import SAMPLE_RATE, STEP_SECONDS
-from model.kept import Kept, packed, unpacked
-from model.search import asked_for
-from model.suspension import SuspensionError
-from model.vad import load_vad
-from server.engine import Engine, EngineFull
-from server.keeping import Keeping, Lost
-from server.live_stream import EngineStream
-from server.metrics import Metrics
-from server.origin import allowed
-from server.protocol import (
+from cortado.model import stored
+from cortado.model.audio.decode import Resampler
+from cortado.model.backends.choice import Online, load_online
+from cortado.model.features.framing import SAMPLE_RATE, STEP_SECONDS
+from cortado.model.search.beam import asked_for
+from cortado.model.streaming.kept import Kept, packed, unpacked
+from cortado.model.streaming.suspension import SuspensionError
+from cortado.model.streaming.vad import load_vad
+from cortado.server.engine import Engine, EngineFull
+from cortado.server.keeping import Keeping, Lost
+from cortado.server.live_stream import EngineStream
+from cortado.server.metrics import Metrics
+from cortado.server.origin import allowed
+from cortado.server.protocol import (
     MAX_SAMPLE_RATE,
     MIN_SAMPLE_RATE,
     SAMPLE_BYTES,
@@ -31,12 +31,12 @@ from server.protocol import (
     Resume,
     Start,
 )
-from server.recording import Recorder
-from server.seal import Seal, invalid
-from server.session import Session
-from server.settings import Settings
-from server.telling import Update
-from server.transcript import Transcript
+from cortado.server.recording import Recorder
+from cortado.server.seal import Seal, invalid
+from cortado.server.session import Session
+from cortado.server.settings import Settings
+from cortado.server.telling import Update
+from cortado.server.transcript import Transcript
 
 logger = logging.getLogger(__name__)
 

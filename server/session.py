@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from server.keeping import Lost
-from server.metrics import Metrics
-from server.outbox import Outbox
-from server.patience import Patience
-from server.protocol import (
+from cortado.server.keeping import Lost
+from cortado.server.metrics import Metrics
+from cortado.server.outbox import Outbox
+from cortado.server.patience import Patience
+from cortado.server.protocol import (
     CLOSE_CODES,
     Audio,
     Chars,
@@ -33,15 +33,15 @@ from server.protocol import (
     Suspend,
     Suspended,
 )
-from server.recording import Recording
-from server.settings import Settings
-from server.transcript import Transcript
+from cortado.server.recording import Recording
+from cortado.server.settings import Settings
+from cortado.server.transcript import Transcript
 
 if TYPE_CHECKING:
-    from model.kept import Kept
-    from server.live_stream import EngineStream
-    from server.service import Service
-    from server.telling import Update
+    from cortado.model.streaming.kept import Kept
+    from cortado.server.live_stream import EngineStream
+    from cortado.server.service import Service
+    from cortado.server.telling import Update
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.kept import Kept
-from model.listener import Listener, Suspended
-from server.backlog import Backlog, Steps
-from server.live_stream import EngineStream
-from server.telling import Leaving, Written
+from cortado.model.streaming.kept import Kept
+from cortado.model.streaming.listener import Listener, Suspended
+from cortado.server.backlog import Backlog, Steps
+from cortado.server.live_stream import EngineStream
+from cortado.server.telling import Leaving, Written
 
 Integers = NDArray[np.int64]
 

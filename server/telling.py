@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.kept import Kept
-from model.listener import Suspended
-from model.stream import Character, Samples, told
-from model.utterances import Endpoint
-from model.vocabulary import Vocabulary
+from cortado.model.streaming.kept import Kept
+from cortado.model.streaming.listener import Suspended
+from cortado.model.streaming.stream import Character, Samples, told
+from cortado.model.streaming.utterances import Endpoint
+from cortado.model.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from server.live_stream import EngineStream
+    from cortado.server.live_stream import EngineStream
 
 
 class Update(NamedTuple):

@@ -8,10 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
-from model import checkpoint, language
-from model.configuration import flat
-from model.recognizer import Recognizer
-from model.stored import CARD
+from cortado.model import checkpoint
+from cortado.model.configuration import flat
+from cortado.model.recognizer import Recognizer
+from cortado.model.search import language_model as language
+from cortado.model.stored import CARD
 
 OF_SCORES = ("scores", "mean")  # of a card, that other weights do not inherit
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clients.commands.terminal import Checkpoint, check_places, examples, use_one_thread
+from cortado.clients.commands.terminal import Checkpoint, check_places, examples, use_one_thread
 
 EXAMPLES = examples(
     "cortado align talk.wav",
@@ -28,11 +28,11 @@ def align(
     checkpoint: Checkpoint = None,
 ) -> None:
     """Draw what the attention looks at for each character."""
-    from model.audio import decode
-    from model.checkpoint import DEFAULT, load
-    from model.speaker import own
-    from training.attending import attend
-    from training.attention_picture import check_suffix, draw
+    from cortado.model.audio.decode import decode
+    from cortado.model.checkpoint import DEFAULT, load
+    from cortado.model.features.speaker import own
+    from cortado.training.scoring.attending import attend
+    from cortado.training.scoring.attention_picture import check_suffix, draw
 
     use_one_thread()
     place = out or Path(f"{file.stem}.svg")

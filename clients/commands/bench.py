@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from clients.commands.terminal import Json, check_places, examples, width
+from cortado.clients.commands.terminal import Json, check_places, examples, width
 
 ATTENTION_EXAMPLES = examples(
     "cortado bench attention",
@@ -41,8 +41,8 @@ def attention(
     """Measure the attentions: decoding, training, whole updates."""
     from rich.console import Console
 
-    from clients.progress import progress_bar
-    from training.attention_speed import decoding, learning, report, step
+    from cortado.clients.bench.attention import decoding, learning, report, step
+    from cortado.clients.progress import progress_bar
 
     parts = part or list(Part)
     if svg is not None and Part.DECODING not in parts:

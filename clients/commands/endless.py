@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clients.commands.terminal import (
+from cortado.clients.commands.terminal import (
     Backend,
     Checkpoint,
     Hold,
@@ -21,8 +21,8 @@ from clients.commands.terminal import (
 )
 
 if TYPE_CHECKING:
-    from training.endless import Findings
-    from training.recovery import Recovery, Tenth
+    from cortado.clients.bench.endless.recovery import Recovery, Tenth
+    from cortado.clients.bench.endless.run import Findings
 
 EXAMPLES = examples(
     "cortado bench endless data/dev.jsonl --hours 24",
@@ -50,9 +50,9 @@ def endless(
     lm: Lm = None,
 ) -> None:
     """Push hours of speech, silence, noise, music and worse through one stream."""
-    from clients.progress import progress_bar
-    from training.endless import endure
-    from training.endless_sounds import recordings
+    from cortado.clients.bench.endless.run import endure
+    from cortado.clients.bench.endless.sounds import recordings
+    from cortado.clients.progress import progress_bar
 
     check_places(json_file)
     use_one_thread()

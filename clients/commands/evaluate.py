@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clients.commands.terminal import (
+from cortado.clients.commands.terminal import (
     EXIT_FAILURE,
     Backend,
     Checkpoint,
@@ -24,13 +24,13 @@ from clients.commands.terminal import (
 )
 
 if TYPE_CHECKING:
-    from model.audio import Samples
-    from model.offline import Mode as OfflineMode
-    from model.recognizer import Recognizer
-    from model.search import Beam
-    from training.comparison import Compared
-    from training.evaluate import Progress, SetScore
-    from training.systems import Heard, System, Transcribe
+    from cortado.model.audio.decode import Samples
+    from cortado.model.recognizer import Recognizer
+    from cortado.model.search.beam import Beam
+    from cortado.model.search.offline import Mode as OfflineMode
+    from cortado.training.scoring.comparison import Compared
+    from cortado.training.scoring.evaluate import Progress, SetScore
+    from cortado.training.scoring.systems import Heard, System, Transcribe
 
 EXAMPLES = examples(
     "cortado evaluate ../shared/data/librispeech-mini/dev.jsonl",
@@ -119,13 +119,13 @@ def evaluate(
     """Score a model or a server: error rates, delays, confusions."""
     from rich.console import Console
 
-    from clients.progress import progress_bar
-    from model.search import asked_for
-    from training import report
-    from training.comparison import compared, read_other
-    from training.evaluate import Rules
-    from training.evaluate import evaluate as run
-    from training.gather import gather
+    from cortado.clients.progress import progress_bar
+    from cortado.model.search.beam import asked_for
+    from cortado.training.data.gather import gather
+    from cortado.training.scoring import report
+    from cortado.training.scoring.comparison import compared, read_other
+    from cortado.training.scoring.evaluate import Rules
+    from cortado.training.scoring.evaluate import evaluate as run
 
     use_one_thread()
     places = Places(json_file, html, hypotheses, trn, by or [])
@@ -178,11 +178,11 @@ def _system(
     Raises: ValueError where a server is asked for another search than its own, or the checkpoint
     cannot be loaded.
     """
-    from model import language
-    from model.backend import check_weighed
-    from model.checkpoint import DEFAULT, load
-    from model.offline import modes, transcribe_offline
-    from training.systems import System, in_order, offline, online
+    from cortado.model.backends.choice import check_weighed
+    from cortado.model.checkpoint import DEFAULT, load
+    from cortado.model.search import language_model as language
+    from cortado.model.search.offline import modes, transcribe_offline
+    from cortado.training.scoring.systems import System, in_order, offline, online
 
     if server is not None:
         if mode is not Mode.ONLINE:
@@ -224,8 +224,8 @@ def _offline(mode: Mode) -> "OfflineMode":
 
 
 def _served(url: str) -> "Transcribe":
-    from clients.through_server import transcribe_served
-    from model.online import Character
+    from cortado.clients.through_server import transcribe_served
+    from cortado.model.backends.reference import Character
 
     def transcribe(audio: "Iterable[Samples]") -> "Heard":
         for index, heard in transcribe_served(url, audio):
@@ -242,7 +242,7 @@ def _write(
     comparisons: "Sequence[Compared]",
     progress: "Progress",
 ) -> None:
-    from training import outputs
+    from cortado.training.scoring import outputs
 
     if places.json is not None:
         outputs.write_json(scores, places.json, places.fields)
@@ -251,7 +251,7 @@ def _write(
     if places.sclite is not None:
         outputs.write_sclite(scores, places.sclite)
     if places.html is not None:
-        from training.page import PagePlan, write_page
+        from cortado.training.scoring.page import PagePlan, write_page
 
         plan = PagePlan(worst, places.fields, comparisons)
         write_page(scores, places.html, system.recognizer, plan, progress)

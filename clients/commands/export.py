@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clients.commands.terminal import examples
+from cortado.clients.commands.terminal import examples
 
 EXAMPLES = examples(
     "cortado export runs/mine --lm mine.safetensors -o models/mine",
@@ -39,8 +39,8 @@ def export(
     It is a checkpoint, or the mean of several, and a language model. The folder holds all that any
     backend needs: there is nothing to be compiled beforehand.
     """
-    from model.description import describe
-    from training.export import export as run
+    from cortado.model.description import describe
+    from cortado.training.export import export as run
 
     written = run(checkpoints, output, share or (), lm, name)
     found = describe(output)

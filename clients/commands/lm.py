@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from clients.commands.terminal import check_places, examples
+from cortado.clients.commands.terminal import check_places, examples
 
 EXAMPLES = examples(
     "cortado lm sentences.txt -o mine.safetensors",
@@ -43,7 +43,7 @@ def lm(
     The text is to be written as the recogniser writes: for the shipped model in lower case, without
     punctuation and digits.
     """
-    from training.language import SPECIAL, Numbers, estimate, write
+    from cortado.training.language_model import SPECIAL, Numbers, estimate, write
 
     check_places(output)
     usual = Numbers()
@@ -63,7 +63,7 @@ def _sentences(paths: Iterable[Path]) -> Iterable[str]:
 
     Raises: ValueError where a manifest is none.
     """
-    from training.manifest import read
+    from cortado.training.data.manifest import read
 
     for path in paths:
         if path.suffix == ".jsonl":

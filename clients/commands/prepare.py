@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clients.commands.terminal import EXIT_FAILURE, examples, width
+from cortado.clients.commands.terminal import EXIT_FAILURE, examples, width
 
 EXAMPLES = examples(
     "cortado prepare timit /cdrom/timit corpora/timit",
@@ -39,9 +39,9 @@ def prepare(
 
     from rich.console import Console
 
-    from clients.progress import progress_bar
-    from training import prepare as preparing
-    from training.prepare_report import summary, table
+    from cortado.clients.progress import progress_bar
+    from cortado.training.data import prepare as preparing
+    from cortado.training.data.prepare_report import summary, table
 
     if len(folders) < 2:
         raise ValueError("expected the corpus and a folder to write to, got one of them")

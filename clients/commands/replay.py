@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clients.commands.terminal import (
+from cortado.clients.commands.terminal import (
     EXIT_FAILURE,
     Backend,
     Checkpoint,
@@ -21,9 +21,9 @@ from clients.commands.terminal import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from model.backend import Online
-    from model.live import Heard
-    from server.recording import Digest, Recorded
+    from cortado.model.backends.choice import Online
+    from cortado.model.streaming.live import Heard
+    from cortado.server.recording import Digest, Recorded
 
 EXAMPLES = examples(
     "cortado replay recordings/3f1c9a0d2b7e4f65.jsonl", "cortado replay recordings/*.jsonl"
@@ -42,7 +42,7 @@ def replay(
     lm: Lm = None,
 ) -> None:
     """Hear recorded streams again and verify what is written."""
-    from server.recording import read
+    from cortado.server.recording import read
 
     use_one_thread()
     online = load_served(checkpoint, backend, beam, hold, lm)
@@ -69,11 +69,11 @@ def heard(online: "Online", recorded: "Recorded", paced: bool = False) -> "Diges
 
     Raises: ValueError where a detector heard it that is not installed.
     """
-    from model.audio import Resampler
-    from model.live import LiveStream
-    from model.vad import load_vad
-    from server.protocol import PcmDecoder
-    from server.recording import Digest
+    from cortado.model.audio.decode import Resampler
+    from cortado.model.streaming.live import LiveStream
+    from cortado.model.streaming.vad import load_vad
+    from cortado.server.protocol import PcmDecoder
+    from cortado.server.recording import Digest
 
     start, digest = recorded.start, Digest()
     decoder, resampler = PcmDecoder(start.encoding), Resampler(start.sample_rate)

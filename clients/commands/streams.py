@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clients.commands.terminal import (
+from cortado.clients.commands.terminal import (
     Backend,
     Checkpoint,
     Hold,
@@ -22,11 +22,11 @@ from clients.commands.terminal import (
 )
 
 if TYPE_CHECKING:
-    from clients.progress import Report
-    from clients.served import Served
-    from model.backend import Online
-    from model.online import Samples
-    from server.bench.delays import Point
+    from cortado.clients.bench.served import Served
+    from cortado.clients.bench.streams.delays import Point
+    from cortado.clients.progress import Report
+    from cortado.model.backends.choice import Online
+    from cortado.model.backends.reference import Samples
 
 EXAMPLES = examples(
     "cortado bench streams --audio talk.mp3",
@@ -87,9 +87,9 @@ def streams(
     """Measure how many live streams this machine carries, at the pace of speech."""
     from rich.console import Console
 
-    from clients.progress import progress_bar
-    from server.bench import report
-    from server.bench.memory import age, memory, work
+    from cortado.clients.bench.streams import report
+    from cortado.clients.bench.streams.memory import age, memory, work
+    from cortado.clients.progress import progress_bar
 
     check_places(json_file, svg)
     parts = part or list(Part)
@@ -137,8 +137,8 @@ def _note(used: list[float], server: "Served") -> None:
 
 def _speech(paths: list[Path]) -> "list[Samples]":
     """Return the recordings in files and folders, or speech-like noise where none are given."""
-    from model.audio import decode
-    from server.bench.babble import babble
+    from cortado.clients.bench.streams.babble import babble
+    from cortado.model.audio.decode import decode
 
     files = []
     for path in paths:
@@ -160,7 +160,7 @@ def _engine(
     progress: "Report",
 ) -> "list[Point]":
     """Return the points of one part for each chunk, up to the first that is not carried."""
-    from server.bench.live import measure
+    from cortado.clients.bench.streams.live import measure
 
     single = part is Part.SINGLE
     points = []
@@ -198,9 +198,9 @@ def _websockets(
     """Return the points of a server in a process of its own, and what it takes."""
     import asyncio
 
-    from clients import load
-    from clients.served import served
-    from server.bench.delays import Point, percentiles
+    from cortado.clients.bench.served import served
+    from cortado.clients.bench.streams import load
+    from cortado.clients.bench.streams.delays import Point, percentiles
 
     settings = {"backend": backend, "threads": str(threads), "headroom": "1", "log-level": "error"}
     if checkpoint is not None:

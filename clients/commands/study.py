@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clients.commands.terminal import examples
+from cortado.clients.commands.terminal import examples
 
 EXAMPLES = examples(
     "cortado study training/recipes/compare/study.toml",
@@ -32,13 +32,13 @@ def study(
     ] = False,
 ) -> None:
     """Compare decoders: train what is missing, score, write a table."""
-    from training.study import page, plan
+    from cortado.training.studies import page, plan
 
     wanted = plan.read(file)
     page.outside(wanted)  # a page without a place for the table is told before the work
     if not table:
-        from clients.progress import progress_bar
-        from training.study.run import run
+        from cortado.clients.progress import progress_bar
+        from cortado.training.studies.run import run
 
         with progress_bar() as report:
             made = run(wanted, output or Path("runs") / wanted.name, row or (), start, report)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from model.backend import Online
+    from cortado.model.backends.choice import Online
 
 EXIT_OK = 0
 EXIT_FAILURE = 1
@@ -65,9 +65,9 @@ def load_served(
 
     Raises: ValueError where there is none.
     """
-    from model.backend import load_online
-    from model.search import asked_for
-    from model.stored import DEFAULT
+    from cortado.model.backends.choice import load_online
+    from cortado.model.search.beam import asked_for
+    from cortado.model.stored import DEFAULT
 
     return load_online(checkpoint or DEFAULT, backend, asked_for(beam, hold, lm), lm)
 

@@ -4,7 +4,15 @@ import time
 
 import typer
 
-from clients.commands.terminal import Backend, Checkpoint, Hold, Lm, Width, examples, load_served
+from cortado.clients.commands.terminal import (
+    Backend,
+    Checkpoint,
+    Hold,
+    Lm,
+    Width,
+    examples,
+    load_served,
+)
 
 EXAMPLES = examples("cortado warm", "NUMBA_CACHE_DIR=compiled cortado warm --backend fast-fp32")
 
@@ -23,8 +31,8 @@ def warm(
     """
     import numpy as np
 
-    from model.framing import SAMPLES_PER_STEP
-    from model.listener import Listener
+    from cortado.model.features.framing import SAMPLES_PER_STEP
+    from cortado.model.streaming.listener import Listener
 
     began = time.perf_counter()
     online = load_served(checkpoint, backend, beam, hold, lm)

@@ -1,3 +1,3 @@
 """The attentions of the papers, one a file; `AttentionConfig.kind` names one."""
 
-from model.attention.config import AttentionConfig as AttentionConfig
+from cortado.model.attention.config import AttentionConfig as AttentionConfig

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-from model.attention.config import AttentionConfig
-from model.attention.shape import Attended
-from model.attention.soft import SoftKeys
-from model.scores import score
-from model.shared_matmul import SharedMatrix
+from cortado.model.attention.config import AttentionConfig
+from cortado.model.attention.interface import Attended
+from cortado.model.attention.scores import score
+from cortado.model.attention.shared_matmul import SharedMatrix
+from cortado.model.attention.soft import SoftKeys
 
 
 class LocalM(nn.Module):

@@ -7,9 +7,9 @@ as wide as the speaker makes it.
 import torch
 from torch import Tensor
 
-from model.attention.config import AttentionConfig
-from model.attention.mocha import MoChA
-from model.spans import expected_span
+from cortado.model.attention.config import AttentionConfig
+from cortado.model.attention.expected_span import expected_span
+from cortado.model.attention.mocha import MoChA
 
 
 class MAtChA(MoChA):

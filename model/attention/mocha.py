@@ -5,13 +5,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from model.alignment import expected_alignment, first_alignment
-from model.attention.config import AttentionConfig
-from model.attention.monotonic import stopping
-from model.attention.shape import Attended
-from model.chunks import expected_chunk
-from model.scores import MonotonicKeys, monotonic_energy
-from model.shared_matmul import SharedMatrix
+from cortado.model.attention.config import AttentionConfig
+from cortado.model.attention.expected_alignment import expected_alignment, first_alignment
+from cortado.model.attention.expected_chunk import expected_chunk
+from cortado.model.attention.interface import Attended
+from cortado.model.attention.monotonic import stopping
+from cortado.model.attention.scores import MonotonicKeys, monotonic_energy
+from cortado.model.attention.shared_matmul import SharedMatrix
 
 
 class MochaKeys(NamedTuple):

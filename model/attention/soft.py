@@ -5,10 +5,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from model.attention.config import AttentionConfig
-from model.attention.shape import Attended
-from model.scores import ScoreKeys, score
-from model.shared_matmul import SharedMatrix
+from cortado.model.attention.config import AttentionConfig
+from cortado.model.attention.interface import Attended
+from cortado.model.attention.scores import ScoreKeys, score
+from cortado.model.attention.shared_matmul import SharedMatrix
 
 
 class SoftKeys(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-from tests.clients.browser import Watched, begun, running
+from cortado.tests.clients.browser import Watched, begun, running
 
 FLAGS = (
     "--headless=new",

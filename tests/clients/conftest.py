@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from model import checkpoint
-from tests.clients.serving import Served, serving
-from tests.clients.speech import speech, write
-from tests.model.untrained import untrained
-from tests.training.tiny import MODEL
+from cortado.model import checkpoint
+from cortado.tests.clients.serving import Served, serving
+from cortado.tests.clients.speech import speech, write
+from cortado.tests.model.untrained import untrained
+from cortado.tests.training.tiny import MODEL
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-from tests.clients.browser import Watched, begun, running
+from cortado.tests.clients.browser import Watched, begun, running
 
 PREFERENCES = {
     "media.navigator.permission.disabled": True,  # nobody is there to be asked

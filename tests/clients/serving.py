@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
-CORTADO = (sys.executable, "-m", "clients.cli")
+CORTADO = (sys.executable, "-m", "cortado.clients.cli")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 START_SECONDS = 300  # on a machine that has other work; a server that fails is noticed at once
 

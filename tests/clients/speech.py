@@ -10,7 +10,7 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
-from model.audio import decode
+from cortado.model.audio.decode import decode
 
 RATE = 16_000  # Hz
 DEV = Path(__file__).parent.parent.parent.parent / "shared" / "data" / "librispeech-mini"

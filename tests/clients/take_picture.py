@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from model.audio import decode
-from model.checkpoint import DEFAULT
-from tests.clients.chromium import chromium, playing
-from tests.clients.serving import ROOT, serving
-from tests.clients.speech import RATE, speech, write
+from cortado.model.audio.decode import decode
+from cortado.model.checkpoint import DEFAULT
+from cortado.tests.clients.chromium import chromium, playing
+from cortado.tests.clients.serving import ROOT, serving
+from cortado.tests.clients.speech import RATE, speech, write
 
 PICTURE = ROOT / "docs" / "images" / "page.png"
 BEFORE = 1.0  # seconds of silence before the recording

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from clients import cli
-from tests.model.untrained import noise
+from cortado.clients import cli
+from cortado.tests.model.untrained import noise
 
 Capture = pytest.CaptureFixture[str]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from clients.cli import main
+from cortado.clients.cli import main
 
 
 def test_decoding_speed_is_printed_written_and_plotted(

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 from websockets.sync.client import connect
 
-from tests.clients.chromium import Page, chromium, executable
-from tests.clients.serving import Served, serving
+from cortado.tests.clients.chromium import Page, chromium, executable
+from cortado.tests.clients.serving import Served, serving
 
 pytestmark = [
     pytest.mark.browser,

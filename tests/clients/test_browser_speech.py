@@ -10,9 +10,9 @@ import pytest
 from jiwer import cer
 from numpy.typing import NDArray
 
-from tests.clients.chromium import Page, chromium, executable, playing
-from tests.clients.serving import Served, transcribe
-from tests.clients.speech import RATE, write
+from cortado.tests.clients.chromium import Page, chromium, executable, playing
+from cortado.tests.clients.serving import Served, transcribe
+from cortado.tests.clients.speech import RATE, write
 
 pytestmark = [
     pytest.mark.browser,

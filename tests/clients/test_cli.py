@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from clients import cli
-from clients.commands.terminal import check_places
-from model.attention import AttentionConfig
-from model.backend import load_online
-from model.checkpoint import CARD, save
-from model.decoder import DecoderConfig
-from model.recognizer import Recognizer, RecognizerConfig
+from cortado.clients import cli
+from cortado.clients.commands.terminal import check_places
+from cortado.model.attention import AttentionConfig
+from cortado.model.backends.choice import load_online
+from cortado.model.checkpoint import CARD, save
+from cortado.model.decoder.decoder import DecoderConfig
+from cortado.model.recognizer import Recognizer, RecognizerConfig
 
 ROOT = Path(__file__).parent.parent.parent
 COMMANDS = [
@@ -74,7 +74,7 @@ def test_each_command_answers_to_the_short_form_of_help(command: str, capsys: Ca
 def test_help_answers_at_once_because_nothing_heavy_is_imported() -> None:
     heavy = "{'torch', 'numpy', 'fastapi', 'pydantic_settings', 'rich', 'av'}"
     code = (
-        "import sys; from clients.cli import main; code = main(['--help']);"
+        "import sys; from cortado.clients.cli import main; code = main(['--help']);"
         f"sys.exit(code or ' '.join({heavy} & set(sys.modules)) or 0)"
     )
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -153,7 +153,7 @@ def test_the_exit_code_tells_what_stopped_a_command(
     def stop(folder: Path) -> None:
         raise error
 
-    monkeypatch.setattr("model.description.describe", stop)
+    monkeypatch.setattr("cortado.model.description.describe", stop)
     assert cli.main(["info"]) == code
     assert said in capsys.readouterr().err
 
@@ -176,7 +176,7 @@ def test_a_fault_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(folder: Path) -> None:
         raise RuntimeError("a fault")
 
-    monkeypatch.setattr("model.description.describe", fail)
+    monkeypatch.setattr("cortado.model.description.describe", fail)
     with pytest.raises(RuntimeError, match="a fault"):
         cli.main(["info"])
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from clients import cli
-from model import checkpoint, language
-from model.language import FILE
-from model.recognizer import Recognizer, RecognizerConfig
-from model.vocabulary import Vocabulary
-from tests.training.tiny import MODEL
+from cortado.clients import cli
+from cortado.model import checkpoint
+from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.search import language_model as language
+from cortado.model.search.language_model import FILE
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.training.tiny import MODEL
 
 Capture = pytest.CaptureFixture[str]
 

@@ -9,9 +9,9 @@ import pytest
 from jiwer import cer
 from numpy.typing import NDArray
 
-from tests.clients.firefox import executable, firefox, sound
-from tests.clients.serving import Served, transcribe
-from tests.clients.speech import RATE, write
+from cortado.tests.clients.firefox import executable, firefox, sound
+from cortado.tests.clients.serving import Served, transcribe
+from cortado.tests.clients.speech import RATE, write
 
 pytestmark = [
     pytest.mark.browser,

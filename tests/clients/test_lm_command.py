@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from clients import cli
-from model import language
-from model.language import FILE
-from model.vocabulary import Vocabulary
-from tests.model.untrained import noise
+from cortado.clients import cli
+from cortado.model.search import language_model as language
+from cortado.model.search.language_model import FILE
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.model.untrained import noise
 
 Capture = pytest.CaptureFixture[str]
 

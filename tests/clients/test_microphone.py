@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from clients.microphone import utterance_lines
-from server.protocol import Chars, Endpoint
-from tests.clients.serving import CORTADO, ENVIRONMENT, ROOT, Served, transcribe
+from cortado.clients.microphone import utterance_lines
+from cortado.server.protocol import Chars, Endpoint
+from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT, Served, transcribe
 
 # A recording as the default device: ALSA's own plugins, no sound card.
 FILE_AS_MICROPHONE = """

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from clients.cli import main
-from tests.training.discs import write_timit
+from cortado.clients.cli import main
+from cortado.tests.training.discs import write_timit
 
 SPEAKERS = [("train", "dr1", "fcjf0"), ("test", "dr1", "mdab0")]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 WORK = """
 import logging
-from clients.progress import progress_bar
+from cortado.clients.progress import progress_bar
 with progress_bar() as report:
     report("speaking", 3, 3)
     logging.info("a log line")

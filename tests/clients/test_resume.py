@@ -10,9 +10,9 @@ import pytest
 import websockets
 from numpy.typing import NDArray
 
-from clients.stream import Stream, StreamError, connect, reconnect, resume
-from server.protocol import Chars
-from tests.clients.serving import Served, serving, transcribe
+from cortado.clients.stream import Stream, StreamError, connect, reconnect, resume
+from cortado.server.protocol import Chars
+from cortado.tests.clients.serving import Served, serving, transcribe
 
 pytestmark = pytest.mark.timeout(600)  # servers start, perhaps beside other work
 

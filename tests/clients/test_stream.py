@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from clients.stream import StreamError, connect, encode, transcribe_stream
-from server.protocol import Chars, Encoding
-from tests.clients.serving import Served, serving, transcribe
+from cortado.clients.stream import StreamError, connect, encode, transcribe_stream
+from cortado.server.protocol import Chars, Encoding
+from cortado.tests.clients.serving import Served, serving, transcribe
 
 pytestmark = pytest.mark.timeout(600)  # servers start, perhaps beside other work
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from clients import cli
-from clients.stream import StreamError, transcribe_stream
-from clients.through_server import transcribe_served
-from model.audio import decode
-from tests.clients.serving import Served
-from tests.model.untrained import noise
+from cortado.clients import cli
+from cortado.clients.stream import StreamError, transcribe_stream
+from cortado.clients.through_server import transcribe_served
+from cortado.model.audio.decode import decode
+from cortado.tests.clients.serving import Served
+from cortado.tests.model.untrained import noise
 
 
 def test_evaluate_scores_a_running_server_over_its_protocol(

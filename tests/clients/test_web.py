@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from model.features import SAMPLE_RATE, SAMPLES_PER_STEP
-from server.protocol import ErrorCode
+from cortado.model.features.log_mel import SAMPLE_RATE, SAMPLES_PER_STEP
+from cortado.server.protocol import ErrorCode
 
 WEB = Path(__file__).parent.parent.parent / "clients" / "web"
 NODE_TESTS = sorted((Path(__file__).parent / "web").glob("*.test.js"))

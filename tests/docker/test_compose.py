@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from server.settings import ENV_PREFIX, Settings, read_settings
+from cortado.server.settings import ENV_PREFIX, Settings, read_settings
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "docker"

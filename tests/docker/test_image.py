@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docker.dockerfile import Instruction, is_ignored, read
+from cortado.tests.docker.dockerfile import Instruction, is_ignored, read
 
 ROOT = Path(__file__).parent.parent.parent
 INSTRUCTIONS = read(ROOT / "docker" / "Dockerfile")
@@ -113,7 +113,7 @@ def test_it_starts_with_what_was_compiled_and_keeps_what_is_there(tmp_path: Path
 
 
 def test_every_setting_that_it_sets_exists() -> None:
-    from server.settings import ENV_PREFIX, Settings
+    from cortado.server.settings import ENV_PREFIX, Settings
 
     names = [name for name in environment("serve") if name.startswith(ENV_PREFIX)]
     known = {ENV_PREFIX + field.upper() for field in Settings.model_fields}

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.online import put, select
+from cortado.model.backends.reference import put, select
 
 RELATIVE, ABSOLUTE = 1e-4, 2e-5  # float32, whose sums differ with the shapes
 

@@ -6,7 +6,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.alignment import expected_alignment, expected_alignments, first_alignment
+from cortado.model.attention.expected_alignment import (
+    expected_alignment,
+    expected_alignments,
+    first_alignment,
+)
 
 Doubles = NDArray[np.float64]
 SYMBOLS = 4

@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.alignment import (
+from cortado.model.attention.expected_alignment import (
     SCAN,
     RowKernels,
     expected_alignment,
     expected_alignments,
 )
-from model.scan import reverse_scan, scan, shifted
+from cortado.model.attention.scan import reverse_scan, scan, shifted
 
 FRAMES = [1, 2, 10, 33, 100, 1000]
 KINDS = ["near 0", "near 1", "mixed", "exactly 0 and 1", "r = -4", "r = 4"]
@@ -60,13 +60,13 @@ def same(kernels: RowKernels, kind: str, frames: int, dtype: torch.dtype) -> Non
 def interpreted() -> Iterator[ModuleType]:
     """The kernels' module as Triton's interpreter reads it."""
     pytest.importorskip("triton")
-    before = sys.modules.pop("model.alignment_triton", None)
+    before = sys.modules.pop("cortado.model.attention.expected_alignment_triton", None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_INTERPRET", "1")
-        yield importlib.import_module("model.alignment_triton")
-    del sys.modules["model.alignment_triton"]
+        yield importlib.import_module("cortado.model.attention.expected_alignment_triton")
+    del sys.modules["cortado.model.attention.expected_alignment_triton"]
     if before is not None:
-        sys.modules["model.alignment_triton"] = before
+        sys.modules["cortado.model.attention.expected_alignment_triton"] = before
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.alignment import first_alignment
-from model.attention import AttentionConfig
-from model.attention.mocha import MoChA
+from cortado.model.attention import AttentionConfig
+from cortado.model.attention.expected_alignment import first_alignment
+from cortado.model.attention.mocha import MoChA
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 4])

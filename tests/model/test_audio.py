@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from model.audio import AudioError, Resampler, decode, stream
+from cortado.model.audio.decode import AudioError, Resampler, decode, stream
 
 SECONDS = 2.0
 CODECS = {

@@ -10,14 +10,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model import checkpoint
-from model.attention import AttentionConfig
-from model.checkpoint import CheckpointError, load, read_card, save
-from model.decoder import DecoderConfig
-from model.encoder import EncoderConfig
-from model.recognizer import Recognizer, RecognizerConfig
-from model.vocabulary import Vocabulary
-from tests.model.contract import randomised
+from cortado.model import checkpoint
+from cortado.model.attention import AttentionConfig
+from cortado.model.checkpoint import CheckpointError, load, read_card, save
+from cortado.model.decoder.decoder import DecoderConfig
+from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.model.contract import randomised
 
 CONFIG = RecognizerConfig(
     Vocabulary("abc é"),

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from model.chunks import expected_chunk, expected_chunk_of_windows
+from cortado.model.attention.expected_chunk import expected_chunk, expected_chunk_of_windows
 
 
 def oracle(alpha: Tensor, energies: Tensor, chunk: int) -> Tensor:

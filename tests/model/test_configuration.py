@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from model.configuration import build
+from cortado.model.configuration import build
 
 FOLDER = Path("/somewhere")
 

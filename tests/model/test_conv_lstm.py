@@ -4,7 +4,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.conv_lstm import WIDTH, ConvLSTM, ConvLSTMState, Recurrence, neighbourhoods
+from cortado.model.encoder.conv_lstm import (
+    WIDTH,
+    ConvLSTM,
+    ConvLSTMState,
+    Recurrence,
+    neighbourhoods,
+)
 
 
 def stepwise(module: ConvLSTM, x: Tensor) -> Tensor:

@@ -8,11 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.attention import AttentionConfig
-from model.bahdanau import BahdanauDecoder
-from model.decoder import DecoderConfig, lstm_update, push
-from model.energy import AdditiveEnergy
-from model.online import put, select
+from cortado.model.attention import AttentionConfig
+from cortado.model.attention.energy import AdditiveEnergy
+from cortado.model.backends.reference import put, select
+from cortado.model.decoder.bahdanau import BahdanauDecoder
+from cortado.model.decoder.decoder import DecoderConfig, lstm_update, push
 
 Doubles = NDArray[np.float64]
 

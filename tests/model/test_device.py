@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from model.backend import choose
-from model.device import DeviceRecognizer
-from model.framing import SAMPLES_PER_STEP
-from model.online import TILE, ReferenceTable, transcribe, transcribe_many
-from model.suspension import SuspensionError
-from tests.model.untrained import noise, untrained
+from cortado.model.backends.choice import choose
+from cortado.model.backends.cuda import DeviceRecognizer
+from cortado.model.backends.reference import TILE, ReferenceTable, transcribe, transcribe_many
+from cortado.model.features.framing import SAMPLES_PER_STEP
+from cortado.model.streaming.suspension import SuspensionError
+from cortado.tests.model.untrained import noise, untrained
 
 STREAMS = 2 * TILE + 3
 GPU = torch.cuda.is_available()

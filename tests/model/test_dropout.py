@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.dropout import Dropout
+from cortado.model.encoder.dropout import Dropout
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])

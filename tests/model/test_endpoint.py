@@ -7,14 +7,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from model.attention import AttentionConfig
-from model.decoder import DecoderConfig
-from model.encoder import EncoderConfig
-from model.endpoint import BLANK, LANES, QUIET_RULES, RULES, Endpointer, Head, Rule, blanks, head
-from model.online import Character
-from model.recognizer import RecognizerConfig
-from model.utterances import Endpoint, Utterances
-from tests.model.untrained import untrained
+from cortado.model.attention import AttentionConfig
+from cortado.model.backends.reference import Character
+from cortado.model.decoder.decoder import DecoderConfig
+from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.recognizer import RecognizerConfig
+from cortado.model.streaming.endpoint import (
+    BLANK,
+    LANES,
+    QUIET_RULES,
+    RULES,
+    Endpointer,
+    Head,
+    Rule,
+    blanks,
+    head,
+)
+from cortado.model.streaming.utterances import Endpoint, Utterances
+from cortado.tests.model.untrained import untrained
 
 CAP = 2
 TINY = RecognizerConfig(

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.energy import AdditiveEnergy
+from cortado.model.attention.energy import AdditiveEnergy
 
 BATCH, FRAMES, SYMBOLS = 3, 11, 4
 QUERY, KEY, WIDTH = 5, 7, 6

@@ -6,14 +6,14 @@ from typing import Any, get_args
 import pytest
 import torch
 
-from model.attention.config import MONOTONIC, SCORES, Kind
-from model.checkpoint import load, save
-from model.configuration import build
-from model.encoder import EncoderConfig
-from model.offline import decode, modes
-from model.online import OnlineRecognizer, transcribe, transcribe_many
-from model.recognizer import Recognizer, RecognizerConfig
-from tests.model.untrained import encoded, noise
+from cortado.model.attention.config import MONOTONIC, SCORES, Kind
+from cortado.model.backends.reference import OnlineRecognizer, transcribe, transcribe_many
+from cortado.model.checkpoint import load, save
+from cortado.model.configuration import build
+from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.search.offline import decode, modes
+from cortado.tests.model.untrained import encoded, noise
 
 FOLDER = Path("/nowhere")
 EVERY = [

@@ -13,26 +13,40 @@ from hypothesis import strategies as st
 from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
-from model.attention import AttentionConfig
-from model.backend import choose
-from model.decoder import DecoderConfig
-from model.encoder import EncoderConfig
-from model.fast import product as products_module
-from model.fast import recognizer as recognizer_module
-from model.fast.gates import advance
-from model.fast.kernel import COMPILED
-from model.fast.layout import TILE
-from model.fast.product import KINDS, available, begin, end, narrow, packed, padded, product
-from model.fast.recognizer import FastRecognizer, offered, unsupported
-from model.fast.tiles import INNER, ROWS
-from model.fast.vectors import COLUMNS, LANES
-from model.features import FeatureConfig
-from model.online import Character, OnlineRecognizer, transcribe, transcribe_many
-from model.recognizer import Recognizer, RecognizerConfig
-from model.search import GREEDY
-from model.transcribe import characters
-from model.vocabulary import Vocabulary
-from tests.model.untrained import encoded, noise, untrained
+from cortado.model.attention import AttentionConfig
+from cortado.model.backends.choice import choose
+from cortado.model.backends.cpu import recognizer as recognizer_module
+from cortado.model.backends.cpu.gates import advance
+from cortado.model.backends.cpu.kernel import COMPILED
+from cortado.model.backends.cpu.layout import TILE
+from cortado.model.backends.cpu.recognizer import FastRecognizer, offered, unsupported
+from cortado.model.backends.reference import (
+    Character,
+    OnlineRecognizer,
+    transcribe,
+    transcribe_many,
+)
+from cortado.model.compiled import product as products_module
+from cortado.model.compiled.product import (
+    KINDS,
+    available,
+    begin,
+    end,
+    narrow,
+    packed,
+    padded,
+    product,
+)
+from cortado.model.compiled.tiles import INNER, ROWS
+from cortado.model.compiled.vectors import COLUMNS, LANES
+from cortado.model.decoder.decoder import DecoderConfig
+from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.features.log_mel import FeatureConfig
+from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.search.beam import GREEDY
+from cortado.model.streaming.transcribe import characters
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.model.untrained import encoded, noise, untrained
 
 Samples = NDArray[np.float32]
 STEP = 640
@@ -151,7 +165,7 @@ def test_gates_are_those_of_an_lstm(kind: type, seed: int, scale: float) -> None
 
 def test_what_may_reorder_sums_is_inlined() -> None:
     """Else the process that compiles has other last bits than those that load what it compiled."""
-    modules = [import_module(f"model.fast.{name}") for name in COMPILED]
+    modules = [import_module(f"cortado.model.{name}") for name in COMPILED]
     compiled = {f for module in modules for f in vars(module).values() if isinstance(f, Dispatcher)}
     loose = [f for f in compiled if f.targetoptions.get("fastmath")]
     assert len(loose) >= 9

@@ -6,9 +6,10 @@ import torch
 import torchaudio
 from numpy.typing import NDArray
 
-from model.decoder import DecoderConfig
-from model.encoder import EncoderConfig
-from model.features import (
+from cortado.model.decoder.decoder import DecoderConfig
+from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.features.filterbank import delta_taps
+from cortado.model.features.log_mel import (
     DELTA_LOOKAHEAD,
     DELTA_WINDOW,
     HOP,
@@ -24,9 +25,8 @@ from model.features import (
     LogMel,
     Normalizer,
 )
-from model.filterbank import delta_taps
-from model.recognizer import Recognizer, RecognizerConfig
-from tests.model.contract import randomised
+from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.tests.model.contract import randomised
 
 Doubles = NDArray[np.float64]
 

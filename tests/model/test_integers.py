@@ -7,11 +7,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from model.fast.convolution import PATCH, convolved
-from model.fast.integers import HALF, MOST, QUAD, ZERO, affine, coded, has_byte_products
-from model.fast.layout import CHANNELS, SPARE, STREAMS
-from model.fast.product import narrow
-from model.fast.vectors import COLUMNS
+from cortado.model.backends.cpu.convolution import PATCH, convolved
+from cortado.model.backends.cpu.layout import CHANNELS, SPARE, STREAMS
+from cortado.model.compiled.integers import HALF, MOST, QUAD, ZERO, affine, coded, has_byte_products
+from cortado.model.compiled.product import narrow
+from cortado.model.compiled.vectors import COLUMNS
 
 Floats = NDArray[np.float32]
 

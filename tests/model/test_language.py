@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from model.language import (
+from cortado.model.search.language_model import (
     FILE,
     NONE,
     NOWHERE,
@@ -29,10 +29,10 @@ from model.language import (
     total,
     weigh,
 )
-from model.language import UNKNOWN as UNKNOWN_WORD
-from model.vocabulary import Vocabulary
-from tests.training.trigram import LETTERS, WORDS, Trigram, numbered, sentences, used
-from training.language import Numbers, estimate, write
+from cortado.model.search.language_model import UNKNOWN as UNKNOWN_WORD
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.training.trigram import LETTERS, WORDS, Trigram, numbered, sentences, used
+from cortado.training.language_model import Numbers, estimate, write
 
 Scores = NDArray[np.float32]
 

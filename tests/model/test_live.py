@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from model import checkpoint
-from model.attention import AttentionConfig
-from model.audio import decode
-from model.backend import load_online
-from model.decoder import DecoderConfig
-from model.encoder import EncoderConfig
-from model.endpoint import Rule
-from model.live import Heard, LiveStream
-from model.online import OnlineRecognizer, transcribe
-from model.recognizer import RecognizerConfig
-from model.suspension import SuspensionError
-from tests.model.untrained import noise, untrained
+from cortado.model import checkpoint
+from cortado.model.attention import AttentionConfig
+from cortado.model.audio.decode import decode
+from cortado.model.backends.choice import load_online
+from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.model.decoder.decoder import DecoderConfig
+from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.recognizer import RecognizerConfig
+from cortado.model.streaming.endpoint import Rule
+from cortado.model.streaming.live import Heard, LiveStream
+from cortado.model.streaming.suspension import SuspensionError
+from cortado.tests.model.untrained import noise, untrained
 
 Samples = NDArray[np.float32]
 
@@ -121,8 +121,8 @@ RESUME = """
 import sys
 from pathlib import Path
 import numpy as np
-from model.backend import load_online
-from model.live import LiveStream
+from cortado.model.backends.choice import load_online
+from cortado.model.streaming.live import LiveStream
 stream = LiveStream.resume(load_online(), Path(sys.argv[1]).read_bytes())
 rest = np.fromfile(sys.argv[2], np.float32)
 print([*stream.push(rest), *stream.end()])

@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from model.conv_lstm import ConvLSTM
-from model.fast.product import available
-from model.lstm import Recurrence, hidden_states
+from cortado.model.compiled.product import available
+from cortado.model.encoder.conv_lstm import ConvLSTM
+from cortado.model.encoder.lstm import Recurrence, hidden_states
 
 WEIGHTS = ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"]
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import nn
 
-from model.encoder import Encoder, EncoderConfig
-from model.features import FRAMES_PER_STEP, SAMPLES_PER_STEP, FeatureConfig
-from model.lstm_encoder import LSTMEncoder
-from model.recognizer import Recognizer, RecognizerConfig
-from tests.model.contract import Layer, check, framewise
+from cortado.model.encoder.conv_lstm_encoder import Encoder, EncoderConfig
+from cortado.model.encoder.lstm_encoder import LSTMEncoder
+from cortado.model.features.log_mel import FRAMES_PER_STEP, SAMPLES_PER_STEP, FeatureConfig
+from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.tests.model.contract import Layer, check, framewise
 
 BANDS = 5
 CONFIG = EncoderConfig(width=6, layers=3, kind="lstm")

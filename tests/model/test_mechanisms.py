@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.attention import AttentionConfig
-from model.attention.choice import attention
-from model.attention.config import MONOTONIC, SCORES, Kind, Score
-from model.attention.local_m import within
-from model.bahdanau import BahdanauDecoder
-from model.decoder import AttentionDecoder, DecoderConfig
-from model.luong import LuongDecoder
-from model.offline import expected, scanned
-from model.scores import Concat, Dot, General, score
+from cortado.model.attention import AttentionConfig
+from cortado.model.attention.build import attention
+from cortado.model.attention.config import MONOTONIC, SCORES, Kind, Score
+from cortado.model.attention.local_m import within
+from cortado.model.attention.scores import Concat, Dot, General, score
+from cortado.model.decoder.bahdanau import BahdanauDecoder
+from cortado.model.decoder.decoder import AttentionDecoder, DecoderConfig
+from cortado.model.decoder.luong import LuongDecoder
+from cortado.model.search.offline import expected, scanned
 
 QUERY, WIDTH, FRAMES, SYMBOLS = 6, 6, 12, 5
 EVERY = [(kind, score) for kind in get_args(Kind) for score in SCORES[kind]]

@@ -8,12 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.attention import AttentionConfig
-from model.attention.config import Kind
-from model.beam import Path, beam_search
-from model.decoder import AttentionDecoder, DecoderConfig
-from model.encoder import EncoderConfig
-from model.offline import (
+from cortado.model.attention import AttentionConfig
+from cortado.model.attention.config import Kind
+from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.model.decoder.decoder import AttentionDecoder, DecoderConfig
+from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.search.expected_beam import Path, beam_search
+from cortado.model.search.offline import (
     Mode,
     decode,
     expected,
@@ -24,10 +26,8 @@ from model.offline import (
     transcribe_batch,
     transcribe_offline,
 )
-from model.online import OnlineRecognizer, transcribe
-from model.recognizer import Recognizer, RecognizerConfig
-from model.vocabulary import Vocabulary
-from tests.model.untrained import noise, untrained
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.model.untrained import noise, untrained
 
 SMALL = EncoderConfig(channels=2, width=8, layers=1)
 
@@ -189,7 +189,7 @@ def test_a_beam_is_as_wide_as_the_configuration_says(monkeypatch: pytest.MonkeyP
         widths.append(width)
         return beam_search(decoder, values, limit, width)
 
-    monkeypatch.setattr("model.offline.beam_search", noted)
+    monkeypatch.setattr("cortado.model.search.offline.beam_search", noted)
     usual = recognizer()
     wide = replace(usual.config, decoder=replace(usual.config.decoder, beam=10))
     for config in (usual.config, wide):

@@ -6,10 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.decoder import DecoderConfig
-from model.encoder import EncoderConfig
-from model.features import SAMPLES_PER_STEP
-from model.online import (
+from cortado.model.backends.reference import (
     FLUSH_STEPS,
     MAX_SYMBOLS_PER_STEP,
     OnlineRecognizer,
@@ -18,8 +15,11 @@ from model.online import (
     select,
     transcribe,
 )
-from model.recognizer import Recognizer, RecognizerConfig
-from model.vocabulary import Vocabulary
+from cortado.model.decoder.decoder import DecoderConfig
+from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.features.log_mel import SAMPLES_PER_STEP
+from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.vocabulary import Vocabulary
 
 DELAY = 2
 

@@ -13,11 +13,18 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from model import checkpoint
-from model.audio import decode
-from model.online import Character, OnlineRecognizer, put, select, transcribe, transcribe_many
-from model.transcribe import characters
-from tests.model.untrained import noise, untrained
+from cortado.model import checkpoint
+from cortado.model.audio.decode import decode
+from cortado.model.backends.reference import (
+    Character,
+    OnlineRecognizer,
+    put,
+    select,
+    transcribe,
+    transcribe_many,
+)
+from cortado.model.streaming.transcribe import characters
+from cortado.tests.model.untrained import noise, untrained
 
 Samples = NDArray[np.float32]
 

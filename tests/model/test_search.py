@@ -12,23 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from model import language, search
-from model.backend import choose
-from model.endpoint import Rule
-from model.fast.recognizer import FastRecognizer
-from model.framing import STEP_SECONDS
-from model.language import NONE, Language
-from model.listener import Listener
-from model.live import LiveStream
-from model.online import OnlineRecognizer, transcribe, transcribe_many
-from model.search import GREEDY, USUAL, Beam, asked_for, told_at_once
-from model.stream import FLUSH_STEPS, LATE, MAX_SYMBOLS_PER_STEP, Character
-from model.suspension import SuspensionError
-from model.vocabulary import ENGLISH, Vocabulary
-from tests.model.untrained import noise, untrained
-from tests.training.trigram import sentences
-from training.language import Numbers as Weights
-from training.language import estimate, write
+from cortado.model.backends.choice import choose
+from cortado.model.backends.cpu.recognizer import FastRecognizer
+from cortado.model.backends.reference import OnlineRecognizer, transcribe, transcribe_many
+from cortado.model.features.framing import STEP_SECONDS
+from cortado.model.search import beam as search
+from cortado.model.search import language_model as language
+from cortado.model.search.beam import GREEDY, USUAL, Beam, asked_for, told_at_once
+from cortado.model.search.language_model import NONE, Language
+from cortado.model.streaming.endpoint import Rule
+from cortado.model.streaming.listener import Listener
+from cortado.model.streaming.live import LiveStream
+from cortado.model.streaming.stream import FLUSH_STEPS, LATE, MAX_SYMBOLS_PER_STEP, Character
+from cortado.model.streaming.suspension import SuspensionError
+from cortado.model.vocabulary import ENGLISH, Vocabulary
+from cortado.tests.model.untrained import noise, untrained
+from cortado.tests.training.trigram import sentences
+from cortado.training.language_model import Numbers as Weights
+from cortado.training.language_model import estimate, write
 
 CAP = MAX_SYMBOLS_PER_STEP
 SYMBOLS = 2

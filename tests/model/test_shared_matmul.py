@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.shared_matmul import SharedMatrix
+from cortado.model.attention.shared_matmul import SharedMatrix
 
 SHAPES = [((4, 3), (2, 4)), ((2, 4, 3), (2, 1, 4))]  # of the matrix, of what it multiplies
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from model.shorten import Shorten
-from tests.model.sphere_files import (
+from cortado.model.audio.shorten import Shorten
+from cortado.tests.model.sphere_files import (
     BLOCKSIZE,
     DIFF0,
     DIFF1,

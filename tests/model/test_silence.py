@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from model import checkpoint
-from model.features import SAMPLE_RATE
-from model.online import OnlineRecognizer, transcribe
+from cortado.model import checkpoint
+from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.model.features.log_mel import SAMPLE_RATE
 
 SECONDS = 20
 TIME = np.arange(SECONDS * SAMPLE_RATE) / SAMPLE_RATE

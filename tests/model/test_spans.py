@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.alignment import expected_alignment, first_alignment
-from model.chunks import expected_chunk
-from model.spans import expected_span, spans_backward, spans_forward
+from cortado.model.attention.expected_alignment import expected_alignment, first_alignment
+from cortado.model.attention.expected_chunk import expected_chunk
+from cortado.model.attention.expected_span import expected_span, spans_backward, spans_forward
 
 Doubles = NDArray[np.float64]
 

@@ -10,17 +10,24 @@ import pytest
 import soundfile
 import torch
 
-from model import checkpoint
-from model.backend import choose, load_online
-from model.features import FeatureConfig, Features, LogMel
-from model.offline import transcribe_offline
-from model.online import OnlineRecognizer, transcribe
-from model.recognizer import Recognizer, RecognizerConfig
-from model.search import USUAL
-from model.speaker import LEAST_DEVIATION, Statistics, adapted, own, standardised, statistics_of
-from model.transcribe import file_listener, transcribe_files
-from tests.model.untrained import noise, untrained
-from tests.training.tiny import MODEL
+from cortado.model import checkpoint
+from cortado.model.backends.choice import choose, load_online
+from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.model.features.log_mel import FeatureConfig, Features, LogMel
+from cortado.model.features.speaker import (
+    LEAST_DEVIATION,
+    Statistics,
+    adapted,
+    own,
+    standardised,
+    statistics_of,
+)
+from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.search.beam import USUAL
+from cortado.model.search.offline import transcribe_offline
+from cortado.model.streaming.transcribe import file_listener, transcribe_files
+from cortado.tests.model.untrained import noise, untrained
+from cortado.tests.training.tiny import MODEL
 
 CONFIG = replace(MODEL, features=FeatureConfig("speaker"))
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from model.audio import AudioError, Samples, decode
-from tests.model.sphere_files import (
+from cortado.model.audio.decode import AudioError, Samples, decode
+from cortado.tests.model.sphere_files import (
     DIFF1,
     MULAW,
     SIGNED_LOW_HIGH,

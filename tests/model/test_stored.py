@@ -9,18 +9,18 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model import checkpoint
-from model.backend import choose, load_online
-from model.recognizer import Recognizer, RecognizerConfig
-from model.stored import WEIGHTS, CheckpointError, read
+from cortado.model import checkpoint
+from cortado.model.backends.choice import choose, load_online
+from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.stored import WEIGHTS, CheckpointError, read
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_TORCH = """
 import sys
 from pathlib import Path
-from server.run import listen
-from server.service import load
-from server.settings import read_settings
+from cortado.server.run import listen
+from cortado.server.service import load
+from cortado.server.settings import read_settings
 service = load(read_settings(checkpoint=sys.argv[1], max_streams=1))
 print(service.engine.online.name.startswith("fast"), "torch" in sys.modules)
 """

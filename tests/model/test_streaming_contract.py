@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from model.conv_lstm import ConvLSTM
-from model.convolution import StreamingConv
-from model.decoder import DecoderConfig
-from model.encoder import Encoder, EncoderConfig
-from model.features import (
+from cortado.model.decoder.decoder import DecoderConfig
+from cortado.model.encoder.conv_lstm import ConvLSTM
+from cortado.model.encoder.conv_lstm_encoder import Encoder, EncoderConfig
+from cortado.model.encoder.convolution import StreamingConv
+from cortado.model.encoder.recurrent import RecurrentLayer
+from cortado.model.features.log_mel import (
     FRAMES_PER_STEP,
     HOP,
     MELS,
@@ -26,10 +27,9 @@ from model.features import (
     LogMel,
     Normalizer,
 )
-from model.recognizer import Recognizer, RecognizerConfig
-from model.recurrent import RecurrentLayer
-from model.running_mean import BOUND, DRAWN, running_means, stepwise_means
-from tests.model.contract import Layer, check, close, framewise, randomised
+from cortado.model.features.running_mean import BOUND, DRAWN, running_means, stepwise_means
+from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.tests.model.contract import Layer, check, close, framewise, randomised
 
 SMALL = EncoderConfig(channels=3, width=6, layers=2)
 cuts = st.lists(st.integers(1, 5), min_size=1, max_size=6)

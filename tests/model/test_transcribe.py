@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from model.audio import AudioError, decode
-from model.online import OnlineRecognizer, transcribe
-from model.transcribe import transcribe_files
-from tests.model.untrained import noise, untrained
+from cortado.model.audio.decode import AudioError, decode
+from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.model.streaming.transcribe import transcribe_files
+from cortado.tests.model.untrained import noise, untrained
 
 
 @cache

@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from model.audio import decode
-from model.endpoint import QUIET_RULES, Rule
-from model.framing import SAMPLES_PER_STEP
-from model.kept import VAD_VERSION, VERSION, unpacked
-from model.listener import Listener
-from model.live import Heard, LiveStream
-from model.online import Character, OnlineRecognizer
-from model.recordings import transcribe_many
-from model.suspension import SuspensionError
-from model.vad import SPEECH, TILE, Vad, VadTable, load_vad
-from tests.model.test_live import TINY
-from tests.model.untrained import noise, untrained
+from cortado.model.audio.decode import decode
+from cortado.model.backends.reference import Character, OnlineRecognizer
+from cortado.model.features.framing import SAMPLES_PER_STEP
+from cortado.model.streaming.endpoint import QUIET_RULES, Rule
+from cortado.model.streaming.kept import VAD_VERSION, VERSION, unpacked
+from cortado.model.streaming.listener import Listener
+from cortado.model.streaming.live import Heard, LiveStream
+from cortado.model.streaming.recordings import transcribe_many
+from cortado.model.streaming.suspension import SuspensionError
+from cortado.model.streaming.vad import SPEECH, TILE, Vad, VadTable, load_vad
+from cortado.tests.model.test_live import TINY
+from cortado.tests.model.untrained import noise, untrained
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("silero_vad")
@@ -262,7 +262,7 @@ def test_rules_with_quiet_need_the_detector() -> None:
 
 LEAN = """
 import sys
-from model.vad import load_vad
+from cortado.model.streaming.vad import load_vad
 before = {"onnxruntime", "silero_vad", "torch"} & set(sys.modules)
 load_vad()
 print(sorted(before), sorted({"onnxruntime", "silero_vad", "torch"} & set(sys.modules)))
@@ -281,9 +281,9 @@ def test_it_brings_neither_torch_nor_the_package_itself() -> None:
 
 SERVE = """
 import sys
-from model.live import LiveStream
-from server.service import Service
-import clients.cli
+from cortado.model.streaming.live import LiveStream
+from cortado.server.service import Service
+import cortado.clients.cli
 print("onnxruntime" in sys.modules, "silero_vad" in sys.modules)
 """
 
@@ -295,7 +295,7 @@ def test_without_it_nothing_of_it_is_imported() -> None:
 MISSING = """
 import sys
 sys.modules[sys.argv.pop(1)] = None
-from clients.cli import main
+from cortado.clients.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 

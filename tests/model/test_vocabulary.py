@@ -1,6 +1,6 @@
 import pytest
 
-from model.vocabulary import ENGLISH, Vocabulary
+from cortado.model.vocabulary import ENGLISH, Vocabulary
 
 
 def test_the_default_is_space_apostrophe_and_a_to_z() -> None:

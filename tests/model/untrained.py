@@ -5,9 +5,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.features import SAMPLES_PER_STEP
-from model.online import OnlineRecognizer
-from model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.backends.reference import OnlineRecognizer
+from cortado.model.features.log_mel import SAMPLES_PER_STEP
+from cortado.model.recognizer import Recognizer, RecognizerConfig
 
 SEED = 2  # of the few tried, the one whose stops and symbols depend most on the audio
 GAIN = 10

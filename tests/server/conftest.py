@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from model.attention import AttentionConfig
-from model.decoder import DecoderConfig
-from model.encoder import EncoderConfig
-from model.online import OnlineRecognizer
-from model.recognizer import RecognizerConfig
-from tests.model.untrained import untrained
-from tests.server.running import Running, running
+from cortado.model.attention import AttentionConfig
+from cortado.model.backends.reference import OnlineRecognizer
+from cortado.model.decoder.decoder import DecoderConfig
+from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.recognizer import RecognizerConfig
+from cortado.tests.model.untrained import untrained
+from cortado.tests.server.running import Running, running
 
 TINY = RecognizerConfig(
     encoder=EncoderConfig(channels=4, width=16, layers=1),

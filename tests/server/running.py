@@ -14,10 +14,10 @@ import numpy as np
 import websockets
 from numpy.typing import NDArray
 
-from model.online import Character, OnlineRecognizer
-from server.run import Server, listen
-from server.service import Service
-from server.settings import Settings
+from cortado.model.backends.reference import Character, OnlineRecognizer
+from cortado.server.run import Server, listen
+from cortado.server.service import Service
+from cortado.server.settings import Settings
 
 Samples = NDArray[np.float32]
 START, END = '{"type":"start"}', '{"type":"end"}'

@@ -9,15 +9,15 @@ import httpx
 import pytest
 import websockets
 
-from clients.cli import main
-from model import checkpoint
-from model.online import OnlineRecognizer
-from server import logs
-from server.protocol import ErrorCode
-from server.run import address, listen
-from server.settings import read_settings
-from tests.model.untrained import noise
-from tests.server.running import END, START, Heard, Running, listened, pcm, running, say
+from cortado.clients.cli import main
+from cortado.model import checkpoint
+from cortado.model.backends.reference import OnlineRecognizer
+from cortado.server import logs
+from cortado.server.protocol import ErrorCode
+from cortado.server.run import address, listen
+from cortado.server.settings import read_settings
+from cortado.tests.model.untrained import noise
+from cortado.tests.server.running import END, START, Heard, Running, listened, pcm, running, say
 
 
 def test_the_process_is_alive_and_the_model_ready(server: Running) -> None:
@@ -155,13 +155,18 @@ def test_the_address_to_open_is_one_that_a_browser_can() -> None:
 
 def test_a_log_line_for_machines_is_one_json_object() -> None:
     record = logging.makeLogRecord(
-        {"name": "server.session", "levelname": "INFO", "msg": "stream ended", "session": "1f"}
+        {
+            "name": "cortado.server.session",
+            "levelname": "INFO",
+            "msg": "stream ended",
+            "session": "1f",
+        }
     )
     line = json.loads(logs.JsonFormatter().format(record))
     assert line.pop("time").endswith("+00:00")
     assert line == {
         "level": "info",
-        "logger": "server.session",
+        "logger": "cortado.server.session",
         "event": "stream ended",
         "session": "1f",
     }

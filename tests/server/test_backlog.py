@@ -1,13 +1,13 @@
-"""The backlog of many rows is `model.online.Stream` for each of them."""
+"""The backlog of many rows is `model.backends.reference.Stream` for each of them."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.online import FLUSH_STEPS, Stream
-from model.vocabulary import Vocabulary
-from server.backlog import USUAL, Backlog, Steps
+from cortado.model.backends.reference import FLUSH_STEPS, Stream
+from cortado.model.vocabulary import Vocabulary
+from cortado.server.backlog import USUAL, Backlog, Steps
 
 ROWS = 3
 STEP = 640

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.online import OnlineRecognizer
-from server.bench import report
-from server.bench.babble import babble
-from server.bench.delays import Point
-from server.bench.live import measure
-from server.bench.memory import age, memory, work
+from cortado.clients.bench.streams import report
+from cortado.clients.bench.streams.babble import babble
+from cortado.clients.bench.streams.delays import Point
+from cortado.clients.bench.streams.live import measure
+from cortado.clients.bench.streams.memory import age, memory, work
+from cortado.model.backends.reference import OnlineRecognizer
 
 
 def point(streams: int, p99: float, part: str = "engine") -> Point:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from model.features import STEP_SECONDS
-from model.online import OnlineRecognizer
-from model.stream import BATCH
-from server.capacity import FREQUENT, Capacity
-from server.engine import Engine, EngineFull
-from server.metrics import Metrics
+from cortado.model.backends.reference import OnlineRecognizer
+from cortado.model.features.log_mel import STEP_SECONDS
+from cortado.model.streaming.stream import BATCH
+from cortado.server.capacity import FREQUENT, Capacity
+from cortado.server.engine import Engine, EngineFull
+from cortado.server.metrics import Metrics
 
 
 def batches(capacity: Capacity, count: int, streams: int, cost: float, pause: float) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from server.metrics import Metrics
-from server.protocol import (
+from cortado.server.metrics import Metrics
+from cortado.server.protocol import (
     CLOSE_CODES,
     Chars,
     End,
@@ -21,7 +21,7 @@ from server.protocol import (
     Suspend,
     Suspended,
 )
-from server.settings import ENV_PREFIX, Settings, flag
+from cortado.server.settings import ENV_PREFIX, Settings, flag
 
 DOCS = Path(__file__).parents[2] / "docs"
 PROTOCOL = (DOCS / "protocol.md").read_text()

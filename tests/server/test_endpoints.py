@@ -6,15 +6,15 @@ from functools import partial
 
 import pytest
 
-from model.endpoint import Rule
-from model.framing import STEP_SECONDS
-from model.listener import Listener
-from model.online import OnlineRecognizer, transcribe_many
-from model.transcribe import listen
-from server.protocol import Final
-from server.transcript import Transcript
-from tests.model.untrained import noise
-from tests.server.running import END, START, Running, cut, pcm, rounded, running, say, spelt
+from cortado.model.backends.reference import OnlineRecognizer, transcribe_many
+from cortado.model.features.framing import STEP_SECONDS
+from cortado.model.streaming.endpoint import Rule
+from cortado.model.streaming.listener import Listener
+from cortado.model.streaming.transcribe import listen
+from cortado.server.protocol import Final
+from cortado.server.transcript import Transcript
+from cortado.tests.model.untrained import noise
+from cortado.tests.server.running import END, START, Running, cut, pcm, rounded, running, say, spelt
 
 SPEECH = noise(1, 2.5)
 RULES = (Rule(silence=0.2), Rule(length=0.6))  # short, as is what an untrained model hears
@@ -23,7 +23,7 @@ RULES = (Rule(silence=0.2), Rule(length=0.6))  # short, as is what an untrained 
 @pytest.fixture
 def parting(online: OnlineRecognizer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     """A server by these rules."""
-    monkeypatch.setattr("server.engine.Listener", partial(Listener, rules=RULES))
+    monkeypatch.setattr("cortado.server.engine.Listener", partial(Listener, rules=RULES))
     with running(online) as server:
         yield server
 

@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 
-from model.features import STEP_SECONDS
-from model.online import Character, OnlineRecognizer, Samples, transcribe
-from server.engine import Engine, EngineFull
-from server.live_stream import EngineStream
-from server.metrics import Metrics
-from server.telling import Update
-from tests.model.untrained import noise
-from tests.server.running import PATIENCE
+from cortado.model.backends.reference import Character, OnlineRecognizer, Samples, transcribe
+from cortado.model.features.log_mel import STEP_SECONDS
+from cortado.server.engine import Engine, EngineFull
+from cortado.server.live_stream import EngineStream
+from cortado.server.metrics import Metrics
+from cortado.server.telling import Update
+from cortado.tests.model.untrained import noise
+from cortado.tests.server.running import PATIENCE
 
 STEP = 640
 SPEECH = noise(5, 1.2)

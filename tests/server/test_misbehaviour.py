@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from model.online import OnlineRecognizer, OnlineState, transcribe
-from server.protocol import CLOSE_CODES, ErrorCode
-from tests.model.untrained import noise
-from tests.server.running import (
+from cortado.model.backends.reference import OnlineRecognizer, OnlineState, transcribe
+from cortado.server.protocol import CLOSE_CODES, ErrorCode
+from cortado.tests.model.untrained import noise
+from cortado.tests.server.running import (
     END,
     START,
     Heard,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from server.origin import allowed
+from cortado.server.origin import allowed
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from time import monotonic
 
-from server.patience import Patience
-from server.protocol import ErrorCode
-from server.settings import Settings
+from cortado.server.patience import Patience
+from cortado.server.protocol import ErrorCode
+from cortado.server.settings import Settings
 
 SHORT = {
     "start_timeout_seconds": 0.1,

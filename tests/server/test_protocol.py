@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from server.protocol import (
+from cortado.server.protocol import (
     CLOSE_CODES,
     Audio,
     Chars,

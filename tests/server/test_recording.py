@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from clients.commands.replay import heard
-from model.online import OnlineRecognizer
-from server.protocol import Start
-from server.recording import Recorder, read
-from tests.model.untrained import noise
-from tests.server.running import END, START, cut, pcm, running, say
+from cortado.clients.commands.replay import heard
+from cortado.model.backends.reference import OnlineRecognizer
+from cortado.server.protocol import Start
+from cortado.server.recording import Recorder, read
+from cortado.tests.model.untrained import noise
+from cortado.tests.server.running import END, START, cut, pcm, running, say
 
 SPEECH = noise(1, 2.0)
 FACTS = {"model": "m", "backend": "reference", "digest": "00"}

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 import websockets
 
-from model.audio import Resampler
-from model.live import LiveStream
-from model.online import OnlineRecognizer, transcribe
-from server.protocol import Chars, Endpoint, ErrorCode
-from server.seal import Seal
-from server.transcript import Transcript
-from tests.model.untrained import noise, untrained
-from tests.server.conftest import TINY
-from tests.server.running import (
+from cortado.model.audio.decode import Resampler
+from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.model.streaming.live import LiveStream
+from cortado.server.protocol import Chars, Endpoint, ErrorCode
+from cortado.server.seal import Seal
+from cortado.server.transcript import Transcript
+from cortado.tests.model.untrained import noise, untrained
+from cortado.tests.server.conftest import TINY
+from cortado.tests.server.running import (
     END,
     START,
     Heard,

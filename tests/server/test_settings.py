@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from clients.cli import main
-from server.settings import Settings, flag, read_settings
+from cortado.clients.cli import main
+from cortado.server.settings import Settings, flag, read_settings
 
 
 def test_a_flag_wins_over_the_environment_and_that_over_the_default(

@@ -8,12 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model import checkpoint
-from model.audio import decode
-from model.online import OnlineRecognizer, Samples, transcribe
-from server.service import load
-from server.settings import read_settings
-from tests.server.running import END, START, Running, converse, cut, pcm, rounded, running, spelt
+from cortado.model import checkpoint
+from cortado.model.audio.decode import decode
+from cortado.model.backends.reference import OnlineRecognizer, Samples, transcribe
+from cortado.server.service import load
+from cortado.server.settings import read_settings
+from cortado.tests.server.running import (
+    END,
+    START,
+    Running,
+    converse,
+    cut,
+    pcm,
+    rounded,
+    running,
+    spelt,
+)
 
 DEV = Path(__file__).parents[3] / "shared/data/librispeech-mini/dev.jsonl"
 CLIENTS = 30

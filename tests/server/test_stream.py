@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import websockets
 
-from model.audio import Resampler
-from model.online import OnlineRecognizer, transcribe
-from tests.model.untrained import noise
-from tests.server.running import (
+from cortado.model.audio.decode import Resampler
+from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.tests.model.untrained import noise
+from cortado.tests.server.running import (
     END,
     START,
     Running,
@@ -153,7 +153,9 @@ def test_neither_text_nor_audio_is_logged(
     with running(online) as server:
         text = say(server.url, START, pcm(SPEECH), END).text
     facts = " ".join(str(vars(record)) for record in caplog.records)
-    assert [record.message for record in caplog.records if record.name == "server.session"] == [
+    assert [
+        record.message for record in caplog.records if record.name == "cortado.server.session"
+    ] == [
         "stream started",
         "stream ended",
     ]

@@ -5,17 +5,17 @@ import threading
 
 import numpy as np
 
-from model.listener import Listener
-from model.online import OnlineRecognizer, transcribe
-from model.stream import Character
-from model.utterances import Endpoint
-from model.vocabulary import Vocabulary
-from server.engine import Engine
-from server.live_stream import EngineStream
-from server.metrics import Metrics
-from server.telling import Leaving, Update, Written
-from tests.model.untrained import noise
-from tests.server.running import PATIENCE
+from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.model.streaming.listener import Listener
+from cortado.model.streaming.stream import Character
+from cortado.model.streaming.utterances import Endpoint
+from cortado.model.vocabulary import Vocabulary
+from cortado.server.engine import Engine
+from cortado.server.live_stream import EngineStream
+from cortado.server.metrics import Metrics
+from cortado.server.telling import Leaving, Update, Written
+from cortado.tests.model.untrained import noise
+from cortado.tests.server.running import PATIENCE
 
 VOCABULARY = Vocabulary()
 A, B = (VOCABULARY.names.index(letter) for letter in "ab")

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from clients.commands.replay import heard
-from model.endpoint import QUIET_RULES
-from model.kept import unpacked
-from model.online import OnlineRecognizer
-from model.transcribe import listen
-from model.vad import load_vad
-from server.protocol import ErrorCode
-from server.recording import read
-from server.seal import Seal
-from server.settings import read_settings
-from tests.model.untrained import noise
-from tests.server.running import END, START, Running, cut, pcm, rounded, running, say, spelt
-from tests.server.test_resume import KEY, resume, suspended
+from cortado.clients.commands.replay import heard
+from cortado.model.backends.reference import OnlineRecognizer
+from cortado.model.streaming.endpoint import QUIET_RULES
+from cortado.model.streaming.kept import unpacked
+from cortado.model.streaming.transcribe import listen
+from cortado.model.streaming.vad import load_vad
+from cortado.server.protocol import ErrorCode
+from cortado.server.recording import read
+from cortado.server.seal import Seal
+from cortado.server.settings import read_settings
+from cortado.tests.model.untrained import noise
+from cortado.tests.server.running import END, START, Running, cut, pcm, rounded, running, say, spelt
+from cortado.tests.server.test_resume import KEY, resume, suspended
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("silero_vad")

@@ -12,11 +12,11 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from model.attention import AttentionConfig
-from model.config import DecoderConfig, EncoderConfig
-from model.recognizer import RecognizerConfig
-from model.vocabulary import Vocabulary
-from training.recipe import Augmentation, Corpus, Recipe, Stage
+from cortado.model.attention import AttentionConfig
+from cortado.model.config import DecoderConfig, EncoderConfig
+from cortado.model.recognizer import RecognizerConfig
+from cortado.model.vocabulary import Vocabulary
+from cortado.training.learning.recipe import Augmentation, Corpus, Recipe, Stage
 
 RATE = 16_000  # Hz
 HIGHEST = 4_000  # Hz, of the harmonics

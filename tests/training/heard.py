@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from model.online import Character
-from training.delay import Delay
-from training.evaluate import Result, Rules, SetScore
-from training.manifest import Segment, Utterance
-from training.scoring import score
+from cortado.model.backends.reference import Character
+from cortado.training.data.manifest import Segment, Utterance
+from cortado.training.scoring.delay import Delay
+from cortado.training.scoring.error_rates import score
+from cortado.training.scoring.evaluate import Result, Rules, SetScore
 
 
 def characters(text: str, first: float = 0.2) -> tuple[Character, ...]:

@@ -9,7 +9,7 @@ import pytest
 SCRIPT = """
 import resource, sys
 import torch
-from training.allocator import keep_freed_memory
+from cortado.training.learning.allocator import keep_freed_memory
 
 if sys.argv[1] == "keep":
     assert keep_freed_memory()

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from model.attention.config import Kind
-from model.online import Character, transcribe
-from model.recognizer import Recognizer
-from model.vocabulary import Vocabulary
-from tests.model.untrained import noise, untrained
-from tests.training.tiny import MODEL
-from training.attending import attend
+from cortado.model.attention.config import Kind
+from cortado.model.backends.reference import Character, transcribe
+from cortado.model.recognizer import Recognizer
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.model.untrained import noise, untrained
+from cortado.tests.training.tiny import MODEL
+from cortado.training.scoring.attending import attend
 
 
 def test_stops_and_weights_are_those_of_the_stream() -> None:

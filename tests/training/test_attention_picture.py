@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.online import Character
-from training.attending import Attending
-from training.attention_picture import LETTERS_OF_A_WORD, draw
+from cortado.model.backends.reference import Character
+from cortado.training.scoring.attending import Attending
+from cortado.training.scoring.attention_picture import LETTERS_OF_A_WORD, draw
 
 SECONDS = 2.0
 

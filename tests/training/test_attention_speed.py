@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from model.alignment import expected_alignment, first_alignment
-from training.attention_speed import decoding, learning, report, step
-from training.attention_speed.decoding import Curve, Drawn, attend, drawn
-from training.attention_speed.kernels import Array
+from cortado.clients.bench.attention import decoding, learning, report, step
+from cortado.clients.bench.attention.decoding import Curve, Drawn, attend, drawn
+from cortado.clients.bench.attention.kernels import Array
+from cortado.model.attention.expected_alignment import expected_alignment, first_alignment
 
 
 def nobody(what: str, done: int, total: int) -> None:

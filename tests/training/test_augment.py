@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from model.features import MELS
-from tests.training.tiny import PLAIN
-from training.augment import (
+from cortado.model.features.log_mel import MELS
+from cortado.tests.training.tiny import PLAIN
+from cortado.training.data.augment import (
     FLOOR,
     WARPS,
     Frames,
@@ -28,7 +28,7 @@ from training.augment import (
     transmitted,
     warp_matrix,
 )
-from training.recipe import Augmentation
+from cortado.training.learning.recipe import Augmentation
 
 ALL = Augmentation(speed=0.1, noise=1.0, babble=1.0, reverberation=1.0, telephone=1.0)
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from model.features import FRAMES_PER_STEP, MELS
-from model.online import FLUSH_STEPS
-from model.vocabulary import Vocabulary
-from tests.training.tiny import PLAIN, TEXTS, corpus
-from training.augment import FLOOR
-from training.batches import LEAD, POOL, Drawn, Sampler, collate
-from training.logmel import cached
-from training.recipe import Augmentation
+from cortado.model.backends.reference import FLUSH_STEPS
+from cortado.model.features.log_mel import FRAMES_PER_STEP, MELS
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.training.tiny import PLAIN, TEXTS, corpus
+from cortado.training.data.augment import FLOOR
+from cortado.training.data.batches import LEAD, POOL, Drawn, Sampler, collate
+from cortado.training.data.log_mel_cache import cached
+from cortado.training.learning.recipe import Augmentation
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.training.heard import evaluated, phones, utterance
-from training.breakdown import (
+from cortado.tests.training.heard import evaluated, phones, utterance
+from cortado.training.scoring.breakdown import (
     by_field,
     by_length,
     by_sclite,
@@ -15,8 +15,8 @@ from training.breakdown import (
     total,
     worst,
 )
-from training.edits import Errors
-from training.evaluate import Result, Rules
+from cortado.training.scoring.edits import Errors
+from cortado.training.scoring.evaluate import Result, Rules
 
 
 def results() -> list[Result]:

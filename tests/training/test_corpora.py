@@ -16,12 +16,12 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.model.sphere_files import write_sphere
-from tests.training.discs import SENTENCE, Rename, tone, write_index, write_timit, write_wsj
-from training.corpora import commonvoice, folder, jsonlines, kaldi, libri, timit, wsj
-from training.corpora.source import Corpus, Found
-from training.corpora.text import english
-from training.corpora.wsj_text import SYMBOLS, normalise, transcripts
+from cortado.tests.model.sphere_files import write_sphere
+from cortado.tests.training.discs import SENTENCE, Rename, tone, write_index, write_timit, write_wsj
+from cortado.training.data.corpora import commonvoice, folder, jsonlines, kaldi, libri, timit, wsj
+from cortado.training.data.corpora.source import Corpus, Found
+from cortado.training.data.corpora.text import english
+from cortado.training.data.corpora.wsj_text import SYMBOLS, normalise, transcripts
 
 SPEAKERS = [("train", "dr1", "fcjf0"), ("train", "dr8", "mtcs0"), ("test", "dr1", "mdab0"),
             ("test", "dr1", "faks0"), ("test", "dr2", "mabw0")]  # fmt: skip

@@ -7,18 +7,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.features import SAMPLES_PER_STEP, STEP_SECONDS
-from model.online import (
+from cortado.model.backends.reference import (
     FLUSH_STEPS,
     Character,
     OnlineRecognizer,
     OnlineState,
     transcribe,
 )
-from model.vocabulary import Vocabulary
-from tests.model.untrained import noise, untrained
-from tests.training.tiny import MODEL
-from training.delay import (
+from cortado.model.features.log_mel import SAMPLES_PER_STEP, STEP_SECONDS
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.model.untrained import noise, untrained
+from cortado.tests.training.tiny import MODEL
+from cortado.training.scoring.delay import (
     character_ends,
     ctc_log_probs,
     delays,

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from model import checkpoint
-from model.backend import choose
-from model.recognizer import Recognizer
-from model.recordings import transcribe_many
-from tests.training.digits import DIGITS, MODEL, corpus, recipe, strings
-from training.manifest import Utterance, read
-from training.recordings import samples_of
-from training.run import train
-from training.scoring import score
+from cortado.model import checkpoint
+from cortado.model.backends.choice import choose
+from cortado.model.recognizer import Recognizer
+from cortado.model.streaming.recordings import transcribe_many
+from cortado.tests.training.digits import DIGITS, MODEL, corpus, recipe, strings
+from cortado.training.data.manifest import Utterance, read
+from cortado.training.data.recordings import samples_of
+from cortado.training.learning.run import train
+from cortado.training.scoring.error_rates import score
 
 HEARD, HELD_OUT = 300, 60  # strings
 BOUND = 0.15  # CER; more than one digit in seven is no recogniser

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.edits import Edit, Errors, Unit, count, edits, sclite_edits, tokens
+from cortado.training.scoring.edits import Edit, Errors, Unit, count, edits, sclite_edits, tokens
 
 texts = st.lists(st.text("ab'", min_size=1, max_size=3), max_size=8).map(" ".join)
 

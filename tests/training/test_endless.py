@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import soundfile
 
-from clients.commands.endless import lines
-from model.attention import AttentionConfig
-from model.decoder import DecoderConfig
-from model.encoder import EncoderConfig
-from model.recognizer import RecognizerConfig
-from tests.model.untrained import noise, untrained
-from training.endless import Findings, endure
-from training.endless_sounds import BLOCK, STRETCHES, Spoken, day, recordings
+from cortado.clients.bench.endless.run import Findings, endure
+from cortado.clients.bench.endless.sounds import BLOCK, STRETCHES, Spoken, day, recordings
+from cortado.clients.commands.endless import lines
+from cortado.model.attention import AttentionConfig
+from cortado.model.decoder.decoder import DecoderConfig
+from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.recognizer import RecognizerConfig
+from cortado.tests.model.untrained import noise, untrained
 
 SPEECH = [Spoken(noise(seed, 0.7), "one word") for seed in range(4)]
 MINUTES, STRETCH = 1.5, (1.0, 2.0)
@@ -100,7 +100,7 @@ def test_characters_a_minute_are_of_the_sound_in_which_they_are_counted() -> Non
 
 
 def test_times_stay_whole_steps_for_a_year() -> None:
-    from model.online import step_time
+    from cortado.model.backends.reference import step_time
 
     for step in (0, 2_160_000, 2_160_001, 788_400_000):
         assert step_time(step + 1, 2) * 1000 == pytest.approx(40 * step, abs=1e-4)

@@ -9,17 +9,17 @@ import pytest
 import soundfile
 from rich.console import Console
 
-from model import checkpoint
-from model.audio import decode
-from model.backend import choose
-from model.online import transcribe
-from tests.model.untrained import noise, untrained
-from training.evaluate import Progress, Rules, SetScore
-from training.evaluate import evaluate as evaluate_sets
-from training.gather import gather, set_name
-from training.outputs import write_hypotheses, write_json
-from training.report import table
-from training.systems import online
+from cortado.model import checkpoint
+from cortado.model.audio.decode import decode
+from cortado.model.backends.choice import choose
+from cortado.model.backends.reference import transcribe
+from cortado.tests.model.untrained import noise, untrained
+from cortado.training.data.gather import gather, set_name
+from cortado.training.scoring.evaluate import Progress, Rules, SetScore
+from cortado.training.scoring.evaluate import evaluate as evaluate_sets
+from cortado.training.scoring.outputs import write_hypotheses, write_json
+from cortado.training.scoring.report import table
+from cortado.training.scoring.systems import online
 
 TEXTS = ["the cat", "it's a long sentence", "", "no"]
 KEYS = {"name", "utterances", "hours", "wer", "cer", "wer_ci95", "rtf"} | {

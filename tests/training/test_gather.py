@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from training.gather import gather
+from cortado.training.data.gather import gather
 
 
 def manifest(path: Path) -> Path:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from tests.training.trigram import (
+from cortado.tests.training.trigram import (
     BEGIN,
     LETTERS,
     UNKNOWN,
@@ -23,8 +23,8 @@ from tests.training.trigram import (
     sentences,
     used,
 )
-from training import language
-from training.language import Numbers, estimate, write
+from cortado.training import language_model as language
+from cortado.training.language_model import Numbers, estimate, write
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -9,12 +9,12 @@ import soundfile
 import torch
 from numpy.typing import NDArray
 
-from model.features import HOP, MELS, FeatureConfig, LogMel
-from model.vocabulary import Vocabulary
-from tests.training.tiny import TEXTS, corpus, spoken
-from training import logmel
-from training.logmel import LogMelCorpus, cached
-from training.manifest import Utterance
+from cortado.model.features.log_mel import HOP, MELS, FeatureConfig, LogMel
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.training.tiny import TEXTS, corpus, spoken
+from cortado.training.data import log_mel_cache as logmel
+from cortado.training.data.log_mel_cache import LogMelCorpus, cached
+from cortado.training.data.manifest import Utterance
 
 TWO, THREE = TEXTS[:2], TEXTS[:3]
 

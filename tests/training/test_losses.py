@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.features import FRAMES_PER_STEP, MELS
-from model.recognizer import Recognizer
-from tests.training.tiny import MODEL
-from training.batches import Batch, collate
-from training.losses import (
+from cortado.model.features.log_mel import FRAMES_PER_STEP, MELS
+from cortado.model.recognizer import Recognizer
+from cortado.tests.training.tiny import MODEL
+from cortado.training.data.batches import Batch, collate
+from cortado.training.learning.losses import (
     corrupted,
     ctc_alignment,
     divergence,
@@ -23,7 +23,7 @@ from training.losses import (
     sampled,
     stop_loss,
 )
-from training.recipe import Stage
+from cortado.training.learning.recipe import Stage
 
 EVERYTHING = Stage(
     "all",

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from model.attention import AttentionConfig
-from model.decoder import DecoderConfig
-from model.features import FRAMES_PER_STEP, MELS
-from model.recognizer import Recognizer
-from tests.training.tiny import MODEL
-from training.batches import Batch, collate
-from training.losses import losses, with_end
-from training.recipe import Stage
+from cortado.model.attention import AttentionConfig
+from cortado.model.decoder.decoder import DecoderConfig
+from cortado.model.features.log_mel import FRAMES_PER_STEP, MELS
+from cortado.model.recognizer import Recognizer
+from cortado.tests.training.tiny import MODEL
+from cortado.training.data.batches import Batch, collate
+from cortado.training.learning.losses import losses, with_end
+from cortado.training.learning.recipe import Stage
 
 STAGE = Stage("all", 1, ctc=0.3, attention=1.0, stop=0.3, quantity=0.2, latency=0.1, sampling=0.5)
 

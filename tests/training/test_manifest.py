@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from model.vocabulary import Vocabulary
-from training.manifest import Utterance, read, read_for, spoken
+from cortado.model.vocabulary import Vocabulary
+from cortado.training.data.manifest import Utterance, read, read_for, spoken
 
 ROW = {"id": "a", "audio": "audio/a.opus", "duration": 1.5, "speaker": "s", "text": "It's me"}
 

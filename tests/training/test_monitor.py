@@ -8,13 +8,13 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from model.features import SAMPLES_PER_STEP
-from model.offline import flushed
-from model.online import FLUSH_STEPS
-from model.recognizer import Recognizer
-from tests.training.tiny import MODEL, spoken
-from training.monitor import EVERY, Monitor, Recording, ctc_transcripts
-from training.recipe import Stage
+from cortado.model.backends.reference import FLUSH_STEPS
+from cortado.model.features.log_mel import SAMPLES_PER_STEP
+from cortado.model.recognizer import Recognizer
+from cortado.model.search.offline import flushed
+from cortado.tests.training.tiny import MODEL, spoken
+from cortado.training.learning.monitor import EVERY, Monitor, Recording, ctc_transcripts
+from cortado.training.learning.recipe import Stage
 
 ENCODER, DECODER = Stage("encoder", 10), Stage("attention", 10, attention=1.0)
 SETS = {

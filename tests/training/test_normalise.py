@@ -2,7 +2,7 @@
 
 import pytest
 
-from training.normalise import NAMES, normaliser
+from cortado.training.scoring.normalise import NAMES, normaliser
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from pathlib import Path
 import jiwer
 import pytest
 
-from tests.training.heard import characters, evaluated, utterance
-from training.comparison import compared, read_other
-from training.evaluate import Rules, SetScore
-from training.outputs import timed_words, write_json, write_sclite
-from training.report import comparison, further
+from cortado.tests.training.heard import characters, evaluated, utterance
+from cortado.training.scoring.comparison import compared, read_other
+from cortado.training.scoring.evaluate import Rules, SetScore
+from cortado.training.scoring.outputs import timed_words, write_json, write_sclite
+from cortado.training.scoring.report import comparison, further
 
 SAID = ["the cat sat", "a dog", "no"]
 GOOD, BAD = ["the cat sat", "a dog", "oh no"], ["the hat sat", "dog", "now"]

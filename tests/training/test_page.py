@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import soundfile
 
-from model.audio import decode
-from tests.clients.chromium import chromium, executable
-from tests.model.untrained import noise, untrained
-from tests.training.tiny import MODEL
-from training.comparison import compared, read_other
-from training.embedding import opus, picture
-from training.evaluate import Rules, SetScore, evaluate
-from training.gather import NamedSet
-from training.manifest import Utterance
-from training.outputs import write_json
-from training.page import PagePlan, write_page
-from training.systems import online
+from cortado.model.audio.decode import decode
+from cortado.tests.clients.chromium import chromium, executable
+from cortado.tests.model.untrained import noise, untrained
+from cortado.tests.training.tiny import MODEL
+from cortado.training.data.gather import NamedSet
+from cortado.training.data.manifest import Utterance
+from cortado.training.scoring.comparison import compared, read_other
+from cortado.training.scoring.embedding import opus, picture
+from cortado.training.scoring.evaluate import Rules, SetScore, evaluate
+from cortado.training.scoring.outputs import write_json
+from cortado.training.scoring.page import PagePlan, write_page
+from cortado.training.scoring.systems import online
 
 
 def ignore(name: str, done: int, total: int) -> None:

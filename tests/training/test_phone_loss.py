@@ -11,20 +11,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from model import checkpoint
-from model.encoder import EncoderConfig
-from model.recognizer import Recognizer
-from model.vocabulary import Vocabulary
-from tests.training.test_trainer import Killed, Killer, equal, tensors
-from tests.training.tiny import MODEL, PLAIN, TEXTS, corpus, recipe
-from training.batches import Batch, Drawn, Phones, Sampler, collate
-from training.logmel import cached
-from training.phone_loss import PhoneHead
-from training.pronounce import PHONES, Lexicon
-from training.recipe import Recipe, Stage
-from training.run import train
-from training.runstate import snapshots
-from training.trainer import Trainer
+from cortado.model import checkpoint
+from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.recognizer import Recognizer
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.training.test_trainer import Killed, Killer, equal, tensors
+from cortado.tests.training.tiny import MODEL, PLAIN, TEXTS, corpus, recipe
+from cortado.training.data.batches import Batch, Drawn, Phones, Sampler, collate
+from cortado.training.data.log_mel_cache import cached
+from cortado.training.data.pronounce import PHONES, Lexicon
+from cortado.training.learning.phone_loss import PhoneHead
+from cortado.training.learning.recipe import Recipe, Stage
+from cortado.training.learning.run import train
+from cortado.training.learning.snapshot import snapshots
+from cortado.training.learning.trainer import Trainer
 
 # As if each letter were a phone; "x" has none.
 WORDS = {word: [ord(letter) % 40 for letter in word] for text in TEXTS for word in text.split()}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from training.phones import PHONES_39, PHONES_48, PHONES_61, fold
+from cortado.training.data.phones import PHONES_39, PHONES_48, PHONES_61, fold
 
 # Lee & Hon 1989, table 2, as sentences: phones of 61 that are one phone of 39.
 MERGED = [

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.training.discs import tone, write_timit, write_wsj
-from training import recordings
-from training.corpora.source import Problem, Published
-from training.manifest import OURS, Utterance, read
-from training.prepare import PROBLEMS, READERS, TEXTS, Prepared, prepare
-from training.prepare_report import summary
-from training.recordings import samples_of
+from cortado.tests.training.discs import tone, write_timit, write_wsj
+from cortado.training.data import recordings
+from cortado.training.data.corpora.source import Problem, Published
+from cortado.training.data.manifest import OURS, Utterance, read
+from cortado.training.data.prepare import PROBLEMS, READERS, TEXTS, Prepared, prepare
+from cortado.training.data.prepare_report import summary
+from cortado.training.data.recordings import samples_of
 
 SPEAKERS = [("train", "dr1", "fcjf0"), ("test", "dr1", "mdab0"), ("test", "dr1", "faks0")]
 
@@ -51,7 +51,7 @@ def test_timit_becomes_manifests_with_phones_words_and_times(tmp_path: Path) -> 
 def test_twice_gives_the_same_bytes_whatever_the_number_of_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.prepare.RECORDINGS_PER_PROCESS", 2)
+    monkeypatch.setattr("cortado.training.data.prepare.RECORDINGS_PER_PROCESS", 2)
     discs = write_wsj(tmp_path / "discs")
     for name, workers in (("once", 1), ("twice", 2)):
         prepare("wsj", discs, tmp_path / name, workers=workers)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from training import pronounce
-from training.pronounce import PHONES, Lexicon, PronunciationError, lexicon, pronounced
+from cortado.training.data import pronounce
+from cortado.training.data.pronounce import PHONES, Lexicon, PronunciationError, lexicon, pronounced
 
 needs_espeak = pytest.mark.skipif(
     shutil.which("espeak-ng") is None, reason="espeak-ng is not installed"

@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from model.recognizer import RecognizerConfig
-from training import recipe as recipes
-from training.recipe import Recipe, read
+from cortado.model.recognizer import RecognizerConfig
+from cortado.training.learning import recipe as recipes
+from cortado.training.learning.recipe import Recipe, read
 
-SHIPPED = sorted((Path(recipes.__file__).parent / "recipes").glob("*.toml"))
+SHIPPED = sorted((Path(recipes.__file__).parents[1] / "recipes").glob("*.toml"))
 
 LEAST = """
 name = "a"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from training.recipe import Augmentation, Corpus, Recipe, Stage
+from cortado.training.learning.recipe import Augmentation, Corpus, Recipe, Stage
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
 

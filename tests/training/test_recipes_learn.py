@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from model.features import FRAMES_PER_STEP
-from model.offline import decode, modes
-from model.recognizer import Recognizer
-from training import recipe as recipes
-from training.batches import Batch, collate
-from training.losses import losses
-from training.recipe import read
+from cortado.model.features.log_mel import FRAMES_PER_STEP
+from cortado.model.recognizer import Recognizer
+from cortado.model.search.offline import decode, modes
+from cortado.training.data.batches import Batch, collate
+from cortado.training.learning import recipe as recipes
+from cortado.training.learning.losses import losses
+from cortado.training.learning.recipe import read
 
-SHIPPED = sorted((Path(recipes.__file__).parent / "recipes").glob("*.toml"))
+SHIPPED = sorted((Path(recipes.__file__).parents[1] / "recipes").glob("*.toml"))
 
 
 def batch(symbols: int, bands: int) -> Batch:

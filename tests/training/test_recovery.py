@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from training.recovery import Heard, Tenth, differ, recoveries, tenths
+from cortado.clients.bench.endless.recovery import Heard, Tenth, differ, recoveries, tenths
 
 EACH = 12  # recordings in a round
 WORDS = 10

@@ -4,9 +4,9 @@ import copy
 
 import torch
 
-from model.recognizer import Recognizer
-from tests.training.tiny import MODEL
-from training.trainer import freeze_norm, set_dropout
+from cortado.model.recognizer import Recognizer
+from cortado.tests.training.tiny import MODEL
+from cortado.training.learning.trainer import freeze_norm, set_dropout
 
 LOGMEL = torch.randn(2, 40, 80, generator=torch.Generator().manual_seed(1)) - 5
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from training import runstate
-from training.runstate import restore, save, snapshots
+from cortado.training.learning import snapshot as runstate
+from cortado.training.learning.snapshot import restore, save, snapshots
 
 
 def trained(seed: int, steps: int) -> tuple[nn.Module, torch.optim.Adam]:

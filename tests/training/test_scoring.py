@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.edits import Errors
-from training.scoring import (
+from cortado.training.scoring.edits import Errors
+from cortado.training.scoring.error_rates import (
     bootstrap_interval,
     character_errors,
     is_loop,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from training.smoothing import localised
+from cortado.training.learning.smoothing import localised
 
 WEIGHTS = (0.015, 0.035, 0.035, 0.015)  # offsets -2, -1, 1, 2
 

@@ -13,31 +13,31 @@ import soundfile
 import torch
 from rich.console import Console
 
-from clients import cli
-from model import checkpoint
-from model.audio import Samples, decode
-from model.online import OnlineRecognizer, transcribe, transcribe_many
-from model.recognizer import Recognizer
-from model.search import GREEDY
-from model.speaker import adapted, statistics_of
-from model.vocabulary import Vocabulary
-from tests.model.test_speaker import CONFIG, recognizer
-from tests.model.untrained import noise
-from tests.training.tiny import PLAIN, TEXTS, corpus, recipe
-from training.augment import FLOOR
-from training.batches import Drawn, Sampler
-from training.evaluate import Rules, SetScore, evaluate
-from training.gather import gather
-from training.logmel import LogMelCorpus, cached
-from training.monitor import Monitor, Recording
-from training.outputs import set_as_json
-from training.page import PagePlan, drawn_otherwise, write_page
-from training.recipe import Augmentation, Recipe, Stage
-from training.report import table
-from training.run import validation_sets
-from training.speakers import changed, grouped, transcribed, voices
-from training.systems import online
-from training.trainer import Trainer
+from cortado.clients import cli
+from cortado.model import checkpoint
+from cortado.model.audio.decode import Samples, decode
+from cortado.model.backends.reference import OnlineRecognizer, transcribe, transcribe_many
+from cortado.model.features.speaker import adapted, statistics_of
+from cortado.model.recognizer import Recognizer
+from cortado.model.search.beam import GREEDY
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.model.test_speaker import CONFIG, recognizer
+from cortado.tests.model.untrained import noise
+from cortado.tests.training.tiny import PLAIN, TEXTS, corpus, recipe
+from cortado.training.data.augment import FLOOR
+from cortado.training.data.batches import Drawn, Sampler
+from cortado.training.data.gather import gather
+from cortado.training.data.log_mel_cache import LogMelCorpus, cached
+from cortado.training.data.speakers import changed, grouped, transcribed, voices
+from cortado.training.learning.monitor import Monitor, Recording
+from cortado.training.learning.recipe import Augmentation, Recipe, Stage
+from cortado.training.learning.run import validation_sets
+from cortado.training.learning.trainer import Trainer
+from cortado.training.scoring.evaluate import Rules, SetScore, evaluate
+from cortado.training.scoring.outputs import set_as_json
+from cortado.training.scoring.page import PagePlan, drawn_otherwise, write_page
+from cortado.training.scoring.report import table
+from cortado.training.scoring.systems import online
 
 
 class Said(NamedTuple):

@@ -10,15 +10,15 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
-from model.features import HOP, SAMPLE_RATE
-from tests.training.tiny import corpus as tones
-from tests.training.tiny import recipe
-from training import recipe as recipes
-from training.aligner import Aligner, viterbi
-from training.logmel import LogMelCorpus, cached
-from training.recipe import Splice
-from training.run import train
-from training.splice import SplicedCorpus, word_edges
+from cortado.model.features.log_mel import HOP, SAMPLE_RATE
+from cortado.tests.training.tiny import corpus as tones
+from cortado.tests.training.tiny import recipe
+from cortado.training.data.log_mel_cache import LogMelCorpus, cached
+from cortado.training.learning import recipe as recipes
+from cortado.training.learning.recipe import Splice
+from cortado.training.learning.run import train
+from cortado.training.synthesis.aligner import Aligner, viterbi
+from cortado.training.synthesis.splice import SplicedCorpus, word_edges
 
 WORDS = ["bad", "cab", "dad", "add", "abba", "cabbed"]
 PITCHES = {"a": 300, "b": 700, "c": 1400, "d": 2500, "e": 4500}
@@ -147,7 +147,9 @@ def test_edges_are_kept_until_the_texts_change(
 ) -> None:
     first = word_edges(corpus)
     with monkeypatch.context() as patched:
-        patched.setattr("training.splice.Aligner", None)  # nobody aligns a second time
+        patched.setattr(
+            "cortado.training.synthesis.splice.Aligner", None
+        )  # nobody aligns a second time
         assert word_edges(corpus) == first
     assert all(len(at) == len(u.text.split()) + 1
                for at, u in zip(first, corpus.utterances, strict=True))  # fmt: skip

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from model import checkpoint
-from model.attention import AttentionConfig
-from model.config import DecoderConfig, FeatureConfig
-from model.recognizer import Recognizer, RecognizerConfig
-from model.vocabulary import Vocabulary
-from tests.training.tiny import MODEL, corpus, recipe
-from training import recipe as recipes
-from training.logmel import cached
-from training.recipe import PARTS, Part, Recipe, read
-from training.start import begin_from
-from training.trainer import Trainer
+from cortado.model import checkpoint
+from cortado.model.attention import AttentionConfig
+from cortado.model.config import DecoderConfig, FeatureConfig
+from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.training.tiny import MODEL, corpus, recipe
+from cortado.training.data.log_mel_cache import cached
+from cortado.training.learning import recipe as recipes
+from cortado.training.learning.recipe import PARTS, Part, Recipe, read
+from cortado.training.learning.start import begin_from
+from cortado.training.learning.trainer import Trainer
 
 WITHOUT_DECODER: tuple[Part, ...] = ("features", "encoder", "ctc")
 SOFT = replace(MODEL, decoder=DecoderConfig(8, 4, AttentionConfig(8, kind="soft")))
@@ -123,7 +123,7 @@ def test_a_start_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_the_recipe_of_fine_tuning_fits_the_shipped_model() -> None:
-    recipe = read(Path(recipes.__file__).parent / "recipes" / "fine-tune.toml")
+    recipe = read(Path(recipes.__file__).parents[1] / "recipes" / "fine-tune.toml")
     assert recipe.start is not None
     assert recipe.start.resolve() == checkpoint.DEFAULT.resolve()
     if not (checkpoint.DEFAULT / checkpoint.WEIGHTS).exists():

@@ -8,23 +8,23 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from model import checkpoint
-from model.config import DecoderConfig
-from model.offline import modes
-from model.recognizer import Recognizer
-from tests.training.test_recipes_learn import batch
-from tests.training.tiny import MODEL, TEXTS, corpus
-from training import recipe as recipes
-from training.delay import Delay
-from training.losses import losses
-from training.start import begin_from
-from training.study import page, plan, record
-from training.study.claims import claims
-from training.study.plan import Plan, Row, Study, plans, shared
-from training.study.record import Count, Heard, Run, Scored, Start
-from training.study.run import carry_out, run
+from cortado.model import checkpoint
+from cortado.model.config import DecoderConfig
+from cortado.model.recognizer import Recognizer
+from cortado.model.search.offline import modes
+from cortado.tests.training.test_recipes_learn import batch
+from cortado.tests.training.tiny import MODEL, TEXTS, corpus
+from cortado.training.learning import recipe as recipes
+from cortado.training.learning.losses import losses
+from cortado.training.learning.start import begin_from
+from cortado.training.scoring.delay import Delay
+from cortado.training.studies import page, plan, record
+from cortado.training.studies.claims import claims
+from cortado.training.studies.plan import Plan, Row, Study, plans, shared
+from cortado.training.studies.record import Count, Heard, Run, Scored, Start
+from cortado.training.studies.run import carry_out, run
 
-SHIPPED = Path(recipes.__file__).parent / "recipes" / "compare" / "study.toml"
+SHIPPED = Path(recipes.__file__).parents[1] / "recipes" / "compare" / "study.toml"
 PAGE = "# Ours\n\n<!-- tiny: begin -->\n<!-- tiny: end -->\n\nmore\n"
 RECIPE = """
 name = "base"

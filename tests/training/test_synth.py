@@ -16,9 +16,16 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.synth import SynthConfig, SynthError, cut_text, plan, read_text, synthesise
-from training.synth_engines import EngineError, Voice, installed_engines, speak
-from training.synth_worker import write_audio
+from cortado.training.synthesis.corpus import (
+    SynthConfig,
+    SynthError,
+    cut_text,
+    plan,
+    read_text,
+    synthesise,
+)
+from cortado.training.synthesis.engines import EngineError, Voice, installed_engines, speak
+from cortado.training.synthesis.worker import write_audio
 
 LINES = [
     "the quick brown fox jumps over the lazy dog",

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from training.synth_effects import (
+from cortado.training.synthesis.effects import (
     SAMPLE_RATE,
     Effects,
     apply_effects,

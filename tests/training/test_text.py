@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.recognizer import Recognizer, RecognizerConfig
-from model.vocabulary import Vocabulary
-from training.losses import text_loss
-from training.text import PIECE, TextSampler
+from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.vocabulary import Vocabulary
+from cortado.training.data.text import PIECE, TextSampler
+from cortado.training.learning.losses import text_loss
 
 VOCABULARY = Vocabulary()
 

@@ -8,24 +8,24 @@ import pytest
 import soundfile
 import torch
 
-from clients import cli
-from model.backend import choose
-from model.checkpoint import load, read_card, save
-from model.fast.recognizer import unsupported
-from model.online import OnlineRecognizer, transcribe
-from tests.model.untrained import noise
-from tests.server.running import END, START, pcm, rounded, running, say, spelt
-from tests.training.discs import write_timit
-from training import recipe as recipes
-from training.manifest import read
-from training.phones import PHONES_39, PHONES_61
-from training.prepare import prepare
-from training.recipe import Corpus, Recipe
-from training.recipe import read as read_recipe
-from training.recordings import samples_of
-from training.run import train
+from cortado.clients import cli
+from cortado.model.backends.choice import choose
+from cortado.model.backends.cpu.recognizer import unsupported
+from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.model.checkpoint import load, read_card, save
+from cortado.tests.model.untrained import noise
+from cortado.tests.server.running import END, START, pcm, rounded, running, say, spelt
+from cortado.tests.training.discs import write_timit
+from cortado.training.data.manifest import read
+from cortado.training.data.phones import PHONES_39, PHONES_61
+from cortado.training.data.prepare import prepare
+from cortado.training.data.recordings import samples_of
+from cortado.training.learning import recipe as recipes
+from cortado.training.learning.recipe import Corpus, Recipe
+from cortado.training.learning.recipe import read as read_recipe
+from cortado.training.learning.run import train
 
-RECIPES = Path(recipes.__file__).parent / "recipes"
+RECIPES = Path(recipes.__file__).parents[1] / "recipes"
 SPEAKERS = [("train", "dr1", "fcjf0"), ("test", "dr1", "mdab0"), ("test", "dr1", "faks0")]
 
 Capture = pytest.CaptureFixture[str]

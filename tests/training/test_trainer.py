@@ -16,16 +16,16 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from model import checkpoint
-from model.recognizer import Recognizer
-from tests.training.tiny import MODEL, PLAIN, corpus, recipe
-from training.batches import Batch, Drawn, Sampler
-from training.logmel import cached
-from training.monitor import Monitor
-from training.recipe import Augmentation, Recipe, Stage
-from training.run import train
-from training.runstate import snapshots
-from training.trainer import Trainer, set_statistics, update_average
+from cortado.model import checkpoint
+from cortado.model.recognizer import Recognizer
+from cortado.tests.training.tiny import MODEL, PLAIN, corpus, recipe
+from cortado.training.data.batches import Batch, Drawn, Sampler
+from cortado.training.data.log_mel_cache import cached
+from cortado.training.learning.monitor import Monitor
+from cortado.training.learning.recipe import Augmentation, Recipe, Stage
+from cortado.training.learning.run import train
+from cortado.training.learning.snapshot import snapshots
+from cortado.training.learning.trainer import Trainer, set_statistics, update_average
 
 ROOT = Path(__file__).parents[2]
 STEPS = 7  # of the whole run
@@ -187,9 +187,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from safetensors.torch import save_file
-import tests.training.tiny as tiny
-import training.run
-from training.trainer import Trainer
+import cortado.tests.training.tiny as tiny
+import cortado.training.learning.run
+from cortado.training.learning.trainer import Trainer
 
 class Kept(Trainer):
     def run(self, monitor):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from model.attention import AttentionConfig
-from model.offline import modes
-from tests.training.transduction import Kind, learn, listener
+from cortado.model.attention import AttentionConfig
+from cortado.model.search.offline import modes
+from cortado.tests.training.transduction import Kind, learn, listener
 
 A = AttentionConfig
 MONOTONIC: dict[str, tuple[AttentionConfig, Kind]] = {

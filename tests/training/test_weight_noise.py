@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from model.recognizer import Recognizer
-from tests.training.tiny import MODEL
-from training.weight_noise import weight_noise
+from cortado.model.recognizer import Recognizer
+from cortado.tests.training.tiny import MODEL
+from cortado.training.learning.weight_noise import weight_noise
 
 
 def weights(model: Recognizer) -> dict[str, torch.Tensor]:

@@ -8,12 +8,12 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from model.attention import AttentionConfig
-from model.decoder import DecoderConfig
-from model.encoder import EncoderConfig
-from model.recognizer import RecognizerConfig
-from model.vocabulary import ENGLISH
-from training.recipe import Augmentation, Corpus, Recipe, Stage
+from cortado.model.attention import AttentionConfig
+from cortado.model.decoder.decoder import DecoderConfig
+from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.recognizer import RecognizerConfig
+from cortado.model.vocabulary import ENGLISH
+from cortado.training.learning.recipe import Augmentation, Corpus, Recipe, Stage
 
 MODEL = RecognizerConfig(
     encoder=EncoderConfig(channels=2, width=8, layers=1),

@@ -9,15 +9,15 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from model.attention import AttentionConfig
-from model.decoder import DecoderConfig
-from model.encoder import EncoderConfig
-from model.offline import Mode, decode
-from model.recognizer import Recognizer, RecognizerConfig
-from model.vocabulary import Vocabulary
-from training.batches import Batch
-from training.losses import losses
-from training.recipe import Stage
+from cortado.model.attention import AttentionConfig
+from cortado.model.decoder.decoder import DecoderConfig
+from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.search.offline import Mode, decode
+from cortado.model.vocabulary import Vocabulary
+from cortado.training.data.batches import Batch
+from cortado.training.learning.losses import losses
+from cortado.training.learning.recipe import Stage
 
 Kind = Literal["bahdanau", "luong", "ctc"]
 LETTERS = "abcde"

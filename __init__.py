@@ -1,0 +1,1 @@
+"""Streaming speech recognition with monotonic chunkwise attention."""

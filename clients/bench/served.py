@@ -1,0 +1,64 @@
+"""A server of its own process for as long as a block runs, as a benchmark or a test needs it."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import environ
+from pathlib import Path
+
+PATIENCE = 120.0  # seconds to start: the first start of all compiles
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that listens."""
+
+    url: str  # of its stream
+    pid: int
+    launched: float  # perf_counter at its launch
+
+    def resident(self) -> int:
+        """Return the bytes of memory that it holds (0 where /proc does not tell)."""
+        return self._status("VmRSS:")
+
+    def processor_seconds(self) -> float:
+        """Return the processor time that it has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / 100
+
+    def _status(self, name: str) -> int:
+        path = Path(f"/proc/{self.pid}/status")
+        if not path.exists():
+            return 0
+        return next(
+            (int(line.split()[1]) * 1024 for line in path.read_text().splitlines() if name in line),
+            0,
+        )
+
+
+@contextmanager
+def served(settings: Mapping[str, str]) -> Iterator[Served]:
+    """Run `cortado serve` on a free port with `settings` (their flags' names) while the block runs.
+
+    Raises:
+        ValueError: it does not start.
+    """
+    flags = [part for name, value in settings.items() for part in (f"--{name}", value)]
+    command = [sys.executable, "-m", "cortado.clients.cli", "serve", "--port", "0", *flags]
+    launched = time.perf_counter()
+    environment = environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if "http://" not in line:
+                raise ValueError(f"expected a server to start, got {line.strip()!r}")
+            page = line.split("open ")[1].split()[0]
+            url = page.replace("http", "ws", 1) + "/v1/stream"
+            yield Served(url, process.pid, launched)
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)

@@ -1,0 +1,119 @@
+"""Live streams over real websockets, at the pace of speech: how long their characters take."""
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.clients.stream import Stream, connect
+from cortado.server.protocol import Chars
+
+RATE = 16_000  # Hz
+AT_ONCE = 50  # connections that are opened at a time
+WARM_UP = 2.0  # seconds of speech that are not counted
+
+Samples = NDArray[np.float32]
+Progress = Callable[[str, int, int], None]
+
+
+async def measure(
+    url: str,
+    speech: Sequence[Samples],
+    *,
+    streams: int,
+    chunk_ms: int,
+    seconds: float,
+    progress: Progress,
+    started: Callable[[], None] = lambda: None,
+) -> NDArray[np.float64]:
+    """Return, for each message of characters, the seconds since the audio they rest on was sent.
+
+    Args:
+        url: of the server's stream.
+        speech: recordings; each stream speaks one after another, from one of its own on.
+        streams: how many at once; their chunks are spread over the time evenly.
+        chunk_ms: audio in a message.
+        seconds: to measure, after WARM_UP.
+        progress: told how many streams are connected.
+        started: called when all are, before the first speaks.
+    """
+    joined = np.concatenate(list(speech))
+    needed = round((WARM_UP + seconds) * RATE)
+    joined = np.tile(joined, 1 + needed // len(joined) + 1)
+    starts = np.random.default_rng(0).integers(len(joined) - needed, size=streams)
+    ready, everybody = asyncio.Event(), asyncio.Semaphore(AT_ONCE)
+    connected = 0
+    began = 0.0
+
+    async def one(k: int) -> list[float]:
+        nonlocal connected
+        async with everybody:
+            context = connect(url)
+            stream = await context.__aenter__()
+        connected += 1
+        progress("connected", connected, streams)
+        try:
+            await ready.wait()
+            samples = joined[starts[k] : starts[k] + needed]
+            period = chunk_ms / 1000
+            return await _talk(stream, samples, began + k / streams * period, chunk_ms)
+        finally:
+            await context.__aexit__(None, None, None)
+
+    tasks = [asyncio.create_task(one(k)) for k in range(streams)]
+    try:
+        while connected < streams:
+            await asyncio.sleep(0.05)
+            for task in tasks:
+                if task.done():
+                    task.result()  # what went wrong
+        started()
+        began = perf_counter() + 0.1
+        ready.set()
+        delays = [delay for delays in await asyncio.gather(*tasks) for delay in delays]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return np.array(delays)
+
+
+async def _talk(stream: Stream, samples: Samples, began: float, chunk_ms: int) -> list[float]:
+    piece = RATE * chunk_ms // 1000
+    sent: list[float] = []
+    delays: list[float] = []
+
+    async def speak() -> None:
+        for start in range(0, len(samples), piece):
+            await asyncio.sleep(max(0.0, began + (start + piece) / RATE - perf_counter()))
+            await stream.send(samples[start : start + piece])
+            sent.append(perf_counter())
+        await stream.end()
+
+    speaking = asyncio.create_task(speak())
+    try:
+        async for message in stream:
+            now = perf_counter()
+            if not isinstance(message, Chars):
+                continue
+            if WARM_UP <= message.position < len(samples) / RATE:  # not what the end brings out
+                delays.append(now - sent[math.ceil(message.position * RATE / piece) - 1])
+        await speaking
+    finally:
+        speaking.cancel()
+        await asyncio.gather(speaking, return_exceptions=True)
+    return delays
+
+
+async def first_character(url: str, samples: Samples, chunk_ms: int = 100) -> float | None:
+    """Speak at once, as a file; return when (`perf_counter`) the first character came."""
+    async with connect(url) as stream:
+        await stream.send(samples)
+        await stream.end()
+        async for message in stream:
+            if isinstance(message, Chars):
+                return perf_counter()
+    return None

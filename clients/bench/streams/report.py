@@ -1,0 +1,107 @@
+"""What `cortado bench streams` found, as a table, as JSON and as a plot."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from cortado.clients.bench.streams.delays import TARGET, Point
+
+
+def table(points: Sequence[Point]) -> Table:
+    """Return the delays of all points."""
+    found = Table(title="Delays of live streams in ms")
+    for name in ("part", "backend", "chunk", "streams", "p50", "p95", "p99", "worst", "cores"):
+        found.add_column(name, justify="left" if name in ("part", "backend") else "right")
+    for point in points:
+        delays = (point.p50, point.p95, point.p99, point.worst)
+        found.add_row(
+            point.part,
+            point.backend,
+            f"{point.chunk_ms} ms",
+            f"{point.streams:,}",
+            *(f"{1000 * delay:,.1f}" for delay in delays),
+            f"{point.busy:.2f}",
+        )
+    return found
+
+
+def largest(points: Iterable[Point]) -> dict[tuple[str, int], int]:
+    """Return the most streams that were carried, by part and chunk."""
+    found: dict[tuple[str, int], int] = {}
+    for point in points:
+        key = (point.part, point.chunk_ms)
+        found[key] = max(found.get(key, 0), point.streams if point.carried else 0)
+    return found
+
+
+def lines(points: Sequence[Point], facts: Mapping[str, Any]) -> list[str]:
+    """Return the summary, a line each."""
+    carried = largest(points)
+    said = [
+        f"{part}, {chunk} ms: {streams:,} streams with a p99 of at most {1000 * TARGET:.0f} ms"
+        for (part, chunk), streams in carried.items()
+    ]
+    single = max((n for (part, _), n in carried.items() if part == "single"), default=0)
+    batched = max(
+        (n for (part, chunk), n in carried.items() if part == "engine" and chunk == 100), default=0
+    )
+    if single and batched:
+        said.append(f"{batched / single:.1f} times as many as with one stream a step")
+    if "seconds_to_first_character" in facts:
+        seconds = facts["seconds_to_first_character"]
+        said.append(f"server: {seconds:.1f} s from its launch to the first character")
+    for name, value in facts.items():
+        if name.startswith("server_bytes_after_"):
+            streams = name.split("_")[3]
+            said.append(f"server: {value / 2**20:,.0f} MiB after {streams} streams")
+    if "memory" in facts:
+        memory = facts["memory"]
+        said.append(
+            f"memory: {memory['state']:,} bytes of state a stream; resident"
+            f" {memory['resident']:,.0f} bytes a stream at {memory['streams']:,}"
+        )
+    if "work" in facts:
+        work = facts["work"]
+        pairs = zip(work["streams"], work["seconds"], strict=True)
+        steps = ", ".join(f"{n:,}: {1e6 * s / n:.0f} us" for n, s in pairs)
+        said.append(f"work of a step for one stream, one thread, in batches of {steps}")
+        said.append(f"work grows with streams to the power of {work['exponent']:.3f}")
+    if "age" in facts:
+        age = facts["age"]
+        said.append(
+            f"one stream for {age['hours']:g} h: then a step takes {1e6 * age['old']:.0f} us, a new"
+            f" stream's {1e6 * age['new']:.0f} us in turn with it; {age['grown']:,} bytes more"
+        )
+    return said
+
+
+def write_json(path: Path, points: Sequence[Point], facts: Mapping[str, Any]) -> None:
+    """Write points (delays in seconds) and facts."""
+    content = {"points": [asdict(point) for point in points], **facts}
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def plot(points: Sequence[Point], path: Path) -> None:
+    """Draw p50 and p99 against streams, a colour a part and chunk."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    keys = list(dict.fromkeys((point.part, point.chunk_ms) for point in points))
+    for number, key in enumerate(keys):
+        own = sorted(
+            (p for p in points if (p.part, p.chunk_ms) == key), key=lambda point: point.streams
+        )
+        x = [point.streams for point in own]
+        label, colour = f"{key[0]}, {key[1]} ms", f"C{number}"
+        axes.plot(x, [1000 * p.p99 for p in own], "o-", color=colour, label=f"{label}: p99")
+        axes.plot(x, [1000 * p.p50 for p in own], ".:", color=colour, label=f"{label}: p50")
+    axes.axhline(1000 * TARGET, color="grey", linewidth=0.8)
+    axes.set(xlabel="live streams", ylabel="delay in ms", yscale="log", xlim=(0, None))
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    figure.savefig(path)

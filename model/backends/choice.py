@@ -1,0 +1,214 @@
+"""What steps streams, by one constructor: the reference in PyTorch, here or on a GPU, or the fast
+backend for CPUs.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.model.search import language_model as language
+from cortado.model.search.beam import USUAL, Beam, weighs
+from cortado.model.search.language_model import NONE, Language
+from cortado.model.stored import BROKEN, DEFAULT, CheckpointError, Stored, read
+from cortado.model.streaming.stream import Samples, Stream
+from cortado.model.vocabulary import Vocabulary
+
+if TYPE_CHECKING:  # they bring torch, without which the fast backend serves
+    from cortado.model.recognizer import Recognizer
+
+CHOICES = (
+    *("auto", "fast", "fast-amx", "fast-int8", "fast-bf16", "fast-fp32"),
+    *("reference", "cuda"),
+)
+FAST = CHOICES[:6]  # those that may be the fast backend
+
+
+class Table(Protocol):
+    """The states of a number of streams, one a row, stepped in place by one thread at a time."""
+
+    streams: int
+    threads: int
+
+    @property
+    def bytes_per_stream(self) -> int:
+        """Memory of a stream's state."""
+        ...
+
+    def reset(self, rows: NDArray[np.int64]) -> None:
+        """Let the streams in (R,) rows have heard nothing."""
+        ...
+
+    def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the symbols (R, n) that streams write next, -1 for none.
+
+        One that was heard some steps before, in a search of several hypotheses, is the symbol and
+        as many times LATE.
+
+        Args:
+            samples: (R, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each.
+            rows: (R,) which streams, each once.
+        """
+        ...
+
+    def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return (R,) whether the CTC head hears no character at the streams' last step."""
+        ...
+
+    def renew(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Let the decoders of the streams in (R,) rows have written nothing.
+
+        What was heard stays: no sound of the utterance that comes next is lost. Return the symbols
+        (R, n) that were undecided, as `step` does.
+        """
+        ...
+
+    def suspend(self, row: int) -> bytes:
+        """Return a stream's state as bytes, for `resume` of the same model, here or elsewhere."""
+        ...
+
+    def resume(self, row: int, data: bytes) -> None:
+        """Give a row the state that `suspend` returned: the stream goes on to the same bits.
+
+        Raises:
+            SuspensionError: it is damaged, or of another model or kind of CPU.
+        """
+        ...
+
+
+class Online(Protocol):
+    """A recogniser in serving."""
+
+    name: str
+    vocabulary: Vocabulary
+    lookahead_ms: int
+    delay_steps: int  # between the end of an encoder frame and the step that gives it
+    flush_steps: int
+    beam: Beam  # how streams are searched
+    batch: int  # streams, for each thread, in about the least efficient one of the large batches
+
+    @property
+    def digest(self) -> bytes:
+        """What stands for the backend and the weights, in a suspended stream."""
+        ...
+
+    def stream(self) -> Stream:
+        """Return the bookkeeping of a new stream."""
+        ...
+
+    def table(self, streams: int, threads: int | None = None) -> Table:
+        """Return the states of `streams` streams that have heard nothing, stepped by `threads`.
+
+        None is one thread; 0 is as many as are worth it on this machine.
+        """
+        ...
+
+
+def load_online(
+    folder: Path = DEFAULT, backend: str = "auto", beam: Beam | None = None, lm: str | None = None
+) -> Online:
+    """Return the recogniser of a checkpoint in the backend that is asked for.
+
+    Args:
+        folder: of the checkpoint.
+        backend: one of the CHOICES.
+        beam: how streams are searched; None for the usual way, where there is a search.
+        lm: which language model a search weighs, as `language.of` has it.
+
+    Raises:
+        CheckpointError: the checkpoint is missing, broken or of another shape.
+        LanguageError: the language model is missing or broken, or of words that this one has not.
+        ValueError: the backend is not there, or does not know such a model or search.
+    """
+    stored = read(folder)
+    words = language.of(folder, stored.config.vocabulary, lm)
+    found = _fast(stored, backend, folder, searched(beam, words)) if backend in FAST else None
+    if found is None:
+        from cortado.model.checkpoint import restored
+
+        found = choose(restored(stored, folder), backend, beam, words)
+    check_weighed(lm, found.name)
+    return found
+
+
+def check_weighed(lm: str | None, name: str) -> None:
+    """Look whether the language model that a user names is weighed in a backend of such a name.
+
+    Raises:
+        ValueError: it is not: nothing is searched there.
+    """
+    if lm not in (None, "none") and not weighs(name):
+        raise ValueError(f"expected a search, which --lm needs, got the greedy scan of {name}")
+
+
+def searched(beam: Beam | None, words: Language) -> Beam:
+    """Return how streams are searched, None for the usual way, with `words` if it has none yet."""
+    beam = USUAL if beam is None else beam
+    return beam._replace(words=words) if beam.width > 1 and not beam.words.weight else beam
+
+
+def _fast(stored: Stored, backend: str, folder: Path, beam: Beam) -> Online | None:
+    """Return a checkpoint's recogniser in the fast backend, or None where it is unknown to that."""
+    from cortado.model.backends.cpu.recognizer import (  # brings a compiler
+        FastRecognizer,
+        unsupported,
+    )
+
+    if unsupported(stored) is not None:
+        return None
+    products = _products(backend)
+    try:
+        return FastRecognizer(stored, products=products, beam=beam)
+    except BROKEN as error:
+        raise CheckpointError(f"expected a checkpoint in {folder}, got {error}") from error
+
+
+def choose(
+    recognizer: "Recognizer",
+    backend: str = "auto",
+    beam: Beam | None = None,
+    words: Language = NONE,
+) -> Online:
+    """Return a recogniser in a backend: "auto" is the fast one where it knows the model.
+
+    Args:
+        recognizer: what is heard with.
+        backend: one of the CHOICES.
+        beam: how streams are searched; None for the usual way, where there is a search.
+        words: the language model that a search weighs.
+
+    Raises:
+        ValueError: the backend is not there, or does not know such a model or search, or nothing
+            streams it.
+    """
+    if backend not in CHOICES:
+        raise ValueError(f"expected a backend among {', '.join(CHOICES)}, got {backend!r}")
+    from cortado.model.backends.reference import OnlineRecognizer
+    from cortado.model.features.speaker import check_streams
+
+    check_streams(recognizer.config)
+    way = searched(beam, words)
+    if backend == "reference":
+        return OnlineRecognizer(recognizer, way)
+    if backend == "cuda":
+        from cortado.model.backends.cuda import DeviceRecognizer
+
+        if beam is not None and beam.width > 1:
+            raise ValueError(
+                f"expected 1 hypothesis with the backend cuda, got {beam.width}: it has no search"
+            )
+        return DeviceRecognizer(recognizer, backend)
+    from cortado.model.backends.cpu.recognizer import (  # brings a compiler
+        FastRecognizer,
+        unsupported,
+    )
+
+    if backend == "auto" and unsupported(recognizer) is not None:
+        return OnlineRecognizer(recognizer, way)
+    return FastRecognizer(recognizer, products=_products(backend), beam=way)
+
+
+def _products(backend: str) -> str | None:
+    """Return what a backend's name says of its matrix products; nothing for the fastest."""
+    return backend.partition("-")[2] or None

@@ -1,0 +1,157 @@
+"""The greedy decoder of a tile of streams, compiled: only those whose attention stops write.
+
+The attention is asked with the decoder's state, which changes only when a symbol is written: the
+query is kept and a frame without a stop costs a sum of tanh.
+"""
+
+import numba
+import numpy as np
+
+from cortado.model.backends.cpu.encoder import gated
+from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, Pool, Scratch, State
+from cortado.model.compiled.functions import FAST, exp, tanh
+from cortado.model.compiled.integers import affine
+from cortado.model.compiled.product import copied, stored, wide
+from cortado.model.streaming.endpoint import BLANK
+
+_ZERO = np.float32(0)
+
+
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+def energy(query: Array, key: Array, direction: Array) -> np.float32:
+    """Return an energy, without its bias."""
+    total = _ZERO
+    for k in range(len(direction)):
+        total += direction[k] * tanh(query[k] + key[k])
+    return total
+
+
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+def _blank(heard: Array, start: int, vocabulary: int) -> bool:
+    """Return whether a blank, the first of the CTC head's logits, has a probability of BLANK."""
+    logits, others = heard[start : start + vocabulary + 1], _ZERO
+    for v in range(1, len(logits)):
+        others += exp(min(logits[v] - logits[0], _ZERO))
+        if logits[v] > logits[0]:
+            return False
+    return bool(BLANK * (1 + others) <= 1)
+
+
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+def listen(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
+    """Take the tile's encoder frames, `t.joined`, into the windows of the chunks."""
+    chunk, stride = state.keys.shape[1], len(t.joined) // TILE
+    d, gates, v = state.keys.shape[2], state.gates.shape[2], state.logits.shape[2]
+    count, width, n = len(rows), len(t.dense) // TILE, len(w.frames.bias)
+    affine(w.frames, t.joined, stride, width, t.of_frames, count, t.codes, t.scales)
+    affine(w.frame_gates, t.joined, stride, width, t.gates, count, t.codes, t.scales)
+    for r in range(count):
+        row, at = rows[r], r * n
+        k = state.heard[row, 0] % chunk
+        copied(t.of_frames, at + d, state.keys[row, k], 0, d)
+        stored(t.gates, r * gates, state.gates[row, k])
+        copied(t.of_frames, at + 2 * d, state.logits[row, k], 0, v)
+        state.heard[row, 0] += 1
+        state.blank[row, 0] = _blank(t.of_frames, at + 2 * d + v, w.vocabulary)
+
+
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+def attend(
+    query: Array, keys: Array, heard: int, direction: Array, bias: np.float32, shares: Array
+) -> None:
+    """Set the (w,) shares with which a query attends to the last frames, of which w have keys."""
+    some, best, total = min(heard, len(keys)), np.float32(-np.inf), _ZERO
+    for k in range(some):
+        shares[k] = energy(query, keys[k], direction) + bias
+        best = max(best, shares[k])
+    for k in range(some):
+        shares[k] = exp(shares[k] - best)
+        total += shares[k]
+    for k in range(len(shares)):
+        shares[k] = shares[k] / total if k < some else _ZERO
+
+
+@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+def meant(frames: Array, shares: Array, sums: Array, start: int) -> None:
+    """Add to numbers of a flat array the mean of what frames (w, N) give, by their shares."""
+    taken = sums[start : start + frames.shape[1]]
+    for k in range(len(frames)):
+        share, given = shares[k], frames[k]
+        for c in range(len(taken)):
+            taken[c] += share * wide(given, c)
+
+
+@numba.njit(nogil=True)
+def added(given: Array, sums: Array, start: int) -> None:
+    """Add numbers to those of a flat array."""
+    taken = sums[start : start + len(given)]
+    for k in range(len(given)):
+        taken[k] += given[k]
+
+
+@numba.njit(nogil=True)
+def _write(count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch, p: Pool) -> None:
+    """Write a symbol in each of the first `count` streams of `t.rows`, rows of the tile."""
+    d, v, asks = state.decoder_cell.shape[2], state.logits.shape[2], state.query.shape[2]
+    for n in range(count):
+        row, shares = rows[t.rows[n]], t.shares[n]
+        query = state.query[row, 0, asks // 2 :]
+        attend(query, state.keys[row], state.heard[row, 0], w.directions[1], w.biases[1], shares)
+        copied(state.decoder_hidden[row, 0], 0, t.states, n * d, d)
+    affine(w.lstm, t.states, d, d, t.decoder_gates, count, t.codes, t.scales)
+    for n in range(count):
+        row = rows[t.rows[n]]
+        cell, hidden = state.decoder_cell[row, 0], state.decoder_hidden[row, 0]
+        added(w.symbols[state.symbol[row, 0]], t.decoder_gates, 4 * n * d)
+        meant(state.gates[row], t.shares[n], t.decoder_gates, 4 * n * d)
+        gated(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
+    affine(w.states, t.states, d, d, t.of_states, count, t.codes, t.scales)
+    for n in range(count):
+        row, logits, at = rows[t.rows[n]], p.logits[n], n * (asks + v)
+        meant(state.logits[row], t.shares[n], t.of_states, at + asks)
+        copied(t.of_states, at, state.query[row, 0], 0, asks)
+        copied(t.of_states, at + asks, logits, 0, v)
+        best = 0
+        for symbol in range(1, w.vocabulary):
+            if logits[symbol] > logits[best]:
+                best = symbol
+        state.symbol[row, 0] = best
+
+
+@numba.njit(nogil=True)
+def step(
+    rows: Array, state: State, w: DecoderWeights, t: Scratch, p: Pool, symbols: Array, cap: int
+) -> None:
+    """Advance a tile's attention over its encoder frames.
+
+    Args:
+        rows: (R,) the tile's rows of the state.
+        state: of all streams.
+        w: the weights.
+        t: `t.joined`, encoder frames.
+        p: room for logits.
+        symbols: (R, cap) int32, set to the symbols that are written, -1 for none.
+        cap: most symbols at one frame.
+    """
+    listen(rows, state, w, t)
+    for r in range(len(rows)):
+        for k in range(cap):
+            symbols[r, k] = -1
+    count, d, frame = len(rows), state.keys.shape[2], len(w.frames.bias)
+    for r in range(count):
+        t.rows[r] = r
+    for k in range(cap):
+        stopped = 0
+        for n in range(count):
+            r = t.rows[n]
+            query = state.query[rows[r], 0, :d]
+            key = t.of_frames[r * frame : r * frame + d]
+            if energy(query, key, w.directions[0]) + w.biases[0] >= 0:
+                t.rows[stopped] = r
+                stopped += 1
+        count = stopped
+        if count == 0:
+            break
+        _write(count, rows, state, w, t, p)
+        for n in range(count):
+            symbols[t.rows[n], k] = state.symbol[rows[t.rows[n]], 0]

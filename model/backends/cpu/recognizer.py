@@ -1,0 +1,277 @@
+"""The fast CPU backend: the whole step of many streams in compiled code, state in place.
+
+docs/engine.md says how it works and where its results are the same to the bit.
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.model.backends.cpu import weights
+from cortado.model.backends.cpu.kernel import kernel
+from cortado.model.backends.cpu.layout import (
+    LOOKAHEAD,
+    TILE,
+    Array,
+    Pool,
+    Scratch,
+    State,
+    empty_state,
+    pool,
+    scratch,
+)
+from cortado.model.compiled.integers import has_byte_products
+from cortado.model.compiled.product import KINDS, available, small
+from cortado.model.compiled.tiles import ROWS
+from cortado.model.compiled.vectors import COLUMNS
+from cortado.model.config import RecognizerConfig
+from cortado.model.configuration import flat
+from cortado.model.features.framing import PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps, lookahead_ms
+from cortado.model.search.beam import (
+    GREEDY,
+    Beam,
+    Entries,
+    entries,
+    flush_steps,
+    hypotheses,
+    renew,
+    searching,
+    told_apart,
+    told_at_once,
+    undecided,
+)
+from cortado.model.stored import Weighted
+from cortado.model.streaming.stream import BATCH, MAX_SYMBOLS_PER_STEP, Samples, Stream
+from cortado.model.streaming.suspension import digest, unwrap, wrap
+
+SHARE = 32  # streams from which on a thread more is worth waking
+
+FREE = {  # what a model may choose and still be stepped by this backend
+    "vocabulary.characters",
+    "vocabulary.phones",
+    "encoder.width",
+    "encoder.layers",
+    "decoder.width",
+    "decoder.embedding",
+    "decoder.attention.width",
+    "decoder.attention.chunk",
+    "decoder.attention.bias",
+    "decoder.beam",
+}
+
+
+INTEGERS = "int8"
+
+
+def offered() -> tuple[str, ...]:
+    """Return the names of the products that this CPU has for a recogniser, the fastest first."""
+    first, *others = available()
+    if not has_byte_products():
+        return (first, *others)
+    return (first, INTEGERS, *others) if first == "amx" else (INTEGERS, first, *others)
+
+
+def unsupported(recognizer: Weighted) -> str | None:
+    """Return why this backend cannot step a recogniser, or None where it can."""
+    config = recognizer.config
+    chosen = flat(dataclasses.asdict(config))
+    usual = flat(dataclasses.asdict(RecognizerConfig()))
+    for name, value in chosen.items():
+        if name not in FREE and usual.get(name) != value:
+            return f"{name} is {value!r}"
+    for name in ("encoder.width", "decoder.width", "decoder.attention.width"):
+        if chosen[name] % COLUMNS:
+            return f"{name} is {chosen[name]}, no multiple of {COLUMNS}"
+    return None
+
+
+def _buffers(weights: tuple[Any, ...]) -> Iterator[bytes]:
+    """Yield the bytes of all numbers in nested tuples."""
+    for part in weights:
+        if isinstance(part, tuple):
+            yield from _buffers(part)
+        else:
+            yield np.asarray(part).tobytes()
+
+
+class FastRecognizer:
+    """A recogniser whose step is compiled for this CPU, over bf16 or fp32 matrix products."""
+
+    def __init__(
+        self, recognizer: Weighted, *, products: str | None = None, beam: Beam = GREEDY
+    ) -> None:
+        """Take a recogniser's weights.
+
+        Args:
+            recognizer: any that `unsupported` has nothing against.
+            products: one of those that are `offered` on this CPU, the fastest if None.
+            beam: how streams are searched.
+
+        Raises:
+            ValueError: another recogniser, tensors of other shapes than it says, or products that
+                this CPU has not.
+        """
+        reason = unsupported(recognizer)
+        if reason is not None:
+            raise ValueError(f"expected a model that the fast backend knows, but {reason}")
+        if products is None:
+            products = offered()[0]
+        if products not in offered():
+            here = " or ".join(offered())
+            raise ValueError(f"expected products that this CPU has ({here}), got {products!r}")
+        self.kind = KINDS[available()[0] if products == INTEGERS else products]
+        self.small = small(self.kind)
+        self.name = searching(f"fast-{products}", beam)
+        self.vocabulary = recognizer.config.vocabulary
+        self.lookahead_ms = lookahead_ms(LOOKAHEAD)
+        self.delay_steps = delay_steps(LOOKAHEAD)
+        self.beam = beam
+        self.flush_steps = flush_steps(beam)
+        self.batch = BATCH
+        self.sizes = weights.sizes(recognizer)
+        self.weights = weights.gather(recognizer, self.kind, products == INTEGERS)
+        parts = _buffers(self.weights)
+        self.digest = digest([told_apart(self.name, beam), *parts])
+
+    def stream(self) -> Stream:
+        """Return the bookkeeping of a new stream."""
+        return Stream(self.vocabulary, self.delay_steps, self.flush_steps)
+
+    def table(self, streams: int, threads: int | None = None) -> "FastTable":
+        """Return the states of `streams` streams that have heard nothing, stepped by `threads`.
+
+        None is one thread; 0 is one for each core.
+        """
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        return FastTable(self, streams, 1 if threads is None else threads or cores or 1)
+
+
+class _Room(NamedTuple):
+    """What one thread needs to step a tile."""
+
+    scratch: Scratch
+    entries: Entries
+    pool: Pool
+
+
+class FastTable:
+    """The states of streams in preallocated arrays, stepped in place."""
+
+    def __init__(self, online: FastRecognizer, streams: int, threads: int) -> None:
+        self._online = online
+        beam, cap = online.beam, MAX_SYMBOLS_PER_STEP
+        self._state = empty_state(streams, online.sizes, online.small, beam.width)
+        self._hypotheses = hypotheses(streams, beam, cap)
+        sizes = (online.sizes, online.small)
+        self._rooms = [
+            _Room(scratch(*sizes), entries(TILE // beam.width, beam, cap), pool(*sizes, cap))
+            for _ in range(threads)
+        ]
+        self._others = ThreadPoolExecutor(max(threads - 1, 1), "step")  # starts none unless needed
+        self.streams, self.threads = streams, threads
+        self._begin(slice(None))  # the rest is zeros: pages that nobody has touched
+
+    @property
+    def bytes_per_stream(self) -> int:
+        """Memory of a stream's state."""
+        return sum(array[:1].nbytes for array in self._arrays)
+
+    @property
+    def _arrays(self) -> tuple[Array, ...]:
+        """All that is remembered, the stream on dim 0."""
+        searched = self._online.beam.width > 1
+        return (*self._state, *self._hypotheses) if searched else tuple(self._state)
+
+    def reset(self, rows: NDArray[np.int64]) -> None:
+        """Let the streams in (R,) rows have heard nothing."""
+        for array in self._arrays:
+            array[rows] = 0
+        self._begin(rows)
+        renew(rows, self._hypotheses)
+
+    def _begin(self, rows: NDArray[np.int64] | slice) -> None:
+        self._state.mean[rows] = self._online.weights.features.mean
+        self._state.counted[rows] = PRIOR_FRAMES
+        self._state.symbol[rows] = self._online.weights.decoder.start
+
+    def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return (R,) whether the CTC head hears no character at the streams' last step."""
+        return self._state.blank[rows, 0] != 0
+
+    def renew(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Let the decoders of the streams in (R,) rows have written nothing.
+
+        Return the symbols (R, n) that were undecided, as `step` does.
+        """
+        state, rest = self._state, undecided(rows, self._hypotheses)
+        renew(rows, self._hypotheses)
+        for array in (state.query, state.decoder_hidden, state.decoder_cell):
+            array[rows] = 0
+        state.symbol[rows] = self._online.weights.decoder.start
+        return rest
+
+    @property
+    def state(self) -> State:
+        """The arrays themselves, the stream on dim 0."""
+        return self._state
+
+    def suspend(self, row: int) -> bytes:
+        """Return a stream's state as bytes, for `resume` of the same model, here or elsewhere."""
+        state = b"".join(array[row].tobytes() for array in self._arrays)
+        return wrap(self._online.digest, state)
+
+    def resume(self, row: int, data: bytes) -> None:
+        """Give a row the state that `suspend` returned: the stream goes on to the same bits.
+
+        Raises:
+            SuspensionError: it is damaged, or of another model or kind of CPU.
+        """
+        state, start = unwrap(self._online.digest, data, self.bytes_per_stream), 0
+        for array in self._arrays:
+            end = start + array[row].nbytes
+            array[row] = np.frombuffer(state[start:end], array.dtype).reshape(array[row].shape)
+            start = end
+
+    def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the symbols (R, n) that streams write next, -1 for none.
+
+        One that was heard some steps before is the symbol and as many times LATE.
+
+        Args:
+            samples: (R, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each.
+            rows: (R,) which streams, each once.
+
+        Raises:
+            ValueError: another shape or type, or a row that there is not.
+        """
+        samples, rows = self._checked(samples, rows)
+        beam, cap = self._online.beam, MAX_SYMBOLS_PER_STEP
+        symbols = np.empty((len(rows), told_at_once(beam, cap)), np.int32)
+        counter, run = np.zeros(1, np.int64), kernel(beam.width > 1)
+
+        def help_out(room: _Room) -> None:
+            arguments = (*self._online.weights, *room, symbols, cap, beam, size, counter)
+            run(samples, rows, self._state, self._hypotheses, *arguments)
+
+        threads = max(1, min(self.threads, len(rows) // SHARE))
+        size = min(TILE, -(-len(rows) // (threads * ROWS)) * ROWS)
+        others = [self._others.submit(help_out, room) for room in self._rooms[1:threads]]
+        help_out(self._rooms[0])
+        for one in others:
+            if not one.cancel():  # too late to be of help
+                one.result()
+        return symbols
+
+    def _checked(self, samples: Samples, rows: NDArray[np.int64]) -> tuple[Samples, Array]:
+        expected = (len(rows), SAMPLES_PER_STEP)
+        if samples.shape != expected or samples.dtype != np.float32:
+            found = f"{samples.shape} {samples.dtype}"
+            raise ValueError(f"expected float32 samples {expected}, got {found}")
+        if len(rows) and not (rows.min() >= 0 and rows.max() < self.streams):
+            raise ValueError(f"expected rows from 0 to {self.streams - 1}, got {rows}")
+        return np.ascontiguousarray(samples), np.ascontiguousarray(rows, np.int64)

@@ -1,0 +1,139 @@
+"""The reference on another device, a GPU: tiles of streams, each stepped by one captured graph.
+
+A step of the reference is some two hundred small kernels, which a GPU starts more slowly than it
+runs them. Captured once as a CUDA graph, they are started at once, as often as there are tiles.
+"""
+
+import copy
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cortado.model.backends.reference import (
+    OnlineRecognizer,
+    OnlineState,
+    ReferenceTable,
+    select,
+    tensors,
+)
+from cortado.model.decoder.ctc import CtcState
+from cortado.model.features.framing import SAMPLES_PER_STEP
+from cortado.model.recognizer import Recognizer
+from cortado.model.streaming.endpoint import BLANK
+from cortado.model.streaming.stream import MAX_SYMBOLS_PER_STEP, Samples
+
+TILE = 512  # rows that are stepped at once, always: the same kernels, whatever the batch
+WARM_UP = 3  # steps before a capture, in which libraries choose and allocate
+
+
+class DeviceRecognizer(OnlineRecognizer):
+    """A recogniser in serving whose weights and streams live on a device."""
+
+    def __init__(self, recognizer: Recognizer, device: str = "cuda", tile: int = TILE) -> None:
+        """Take a recogniser; a copy of it goes to the device.
+
+        Raises:
+            ValueError: the device is not there, or the recogniser does not stream.
+        """
+        if device == "cuda" and not torch.cuda.is_available():
+            raise ValueError("expected a GPU that PyTorch can use for backend 'cuda', got none")
+        super().__init__(recognizer)
+        self.recognizer = copy.deepcopy(self.recognizer).to(device)
+        self.decoder = self.recognizer.decoder
+        self.device, self.name, self.batch = torch.device(device), device, tile
+
+    def table(self, streams: int, threads: int | None = None) -> "DeviceTable":
+        """Return the states of `streams` streams that have heard nothing, on the device."""
+        return DeviceTable(self, streams)
+
+
+class DeviceTable(ReferenceTable):
+    """The states of streams on a device, changed in place: a graph holds their addresses."""
+
+    def __init__(self, online: DeviceRecognizer, streams: int) -> None:
+        super().__init__(online, streams + 1, None)
+        self._device, self._tile = online.device, online.batch
+        self.streams = self._nobody = streams  # the last row is that of a tile's empty places
+        every = torch.arange(streams + 1, device=self._device)
+        self._state = select(self._state, every)  # what is zero may have been one tensor
+        self._samples = torch.zeros(self._tile, SAMPLES_PER_STEP, device=self._device)
+        self._rows = torch.full((self._tile,), self._nobody, device=self._device)
+        weight, bias = (torch.from_numpy(part).to(self._device) for part in online.head)
+        self._head = weight, bias
+        self._advance = captured(self._step_tile, self._device)
+
+    @torch.inference_mode()
+    def _step_tile(self) -> Tensor:
+        """Step the streams in `_rows` by `_samples`; return the symbols (tile, cap)."""
+        symbols, part = self._online.step_rows(self._samples, select(self._state, self._rows))
+        self._put(self._rows, part)
+        return symbols
+
+    def _put(self, rows: Tensor, part: OnlineState) -> None:
+        for whole, new in zip(tensors(self._state), tensors(part), strict=True):
+            whole.index_copy_(0, rows, new)
+
+    def _index(self, rows: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(rows).to(self._device)
+
+    @torch.inference_mode()
+    def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the symbols (R, MAX_SYMBOLS_PER_STEP) that streams write next, -1 for none.
+
+        Raises:
+            ValueError: samples of another shape than (R, SAMPLES_PER_STEP).
+        """
+        if samples.shape != (len(rows), SAMPLES_PER_STEP):
+            expected = f"({len(rows)}, {SAMPLES_PER_STEP})"
+            raise ValueError(f"expected samples {expected}, got {samples.shape}")
+        heard, index = torch.from_numpy(samples).to(self._device), self._index(rows)
+        written = []
+        for first in range(0, len(rows), self._tile):
+            part = slice(first, first + self._tile)
+            count = len(index[part])
+            self._samples[:count] = heard[part]
+            self._rows[:count] = index[part]
+            self._rows[count:] = self._nobody
+            written.append(self._advance()[:count].clone())
+        if not written:
+            return np.empty((0, MAX_SYMBOLS_PER_STEP), np.int32)
+        return torch.cat(written).cpu().numpy().astype(np.int32)
+
+    @torch.inference_mode()
+    def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return (R,) whether the CTC head hears no character at the streams' last step."""
+        decoder, index = self._state.decoder, self._index(rows)
+        if isinstance(decoder, CtcState):
+            found = decoder.symbol[index] == self._blank
+        else:
+            weight, bias = self._head
+            found = (decoder.values[index, -1] @ weight + bias).softmax(1)[:, 0] >= BLANK
+        heard: NDArray[np.bool_] = found.cpu().numpy()
+        return heard
+
+
+def captured(step: Callable[[], Tensor], device: torch.device) -> Callable[[], Tensor]:
+    """Return a function that does what `step` does, on a GPU by one graph.
+
+    What `step` reads and writes has to stay where it is; its result is overwritten by the next.
+    """
+    if device.type != "cuda":
+        return step
+    apart = torch.cuda.Stream()
+    apart.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(apart):
+        for _ in range(WARM_UP):
+            step()
+    torch.cuda.current_stream().wait_stream(apart)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = step()
+
+    def replay() -> Tensor:
+        graph.replay()
+        return result
+
+    return replay

@@ -1,0 +1,249 @@
+"""Matrix products whose rows do not feel each other, by the registers or by the tiles of a CPU.
+
+What B is packed in says which: PAIRS go through tiles, NARROW and float32 through registers.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+from numba.extending import overload
+from numpy.typing import NDArray
+
+from cortado.model.compiled.tiles import (
+    INNER,
+    PAIRS,
+    ROWS,
+    configure,
+    has_tiles,
+    product_block,
+    release,
+)
+from cortado.model.compiled.vectors import (
+    BLOCKS,
+    COLUMNS,
+    LANES,
+    NARROW,
+    VECTORS,
+    float_of,
+    has_narrow_products,
+    narrowed,
+    product_tile,
+)
+
+Array = NDArray[Any]
+
+KINDS = {"amx": PAIRS, "bf16": NARROW, "fp32": np.float32}  # what weights are packed in, by name
+LINE = 64  # bytes of a cache line: what tiles and registers load at once
+
+LARGE, SMALL = BLOCKS
+_large, _small, _single = (product_tile(rows, VECTORS, LANES) for rows in (LARGE, SMALL, 1))
+_tall, _flat = product_block(2), product_block(1)
+
+
+def available() -> tuple[str, ...]:
+    """Return the names of the products that this CPU has, the fastest first."""
+    has = {"amx": has_tiles(), "bf16": has_narrow_products(), "fp32": True}
+    return tuple(name for name, is_there in has.items() if is_there)
+
+
+def small(kind: Any) -> Any:
+    """Return the type of A for weights that are packed in `kind`: NARROW or float32."""
+    return NARROW if kind is PAIRS else kind
+
+
+def room(kind: Any, *shape: int, filled: bool = True) -> Array:
+    """Return zeros that begin with a cache line, or whatever is there if they are not filled."""
+    size = int(np.prod(shape)) * np.dtype(kind).itemsize
+    whole = (np.zeros if filled else np.empty)(size + LINE, np.uint8)
+    start = -whole.ctypes.data % LINE
+    return whole[start : start + size].view(kind).reshape(shape)
+
+
+def product(
+    a: Array,
+    start: int,
+    row: int,
+    segments: int,
+    segment: int,
+    k: int,
+    b: Array,
+    bias: Array,
+    c: Array,
+    rows: int,
+) -> None:
+    """Set C (rows, N) to bias + A B, in compiled code; all arrays are flat.
+
+    With tiles, whole ones are read and written: A needs finite numbers in each row up to a
+    multiple of INNER, and A and C need room up to a multiple of ROWS rows.
+
+    Args:
+        a: bf16 or float32.
+        start: offset of A's first element in it.
+        row: elements from a row of A to the next; they may overlap, as a convolution's do.
+        segments: a row of A is as many runs of k elements,
+        segment: as many elements apart.
+        k: even.
+        b: `packed`, (segments * k, N).
+        bias: (N,) float32.
+        c: float32.
+        rows: how many.
+    """
+    raise NotImplementedError("expected to be compiled")
+
+
+@overload(product)
+def _product(a, start, row, segments, segment, k, b, bias, c, rows):  # type: ignore[no-untyped-def]
+    return _by_tiles if b.dtype == types.uint32 else _by_registers
+
+
+def _by_tiles(a, start, row, segments, segment, k, b, bias, c, rows):  # type: ignore[no-untyped-def]
+    n, steps = len(bias), -(-k // INNER)
+    size = COLUMNS * segments * steps * INNER // 2
+    for panel in range(n // COLUMNS):
+        p, column = panel * size, panel * COLUMNS
+        m = 0
+        while m < rows:
+            at, to = start + m * row, m * n + column
+            if m + ROWS < rows:
+                _tall(a, at, row, segments, segment, steps, b, p, bias, column, c, to, n)
+            else:
+                _flat(a, at, row, segments, segment, steps, b, p, bias, column, c, to, n)
+            m += 2 * ROWS
+
+
+def _by_registers(a, start, row, segments, segment, k, b, bias, c, rows):  # type: ignore[no-untyped-def]
+    n = len(bias)
+    size = COLUMNS * segments * k
+    for panel in range(n // COLUMNS):
+        p, column = panel * size, panel * COLUMNS
+        m = 0
+        while m < rows:
+            m, height = block_at(m, rows)
+            at, to = start + m * row, m * n + column
+            if height == LARGE:
+                _large(a, at, row, segments, segment, k, b, p, bias, column, c, to, n)
+            elif height == SMALL:
+                _small(a, at, row, segments, segment, k, b, p, bias, column, c, to, n)
+            else:
+                _single(a, at, row, segments, segment, k, b, p, bias, column, c, to, n)
+            m += height
+
+
+@numba.njit(nogil=True)
+def block_at(m: int, rows: int) -> tuple[int, int]:
+    """Return where the next block of rows begins, and how many it has, once `m` are done.
+
+    The last may begin before `m`: to make rows twice takes less time than to make them singly.
+    """
+    if m + LARGE <= rows:
+        return m, LARGE
+    if m + 1 == rows or rows < SMALL:
+        return m, 1
+    return min(m, rows - SMALL), SMALL
+
+
+def begin(b: Array) -> None:
+    """Make the thread that runs ready for products with weights packed like `b`."""
+    raise NotImplementedError("expected to be compiled")
+
+
+def end(b: Array) -> None:
+    """Let the thread be as it was before `begin`."""
+    raise NotImplementedError("expected to be compiled")
+
+
+@overload(begin)
+def _begin(b):  # type: ignore[no-untyped-def]
+    return (lambda b: configure()) if b.dtype == types.uint32 else lambda b: None
+
+
+@overload(end)
+def _end(b):  # type: ignore[no-untyped-def]
+    return (lambda b: release()) if b.dtype == types.uint32 else lambda b: None
+
+
+def packed(matrix: Array, kind: Any, segments: int = 1) -> Array:
+    """Return a (K, N) matrix as `product` reads it, N padded with zero columns to whole panels.
+
+    It may be of any floats, or narrow already.
+
+    Panels of COLUMNS columns follow each other; bf16 lies in pairs along K. For tiles, each segment
+    of K is padded with zero rows to a multiple of INNER.
+    """
+    k, n = matrix.shape
+    missing = -(k // segments) % INNER if kind is PAIRS else 0
+    if kind is not np.float32 and matrix.dtype != NARROW:
+        matrix = narrow(matrix.astype(np.float32))
+    runs = matrix.reshape(segments, k // segments, n)
+    padded = np.pad(runs, ((0, 0), (0, missing), (0, -n % COLUMNS)))
+    panels = padded.reshape(-1, padded.shape[2] // COLUMNS, COLUMNS).transpose(1, 0, 2)
+    if kind is np.float32:
+        return _placed(panels.astype(np.float32))
+    return _placed(panels.reshape(len(panels), -1, 2, COLUMNS).transpose(0, 1, 3, 2)).view(kind)
+
+
+def _placed(numbers: Array) -> Array:
+    found = room(numbers.dtype, numbers.size)
+    found[:] = numbers.ravel()
+    return found
+
+
+def padded(vector: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+    """Return a bias of (N,) with zeros up to whole panels."""
+    return _placed(np.pad(vector, (0, -len(vector) % COLUMNS)).astype(np.float32))
+
+
+def narrow(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """Return float32 as bf16, rounded to the nearest, ties to even."""
+    bits = values.view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+@numba.njit(nogil=True)
+def copied(source: Array, start: int, target: Array, to: int, count: int) -> None:
+    """Copy numbers of a flat array into another."""
+    given, taken = source[start : start + count], target[to : to + count]
+    for k in range(count):  # of views that begin at 0, else it is not vectorised
+        taken[k] = given[k]
+
+
+@numba.njit(nogil=True)
+def stored(source: Array, start: int, target: Array) -> None:
+    """Fill a flat array of bf16 or float32 with float32 from another."""
+    given = source[start : start + len(target)]
+    for k in range(len(target)):
+        put(target, k, given[k])
+
+
+def put(array: Any, index: Any, value: Any) -> Any:
+    """Store a float32 in an element of an array of bf16 or float32, in compiled code."""
+    raise NotImplementedError("expected to be compiled")
+
+
+@overload(put, inline="always")
+def _put(array, index, value):  # type: ignore[no-untyped-def]
+    if array.dtype == types.uint16:
+
+        def into_narrow(array, index, value):  # type: ignore[no-untyped-def]
+            array[index] = narrowed(value)
+
+        return into_narrow
+
+    def into_wide(array, index, value):  # type: ignore[no-untyped-def]
+        array[index] = value
+
+    return into_wide
+
+
+def wide(array: Any, index: Any) -> Any:
+    """Return an element of an array of bf16 or float32 as float32, in compiled code."""
+    raise NotImplementedError("expected to be compiled")
+
+
+@overload(wide, inline="always")
+def _wide(array, index):  # type: ignore[no-untyped-def]
+    if array.dtype == types.uint16:
+        return lambda array, index: float_of(np.int32(np.int32(array[index]) << np.int32(16)))
+    return lambda array, index: array[index]

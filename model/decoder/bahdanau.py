@@ -1,0 +1,81 @@
+"""The decoder in Bahdanau's order: attention first, then the LSTM.
+
+The attention is queried with s_{i-1}; s_i = LSTM(s_{i-1}, [embed(y_{i-1}); c_i]);
+y_i ~ softmax(W [s_i; c_i] + b) or, directly, softmax(W s_i + b).
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from cortado.model.attention.shared_matmul import SharedMatrix
+from cortado.model.decoder.decoder import (
+    AttentionDecoder,
+    DecoderConfig,
+    Memory,
+    Output,
+    lstm_update,
+)
+from cortado.model.encoder.lstm import hidden_states
+from cortado.model.encoder.recurrent import LSTMState
+
+
+class BahdanauDecoder(AttentionDecoder):
+    """Encoder frames (B, T, H) to symbols, each context made with the state before its symbol."""
+
+    def __init__(self, config: DecoderConfig, encoder_width: int, symbols: int) -> None:
+        super().__init__(config, encoder_width, symbols, encoder_width)
+        self.direct = config.direct
+        read = config.width + (0 if config.direct else encoder_width)
+        self.output = nn.Linear(read, symbols + self.ends)
+
+    def spelt(self, targets: Tensor, context: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the logits of symbols and, with an end of sequence, of what follows them."""
+        heard = nn.functional.pad(targets, (1, 0), value=self.start)  # y_0, y_1, ...
+        embedded, recurrent = self._gates(heard)
+        state, outputs = self.zeros(embedded, len(targets)), []
+        for gate in embedded.unbind():
+            found = context(state.hidden)
+            gates = gate + recurrent.multiply(torch.cat([found, state.hidden], 1))
+            state = lstm_update(gates, state.cell)
+            outputs.append(self._read(state.hidden, found))
+        written = torch.stack(outputs, 1)
+        logits: Tensor = self.output(written if self.ends else written[:, :-1])
+        return logits
+
+    def without_audio(self, targets: Tensor) -> Tensor:
+        """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero."""
+        heard = self.embedding(nn.functional.pad(targets[:, :-1], (1, 0), value=self.start))
+        lstm, width = self.lstm, self.embedding.embedding_dim
+        weights = [lstm.weight_ih[:, :width], lstm.weight_hh, lstm.bias_ih, lstm.bias_hh]
+        written = self.output.weight[:, : lstm.hidden_size]
+        return nn.functional.linear(hidden_states(heard, weights), written, self.output.bias)
+
+    def _read(self, hidden: Tensor, context: Tensor) -> Tensor:
+        """Return what the output layer reads."""
+        return hidden if self.direct else torch.cat([hidden, context], 1)
+
+    def _gates(self, heard: Tensor) -> tuple[Tensor, SharedMatrix]:
+        """Return (U, B, 4 H) what the last symbols give to the gates, and the other weights."""
+        lstm, width = self.lstm, self.embedding.embedding_dim
+        embedded = self.embedding(heard.t()) @ lstm.weight_ih[:, :width].t()
+        others = torch.cat([lstm.weight_ih[:, width:], lstm.weight_hh], 1)  # context, hidden
+        return embedded + (lstm.bias_ih + lstm.bias_hh), SharedMatrix(others.t())
+
+    def beginning(self, streams: int) -> Memory:
+        """Return the memory before the first symbol."""
+        weight = self.output.weight
+        symbol = torch.full((streams,), self.start, device=weight.device)
+        return Memory(self.zeros(weight, streams), symbol)
+
+    def write(self, context: Tensor, memory: Memory) -> tuple[Tensor, Output]:
+        """Return the next symbol's logits (S, V) given its (S, H) context."""
+        inputs = torch.cat([self.embedding(memory.symbol), context], 1)
+        hidden, cell = self.lstm(inputs, memory.lstm)
+        logits = self.output(self._read(hidden, context))
+        return logits, Output(LSTMState(hidden, cell), context[:, :0])
+
+    def read(self, symbol: Tensor, output: Output) -> Memory:
+        """Return the memory after the symbols (S,) that were chosen; the LSTM reads them next."""
+        return Memory(output.lstm, symbol)

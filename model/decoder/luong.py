@@ -1,0 +1,86 @@
+"""The decoder in Luong's order: the LSTM first, then attention (Luong et al. 2015).
+
+s_i = LSTM(s_{i-1}, [embed(y_{i-1}); a_{i-1}]); the attention is queried with s_i;
+the attentional state a_i = tanh(W_c [c_i; s_i]); y_i ~ softmax(W a_i + b). That a_{i-1} goes into
+the LSTM is input feeding, which may be left out.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from cortado.model.attention.shared_matmul import SharedMatrix
+from cortado.model.decoder.decoder import (
+    AttentionDecoder,
+    DecoderConfig,
+    Memory,
+    Output,
+    lstm_update,
+)
+from cortado.model.encoder.recurrent import LSTMState
+
+
+class LuongDecoder(AttentionDecoder):
+    """Encoder frames (B, T, H) to symbols, each context made with the state of its symbol."""
+
+    def __init__(self, config: DecoderConfig, encoder_width: int, symbols: int) -> None:
+        fed_width = config.width if config.feeding else 0
+        super().__init__(config, encoder_width, symbols, fed_width)
+        self.feeding = config.feeding
+        self.combine = nn.Linear(encoder_width + config.width, config.width, bias=False)
+        self.output = nn.Linear(config.width, symbols + self.ends)
+
+    def spelt(self, targets: Tensor, context: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the logits of symbols and, with an end of sequence, of what follows them."""
+        heard = nn.functional.pad(targets, (1, 0), value=self.start)  # y_0, y_1, ...
+        written = self._attentional(heard, context)
+        logits: Tensor = self.output(written if self.ends else written[:, :-1])
+        return logits
+
+    def without_audio(self, targets: Tensor) -> Tensor:
+        """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero."""
+        heard = nn.functional.pad(targets[:, :-1], (1, 0), value=self.start)
+        silence = self.embedding.weight.new_zeros(len(targets), self.encoder_width)
+        logits: Tensor = self.output(self._attentional(heard, lambda query: silence))
+        return logits
+
+    def _attentional(self, heard: Tensor, context: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the attentional states (B, U, H) after reading each of the symbols (B, U)."""
+        lstm, width = self.lstm, self.embedding.embedding_dim
+        embedded = self.embedding(heard.t()) @ lstm.weight_ih[:, :width].t()
+        embedded = embedded + (lstm.bias_ih + lstm.bias_hh)
+        recurrent = SharedMatrix(torch.cat([lstm.weight_ih[:, width:], lstm.weight_hh], 1).t())
+        combine = SharedMatrix(self.combine.weight.t())
+        state, outputs = self.zeros(embedded, len(heard)), []
+        attentional = state.hidden
+        for gate in embedded.unbind():
+            fed = self._fed(attentional)
+            gates = gate + recurrent.multiply(torch.cat([fed, state.hidden], 1))
+            state = lstm_update(gates, state.cell)
+            both = torch.cat([context(state.hidden), state.hidden], 1)
+            attentional = combine.multiply(both).tanh()
+            outputs.append(attentional)
+        return torch.stack(outputs, 1)
+
+    def _fed(self, attentional: Tensor) -> Tensor:
+        """Return what goes into the LSTM with the next symbol."""
+        return attentional if self.feeding else attentional[:, :0]
+
+    def beginning(self, streams: int) -> Memory:
+        """Return the memory before the first symbol, in which the LSTM has read the start."""
+        state = self.zeros(self.output.weight, 1)
+        symbol = torch.full((1,), self.start, device=state.hidden.device)
+        (hidden, cell), _ = self.read(symbol, Output(state, self._fed(state.hidden)))
+        state = LSTMState(hidden.repeat(streams, 1), cell.repeat(streams, 1))
+        return Memory(state, symbol.repeat(streams))
+
+    def write(self, context: Tensor, memory: Memory) -> tuple[Tensor, Output]:
+        """Return the next symbol's logits (S, V) given its (S, H) context."""
+        attentional = self.combine(torch.cat([context, memory.lstm.hidden], 1)).tanh()
+        return self.output(attentional), Output(memory.lstm, self._fed(attentional))
+
+    def read(self, symbol: Tensor, output: Output) -> Memory:
+        """Return the memory after the LSTM has read the symbols (S,) that were chosen."""
+        inputs = torch.cat([self.embedding(symbol), output.fed], 1)
+        return Memory(LSTMState(*self.lstm(inputs, output.lstm)), symbol)

@@ -1,0 +1,334 @@
+"""A language model of words, which a search weighs symbol by symbol, in compiled code.
+
+A lexicon of words is a tree whose nodes are their beginnings. What counts is the probability that a
+trigram of words (Kneser & Ney 1995) gives, after the two words before, to all words together that
+begin as the one that is being spelled: each letter is weighed with it at once, and what is decided
+early is decided by all that is known (the look-ahead of Ortmanns et al. 1996). Words are numbered
+in the order of the tree, so that those below a node follow one another, and their probability is a
+difference of running sums: it costs a few binary searches, however many they are.
+
+A word that is not in the tree may be written, too, at a price for leaving it and for each letter
+from there on: no word is impossible, and the price is a constant of the file.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from cortado.model.compiled.functions import log
+from cortado.model.vocabulary import Vocabulary
+
+Array = NDArray[Any]
+
+FILE = "language.safetensors"  # in a checkpoint's folder
+FORMAT = "1"
+BEGIN, END, UNKNOWN = 0, 1, 2  # words besides those of the lexicon, which follow
+BROKEN = (
+    *(AttributeError, KeyError, TypeError, ValueError, IndexError),  # of an array unlike what it is
+    *(OSError, SafetensorError),
+)
+LEAST = 1e-12  # probability, whatever the rounding
+ROOT, NOWHERE = 0, -1  # nodes: before a word's first letter, and in a word that is not in the tree
+
+
+class Language(NamedTuple):
+    """A language model as a search of one vocabulary reads it; logarithms are natural."""
+
+    weight: float  # of its logarithms beside the recogniser's; 0 for no language model
+    bonus: float  # for each symbol, which makes up for what it costs
+    leaving: float  # log of the price of leaving the tree
+    letter: float  # log of the price of each letter outside it
+    space: int  # the symbol that ends a word
+    symbols: Array  # (N,) int32: a node's last letter; -1 where the vocabulary has it not
+    children: Array  # (N + 1,) int32: where a node's children begin; they end where the next's do
+    words: Array  # (N,) int32: the word that a node ends, -1 for none
+    lows: Array  # (N,) int32: the first word below a node
+    highs: Array  # (N,) int32: the one after the last
+    starts: Array  # (W + 1,) int32: where the bigrams of a first word begin
+    seconds: Array  # (B,) int32: their second words, ascending for each first one
+    ends: Array  # (B + 1,) int32: where the trigrams of a bigram begin
+    thirds: Array  # (T,) int32: their third words, ascending
+    left1: Array  # (W,) float64: what a word leaves to the unigrams, of what may follow it
+    left2: Array  # (B,) float64: what a bigram leaves to the bigrams
+    sums1: Array  # (W + 1,) float64: running sum of the words' probabilities
+    sums2: Array  # (B + 1,) float64: of the bigrams', less what is left to the unigrams
+    sums3: Array  # (T + 1,) float64: of the trigrams', less what is left to the bigrams
+
+    @property
+    def known(self) -> int:
+        """How many words it knows."""
+        return max(len(self.left1) - UNKNOWN - 1, 0)
+
+
+class LanguageError(ValueError):
+    """A language model that is missing, broken, or of another vocabulary."""
+
+
+NONE = Language(
+    *(0.0, 0.0, 0.0, 0.0, -1),
+    *(np.zeros(0, np.int32) for _ in range(9)),
+    *(np.zeros(0) for _ in range(5)),
+)
+
+
+def read(path: Path, vocabulary: Vocabulary) -> Language:
+    """Return the language model in a file, for a recogniser that writes `vocabulary`.
+
+    Raises:
+        LanguageError: it is missing or broken, or the vocabulary has no space.
+    """
+    if " " not in vocabulary.names:
+        raise LanguageError("expected a vocabulary with a space, for a language model of words")
+    if not path.is_file():
+        raise LanguageError(f"expected a language model at {path}, got no such file")
+    try:
+        with safe_open(path, "numpy") as file:
+            about = file.metadata() or {}
+            parts = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return _built(about, parts, vocabulary)
+    except BROKEN as error:
+        said = f"{type(error).__name__}: {error}"
+        raise LanguageError(f"expected a language model in {path}, got {said}") from error
+
+
+def of(folder: Path, vocabulary: Vocabulary, asked: str | None = None) -> Language:
+    """Return the language model that is weighed beside a checkpoint's recogniser.
+
+    Args:
+        folder: of the checkpoint, whose own it is if nothing else is asked for.
+        vocabulary: what the recogniser writes.
+        asked: "none"; or a language model's file, or a folder that has one.
+
+    Raises:
+        LanguageError: it is missing or broken, or the vocabulary has no space.
+    """
+    path = located(folder, asked)
+    return NONE if path is None else read(path, vocabulary)
+
+
+def located(folder: Path, asked: str | None = None) -> Path | None:
+    """Return the file that `of` reads, None for none."""
+    if asked == "none":
+        return None
+    if asked is None:
+        return folder / FILE if (folder / FILE).exists() else None
+    path = Path(asked)
+    return path / FILE if path.is_dir() else path
+
+
+def _built(
+    about: Mapping[str, str], parts: Mapping[str, Array], vocabulary: Vocabulary
+) -> Language:
+    if about.get("format") != FORMAT:
+        raise ValueError(f"expected format {FORMAT}, got {about.get('format', 'none')}")
+    index = {name: symbol for symbol, name in enumerate(vocabulary.names)}
+    letters = np.array([index.get(letter, -1) for letter in about["letters"]], np.int32)
+    whole = {name: _indices(name, parts) for name in ("letters", *Language._fields[6:14])}
+    logs = {name: parts[name].astype(float) for name in ("unigrams", "bigrams", "trigrams")}
+    _check(whole, logs, len(letters))
+    unigram, left1 = np.exp(logs["unigrams"]).T.copy()
+    bigram, left2 = np.exp(logs["bigrams"]).T.copy()
+    words, starts, ends = len(unigram), whole["starts"], whole["ends"]
+    first = np.repeat(np.arange(words, dtype=np.int64), np.diff(starts))
+    second, third = whole["seconds"].astype(np.int64), whole["thirds"]
+    history = np.repeat(np.arange(len(second)), np.diff(ends))  # the bigram of each trigram
+    lower = np.searchsorted(first * words + second, second[history] * words + third)
+    more2 = bigram - left1[first] * unigram[second]
+    more3 = np.exp(logs["trigrams"]) - left2[history] * bigram[lower]
+    numbers = {name: float(about[name]) for name in ("weight", "bonus", "leaving", "letter")}
+    if not all(map(math.isfinite, numbers.values())):
+        raise ValueError(f"expected finite numbers, got {numbers}")
+    if numbers["weight"] <= 0 or numbers["leaving"] > 0 or numbers["letter"] > 0:
+        raise ValueError(f"expected a weight above 0 and prices at most 1, got {numbers}")
+    symbols = letters[whole.pop("letters")]
+    everything: dict[str, Any] = numbers | whole
+    return NONE._replace(
+        **everything,
+        space=index[" "],
+        symbols=symbols,
+        left1=left1,
+        left2=left2,
+        sums1=_running(unigram),
+        sums2=_running(more2),
+        sums3=_running(more3),
+    )
+
+
+def _running(numbers: Array) -> Array:
+    return np.concatenate([np.zeros(1), np.cumsum(numbers)])
+
+
+def _indices(name: str, parts: Mapping[str, Array]) -> Array:
+    found = parts[name]
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise ValueError(f"expected {name} as a row of integers, got {found.dtype} {found.shape}")
+    return found.astype(np.int32)
+
+
+def _check(whole: Mapping[str, Array], logs: Mapping[str, Array], letters: int) -> None:
+    """Look whether indices stay within what they index: compiled code does not.
+
+    Raises:
+        ValueError: they do not, or a number is no logarithm of a probability.
+    """
+    nodes, words = len(whole["words"]), len(logs["unigrams"])
+    bigrams, trigrams = len(whole["seconds"]), len(whole["thirds"])
+    if words <= UNKNOWN:
+        raise ValueError(f"expected more than {UNKNOWN} words, got {words}")
+    for name, shape in (
+        *((name, (nodes,)) for name in ("letters", "lows", "highs")),
+        *(("unigrams", (words, 2)), ("bigrams", (bigrams, 2)), ("trigrams", (trigrams,))),
+    ):
+        found = (whole | logs)[name]  # type: ignore[operator]
+        if found.shape != shape:
+            raise ValueError(f"expected {name} of shape {shape}, got {found.shape}")
+    for name, length, first, last in (
+        ("children", nodes, 1, nodes),
+        ("starts", words, 0, bigrams),
+        ("ends", bigrams, 0, trigrams),
+    ):
+        bounds = whole[name]
+        ends = (*bounds[:1].tolist(), *bounds[-1:].tolist())
+        if len(bounds) != length + 1 or ends != (first, last) or (np.diff(bounds) < 0).any():
+            raise ValueError(f"expected {name} that ascend from {first} to {last}, got others")
+    for name, least, most in (
+        ("letters", 0, letters - 1),
+        ("words", -1, words - 1),
+        ("lows", 0, words),
+        ("highs", 0, words),
+        ("seconds", 0, words - 1),
+        ("thirds", 0, words - 1),
+    ):
+        found = whole[name]
+        if len(found) and (found.min() < least or found.max() > most):
+            raise ValueError(
+                f"expected {name} from {least} to {most}, got {found.min()} to {found.max()}"
+            )
+    if not all((np.isfinite(part) & (part <= 0)).all() for part in logs.values()):
+        raise ValueError("expected finite logarithms, none above 0, got others")
+
+
+class Place(NamedTuple):
+    """Where a word is, or would be, among those that may follow two others."""
+
+    second: np.int64  # among bigrams
+    third: np.int64  # among trigrams
+
+
+class After(NamedTuple):
+    """What may follow two words: where its n-grams are, and what they leave to shorter ones."""
+
+    start: Place
+    end: Place
+    left1: float
+    left2: float
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _sought(word: int, words: Array, start: Any, end: Any) -> Any:
+    """Return where in an ascending part of an array a word is, or would be."""
+    while start < end:
+        middle = (start + end) // 2
+        if words[middle] < word:
+            start = middle + 1
+        else:
+            end = middle
+    return start
+
+
+@numba.njit(nogil=True, forceinline=True)
+def after(lm: Language, before: int, last: int) -> After:
+    """Return what may follow two words."""
+    end = lm.starts[before + 1]
+    pair = _sought(last, lm.seconds, lm.starts[before], end)
+    start3, end3, left2 = lm.ends[0], lm.ends[0], 1.0  # none
+    if pair < end and lm.seconds[pair] == last:
+        start3, end3, left2 = lm.ends[pair], lm.ends[pair + 1], lm.left2[pair]
+    start = Place(np.int64(lm.starts[last]), np.int64(start3))
+    stop = Place(np.int64(lm.starts[last + 1]), np.int64(end3))
+    return After(start, stop, lm.left1[last], left2)
+
+
+@numba.njit(nogil=True, forceinline=True)
+def placed(lm: Language, word: int, start: Place, end: Place) -> Place:
+    """Return where a word is, which is not before one place nor after another."""
+    second = _sought(word, lm.seconds, start.second, end.second)
+    return Place(second, _sought(word, lm.thirds, start.third, end.third))
+
+
+@numba.njit(nogil=True, forceinline=True)
+def total(lm: Language, a: After, word: int, place: Place) -> float:
+    """Return the probability of all words before one, after two others; it is at `place`."""
+    second = lm.sums2[place.second] - lm.sums2[a.start.second]
+    third = lm.sums3[place.third] - lm.sums3[a.start.third]
+    return a.left2 * (a.left1 * lm.sums1[word] + second) + third
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def weigh(
+    lm: Language, node: int, before: int, last: int, least: np.float32, scores: Array
+) -> None:
+    """Add to the scores (V,) of symbols what the language model gives them after a text.
+
+    Args:
+        lm: the language model.
+        node: what is spelled of a word.
+        before: the word before the last one.
+        last: the last whole word.
+        least: the score below which a symbol does not count; one that cannot reach it is given no
+            probability of its own, and stays below.
+        scores: of the symbols.
+    """
+    bonus = np.float32(lm.bonus)
+    reached = least - bonus
+    outside = lm.letter if node == NOWHERE else lm.leaving + lm.letter
+    inside = node != NOWHERE
+    if inside:
+        a = after(lm, before, last)
+        low, high, whole = placed(lm, lm.lows[node], a.start, a.end), a.end, 1.0
+        first = total(lm, a, lm.lows[node], low)
+        if node != ROOT:
+            high = placed(lm, lm.highs[node], low, a.end)
+            whole = max(total(lm, a, lm.highs[node], high) - first, LEAST)
+        for child in range(lm.children[node], lm.children[node + 1]):
+            symbol = lm.symbols[child]
+            if symbol >= 0 and scores[symbol] >= reached:
+                begin, end = lm.lows[child], lm.highs[child]
+                there = placed(lm, begin, low, high)
+                part = total(lm, a, end, placed(lm, end, there, high)) - total(lm, a, begin, there)
+                gained = log(np.float32(max(part, LEAST) / whole)) - outside
+                scores[symbol] += np.float32(lm.weight * gained)
+    for symbol in range(len(scores)):
+        if symbol != lm.space:
+            scores[symbol] += np.float32(lm.weight * outside) + bonus
+    if scores[lm.space] < reached or not inside:
+        scores[lm.space] += bonus
+    elif node == ROOT:  # two spaces: no word
+        scores[lm.space] += np.float32(2 * lm.weight * lm.leaving)
+    elif lm.words[node] < 0:
+        scores[lm.space] += np.float32(lm.weight * lm.leaving) + bonus
+    else:
+        end = lm.words[node] + 1
+        part = max(total(lm, a, end, placed(lm, end, low, high)) - first, LEAST)
+        scores[lm.space] += np.float32(lm.weight * log(np.float32(part / whole))) + bonus
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def followed(lm: Language, node: int, before: int, last: int, symbol: int) -> tuple[int, int, int]:
+    """Return the node and the two words before it, after one symbol more."""
+    if symbol == lm.space:
+        if node == ROOT:
+            return ROOT, before, last
+        word = lm.words[node] if node != NOWHERE else -1
+        return ROOT, last, word if word >= 0 else UNKNOWN
+    if node != NOWHERE:
+        for child in range(lm.children[node], lm.children[node + 1]):
+            if lm.symbols[child] == symbol:
+                return child, before, last
+    return NOWHERE, before, last

@@ -1,0 +1,220 @@
+"""Decoding of whole utterances in the ways of the papers, and the attention to a known text.
+
+Monotonic attention decodes in three ways: hard, as streams do; expected, with the weights of
+training; sampled, with stops drawn from Bernoulli(p), of which training takes the expectation.
+Other attentions have only the weights of training, and CTC has only its greedy path.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from cortado.model.attention.interface import Attention
+from cortado.model.decoder.decoder import AttentionDecoder, Decoder
+from cortado.model.features.log_mel import SAMPLES_PER_STEP, STEP_SECONDS
+from cortado.model.recognizer import Recognizer
+from cortado.model.search.expected_beam import beam_search
+from cortado.model.streaming.stream import FLUSH_STEPS, MAX_SYMBOLS_PER_STEP, Character, spelt
+
+Mode = Literal["hard", "expected", "sampled", "beam"]
+
+
+class Symbol(NamedTuple):
+    """A symbol and the encoder frame where the attention stopped, or looked most."""
+
+    symbol: int
+    frame: int
+
+
+class TeacherForced(NamedTuple):
+    """The attention to each symbol of a known text."""
+
+    alpha: Tensor  # (U, T) probability of stopping; the weights where it is not monotonic
+    weights: Tensor  # (U, T) of the encoder frames in the contexts
+    energies: Tensor | None  # (U, T) monotonic energies; None where it is not monotonic
+
+
+def modes(recognizer: Recognizer) -> Sequence[Mode]:
+    """Return the ways in which a recogniser decodes, the usual one first."""
+    decoder = recognizer.decoder
+    if not isinstance(decoder, AttentionDecoder):
+        return ("hard",)
+    return ("hard", "expected", "sampled", "beam") if decoder.online else ("expected", "beam")
+
+
+def transcribe_offline(
+    recognizer: Recognizer,
+    samples: NDArray[np.float32],
+    mode: Mode,
+    generator: torch.Generator | None = None,
+) -> list[Character]:
+    """Return the characters of a whole recording at 16 kHz.
+
+    Args:
+        recognizer: in evaluation mode.
+        samples: (N,) in [-1, 1].
+        mode: one of `modes(recognizer)`.
+        generator: of the stops in the mode "sampled".
+
+    Raises:
+        ValueError: as `decode` does.
+    """
+    (found,) = transcribe_batch(recognizer, [samples], mode, generator)
+    return found
+
+
+def transcribe_batch(
+    recognizer: Recognizer,
+    recordings: Sequence[NDArray[np.float32]],
+    mode: Mode,
+    generator: torch.Generator | None = None,
+) -> list[list[Character]]:
+    """Return the characters of several whole recordings at 16 kHz, best of like length.
+
+    The arguments are those of `transcribe_offline`.
+
+    Raises:
+        ValueError: as `decode` does.
+    """
+    rows = [flushed(samples) for samples in recordings]
+    lengths = torch.tensor([len(row) // SAMPLES_PER_STEP for row in rows])
+    with torch.inference_mode():
+        encoded = recognizer.encode(nn.utils.rnn.pad_sequence(rows, batch_first=True))
+        found = decode(recognizer, encoded, lengths, mode, generator)
+    vocabulary = recognizer.config.vocabulary
+    return [
+        [
+            one
+            for symbol, frame in symbols
+            for one in spelt(vocabulary, symbol, seconds(recognizer, frame))
+        ]
+        for symbols in found
+    ]
+
+
+def teacher_forced(
+    recognizer: Recognizer, samples: NDArray[np.float32], text: str
+) -> TeacherForced:
+    """Return the attention to each symbol of `text` over a recording at 16 kHz.
+
+    `seconds` gives the times of its frames. Where the attention is not monotonic, alpha is the
+    weights.
+
+    Raises:
+        ValueError: a character that the vocabulary lacks, the CTC head alone, or a recogniser in
+            training mode.
+    """
+    _in_evaluation(recognizer)
+    targets = torch.tensor([recognizer.config.vocabulary.encode(text)], dtype=torch.long)
+    with torch.inference_mode():
+        encoded = recognizer.encode(flushed(samples).unsqueeze(0))
+        mask = torch.ones(encoded.shape[:2], dtype=torch.bool)
+        decoded = recognizer.decoder(encoded, mask, targets)
+    energies = None if decoded.energies is None else decoded.energies[0, :-1]
+    return TeacherForced(decoded.alpha[0, :-1], decoded.weights[0, :-1], energies)
+
+
+def flushed(samples: NDArray[np.float32]) -> Tensor:
+    """Return the samples with the silence that serving puts at a stream's end."""
+    missing = -len(samples) % SAMPLES_PER_STEP + FLUSH_STEPS * SAMPLES_PER_STEP
+    return nn.functional.pad(torch.from_numpy(samples), (0, missing))
+
+
+def seconds(recognizer: Recognizer, frame: int) -> float:
+    """Return the time in seconds at which an encoder frame, counted from 0, ends."""
+    return round(max(frame + 1 - recognizer.delay_steps, 0) * STEP_SECONDS, 3)
+
+
+@torch.inference_mode()
+def decode(
+    recognizer: Recognizer,
+    encoded: Tensor,
+    lengths: Tensor,
+    mode: Mode,
+    generator: torch.Generator | None = None,
+) -> list[list[Symbol]]:
+    """Return the symbols of each of several utterances.
+
+    Args:
+        recognizer: in evaluation mode.
+        encoded: (B, T, H) encoder frames.
+        lengths: (B,) of them.
+        mode: one of `modes(recognizer)`.
+        generator: of the stops in the mode "sampled".
+
+    Raises:
+        ValueError: a mode that the recogniser does not have, the mode "sampled" without a
+            generator, or a recogniser in training mode.
+    """
+    _in_evaluation(recognizer)
+    known = modes(recognizer)
+    if mode not in known:
+        raise ValueError(f"expected a mode among {', '.join(known)}, got {mode!r}")
+    if (mode == "sampled") != (generator is not None):
+        raise ValueError(f"expected a generator for the mode 'sampled' alone, got mode {mode!r}")
+    decoder = recognizer.decoder
+    if mode in ("hard", "sampled"):
+        return scanned(decoder, encoded, lengths, MAX_SYMBOLS_PER_STEP, generator)
+    assert isinstance(decoder, AttentionDecoder)  # as `modes` says
+    if mode == "beam":
+        rows, width = zip(encoded, lengths.tolist(), strict=True), recognizer.config.decoder.beam
+        return [
+            [Symbol(*one) for one in beam_search(decoder, row[:count], most(count), width)]
+            for row, count in rows
+        ]
+    mask = recognizer.frame_mask(lengths, encoded.shape[1])
+    return expected(decoder, encoded, mask, most(encoded.shape[1]))
+
+
+def most(frames: int) -> int:
+    """Return the number of symbols in so many encoder frames at most, as streams bound them."""
+    return MAX_SYMBOLS_PER_STEP * frames
+
+
+def scanned(
+    decoder: Decoder, encoded: Tensor, lengths: Tensor, cap: int, generator: torch.Generator | None
+) -> list[list[Symbol]]:
+    """Return the symbols that a stream's steps write, `cap` a frame at most."""
+    state = decoder.initial_state(len(encoded))
+    found: list[list[Symbol]] = [[] for _ in encoded]
+    for frame, value in enumerate(encoded.unbind(1)):
+        written, state = decoder.step(value, state, cap, generator)
+        for row in ((written[:, 0] >= 0) & (frame < lengths)).nonzero()[:, 0].tolist():
+            found[row] += [Symbol(symbol, frame) for symbol in written[row].tolist() if symbol >= 0]
+    return found
+
+
+def expected(
+    decoder: AttentionDecoder, encoded: Tensor, mask: Tensor, limit: int
+) -> list[list[Symbol]]:
+    """Return the best symbol after symbol with the weights of training, `limit` at most.
+
+    An attention that is not monotonic goes on to the end of sequence; a monotonic one as long as
+    its scan is more likely to stop than to run off the end.
+    """
+    attention: Attention = decoder.attention
+    keys, past = attention.keys(encoded, mask), attention.first(mask)
+    memory = decoder.beginning(len(encoded))
+    live = torch.ones(len(encoded), dtype=torch.bool)
+    found: list[list[Symbol]] = [[] for _ in encoded]
+    for _ in range(limit):
+        attended = attention.attend(decoder.query(memory), keys, past)
+        logits, output = decoder.write(attended.context, memory)
+        best, past = logits.argmax(1), attended.memory
+        live &= past.sum(1) >= 0.5 if decoder.online else best != decoder.end
+        if not live.any():
+            break
+        looked = past if decoder.online else attended.weights
+        for row in live.nonzero()[:, 0].tolist():
+            found[row].append(Symbol(int(best[row]), int(looked[row].argmax())))
+        memory = decoder.read(best, output)
+    return found
+
+
+def _in_evaluation(recognizer: Recognizer) -> None:
+    if recognizer.training:
+        raise ValueError("expected a recogniser in evaluation mode, got one in training mode")

@@ -1,0 +1,177 @@
+"""Files to text: characters as they are decided, in constant memory however long the file."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any, TextIO
+
+from cortado.model.audio.decode import AudioError, Samples, stream
+from cortado.model.backends.choice import Online, check_weighed, choose, load_online
+from cortado.model.backends.reference import Character
+from cortado.model.features.log_mel import SAMPLE_RATE
+from cortado.model.search import language_model as language
+from cortado.model.search.beam import Beam
+from cortado.model.stored import read
+from cortado.model.streaming.endpoint import Rule
+from cortado.model.streaming.live import Heard, LiveStream
+from cortado.model.streaming.vad import Vad
+
+
+def listen(
+    online: Online,
+    pieces: Iterable[Samples],
+    rules: tuple[Rule, ...] | None = None,
+    vad: Vad | None = None,
+) -> Iterator[Heard]:
+    """Yield what each step gives as pieces of audio at 16 kHz come in."""
+    stream = LiveStream(online, rules, vad)
+    for samples in pieces:
+        yield from stream.push(samples)
+    yield from stream.end()
+
+
+def characters(
+    online: Online, pieces: Iterable[Samples], vad: Vad | None = None
+) -> Iterator[list[Character]]:
+    """Yield the characters of each step as pieces of audio at 16 kHz come in."""
+    for heard in listen(online, pieces, vad=vad):
+        yield heard.characters
+
+
+def file_listener(
+    folder: Path, backend: str = "auto", beam: Beam | None = None, lm: str | None = None
+) -> Callable[[Path], Online]:
+    """Return what gives the recogniser, of a checkpoint's folder, that hears a file.
+
+    It is the same for all files, unless it normalises features by statistics of the speaker: then
+    a file is its own speaker, and is read once more beforehand.
+
+    Raises:
+        CheckpointError: the checkpoint is missing, broken or of another shape.
+        LanguageError: the language model that is asked for is missing or broken.
+        ValueError: the backend is not there, or does not know such a model.
+    """
+    config = read(folder).config
+    if config.features.normalisation != "speaker":
+        online = load_online(folder, backend, beam, lm)
+        return lambda path: online
+    from cortado.model.checkpoint import (
+        load,  # it brings torch, which those that stream may not need
+    )
+    from cortado.model.features.speaker import adapted, statistics_of
+
+    recognizer = load(folder)
+    features = recognizer.features
+    nobody = adapted(recognizer, statistics_of(features, []))
+    words = language.of(folder, config.vocabulary, lm)
+    check_weighed(lm, choose(nobody, backend, beam, words).name)  # says at once what cannot be
+
+    def own(path: Path) -> Online:
+        with closing(stream(path)) as pieces:
+            statistics = statistics_of(features, [_readable(pieces)])
+        return choose(adapted(recognizer, statistics), backend, beam, words)
+
+    return own
+
+
+def _readable(pieces: Iterable[Samples]) -> Iterator[Samples]:
+    """Yield a file's pieces as far as it can be read; who reads it again hears of the rest."""
+    with suppress(AudioError):
+        yield from pieces
+
+
+def transcribe_files(
+    listener: Callable[[Path], Online],
+    files: Sequence[Path],
+    as_json: bool,
+    out: TextIO,
+    complain: Callable[[AudioError], None],
+    vad: Vad | None = None,
+) -> bool:
+    """Write the text of files to `out` as it is decided; return whether every file was whole.
+
+    Args:
+        listener: gives the recogniser that hears a file, as `file_listener` does.
+        files: in the order in which they are written.
+        as_json: write one JSON object per file, on a line of its own when the file is done, with
+            file, text, duration (seconds), characters (text, time in seconds) and utterances (text,
+            start and end in seconds: the times of the first and the last character).
+        out: where text goes; flushed at each character.
+        complain: called with what is wrong with a file, in whose place the next one follows.
+        vad: what hears the files too, and has a say in where utterances end.
+    """
+    whole = True
+    for path in files:
+        try:
+            online = listener(path)
+            with closing(stream(path)) as pieces:
+                if as_json:
+                    _write_json(online, path, pieces, out, vad)
+                else:
+                    _write_text(online, path if len(files) > 1 else None, pieces, out, vad)
+        except AudioError as error:
+            complain(error)
+            whole = False
+    return whole
+
+
+def _write_text(
+    online: Online,
+    header: Path | None,
+    pieces: Iterator[Samples],
+    out: TextIO,
+    vad: Vad | None,
+) -> None:
+    first = next(pieces)  # before the header, which a file that cannot be opened does not get
+    if header is not None:
+        out.write(f"==> {header} <==\n")
+    try:
+        for written in characters(online, chain([first], pieces), vad):
+            if written:
+                out.write("".join(character.text for character in written))
+                out.flush()
+    finally:
+        out.write("\n")
+        out.flush()
+
+
+def _write_json(
+    online: Online, path: Path, pieces: Iterator[Samples], out: TextIO, vad: Vad | None
+) -> None:
+    count = 0
+
+    def counted() -> Iterator[Samples]:
+        nonlocal count
+        for piece in pieces:
+            count += len(piece)
+            yield piece
+
+    written: list[Character] = []
+    utterances: list[dict[str, Any]] = []
+    begun = 0  # characters before the utterance that goes on
+    for heard in listen(online, counted(), vad=vad):
+        written += heard.characters
+        if heard.endpoint:
+            utterances.append(_utterance(written[begun:]))
+            begun = len(written)
+    if begun < len(written):
+        utterances.append(_utterance(written[begun:]))
+    content = {
+        "file": str(path),
+        "text": _text(written),
+        "duration": round(count / SAMPLE_RATE, 3),
+        "characters": [{"text": one.text, "time": one.time} for one in written],
+        "utterances": utterances,
+    }
+    out.write(json.dumps(content, ensure_ascii=False) + "\n")
+    out.flush()
+
+
+def _utterance(spoken: list[Character]) -> dict[str, Any]:
+    return {"text": _text(spoken).strip(), "start": spoken[0].time, "end": spoken[-1].time}
+
+
+def _text(characters: list[Character]) -> str:
+    return "".join(character.text for character in characters)

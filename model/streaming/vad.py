@@ -1,0 +1,149 @@
+"""Silero's voice activity detector over many streams: how probable speech is, step by step.
+
+Its weights are those of the package silero-vad, run by onnxruntime: both are the extra `vad`, and
+neither is imported before it is asked for. A stream's probabilities are a function of its audio
+alone: rows are run in tiles of one size by one thread, and none feels its neighbours.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
+from cortado.model.streaming.stream import Samples
+from cortado.model.streaming.suspension import digest, unwrap, wrap
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+SPEECH = 0.35  # probability from which somebody is taken to speak: Silero's, for an end of speech
+TILE = 4  # rows that are run at once, always; twice as many would be a tenth quicker, if full
+
+WEIGHTS = Path("data/silero_vad_16k_op15.onnx")  # in the package
+WIDTH = 128  # of its LSTM
+WINDOW = 512  # samples that it hears at once
+CONTEXT = 64  # samples before a window that it hears again
+REST = WINDOW - SAMPLES_PER_STEP % WINDOW  # most samples that wait for the next step
+HISTORY = CONTEXT + REST
+
+_SAMPLES, _RATE = np.arange(CONTEXT + WINDOW), np.array(SAMPLE_RATE, np.int64)
+
+
+class Vad:
+    """The detector's weights, for any number of tables."""
+
+    name = "silero"
+
+    def __init__(self, session: "InferenceSession", digest: bytes) -> None:
+        """Take the weights, and what stands for them in a suspended stream."""
+        self.session, self.digest = session, digest
+
+    def table(self, streams: int) -> "VadTable":
+        """Return the states of `streams` streams that have heard nothing."""
+        return VadTable(self, streams)
+
+
+class VadTable:
+    """The detector's states of a number of streams, one a row, stepped by one thread."""
+
+    def __init__(self, vad: Vad, streams: int) -> None:
+        self._vad = vad
+        self._state = np.zeros((2, streams, WIDTH), np.float32)
+        self._heard = np.zeros((streams, HISTORY), np.float32)  # the last samples
+        self._rest = np.zeros(streams, np.int64)  # how many of them no window has had
+
+    @property
+    def bytes_per_stream(self) -> int:
+        """Memory of a stream's state."""
+        arrays = self._state, self._heard, self._rest
+        return sum(array.nbytes for array in arrays) // max(len(self._rest), 1)
+
+    def reset(self, rows: NDArray[np.int64]) -> None:
+        """Let the streams in (R,) rows have heard nothing."""
+        self._state[:, rows], self._heard[rows], self._rest[rows] = 0, 0, 0
+
+    def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return (R,) how probable speech is in the windows that end with this step.
+
+        A step of 640 samples completes one window of 512, each fourth one two, of which the more
+        probable one counts.
+
+        Args:
+            samples: (R, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each.
+            rows: (R,) which streams, each once.
+        """
+        heard = np.concatenate([self._heard[rows], samples], axis=1)
+        rest = self._rest[rows] + SAMPLES_PER_STEP
+        found = np.zeros(len(rows), np.float32)
+        while len(ready := np.flatnonzero(rest >= WINDOW)):
+            begin = heard.shape[1] - rest[ready] - CONTEXT
+            windows = heard[ready[:, None], begin[:, None] + _SAMPLES]
+            found[ready] = np.maximum(found[ready], self._run(windows, rows[ready]))
+            rest[ready] -= WINDOW
+        self._heard[rows], self._rest[rows] = heard[:, -HISTORY:], rest
+        return found
+
+    def _run(self, windows: Samples, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return (R,) the probabilities of windows (R, CONTEXT + WINDOW)."""
+        padding = -len(rows) % TILE
+        windows = np.pad(windows, ((0, padding), (0, 0)))
+        state = np.pad(self._state[:, rows], ((0, 0), (0, padding), (0, 0)))
+        found = np.empty(len(windows), np.float32)
+        for first in range(0, len(windows), TILE):
+            tile = slice(first, first + TILE)
+            inputs = {"input": windows[tile], "state": np.ascontiguousarray(state[:, tile])}
+            output, state[:, tile] = self._vad.session.run(None, inputs | {"sr": _RATE})
+            found[tile] = output[:, 0]
+        self._state[:, rows] = state[:, : len(rows)]
+        return found[: len(rows)]
+
+    def suspend(self, row: int) -> bytes:
+        """Return a stream's state as bytes, for `resume` of the same weights, here or elsewhere."""
+        parts = self._state[:, row], self._heard[row], self._rest[row]
+        return wrap(self._vad.digest, b"".join(part.tobytes() for part in parts))
+
+    def check(self, data: bytes) -> bytes:
+        """Return the state in the bytes of `suspend`.
+
+        Raises:
+            SuspensionError: they are damaged, or of other weights.
+        """
+        return unwrap(self._vad.digest, data, self.bytes_per_stream)
+
+    def resume(self, row: int, data: bytes) -> None:
+        """Give a row the state that `suspend` returned: the stream goes on to the same bits.
+
+        Raises:
+            SuspensionError: it is damaged, or of other weights.
+        """
+        state = self.check(data)
+        numbers = np.frombuffer(state[:-8], np.float32)
+        self._state[:, row] = numbers[: 2 * WIDTH].reshape(2, WIDTH)
+        self._heard[row] = numbers[2 * WIDTH :]
+        self._rest[row] = np.frombuffer(state[-8:], np.int64)[0]
+
+
+def load_vad() -> Vad:
+    """Return the detector of the package silero-vad.
+
+    Raises:
+        ValueError: it, or onnxruntime, is not installed.
+    """
+    package = find_spec("silero_vad")  # to import it would bring torch
+    try:
+        import onnxruntime
+    except ImportError:
+        package = None
+    if package is None or package.origin is None:
+        raise ValueError(
+            "expected onnxruntime and silero-vad for the voice activity detector, got none: "
+            "pip install 'cortado[vad]'"
+        )
+    weights = (Path(package.origin).parent / WEIGHTS).read_bytes()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+    return Vad(session, digest([Vad.name.encode(), weights]))

@@ -1,0 +1,238 @@
+"""Random changes of log-mel frames that keep the text: tempo, voice, level, noise, masks.
+
+They act on the cached frames, where they cost little: a stretch of time is an interpolation of
+frames, a shorter vocal tract a warp of the mel axis, and added noise an addition of powers.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.model.features.log_mel import MELS, POWER_FLOOR
+from cortado.training.learning.recipe import Augmentation
+
+Frames = NDArray[np.float32]  # (T, F) log-mel
+FLOOR = float(np.log(POWER_FLOOR))
+LOUD, CLIPPED = 2.0, 6.0  # log-mel power: of noise beside speech, and of noise at full scale
+WARPS = 21  # warp factors are rounded to a grid, so that their matrices are built once
+
+
+def retimed(logmel: Frames, config: Augmentation, rng: np.random.Generator) -> Frames:
+    """Return (T', F) log-mel frames at another tempo and speed."""
+    frames = stretched(logmel, 1 + rng.uniform(-config.tempo, config.tempo))
+    if config.speed:
+        step = int(rng.integers(WARPS))
+        frames = stretched(frames, warp_factor(step, config.speed))
+        frames = frames @ warp_matrix(WARPS - 1 - step, config.speed, logmel.shape[1])
+    return frames
+
+
+def altered(
+    logmel: Frames, other: Frames | None, config: Augmentation, rng: np.random.Generator
+) -> Frames:
+    """Return changed (T, F) log-mel frames in which everything is heard when it was before.
+
+    Args:
+        logmel: (T, F), retimed.
+        other: the utterance that babbles beneath; None for nobody.
+        config: what is changed, and how much.
+        rng: of what is drawn.
+    """
+    frames, bands = logmel, logmel.shape[1]
+    if config.warp:
+        frames = frames @ warp_matrix(int(rng.integers(WARPS)), config.warp, bands)
+    if other is not None and rng.random() < config.babble:
+        frames = mixed(frames, repeated(other, len(frames)) - rng.uniform(2.0, 6.0))
+    if config.reverberation and rng.random() < config.reverberation:
+        frames = reverberated(frames, rng.uniform(0.2, 0.8), rng.uniform(0.0, 2.5))
+    if rng.random() < config.noise:
+        level = float(np.percentile(frames, 75)) - rng.uniform(1.0, 7.0)
+        frames = mixed(frames, coloured_noise(len(frames), level, rng, bands))
+    if config.gain:
+        frames = np.maximum(frames + rng.uniform(-1.5, 0.5) * config.gain / 1.5, FLOOR)
+    if config.telephone and rng.random() < config.telephone:
+        frames = transmitted(frames, rng.uniform(3400, 7000), rng.uniform(0.0, 300.0), rng)
+    return masked(frames, config, rng)
+
+
+def stretched(logmel: Frames, factor: float) -> Frames:
+    """Return the frames played `factor` times as fast, by linear interpolation."""
+    length = max(1, int(len(logmel) / factor))
+    at = np.minimum(np.arange(length) * factor, len(logmel) - 1)
+    low = at.astype(np.int64)
+    high = np.minimum(low + 1, len(logmel) - 1)
+    weight = (at - low).astype(np.float32)[:, None]
+    return logmel[low] * (1 - weight) + logmel[high] * weight
+
+
+def warp_factor(step: int, most: float) -> float:
+    """Return factor `step` of the WARPS from 1 - most to 1 + most."""
+    return 1 + most * (2 * step / (WARPS - 1) - 1)
+
+
+@lru_cache
+def band_centres(bands: int = MELS) -> NDArray[np.float64]:
+    """Return the (F,) frequencies of the mel bands in hertz, on Slaney's scale to 8 kHz."""
+    mel = np.linspace(0, 45.245, bands)
+    return np.where(mel < 15, mel * 200 / 3, 1000 * np.exp((mel - 15) * np.log(6.4) / 27))
+
+
+@lru_cache(maxsize=2 * WARPS)
+def warp_matrix(step: int, most: float, bands: int = MELS) -> Frames:
+    """Return the (F, F) interpolation that scales frequencies by 1 - most .. 1 + most.
+
+    The mel axis is linear below 1 kHz and logarithmic above, so scaling is done in hertz.
+    """
+    hertz, columns = band_centres(bands), np.arange(bands)
+    source = np.interp(np.minimum(hertz * warp_factor(step, most), 8000.0), hertz, columns)
+    low = np.minimum(source.astype(np.int64), bands - 2)
+    matrix = np.zeros((bands, bands), np.float32)
+    matrix[low, columns] = 1 - (source - low)
+    matrix[low + 1, columns] += source - low
+    return matrix
+
+
+def mixed(frames: Frames, noise: Frames) -> Frames:
+    """Return the log of the sum of two powers."""
+    return np.logaddexp(frames, noise)
+
+
+def reverberated(frames: Frames, seconds: float, below: float) -> Frames:
+    """Return the frames in a room: what was said decays in power while the next is said.
+
+    Args:
+        frames: (T, F) log-mel.
+        seconds: the time in which the reverberation falls by 60 dB.
+        below: nepers of power by which it starts below the direct sound.
+    """
+    decay = 10 ** (-6 * 0.01 / seconds)  # of power, from one frame to the next
+    power = np.exp(frames.astype(np.float64))
+    late = np.zeros_like(power)
+    for t in range(1, len(power)):
+        late[t] = decay * late[t - 1] + (1 - decay) * power[t - 1]
+    return np.log(np.maximum(power + np.exp(-below) * late, POWER_FLOOR)).astype(np.float32)
+
+
+def transmitted(frames: Frames, highest: float, lowest: float, rng: np.random.Generator) -> Frames:
+    """Return the frames through a narrow channel whose codec spoils what is soft.
+
+    Args:
+        frames: (T, F) log-mel.
+        highest: hertz above which nothing passes.
+        lowest: hertz below which nothing passes.
+        rng: of the quantisation noise, 20 to 45 dB below each frame's loudest band.
+    """
+    hertz = band_centres(frames.shape[1])
+    sent = frames.copy()
+    loudest = sent.max(1, keepdims=True)
+    rough = loudest - rng.uniform(4.6, 10.4) + rng.normal(0, 0.7, sent.shape)
+    sent = mixed(sent, rough.astype(np.float32))
+    sent[:, (hertz > highest) | (hertz < lowest)] = FLOOR
+    return np.maximum(sent, FLOOR)
+
+
+def repeated(frames: Frames, length: int) -> Frames:
+    """Return `length` frames, the given ones over and over."""
+    return np.resize(frames, (length, frames.shape[1]))
+
+
+def coloured_noise(
+    length: int, level: float, rng: np.random.Generator, bands: int = MELS
+) -> Frames:
+    """Return (T, F) log-mel frames of stationary noise with a random smooth spectrum.
+
+    The power of a band of noise in one frame is close to a gamma variable; its log-normal
+    approximation is what is drawn here, narrower for the wider bands above.
+    """
+    slope = rng.uniform(-0.04, 0.03) * (MELS / bands) * np.arange(bands)
+    bumps = np.interp(np.arange(bands), np.linspace(0, bands - 1, 8), rng.normal(0, 1, 8))
+    spread = np.linspace(0.7, 0.25, bands)
+    noise = level + slope + bumps + spread * rng.standard_normal((length, bands), np.float32)
+    return noise.astype(np.float32)
+
+
+def silence(rng: np.random.Generator, bands: int = MELS) -> Frames:
+    """Return 0.5 to 6 s of frames in which nobody speaks."""
+    return wordless(int(rng.integers(50, 600)), LOUD, rng, bands)
+
+
+def preceded(frames: Frames, lead: int, rng: np.random.Generator) -> Frames:
+    """Return the frames right behind `lead` in which nobody speaks, as loud as noise can be.
+
+    What precedes is broken off, and has moved the running mean of the features by then.
+    """
+    bands = frames.shape[1]
+    return np.concatenate([wordless(2 * lead, CLIPPED, rng, bands)[:lead], frames])
+
+
+def wordless(length: int, loudest: float, rng: np.random.Generator, bands: int = MELS) -> Frames:
+    """Return (T, F) log-mel frames of silence, noise, clicks, music or a hum."""
+    frames = np.full((length, bands), FLOOR, np.float32)
+    if rng.random() < 0.8:
+        noise = coloured_noise(length, rng.uniform(-10.0, loudest), rng, bands)
+        start, stop = np.sort(rng.integers(0, length + 1, 2))
+        frames[start:stop] = mixed(frames[start:stop], noise[start:stop])
+    kind = rng.random()
+    if kind < 0.3:
+        frames = mixed(frames, clicks(length, rng, bands))
+    elif kind < 0.6:
+        frames = mixed(frames, music(length, rng, bands))
+    elif kind < 0.7:
+        frames = mixed(frames, hum(rng, bands))
+    return frames
+
+
+def hum(rng: np.random.Generator, bands: int = MELS) -> Frames:
+    """Return a (1, F) log-mel frame of a hum or a direct current: loud, in the lowest bands."""
+    fall = rng.uniform(0.5, 8.0)  # nepers a band
+    found = rng.uniform(0.0, 8.0) - fall * (MELS / bands) * np.arange(bands)
+    return found[None].astype(np.float32)
+
+
+def clicks(length: int, rng: np.random.Generator, bands: int = MELS) -> Frames:
+    """Return (T, F) log-mel frames of short knocks, each of its own colour, and silence between."""
+    frames = np.full((length, bands), FLOOR, np.float32)
+    for at in rng.integers(0, length, int(rng.integers(1, 20))):
+        # a window sees it in 2 or 3 frames
+        knock = coloured_noise(3, rng.uniform(-6.0, 2.0), rng, bands)
+        knock[1:] -= rng.uniform(0.0, 6.0)
+        frames[at : at + 3] = mixed(frames[at : at + 3], knock[: length - at])
+    return frames
+
+
+def music(length: int, rng: np.random.Generator, bands: int = MELS) -> Frames:
+    """Return (T, F) log-mel frames of notes: harmonics that fade, now one note, now a chord."""
+    frames = np.full((length, bands), FLOOR, np.float32)
+    hertz = band_centres(bands)
+    pause = rng.uniform(8, 80)  # frames between notes
+    slope, fade = rng.uniform(0.2, 2.0), rng.uniform(0.01, 0.2)  # nepers a harmonic, a frame
+    steady, overtones = rng.random() < 0.5, int(rng.integers(1, 30))
+    at = 0
+    while at < length:
+        for _ in range(int(rng.integers(1, 6))):
+            pitch = 80 * 2 ** rng.uniform(0, 3.5)
+            harmonics = np.arange(1, min(int(8000 / pitch), overtones) + 1)
+            nearest = np.abs(hertz[None] - pitch * harmonics[:, None]).argmin(1)
+            note = np.full(bands, FLOOR)
+            levels = rng.uniform(-2.0, 4.0) - slope * np.log(harmonics) * 2
+            np.maximum.at(note, nearest, levels)
+            faded = note - fade * np.arange(length - at)[:, None]
+            frames[at:] = mixed(frames[at:], np.maximum(faded, FLOOR).astype(np.float32))
+        at += max(1, int(pause if steady else rng.exponential(pause)))
+    return frames
+
+
+def masked(frames: Frames, config: Augmentation, rng: np.random.Generator) -> Frames:
+    """Return frames with stretches of time and bands blanked (SpecAugment, Park et al. 2019)."""
+    frames = frames.copy()
+    mean = frames.mean()
+    for _ in range(config.time_masks):
+        width = int(rng.uniform(0, config.time_mask) * len(frames))
+        start = int(rng.integers(0, len(frames) - width + 1))
+        frames[start : start + width] = mean
+    for _ in range(config.band_masks):
+        width = int(rng.integers(0, config.band_mask + 1))
+        start = int(rng.integers(0, frames.shape[1] - width + 1))
+        frames[:, start : start + width] = mean
+    return frames

@@ -1,0 +1,208 @@
+"""Batches of utterances of like length, a function of the seed and the step alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cortado.model.backends.reference import FLUSH_STEPS
+from cortado.model.features.log_mel import FRAMES_PER_STEP
+from cortado.model.features.speaker import Statistics, standardised
+from cortado.model.vocabulary import Vocabulary
+from cortado.training.data.augment import FLOOR, altered, preceded, retimed, silence
+from cortado.training.data.log_mel_cache import Corpus
+from cortado.training.data.pronounce import Lexicon
+from cortado.training.data.speakers import alone, changed
+from cortado.training.learning.recipe import Augmentation
+
+POOL = 512  # utterances drawn at once, sorted by length and cut into batches
+FRAMES_PER_SECOND = 100
+LEAD = (100, 500)  # frames in which nobody speaks yet
+
+
+class Phones(NamedTuple):
+    """What is said, as phones; of a text whose phones are not known there are none."""
+
+    targets: Tensor  # (B, P) phones, 0 on padding
+    lengths: Tensor  # (B,)
+
+
+class Batch(NamedTuple):
+    """Padded utterances; beyond each one's end lies digital silence, as at a stream's end."""
+
+    logmel: Tensor  # (B, T, F), standardised where the sampler knows the speakers' voices
+    lengths: Tensor  # (B,) encoder frames, the flush included
+    targets: Tensor  # (B, U) symbols, 0 on padding
+    target_lengths: Tensor  # (B,)
+    phones: Phones | None = None  # where the sampler has a lexicon
+
+
+class Drawn(NamedTuple):
+    """An utterance of a pool: which corpus, which utterance, how many frames; -1 for silence."""
+
+    corpus: int
+    utterance: int
+    frames: int
+    lead: int = 0  # of the frames, in which nobody speaks yet
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Draws pools of utterances and cuts them into batches, the same on every process."""
+
+    corpora: Sequence[Corpus]
+    weights: Sequence[float]
+    vocabulary: Vocabulary
+    batch_frames: int
+    max_seconds: float  # longer utterances are left out
+    seed: int
+    processes: int = 1  # they wait for each other, so their batches are of like length
+    most: int | None = None  # utterances in a batch
+    voices: Sequence[Sequence[Statistics]] = ()  # of each corpus; none: frames as cached
+    lexicon: Lexicon | None = None
+
+    def __post_init__(self) -> None:
+        self._check_lengths(self.weights, self.max_seconds)
+
+    def _check_lengths(self, weights: Sequence[float], seconds: float) -> None:
+        for corpus, weight in zip(self.corpora, weights, strict=True):
+            shortest = min((u.frames for u in corpus.utterances), default=0) / FRAMES_PER_SECOND
+            if weight and shortest > seconds:
+                raise ValueError(
+                    f"expected an utterance of at most {seconds:g} s in each corpus, "
+                    f"got none in one of {len(corpus)}"
+                )
+
+    def pool(
+        self,
+        number: int,
+        config: Augmentation,
+        weights: Sequence[float] = (),
+        max_seconds: float | None = None,
+        views: int = 1,
+    ) -> list[list[Drawn]]:
+        """Return the batches of a pool, in random order.
+
+        Args:
+            number: of the pool.
+            config: its shares of silence and of leads.
+            weights: of the corpora, in place of their own.
+            max_seconds: longer utterances are left out, in place of the sampler's own.
+            views: of each utterance that a batch is to hold.
+
+        Raises:
+            ValueError: a corpus has no utterance as short, or fewer batches than processes.
+        """
+        max_seconds = self.max_seconds if max_seconds is None else max_seconds
+        self._check_lengths(weights or self.weights, max_seconds)
+        rng = np.random.default_rng([self.seed, 1, number])
+        weights = weights or self.weights
+        shares = np.array(weights) / sum(weights)
+        drawn: list[Drawn] = []
+        while len(drawn) < POOL:
+            if rng.random() < config.silence:
+                drawn.append(Drawn(-1, int(rng.integers(2**31)), 300))
+                continue
+            corpus = int(rng.choice(len(shares), p=shares))
+            index = int(rng.integers(len(self.corpora[corpus])))
+            frames = self.corpora[corpus].utterances[index].frames
+            if frames <= max_seconds * FRAMES_PER_SECOND:
+                lead = int(rng.integers(*LEAD)) if rng.random() < config.lead else 0
+                drawn.append(Drawn(corpus, index, frames + lead, lead))
+        batches = self._cut(sorted(drawn, key=lambda utterance: utterance.frames), views)
+        n = self.processes
+        if len(batches) < n:
+            raise ValueError(
+                f"expected a batch for each of {n} processes, got {len(batches)} from {POOL} "
+                "utterances: batch_seconds is too large"
+            )
+        first = int(rng.integers(len(batches) % n + 1))  # what is left over is left out
+        groups = [batches[k : k + n] for k in range(first, len(batches) - n + 1, n)]
+        rng.shuffle(groups)
+        return [batch for group in groups for batch in group]
+
+    def _cut(self, drawn: Sequence[Drawn], views: int) -> list[list[Drawn]]:
+        """Return runs of utterances whose padded length and whose number fit the budget."""
+        batches: list[list[Drawn]] = [[]]
+        for utterance in drawn:
+            padded = (len(batches[-1]) + 1) * utterance.frames * views
+            full = self.most is not None and len(batches[-1]) >= max(1, self.most // views)
+            if full or (batches[-1] and padded > self.batch_frames):
+                batches.append([])
+            batches[-1].append(utterance)
+        return batches
+
+    def load(
+        self, drawn: Sequence[Drawn], config: Augmentation, seed: int, views: int = 1
+    ) -> Batch:
+        """Return a batch with its utterances augmented from the seed.
+
+        With more views, all utterances of the first are followed by all of the next: the same
+        utterances at the same tempo and behind as long a lead, changed otherwise.
+        """
+        rng = np.random.default_rng([self.seed, 2, seed])
+        frames: list[NDArray[np.float32]] = []
+        targets: list[list[int]] = []
+        phones: list[list[int]] = []
+        timed = [self._timed(one, config, rng) for one in drawn]
+        for one, heard in list(zip(drawn, timed, strict=True)) * views:
+            if one.corpus < 0:
+                frames.append(heard)
+                targets.append([])
+                phones.append([])
+                continue
+            corpus = self.corpora[one.corpus]
+            other = corpus.logmel(int(rng.integers(len(corpus)))) if config.babble else None
+            frames.append(altered(heard, other, config, rng))
+            text = corpus.utterances[one.utterance].text
+            targets.append(self.vocabulary.encode(text))
+            phones.append(self.lexicon.encode(text) if self.lexicon else [])
+        every = list(drawn) * views
+        led = [
+            preceded(x, one.lead, rng) if one.lead else x
+            for one, x in zip(every, frames, strict=True)
+        ]
+        batch = collate(led, targets)
+        if self.lexicon:
+            batch = batch._replace(phones=Phones(*_padded(phones)))
+        if not self.voices:
+            return batch
+        statistics = [self._voice(one, x) for one, x in zip(every, frames, strict=True)]
+        return batch._replace(logmel=standardised(batch.logmel, statistics))
+
+    def _timed(
+        self, drawn: Drawn, config: Augmentation, rng: np.random.Generator
+    ) -> NDArray[np.float32]:
+        """Return an utterance's frames at their tempo in the batch."""
+        if drawn.corpus < 0:
+            return silence(rng, self.corpora[0].bands)
+        return retimed(self.corpora[drawn.corpus].logmel(drawn.utterance), config, rng)
+
+    def _voice(self, drawn: Drawn, frames: NDArray[np.float32]) -> Statistics:
+        """Return what normalises an utterance's augmented frames."""
+        if drawn.corpus < 0:
+            return alone(frames)
+        recorded = self.corpora[drawn.corpus].logmel(drawn.utterance)
+        return changed(self.voices[drawn.corpus][drawn.utterance], recorded, frames)
+
+
+def collate(frames: Sequence[NDArray[np.float32]], targets: Sequence[Sequence[int]]) -> Batch:
+    """Return a padded batch of (T, F) log-mel utterances and their symbols."""
+    lengths = [-(-len(x) // FRAMES_PER_STEP) + FLUSH_STEPS for x in frames]
+    shape = (len(frames), max(lengths) * FRAMES_PER_STEP, frames[0].shape[1])
+    logmel = np.full(shape, FLOOR, np.float32)
+    for k, x in enumerate(frames):
+        logmel[k, : len(x)] = x
+    return Batch(torch.from_numpy(logmel), torch.tensor(lengths), *_padded(targets))
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Return rows of numbers as one (B, U), 0 on padding, and their lengths (B,)."""
+    padded = torch.zeros(len(rows), max(1, *map(len, rows)), dtype=torch.long)
+    for k, row in enumerate(rows):
+        padded[k, : len(row)] = torch.tensor(row)
+    return padded, torch.tensor([len(row) for row in rows])

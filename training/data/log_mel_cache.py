@@ -1,0 +1,171 @@
+"""A cache of log-mel frames on disk, so that training reads each recording once.
+
+One folder a manifest: `frames.f16`, all frames one after another, and `index.jsonl`, a line an
+utterance. It grows when the manifest does; what is there is not computed again.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cortado.model.audio.decode import AudioError
+from cortado.model.features.log_mel import HOP, PLAIN, SAMPLE_RATE, FeatureConfig, LogMel
+from cortado.model.vocabulary import Vocabulary
+from cortado.training.data.manifest import Utterance, read_for
+from cortado.training.data.recordings import samples_of
+
+LETTERS = Vocabulary()
+
+
+@dataclass(frozen=True)
+class CachedUtterance:
+    """Where an utterance's frames lie, and what it says."""
+
+    id: str
+    text: str
+    start: int  # frames
+    frames: int
+    speaker: str = ""  # the manifest's, which is not in the cache
+
+
+class Corpus(Protocol):
+    """Utterances and their log-mel frames, as they were recorded or put together anew."""
+
+    utterances: Sequence[CachedUtterance]
+    bands: int
+
+    def __len__(self) -> int:
+        """Return the number of utterances."""
+        ...
+
+    def logmel(self, index: int) -> NDArray[np.float32]:
+        """Return the (T, F) log-mel frames of an utterance."""
+        ...
+
+
+class LogMelCorpus:
+    """The log-mel frames of a manifest's utterances."""
+
+    def __init__(
+        self, folder: Path, utterances: Sequence[CachedUtterance], bands: int = PLAIN.bands
+    ) -> None:
+        self.folder, self.utterances, self.bands = folder, utterances, bands
+        path = folder / "frames.f16"
+        self._frames = np.memmap(path, np.float16, "r").reshape(-1, bands)
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    def logmel(self, index: int) -> NDArray[np.float32]:
+        """Return the (T, F) log-mel frames of an utterance."""
+        utterance = self.utterances[index]
+        stop = utterance.start + utterance.frames
+        return self._frames[utterance.start : stop].astype(np.float32)
+
+
+def _frames(utterance: Utterance, features: FeatureConfig) -> NDArray[np.float16]:
+    torch.set_num_threads(1)
+    samples = samples_of(utterance)
+    if len(samples) < HOP:
+        got = f"{len(samples) * 1000 / SAMPLE_RATE:g} ms of {utterance.id!r}"
+        raise AudioError(utterance.audio, f"at least {HOP * 1000 // SAMPLE_RATE} ms of audio", got)
+    with torch.no_grad():
+        logmel = LogMel(features)(torch.from_numpy(samples).unsqueeze(0))[0]
+    return logmel.numpy().astype(np.float16)
+
+
+def _computed(
+    todo: Sequence[Utterance], features: FeatureConfig, workers: int
+) -> Iterator[NDArray[np.float16]]:
+    frames = partial(_frames, features=features)
+    if workers <= 1:
+        yield from map(frames, todo)
+        return
+    # An executor says so when its workers cannot start; a Pool would start new ones for ever.
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        yield from pool.map(frames, todo, chunksize=16)
+
+
+def cached(
+    manifest: Path,
+    cache: Path,
+    workers: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+    vocabulary: Vocabulary = LETTERS,
+    features: FeatureConfig = PLAIN,
+) -> LogMelCorpus:
+    """Return a manifest's log-mel frames, computing those that the cache lacks.
+
+    Args:
+        manifest: JSON lines.
+        cache: folder of all caches.
+        workers: processes.
+        progress: called with the utterances done and the total.
+        vocabulary: that spells the texts.
+        features: whose bands the frames have.
+
+    Raises:
+        ValueError: a broken manifest or recording; it is named.
+    """
+    folder = cache / _name(manifest, features)
+    folder.mkdir(parents=True, exist_ok=True)
+    frames_path = folder / "frames.f16"
+    frames_path.touch()
+    frame_bytes = features.bands * np.dtype(np.float16).itemsize
+    known = _index(folder / "index.jsonl", frames_path.stat().st_size // frame_bytes)
+    wanted = read_for(manifest, vocabulary)
+    todo = [u for u in wanted if u.id not in known]
+    start = max((u.start + u.frames for u in known.values()), default=0)
+    os.truncate(frames_path, start * frame_bytes)  # what a kill left without its line in the index
+    with open(frames_path, "ab") as frames, open(folder / "index.jsonl", "a") as index:
+        for done, (utterance, logmel) in enumerate(
+            zip(todo, _computed(todo, features, workers), strict=True)
+        ):
+            frames.write(logmel.tobytes())
+            frames.flush()
+            entry = CachedUtterance(utterance.id, utterance.text, start, len(logmel))
+            index.write(json.dumps(vars(entry)) + "\n")
+            index.flush()
+            known[utterance.id] = entry
+            start += len(logmel)
+            if progress:
+                progress(done + 1, len(todo))
+    utterances = [replace(known[u.id], text=u.text, speaker=u.speaker) for u in wanted]
+    return LogMelCorpus(folder, utterances, features.bands)
+
+
+def _name(manifest: Path, features: FeatureConfig) -> str:
+    """Return the name of a manifest's folder in the cache."""
+    key = hashlib.sha256(str(manifest.resolve()).encode()).hexdigest()[:12]
+    name = f"{manifest.parent.name}-{manifest.stem}-{key}"
+    if (features.mels, features.energy) == (PLAIN.mels, PLAIN.energy):
+        return name
+    return f"{name}-{features.mels}{'-energy' if features.energy else ''}"
+
+
+def _index(path: Path, frames: int) -> dict[str, CachedUtterance]:
+    """Return the cache's entries, of which `frames` are on disk; what a kill cut off is dropped."""
+    entries: dict[str, CachedUtterance] = {}
+    if not path.exists():
+        return entries
+    kept = 0  # bytes
+    with path.open("rb+") as file:
+        for line in file:
+            entry = CachedUtterance(**json.loads(line)) if line.endswith(b"\n") else None
+            if entry is None or entry.start + entry.frames > frames:
+                break
+            entries[entry.id] = entry
+            kept += len(line)
+        file.truncate(kept)
+    return entries

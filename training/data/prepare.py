@@ -1,0 +1,222 @@
+"""Manifests of a corpus as its owner has it: every recording read, every flaw listed.
+
+The same discs give the same bytes, whatever the number of processes.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+from cortado.model.audio.decode import AudioError, stream
+from cortado.model.features.log_mel import SAMPLE_RATE
+from cortado.training.data.corpora import commonvoice, folder, jsonlines, kaldi, libri, timit, wsj
+from cortado.training.data.corpora.source import Corpus, Found, Part, Problem, Published
+from cortado.training.data.corpora.text import english, unwritable
+from cortado.training.data.manifest import DAY, Utterance, as_row
+from cortado.training.data.recordings import SLACK
+
+HOUR = 3600  # seconds
+HOURS_TOLERANCE = 0.05  # published figures are rounded, some of them far
+RECORDINGS_PER_PROCESS = 50  # at least; to start one takes as long as to read so many
+PROBLEMS = "problems.txt"
+
+READERS: dict[str, Callable[[Sequence[Path]], Corpus]] = {
+    "timit": timit.read,
+    "wsj": wsj.read,
+    "librispeech": libri.read_librispeech,
+    "libritts": libri.read_libritts,
+    "commonvoice": commonvoice.read,
+    "kaldi": kaldi.read,
+    "nemo": jsonlines.read_manifests,
+    "lhotse": jsonlines.read_cuts,
+    "folder": folder.read,
+}
+TEXTS = ("corpus", "english", "raw")
+Progress = Callable[[str, int, int], None]  # what is done, how many, of how many
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A manifest that was written, beside what is published of its set."""
+
+    name: str
+    manifest: Path
+    utterances: int
+    speakers: int
+    hours: float
+    published: Published | None
+
+    def differences(self) -> list[str]:
+        """Return how the set differs from the published one, in words; nothing if it does not."""
+        if self.published is None:
+            return []
+        said = []
+        missing = self.published.utterances - self.utterances
+        if missing:
+            kind = "missing" if missing > 0 else "too many"
+            said.append(f"{abs(missing):,} of {self.published.utterances:,} utterances {kind}")
+        if self.published.speakers not in (None, self.speakers):
+            said.append(f"{self.speakers} speakers, published are {self.published.speakers}")
+        hours = self.published.hours
+        if hours is not None and abs(self.hours - hours) > HOURS_TOLERANCE * hours + 0.02:
+            said.append(f"{self.hours:.2f} hours, published are {hours:g}")
+        return said
+
+
+def prepare(
+    name: str,
+    discs: Sequence[Path],
+    out: Path,
+    text: str = "corpus",
+    workers: int = 1,
+    progress: Progress = lambda what, done, total: None,
+) -> tuple[list[Prepared], list[Problem]]:
+    """Write a manifest for each set of a corpus into `out`; return them, and all that is wrong.
+
+    What cannot be used is left out of the manifests and listed, in `out`/problems.txt too.
+
+    Args:
+        name: a key of READERS.
+        discs: folders, or files for the readers of manifests.
+        out: folder of the manifests; made if it is not there.
+        text: "corpus" writes what its published models learn, "english" only letters, apostrophe
+            and space, "raw" the transcript.
+        workers: processes that read recordings, at most.
+        progress: called with the recordings read.
+
+    Raises:
+        ValueError: another name or text, or discs that hold no such corpus.
+        OSError: a file of the corpus or of `out` cannot be opened.
+    """
+    if name not in READERS:
+        raise ValueError(f"expected a corpus of {', '.join(READERS)}, got {name!r}")
+    if text not in TEXTS:
+        raise ValueError(f"expected a text of {', '.join(TEXTS)}, got {text!r}")
+    for disc in discs:
+        if not disc.exists():
+            raise ValueError(f"expected a folder, got {disc}, which does not exist")
+    corpus = READERS[name](discs)
+    normalise = {"corpus": corpus.normalise, "english": english, "raw": _stripped}[text]
+    found = [one for part in corpus.parts for one in part.utterances]
+    seconds = _seconds_of({one.audio for one in found}, workers, progress)
+    problems = list(corpus.problems)
+    out.mkdir(parents=True, exist_ok=True)
+    prepared = [_write(part, out, seconds, normalise, problems) for part in corpus.parts]
+    problems = sorted(set(problems))
+    lines = (f"{problem.where}: {problem.what}" for problem in problems)
+    _write_lines(out / PROBLEMS, lines)
+    return prepared, problems
+
+
+def _stripped(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _seconds_of(
+    paths: Iterable[Path], workers: int, progress: Progress
+) -> dict[Path, float | AudioError]:
+    """Return how long each recording is, or what is wrong with it."""
+    todo = sorted(paths)
+    seconds: dict[Path, float | AudioError] = {}
+    progress("recordings read", 0, len(todo))
+    processes = min(workers, len(todo) // RECORDINGS_PER_PROCESS)
+    if processes > 1:
+        with get_context("spawn").Pool(processes) as pool:
+            measured = pool.imap(_seconds, todo, chunksize=8)
+            for path, length in zip(todo, measured, strict=True):
+                seconds[path] = _as_error(path, length)
+                progress("recordings read", len(seconds), len(todo))
+        return seconds
+    for path in todo:
+        seconds[path] = _as_error(path, _seconds(path))
+        progress("recordings read", len(seconds), len(todo))
+    return seconds
+
+
+def _seconds(path: Path) -> float | tuple[str, str]:
+    """Return a recording's length by decoding it, or what was expected and got."""
+    count = 0
+    try:
+        with closing(stream(path)) as pieces:
+            for piece in pieces:
+                count += len(piece)
+                if count > DAY * SAMPLE_RATE:
+                    return "at most a day of audio", "more"
+    except AudioError as error:
+        expected, _, got = str(error).partition(": expected ")[2].rpartition(", got ")
+        return expected, got
+    return count / SAMPLE_RATE
+
+
+def _as_error(path: Path, length: float | tuple[str, str]) -> float | AudioError:
+    return AudioError(path, *length) if isinstance(length, tuple) else length
+
+
+def _write(
+    part: Part,
+    out: Path,
+    seconds: dict[Path, float | AudioError],
+    normalise: Callable[[str], str],
+    problems: list[Problem],
+) -> Prepared:
+    """Write a part's manifest; add what is wrong with its utterances to `problems`."""
+    utterances = []
+    for one in part.utterances:
+        try:
+            utterances.append(_utterance(one, seconds[one.audio], normalise))
+        except AudioError as error:
+            problems.append(Problem(str(one.audio), str(error).removeprefix(f"{one.audio}: ")))
+        except ValueError as error:
+            problems.append(Problem(f"{part.name}: {one.id}", str(error)))
+    path = out / f"{part.name}.jsonl"
+    rows = (json.dumps(as_row(one), ensure_ascii=False) for one in utterances)
+    _write_lines(path, rows)
+    hours = sum(one.duration for one in utterances) / HOUR
+    speakers = len({one.speaker for one in utterances})
+    return Prepared(part.name, path, len(utterances), speakers, hours, part.published)
+
+
+def _utterance(
+    found: Found, length: float | AudioError, normalise: Callable[[str], str]
+) -> Utterance:
+    """Return what a manifest says of an utterance.
+
+    Raises: AudioError, or ValueError for what no manifest can say.
+    """
+    if isinstance(length, AudioError):
+        raise length
+    start, duration = found.start, length if found.duration is None else found.duration
+    end = (start or 0.0) + duration
+    if not 0 < duration <= end <= min(length + SLACK, DAY):  # so written, NaN is caught too
+        raise ValueError(f"expected a part within {length:.2f} s of audio, got {end:.2f} s")
+    text = normalise(found.text)
+    if not text:
+        raise ValueError(f"expected words, got {found.text!r}")
+    strangers = unwritable(text) if normalise is english else []
+    if strangers:
+        got = ", ".join(map(repr, strangers))
+        raise ValueError(f"expected text of letters, apostrophes and spaces, got {got}")
+    for segment in (*found.words, *found.phones):
+        if not 0 <= segment.start <= segment.end <= DAY:
+            raise ValueError(f"expected starts before ends, got {list(segment)}")
+    if not found.id.strip() or not found.speaker.strip():
+        raise ValueError("expected an id and a speaker, got none")
+    raw = {"transcript": found.text} if found.text != text else {}
+    audio = Path(os.path.abspath(found.audio))
+    str(audio).encode()  # UnicodeEncodeError is a ValueError: a name that JSON cannot have
+    fields = dict(found.fields) | raw
+    return Utterance(
+        found.id, audio, duration, found.speaker, text, start, found.words, found.phones, fields
+    )
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a file whole or not at all."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    with unfinished.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    os.replace(unfinished, path)

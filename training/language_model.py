@@ -1,0 +1,186 @@
+"""Estimates the language model that a search weighs: a word trigram, and a tree of the lexicon.
+
+The trigram is interpolated Kneser-Ney with three discounts for each order (Chen & Goodman 1999),
+stored as in ARPA files: the whole probability of what was seen, and for each history the share that
+is left for the rest. Counting is sorting: arrays of one number for each n-gram.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from cortado.model.search.language_model import BEGIN, END, FORMAT, UNKNOWN
+
+Array = NDArray[Any]
+
+SPECIAL = UNKNOWN + 1  # words that are none of the lexicon
+MOST_WORDS = 2_000_000  # three of them fit into 63 bits
+DISCOUNTS = 3  # one for n-grams seen once, twice, and more often
+
+
+class Numbers(NamedTuple):
+    """How a search weighs a language model; what its file says."""
+
+    weight: float = 0.3
+    bonus: float = 0.6
+    leaving: float = -4.0
+    letter: float = -2.0
+
+
+def estimate(texts: Iterable[str], letters: str, seen: int = 1, kept: int = 1) -> dict[str, Array]:
+    """Return the arrays of a language model's file.
+
+    Args:
+        texts: sentences, words parted by spaces.
+        letters: those that a word of the lexicon may have; a word with another one is unknown.
+        seen: how often a word has to occur for the lexicon.
+        kept: how often a trigram has to occur to be kept.
+
+    Raises:
+        ValueError: no word, or more than MOST_WORDS; or a letter twice.
+    """
+    if len(set(letters)) != len(letters):
+        raise ValueError(f"expected distinct letters, got {letters!r}")
+    sentences = [words for text in texts if (words := text.split())]
+    uses = Counter(word for sentence in sentences for word in sentence)
+    known = set(letters)
+    chosen = (word for word, n in uses.items() if n >= seen and known.issuperset(word))
+    lexicon = sorted(chosen, key=lambda word: [letters.index(letter) for letter in word])
+    if not lexicon:
+        raise ValueError(f"expected words of {letters!r}, got none")
+    if len(lexicon) > MOST_WORDS:
+        raise ValueError(
+            f"expected at most {MOST_WORDS} words, got {len(lexicon)}; ask for more"
+            " occurrences of each"
+        )
+    index = {word: number for number, word in enumerate(lexicon, SPECIAL)}
+    return _tree(lexicon, letters) | _trigram(
+        _numbered(sentences, index), SPECIAL + len(lexicon), kept
+    )
+
+
+def write(path: Path, arrays: Mapping[str, Array], letters: str, numbers: Numbers) -> None:
+    """Write a language model's file: logarithms in 16 bits, words in as few bytes as they need."""
+    about = {name: str(value) for name, value in numbers._asdict().items()}
+    compact = {name: np.ascontiguousarray(_compact(array)) for name, array in arrays.items()}
+    path.write_bytes(save(compact, about | {"format": FORMAT, "letters": letters}))
+
+
+def _compact(array: Array) -> Array:
+    if array.dtype.kind == "f":
+        return array.astype(np.float16)
+    if len(array) and array.min() >= 0 and array.max() < 1 << 16:
+        return array.astype(np.uint8 if array.max() < 1 << 8 else np.uint16)
+    return array.astype(np.int32)
+
+
+def _tree(lexicon: Sequence[str], letters: str) -> dict[str, Array]:
+    """Return the nodes of the words' tree, those of a length together: children lie side by side.
+
+    The words are in the order of the letters.
+    """
+    index = {letter: number for number, letter in enumerate(letters)}
+    longest = max(map(len, lexicon))
+    spelt = np.full((len(lexicon), longest + 1), -1, np.int16)
+    for row, word in enumerate(lexicon):
+        spelt[row, : len(word)] = [index[letter] for letter in word]
+    names = ("letters", "children", "words", "lows", "highs")
+    nodes: dict[str, list[Array]] = {name: [] for name in names}
+    nodes["letters"].append(np.zeros(1, np.int16))
+    rows = np.arange(len(lexicon))  # those that are as long as the nodes, or longer
+    at = np.zeros(len(lexicon), np.int64)  # the node of each
+    first = 1  # of the nodes of the next length
+    for length in range(longest + 1):
+        count = int(at.max()) + 1
+        low = np.searchsorted(at, np.arange(count + 1))
+        nodes["lows"].append(SPECIAL + rows[low[:-1]])
+        nodes["highs"].append(SPECIAL + rows[low[1:] - 1] + 1)
+        words, done = np.full(count, -1), spelt[rows, length] < 0
+        words[at[done]] = SPECIAL + rows[done]
+        nodes["words"].append(words)
+        pairs = at[~done] * len(letters) + spelt[rows[~done], length]
+        found, below = np.unique(pairs, return_inverse=True)
+        nodes["children"].append(first + np.searchsorted(found, np.arange(count) * len(letters)))
+        nodes["letters"].append((found % len(letters)).astype(np.int16))
+        first += len(found)
+        rows, at = rows[~done], below
+    nodes["children"].append(np.array([first]))
+    return {name: np.concatenate(parts) for name, parts in nodes.items()}
+
+
+def _numbered(sentences: Sequence[Sequence[str]], index: Mapping[str, int]) -> Array:
+    """Return all words' numbers, with two beginnings before and an end after each sentence."""
+    return np.array(
+        [
+            number
+            for sentence in sentences
+            for number in (BEGIN, BEGIN, *(index.get(word, UNKNOWN) for word in sentence), END)
+        ],
+        np.int64,
+    )
+
+
+def _trigram(words: Array, count: int, kept: int) -> dict[str, Array]:
+    """Return the arrays of a trigram of words below `count`."""
+    ends = np.flatnonzero(words != BEGIN)  # the last word of each trigram
+    before, last, word = words[ends - 2], words[ends - 1], words[ends]
+    three, uses3 = np.unique((before * count + last) * count + word, return_counts=True)
+    two, new2 = np.unique(three % (count * count), return_counts=True)  # words before each
+    begun = two // count == BEGIN  # nothing stands before a beginning: counted as they are
+    _, often = np.unique(last * count + word, return_counts=True)
+    uses2 = np.where(begun, often, new2)
+    one, uses1 = np.unique(two % count, return_counts=True)
+
+    uniform = np.full(count, 1 / (count - 1))  # below the unigrams; nothing is a beginning
+    uniform[BEGIN] = 0
+    seen1, left0 = _interpolated(np.zeros(len(one), np.int64), uses1, uniform[one], 1)
+    p1 = left0 * uniform
+    p1[one] = seen1
+
+    p2, left2 = _interpolated(two // count, uses2, p1[two % count], count)
+    at = np.searchsorted(two, three // count)  # each trigram's history among the bigrams
+    inner = two[np.minimum(at, len(two) - 1)] == three // count
+    lower = p2[np.searchsorted(two, three % (count * count))]
+    histories, which = np.unique(three // count, return_inverse=True)
+    p3, left3 = _interpolated(which, uses3, lower, len(histories), kept)
+    stay = (uses3 >= kept) & inner
+
+    left = np.ones(len(two))
+    own = np.searchsorted(histories, two)
+    has = histories[np.minimum(own, len(histories) - 1)] == two
+    left[has] = left3[own[has]]
+    logs = np.log(np.maximum(np.stack([p2, left], 1), 1e-30))
+    return {
+        "unigrams": np.log(np.maximum(np.stack([p1, left2], 1), 1e-30)).astype(np.float32),
+        "starts": np.searchsorted(two, np.arange(count + 1) * count),
+        "seconds": two % count,
+        "bigrams": logs.astype(np.float32),
+        "ends": np.searchsorted(at[stay], np.arange(len(two) + 1)),
+        "thirds": (three % count)[stay],
+        "trigrams": np.log(p3[stay]).astype(np.float32),
+    }
+
+
+def _interpolated(
+    history: Array, uses: Array, lower: Array, histories: int, kept: int = 1
+) -> tuple[Array, Array]:
+    """Return each n-gram's probability, and what each history leaves to the order below."""
+    total = np.maximum(np.bincount(history, uses, histories), 1)
+    own = np.where(uses >= kept, uses - _discounts(uses)[np.minimum(uses, DISCOUNTS) - 1], 0)
+    left = 1 - np.bincount(history, own, histories) / total
+    return own / total[history] + left[history] * lower, left
+
+
+def _discounts(uses: Array) -> Array:
+    """Return the discounts of n-grams by how often they are seen, from the counts of counts."""
+    once = np.bincount(uses, minlength=DISCOUNTS + 2)[1 : DISCOUNTS + 2].astype(float)
+    if not once.all():  # a text of a few sentences
+        return np.full(DISCOUNTS, 0.75)
+    share = once[0] / (once[0] + 2 * once[1])
+    seen = np.arange(1, DISCOUNTS + 1)
+    return np.clip(seen - (seen + 1) * share * once[1:] / once[:-1], 0.1, seen)

@@ -1,0 +1,277 @@
+"""What training minimises: CTC, the decoder's cross-entropy, and what engages the attention."""
+
+import torch
+import torchaudio
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, ctc_loss
+
+from cortado.model.decoder.decoder import AttentionDecoder
+from cortado.model.recognizer import Recognizer
+from cortado.training.data.batches import Batch
+from cortado.training.learning.recipe import Stage
+from cortado.training.learning.smoothing import localised
+
+NEAR = 2  # frames from a symbol's own to which a guided attention may look instead
+MIXED = torch.bfloat16  # matrix products of the encoder and on text; what is summed is float32
+
+
+def losses(recognizer: Recognizer, batch: Batch, stage: Stage) -> dict[str, Tensor]:
+    """Return the stage's losses by name, each per symbol; "total" is their weighted sum."""
+    with torch.autocast(batch.logmel.device.type, MIXED):
+        encoded = recognizer.encode_logmel(batch.logmel).float()
+    log_probs = recognizer.ctc(encoded).log_softmax(2)  # (B, T, V + 1)
+    symbols = batch.target_lengths.sum().clamp(min=1)
+    blank = len(recognizer.config.vocabulary)
+    parts = {
+        "ctc": ctc_loss(
+            log_probs.transpose(0, 1),
+            batch.targets,
+            batch.lengths,
+            batch.target_lengths,
+            blank,
+            "sum",
+            zero_infinity=True,
+        )
+        / symbols
+    }
+    total = stage.ctc * parts["ctc"]
+    if stage.consistency:
+        frames = recognizer.frame_mask(batch.lengths, log_probs.shape[1])
+        parts["consistency"] = divergence(log_probs, frames) / symbols
+        total = total + stage.consistency * parts["consistency"]
+    if (stage.attention or stage.stop) and isinstance(recognizer.decoder, AttentionDecoder):
+        decoder = decoder_losses(recognizer, batch, stage, encoded, log_probs.detach())
+        total = total + sum(getattr(stage, name) * loss for name, loss in decoder.items())
+        if stage.consistency:
+            decoder["consistency"] = decoder["consistency"] + parts["consistency"]
+        parts |= decoder
+    return parts | {"total": total}
+
+
+def decoder_losses(
+    recognizer: Recognizer, batch: Batch, stage: Stage, encoded: Tensor, log_probs: Tensor
+) -> dict[str, Tensor]:
+    """Return the losses of the teacher-forced decoder by name.
+
+    Those of stops are there for monotonic attention only; others learn an end of sequence.
+    """
+    mask = recognizer.frame_mask(batch.lengths, encoded.shape[1])
+    views = 2 if stage.consistency else 1  # with the same errors, or they had to differ
+    heard = batch.targets[: len(batch.targets) // views]
+    heard = corrupted(heard, stage.corruption, log_probs.shape[2] - 1).repeat(views, 1)
+    if stage.sampling:
+        heard = sampled(recognizer, encoded, mask, heard, stage.sampling)
+    decoded = recognizer.decoder(encoded, mask, heard, stage.noise)
+    wanted = with_end(batch, log_probs.shape[2] - 1) if recognizer.decoder.ends else batch
+    spoken = recognizer.frame_mask(wanted.target_lengths, wanted.targets.shape[1])  # (B, U)
+    parts = {"attention": symbol_loss(decoded.logits, wanted, spoken, stage)}
+    if stage.consistency:
+        apart = divergence(decoded.logits.log_softmax(2), spoken)
+        parts["consistency"] = apart / wanted.target_lengths.sum().clamp(min=1)
+    if decoded.energies is None:
+        if stage.guide:
+            times, aligned = ctc_alignment(log_probs, batch)
+            known = recognizer.frame_mask(batch.target_lengths, times.shape[1])
+            known &= aligned.unsqueeze(1)
+            parts["guide"] = guide_loss(decoded.weights[:, :-1], times, known)
+        return parts
+    if stage.stop or stage.latency:
+        times, aligned = ctc_alignment(log_probs, batch)
+    if stage.stop:
+        parts["stop"] = stop_loss(decoded.energies, times, aligned, batch, stage.eagerness)
+    if stage.latency:
+        known = spoken & aligned.unsqueeze(1)
+        parts["latency"] = latency_loss(decoded.alpha[:, :-1], times, known)
+    if stage.quantity:
+        mass = (decoded.alpha[:, :-1].sum(2) * spoken).sum(1)
+        excess = (mass - batch.target_lengths).abs() / batch.target_lengths.clamp(min=1)
+        parts["quantity"] = excess.mean()
+    return parts
+
+
+def divergence(log_probs: Tensor, valid: Tensor) -> Tensor:
+    """Return how far two views of the same utterances are apart, summed over all that is valid.
+
+    Each view is taught by the other as it is, so that neither moves towards an error of the other
+    that the other gives up.
+
+    Args:
+        log_probs: (2 B, N, V), the second view of an utterance B rows behind its first.
+        valid: (2 B, N) false on padding.
+
+    Source: CR-CTC, Yao et al. 2024; for decoders R-Drop, Liang et al. 2021.
+    """
+    one, other = log_probs.chunk(2)
+    taught = [
+        (teacher.detach().exp() * (teacher.detach() - pupil)).sum(2)
+        for teacher, pupil in ((one, other), (other, one))
+    ]
+    return (taught[0] + taught[1])[valid[: len(one)]].sum()
+
+
+def with_end(batch: Batch, end: int) -> Batch:
+    """Return the batch with the symbol `end` behind every text."""
+    longer = nn.functional.pad(batch.targets, (0, 1))
+    targets = longer.scatter(1, batch.target_lengths.unsqueeze(1), end)
+    return batch._replace(targets=targets, target_lengths=batch.target_lengths + 1)
+
+
+def symbol_loss(logits: Tensor, batch: Batch, spoken: Tensor, stage: Stage) -> Tensor:
+    """Return the cross-entropy of the (B, U, V) logits, per symbol.
+
+    Args:
+        logits: of each symbol.
+        batch: its targets.
+        spoken: (B, U) true on symbols, false on padding.
+        stage: which smoothing.
+    """
+    if not spoken.any():
+        return logits.sum() * 0
+    if not stage.neighbours:
+        return cross_entropy(logits[spoken], batch.targets[spoken], label_smoothing=stage.smoothing)
+    wanted = localised(batch.targets, batch.target_lengths, logits.shape[2], stage.neighbours)
+    return cross_entropy(logits[spoken], wanted[spoken], label_smoothing=stage.smoothing)
+
+
+@torch.no_grad()
+def sampled(
+    recognizer: Recognizer, encoded: Tensor, mask: Tensor, heard: Tensor, share: float
+) -> Tensor:
+    """Return the (B, U) input symbols with a share replaced by what the decoder would write.
+
+    All symbols are drawn from one teacher-forced pass (Duckworth et al. 2019), not one after
+    another as in scheduled sampling's first form (Bengio et al. 2015), which costs U passes.
+    """
+    logits = recognizer.decoder(encoded.detach(), mask, heard).logits
+    symbols = len(recognizer.config.vocabulary)  # an end of sequence is no input
+    probabilities = logits[:, : heard.shape[1], :symbols].softmax(2)
+    drawn = torch.multinomial(probabilities.flatten(0, 1), 1).view_as(heard)
+    return drawn.where(torch.rand(heard.shape) < share, heard)
+
+
+def latency_loss(alpha: Tensor, times: Tensor, known: Tensor) -> Tensor:
+    """Return the mean distance, in frames, of the expected stops from the CTC alignment.
+
+    Args:
+        alpha: (B, U, T) probability of stopping at each frame; a row's missing mass counts as none.
+        times: (B, U) frame of each symbol on the alignment.
+        known: (B, U) true where there is one.
+
+    Source: minimum-latency training, Inaguma et al. 2020.
+    """
+    if not known.any():
+        return alpha.sum() * 0
+    frames = torch.arange(alpha.shape[2], dtype=alpha.dtype)
+    mass = alpha.sum(2).clamp(min=1e-3)  # of a row that stops nowhere, other losses take care
+    expected = (alpha * frames).sum(2) / mass
+    return (expected - times).abs()[known].mean()
+
+
+def guide_loss(weights: Tensor, times: Tensor, known: Tensor) -> Tensor:
+    """Return minus the logarithm of the attention near the CTC alignment, the mean over symbols.
+
+    What `stop_loss` is to monotonic attention: the same alignment tells where to look. How the
+    attention is spread over the frames near a symbol is left to it.
+
+    Args:
+        weights: (B, U, T) attention to each frame.
+        times: (B, U) frame of each symbol on the alignment.
+        known: (B, U) true where there is one.
+    """
+    if not known.any():
+        return weights.sum() * 0
+    frames = torch.arange(weights.shape[2])
+    near = (frames - times.unsqueeze(2)).abs() <= NEAR
+    mass = (weights * near).sum(2)[known]
+    return -mass.clamp(min=1e-6).log().mean()
+
+
+def text_loss(recognizer: Recognizer, text: Tensor, lengths: Tensor) -> Tensor:
+    """Return the decoder's cross-entropy on text that nobody speaks, per symbol.
+
+    The contexts are zero, so that what the symbols say about one another is learnt apart from what
+    the audio says. It teaches spelling from more text than there is speech of.
+
+    Args:
+        recognizer: whose decoder learns.
+        text: (B, U) symbols.
+        lengths: (B,) of them.
+    """
+    with torch.autocast(text.device.type, MIXED):
+        logits = recognizer.decoder.without_audio(text).float()
+    written = recognizer.frame_mask(lengths, text.shape[1])
+    return cross_entropy(logits[written], text[written])
+
+
+def corrupted(targets: Tensor, share: float, symbols: int) -> Tensor:
+    """Return the symbols with a share replaced at random, as errors will replace them in serving.
+
+    Source: unigram noising (Xie et al. 2017), here against exposure bias.
+    """
+    replaced = torch.rand(targets.shape) < share
+    return targets.where(~replaced, torch.randint_like(targets, symbols))
+
+
+def stop_loss(
+    energies: Tensor, times: Tensor, aligned: Tensor, batch: Batch, eagerness: float = 1.0
+) -> Tensor:
+    """Return the cross-entropy of the stops along the CTC alignment, per symbol.
+
+    The scan for symbol i begins at the frame of symbol i - 1 and should pass every frame before
+    its own, then stop; the scan for one more symbol should run off the end. This is CTC-synchronous
+    training (Inaguma & Kawahara 2021) on the probabilities of stopping instead of their expected
+    times, which reaches every frame that the scan passes.
+
+    Args:
+        energies: (B, U + 1, T) monotonic energies.
+        times: (B, U) frame of each symbol.
+        aligned: (B,) false where the utterance has no alignment.
+        batch: its lengths.
+        eagerness: weight of a frame to stop at; above 1 it makes up for a greedy search that
+            misses a stop which two frames share, and with it a character for good.
+    """
+    rows = torch.arange(energies.shape[1])
+    frames = torch.arange(energies.shape[2])
+    ends = (batch.lengths - 1).unsqueeze(1)
+    count = batch.target_lengths.unsqueeze(1)
+    stops = torch.cat([times, ends], 1).where(rows < count, ends)  # (B, U + 1)
+    starts = nn.functional.pad(stops[:, :-1], (1, 0))
+    scanned = (frames >= starts.unsqueeze(2)) & (frames <= stops.unsqueeze(2))
+    scanned &= ((rows <= count) & aligned.unsqueeze(1)).unsqueeze(2)
+    stop = (frames == stops.unsqueeze(2)) & (rows < count).unsqueeze(2)
+    loss = binary_cross_entropy_with_logits(
+        energies[scanned],
+        stop[scanned].to(energies.dtype),
+        reduction="sum",
+        pos_weight=energies.new_tensor(eagerness),
+    )
+    return loss / batch.target_lengths.sum().clamp(min=1)
+
+
+def ctc_alignment(log_probs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return the last frame (B, U) of each symbol on the best CTC path, and which rows have one.
+
+    Args:
+        log_probs: (B, T, V + 1) of the CTC head, the blank last.
+        batch: its targets and lengths.
+    """
+    blank = log_probs.shape[2] - 1
+    times = torch.zeros_like(batch.targets)
+    aligned = torch.ones(len(times), dtype=torch.bool)
+    for b, (length, count) in enumerate(
+        zip(batch.lengths.tolist(), batch.target_lengths.tolist(), strict=True)
+    ):
+        target = batch.targets[b, :count]
+        repeats = int((target[1:] == target[:-1]).sum())
+        if count == 0:
+            continue
+        if count + repeats > length:
+            aligned[b] = False
+            continue
+        path, _ = torchaudio.functional.forced_align(
+            log_probs[b : b + 1, :length].contiguous(), target.unsqueeze(0), blank=blank
+        )
+        path = path[0]
+        following = nn.functional.pad(path[1:], (0, 1), value=-1)
+        times[b, :count] = ((path != blank) & (path != following)).nonzero()[:, 0]
+    return times, aligned

@@ -1,0 +1,179 @@
+"""What a training run is made of: a TOML file that becomes frozen dataclasses."""
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from cortado.model.configuration import build
+from cortado.model.recognizer import RecognizerConfig
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """Synthetic speech for a corpus whose manifest is not there yet."""
+
+    text: Path  # one sentence a line
+    count: int  # utterances
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Splice:
+    """Sentences that are put together from the words of a corpus, in place of its own."""
+
+    text: Path  # one sentence a line
+    count: int  # utterances
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A manifest and how often its utterances are drawn."""
+
+    manifest: Path
+    weight: float  # share of the utterances drawn, relative to the other corpora
+    synthesis: Synthesis | None = None
+    splice: Splice | None = None
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Random changes of the log-mel frames; each value is a largest deviation, 0 for none."""
+
+    tempo: float = 0.15  # relative time stretch
+    speed: float = 0.0  # relative change of tempo, pitch and formants at once, as of a tape's speed
+    warp: float = 0.1  # relative vocal-tract length
+    gain: float = 3.0  # nepers of power, around a little below the recording's own
+    noise: float = 0.4  # share of utterances with added noise
+    babble: float = 0.1  # share of utterances with another one, softer, under them
+    reverberation: float = 0.0  # share of utterances in a room
+    telephone: float = 0.0  # share of utterances through a narrow or coarse channel
+    time_masks: int = 2  # per utterance
+    time_mask: float = 0.06  # of its length, each at most
+    band_masks: int = 2
+    band_mask: int = 10  # mel bands, each at most
+    silence: float = 0.02  # share of utterances of noise or silence alone, with an empty text
+    lead: float = 0.0  # share of utterances right behind seconds of noise, music or silence
+
+
+Part = Literal["features", "encoder", "ctc", "decoder"]  # of a recogniser
+PARTS: tuple[Part, ...] = ("features", "encoder", "ctc", "decoder")
+OF_BANDS = ("speed", "warp", "noise", "telephone", "band_masks", "silence", "lead")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the run with its own objective and learning rate."""
+
+    name: str
+    steps: int  # updates
+    ctc: float = 0.3  # weight of the CTC loss
+    attention: float = 0.0  # weight of the decoder's cross-entropy; 0 trains the encoder alone
+    stop: float = 0.0  # weight of the stops' cross-entropy along the CTC alignment
+    eagerness: float = 1.0  # weight of a frame to stop at, against one to pass
+    quantity: float = 0.0  # weight of the quantity loss |sum alpha - U| / U
+    latency: float = 0.0  # weight of the expected stops' distance from the CTC alignment, in frames
+    guide: float = 0.0  # weight of an offline attention's distance from the CTC alignment
+    noise: float = 0.0  # standard deviation of the pre-sigmoid noise
+    final_noise: float | None = None  # reached linearly at the stage's end; `noise` if not given
+    consistency: float = 0.0  # weight of what two views of an utterance make the model say apart
+    corruption: float = 0.0  # share of the decoder's input symbols replaced by random ones
+    sampling: float = 0.0  # share of them replaced by the decoder's own predictions
+    smoothing: float = 0.0  # label smoothing of the decoder's cross-entropy
+    neighbours: tuple[float, ...] = ()  # label smoothing over the symbols before and after
+    text: float = 0.0  # weight of the decoder's cross-entropy on text alone
+    phones: float = 0.0  # weight of the CTC loss over phones, on a layer of the encoder
+    frozen_norm: bool = False  # batch norms with their running statistics, as in serving
+    dropout: float = 0.0  # share of the inputs of each recurrent layer that is left out
+    weight_noise: float = 0.0  # standard deviation, on weights of LSTMs and embeddings
+    max_seconds: float | None = None  # longer utterances are left out; the recipe's if not given
+    learning_rate: float = 1e-3
+    final_learning_rate: float = 1e-3  # reached along a cosine
+    warmup: int = 0  # updates
+    cuts: tuple[int, ...] = ()  # the stage's updates at which the rate is multiplied by `cut`
+    cut: float = 0.1
+    weights: tuple[float, ...] = ()  # of the corpora in this stage; their own if not given
+    augmentation: Augmentation = field(default_factory=Augmentation)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A whole training run."""
+
+    name: str
+    corpora: tuple[Corpus, ...]
+    validation: tuple[Path, ...]
+    stages: tuple[Stage, ...]
+    description: str = ""
+    text: Path | None = None  # one sentence a line, for the stages that weigh text
+    start: Path | None = None  # folder of a checkpoint whose weights the run begins with
+    start_parts: tuple[Part, ...] = PARTS  # that are taken from it; the others begin new
+    frozen: tuple[str, ...] = ()  # weights whose names begin so stay as they are
+    phone_layer: int = 2  # recurrent layer of the encoder that stages which weigh phones hear
+    seed: int = 0
+    batch_seconds: float = 80.0  # of padded audio in one process's batch
+    batch_utterances: int | None = None  # in one process's batch, at most
+    max_seconds: float = 18.0  # longer utterances are left out
+    clip: float = 1.0  # global norm of the gradient
+    l2: float = 0.0  # weight of the squared weights in the loss
+    average: float = 0.999  # decay of the weights' moving average, which is what is kept
+    interval: int = 500  # updates between checkpoints
+    validation_utterances: int = 150  # of each validation set, between checkpoints
+    model: RecognizerConfig = field(default_factory=RecognizerConfig)
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot say.
+
+        Raises:
+            ValueError: a stage does not weigh every corpus, weighs text that is not there, or
+                changes mel bands where a frame's energy would have to change with them, or weighs
+                phones where there is no such layer or no word; or a batch of nothing.
+        """
+        if self.batch_utterances is not None and self.batch_utterances < 1:
+            raise ValueError(f"expected a batch of 1 or more, got {self.batch_utterances}")
+        self._check_phones()
+        for stage in self.stages:
+            of_bands = [name for name in OF_BANDS if getattr(stage.augmentation, name)]
+            if self.model.features.energy and of_bands:
+                raise ValueError(
+                    f"expected no augmentation of mel bands in stage {stage.name!r}, beside which "
+                    f"the features have the energy, got {', '.join(of_bands)}"
+                )
+            if stage.text and self.text is None:
+                raise ValueError(f"expected text, which stage {stage.name!r} weighs, got none")
+            if len(stage.weights) not in (0, len(self.corpora)):
+                raise ValueError(
+                    f"expected {len(self.corpora)} weights in stage {stage.name!r}, one a corpus, "
+                    f"got {len(stage.weights)}"
+                )
+
+    @property
+    def hears_phones(self) -> bool:
+        """Whether a stage weighs phones."""
+        return any(stage.phones for stage in self.stages)
+
+    def _check_phones(self) -> None:
+        layers = self.model.encoder.layers
+        if self.hears_phones and not 1 <= self.phone_layer <= layers:
+            raise ValueError(
+                f"expected a phone_layer among the {layers} of the encoder, got {self.phone_layer}"
+            )
+        if self.hears_phones and self.model.vocabulary.phones:
+            raise ValueError(
+                "expected a vocabulary of characters, whose words a stage weighs the phones of, "
+                "got one of phones"
+            )
+
+
+def read(path: Path) -> Recipe:
+    """Return the recipe in a TOML file; paths in it are relative to the file's folder.
+
+    Raises:
+        ValueError: not TOML, an unknown or missing key, or a value of the wrong type.
+    """
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path}: expected TOML, got {error}") from error
+    return build(Recipe, tree, str(path), path.parent)

@@ -1,0 +1,23 @@
+"""How a stage's learning rate and pre-sigmoid noise change with its updates."""
+
+import math
+
+from cortado.training.learning.recipe import Stage
+
+
+def learning_rate(stage: Stage, step: int) -> float:
+    """Return the rate of a stage's step: a linear warm-up, then cuts or a cosine."""
+    if step < stage.warmup:
+        return stage.learning_rate * (step + 1) / stage.warmup
+    if stage.cuts:
+        return stage.learning_rate * stage.cut ** sum(step >= at for at in stage.cuts)
+    part = (step - stage.warmup) / max(1, stage.steps - stage.warmup)
+    top, bottom = stage.learning_rate, stage.final_learning_rate
+    return bottom + (top - bottom) * (1 + math.cos(math.pi * part)) / 2
+
+
+def noise(stage: Stage, step: int) -> float:
+    """Return the pre-sigmoid noise of a stage's step, which grows or falls linearly."""
+    part = step / max(1, stage.steps)
+    final = stage.noise if stage.final_noise is None else stage.final_noise
+    return stage.noise + (final - stage.noise) * part

@@ -1,0 +1,150 @@
+"""Where the attention looks for each character of a recording."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cortado.model.attention.interface import MonotonicAttention
+from cortado.model.backends.reference import MAX_SYMBOLS_PER_STEP, Character, Samples
+from cortado.model.decoder.decoder import AttentionDecoder, Memory, moved, push
+from cortado.model.features.log_mel import HOP, SAMPLES_PER_STEP, STEP_SECONDS
+from cortado.model.recognizer import Recognizer
+from cortado.model.search.offline import (
+    decode,
+    flushed,
+    modes,
+    seconds,
+    teacher_forced,
+    transcribe_offline,
+)
+
+Matrix = NDArray[np.float32]
+
+
+class Attending(NamedTuple):
+    """A recording, its characters and the attention to each; U characters, T encoder frames."""
+
+    logmel: Matrix  # (F, N) at 10 ms
+    characters: tuple[Character, ...]  # or phones, with the ends of the frames of the stops
+    weights: Matrix  # (U, T) of the encoder frames in the contexts; (0, T) for the CTC head alone
+    expected: Matrix | None  # (U, T) the probability of stopping there, as in training
+    delay: int  # encoder frames: frame k ends at (k + 1 - delay) * 40 ms
+    separator: str  # between two characters: a space between phones
+
+    @property
+    def text(self) -> str:
+        """What the characters spell."""
+        return self.separator.join(one.text for one in self.characters)
+
+    def times(self, frame: int) -> tuple[float, float]:
+        """Return when an encoder frame begins and ends, in seconds."""
+        end = (frame + 1 - self.delay) * STEP_SECONDS
+        return end - STEP_SECONDS, end
+
+    @property
+    def duration(self) -> float:
+        """Seconds of the recording, at least those of a step."""
+        return self.logmel.shape[1] * HOP / 16_000
+
+
+@torch.inference_mode()
+def attend(
+    recognizer: Recognizer, samples: Samples, text: str | None = None, expected: bool = False
+) -> Attending:
+    """Return what the recogniser attends to in a recording at 16 kHz.
+
+    A monotonic attention stops as in serving; other attentions look at all frames at once. With a
+    text, its characters take the place of those that the recogniser would choose, as far as the
+    attention stops for them.
+
+    Args:
+        recognizer: in evaluation mode.
+        samples: (N,) in [-1, 1].
+        text: what is said; None for what the recogniser hears.
+        expected: give the expected alignment too.
+
+    Raises: ValueError for a text with characters that the vocabulary lacks.
+    """
+    vocabulary = recognizer.config.vocabulary
+    symbols = None if text is None else vocabulary.encode(text)
+    shown = np.pad(samples, (0, max(0, SAMPLES_PER_STEP - len(samples))))  # as a step hears it
+    logmel = recognizer.features.logmel(torch.from_numpy(shown).unsqueeze(0))[0]
+    encoded = recognizer.encode(flushed(samples).unsqueeze(0))[0]
+    decoder = recognizer.decoder
+    if not isinstance(decoder, AttentionDecoder):
+        (heard,) = decode(recognizer, encoded[None], torch.tensor([len(encoded)]), "hard")
+        characters = [Character(vocabulary.names[k], seconds(recognizer, at)) for k, at in heard]
+        weights = encoded.new_zeros(0, len(encoded))
+    elif decoder.online:
+        characters, weights = _scanned(recognizer, decoder, encoded, symbols)
+    else:
+        characters, weights = _whole(recognizer, samples, text)
+    alpha = None
+    if expected and isinstance(decoder, AttentionDecoder):
+        said = vocabulary.separator.join(one.text for one in characters) if text is None else text
+        alpha = teacher_forced(recognizer, samples, said).alpha.numpy() if said else None
+    return Attending(
+        logmel.t().numpy(),
+        tuple(characters),
+        weights.numpy(),
+        alpha,
+        recognizer.delay_steps,
+        vocabulary.separator,
+    )
+
+
+def _whole(
+    recognizer: Recognizer, samples: Samples, text: str | None
+) -> tuple[list[Character], Tensor]:
+    """Return the characters, each where it is looked at most, and the weights (U, T)."""
+    if text is None:
+        heard = transcribe_offline(recognizer, samples, modes(recognizer)[0])
+        text = "".join(one.text for one in heard)
+    weights = teacher_forced(recognizer, samples, text).weights
+    frames = weights.argmax(1).tolist()
+    vocabulary = recognizer.config.vocabulary
+    pairs = zip(vocabulary.encode(text), frames, strict=True)
+    return [Character(vocabulary.names[one], seconds(recognizer, at)) for one, at in pairs], weights
+
+
+def _scanned(
+    recognizer: Recognizer, decoder: AttentionDecoder, encoded: Tensor, symbols: list[int] | None
+) -> tuple[list[Character], Tensor]:
+    """Return the characters at their stops and the weights (U, T), as `Decoder.step` goes.
+
+    A context is linear in the frames of its window, so that of the unit vectors is the weights.
+    """
+    scan: MonotonicAttention = decoder.attention
+    state = decoder.initial_state(1)
+    memory, keys, values, valid = Memory(*state[:2]), state.keys, state.values, state.valid
+    window = torch.eye(scan.window).unsqueeze(0)
+    stop = torch.ones(1, dtype=torch.bool)
+    found: list[Character] = []
+    rows: list[Tensor] = []
+    for frame, value in enumerate(encoded.split(1)):
+        key = scan.scan_key(value)
+        keys, values = push(keys, scan.chunk_key(value)), push(values, value)
+        valid = push(valid, stop)
+        for _ in range(MAX_SYMBOLS_PER_STEP):
+            query = decoder.query(memory)
+            if scan.energy(query, key) < 0 or (symbols is not None and len(found) == len(symbols)):
+                break
+            logits, output = decoder.write(scan.context(query, keys, values, valid), memory)
+            best = logits.argmax(1) if symbols is None else torch.tensor([symbols[len(found)]])
+            rows.append(_row(scan.context(query, keys, window, valid)[0], frame, len(encoded)))
+            text = recognizer.config.vocabulary.names[int(best)]
+            found.append(Character(text, seconds(recognizer, frame)))
+            memory = moved(memory, decoder.read(best, output), stop)
+            valid = scan.stopped(valid, stop)
+    return found, torch.stack(rows) if rows else encoded.new_zeros(0, len(encoded))
+
+
+def _row(weights: Tensor, frame: int, frames: int) -> Tensor:
+    """Return (T,) with the (w,) weights of a window that ends at `frame`."""
+    row = weights.new_zeros(frames)
+    inside = min(len(weights), frame + 1)
+    row[frame + 1 - inside : frame + 1] = weights[len(weights) - inside :]
+    return row

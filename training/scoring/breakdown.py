@@ -1,0 +1,170 @@
+"""Where the errors are: by speaker, length or field, and which tokens are confused."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from cortado.training.scoring.edits import Edit, Errors, edits, sclite_edits
+from cortado.training.scoring.edits import count as count_edits
+from cortado.training.scoring.error_rates import bootstrap_interval, rate
+from cortado.training.scoring.evaluate import Result
+
+LENGTHS = (1, 2, 3, 5, 8, 12, 20, 30)  # seconds, bounds of the groups by length
+MANY = 12  # different numbers in a field from which on they are grouped by quartiles
+MISSING = "(none)"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The errors of the utterances that have something in common."""
+
+    name: str
+    utterances: int
+    errors: Errors
+    ci95: tuple[float, float]
+
+    @property
+    def rate(self) -> float:
+        """Errors per token said."""
+        return rate(self.errors.total, self.errors.length)
+
+
+def total(results: Iterable[Result]) -> Errors:
+    """Return the edits of all results together."""
+    return Errors(*np.sum([one.errors for one in results], axis=0).tolist())
+
+
+def by_speaker(results: Sequence[Result]) -> list[Group]:
+    """Return a group for each speaker, the worst first."""
+    groups = _grouped(results, lambda one: one.utterance.speaker)
+    return sorted(groups, key=lambda group: -group.rate)
+
+
+def by_length(results: Sequence[Result]) -> list[Group]:
+    """Return a group for each range of durations, the shortest first."""
+    bounds = np.array(LENGTHS)
+    names = [f"under {LENGTHS[0]} s"]
+    names += [f"{low} to {high} s" for low, high in pairwise(LENGTHS)]
+    names += [f"{LENGTHS[-1]} s and more"]
+    index = {name: k for k, name in enumerate(names)}
+
+    def name_of(one: Result) -> str:
+        return names[int(np.searchsorted(bounds, one.utterance.duration, side="right"))]
+
+    return sorted(_grouped(results, name_of), key=lambda group: index[group.name])
+
+
+def by_field(results: Sequence[Result], field: str) -> list[Group]:
+    """Return a group for each value of a manifest's field; many numbers are cut in quartiles.
+
+    Raises: ValueError where no utterance has the field.
+    """
+    values = [one.utterance.fields.get(field) for one in results]
+    known = [value for value in values if value is not None]
+    if not known:
+        names = sorted({name for one in results for name in one.utterance.fields})
+        got = ", ".join(names) or "no further fields"
+        raise ValueError(f"expected a field {field!r} in the manifest, got {got}")
+    numbers = [v for v in known if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) == len(known) and len(set(numbers)) > MANY:
+        return _by_quartile(results, values, numbers)
+    groups = _grouped(results, lambda one: _shown(one.utterance.fields.get(field)))
+    return sorted(groups, key=lambda group: group.name)
+
+
+def _shown(value: Any) -> str:
+    return MISSING if value is None else str(value)
+
+
+def _by_quartile(
+    results: Sequence[Result], values: Sequence[Any], numbers: Sequence[float]
+) -> list[Group]:
+    cuts = np.percentile(numbers, [0, 25, 50, 75, 100])
+    names = [f"{low:g} to {high:g}" for low, high in pairwise(cuts)] + [MISSING]
+    places = {
+        id(one): len(names) - 1
+        if value is None
+        else int(np.searchsorted(cuts[1:-1], value, side="left"))
+        for one, value in zip(results, values, strict=True)
+    }
+    groups = _grouped(results, lambda one: names[places[id(one)]])
+    return sorted(groups, key=lambda group: names.index(group.name))
+
+
+def _grouped(results: Sequence[Result], key: Callable[[Result], str]) -> list[Group]:
+    parts: defaultdict[str, list[Result]] = defaultdict(list)
+    for one in results:
+        parts[key(one)].append(one)
+    return [_group(name, part) for name, part in parts.items()]
+
+
+def _group(name: str, part: Sequence[Result]) -> Group:
+    totals = np.array([one.errors.total for one in part])
+    lengths = np.array([one.errors.length for one in part])
+    interval = bootstrap_interval(totals, lengths, [one.utterance.speaker for one in part])
+    return Group(name, len(part), total(part), interval)
+
+
+@dataclass(frozen=True)
+class Confusions:
+    """What is taken for what, left out and put in, with how often; the most frequent first."""
+
+    substituted: list[tuple[str, str, int]]  # said, heard
+    deleted: list[tuple[str, int]]
+    inserted: list[tuple[str, int]]
+
+
+def confusions(aligned: Iterable[Edit], most: int = 50) -> Confusions:
+    """Return the most frequent edits."""
+    counts = Counter(edit for edit in aligned if edit.kind != "ok")
+    substituted, deleted, inserted = [], [], []
+    for edit, count in _most(counts):
+        if edit.said is None:
+            inserted.append((str(edit.heard), count))
+        elif edit.heard is None:
+            deleted.append((edit.said, count))
+        else:
+            substituted.append((edit.said, edit.heard, count))
+    return Confusions(substituted[:most], deleted[:most], inserted[:most])
+
+
+def _most(counts: Counter[Edit]) -> list[tuple[Edit, int]]:
+    """Return the counts from the highest; equal ones by their tokens, so that runs agree."""
+    return sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
+
+
+def symbol_matrix(results: Iterable[Result]) -> tuple[list[str], list[list[int]]]:
+    """Return the symbols, and how often each (row) was heard as each (column).
+
+    Symbols are phones where phones are scored, else characters. The last row and column are
+    nothing: what was put in, and what was left out.
+    """
+    counts: Counter[tuple[Hashable, Hashable]] = Counter()
+    for one in results:
+        aligned = one.edits if one.unit != "word" else edits(one.reference, one.hypothesis, "char")
+        counts.update((edit.said, edit.heard) for edit in aligned)
+    seen = {str(symbol) for pair in counts for symbol in pair if symbol is not None}
+    symbols: list[str | None] = [*sorted(seen), None]
+    matrix = [[counts[row, column] for column in symbols] for row in symbols]
+    return [symbol or "" for symbol in symbols], matrix
+
+
+def by_sclite(results: Iterable[Result]) -> Errors:
+    """Return the words' or phones' edits as sclite counts them."""
+    counts = [
+        count_edits(sclite_edits(one.reference.split(), one.hypothesis.split())) for one in results
+    ]
+    return Errors(*np.sum(counts, axis=0).tolist())
+
+
+def worst(results: Sequence[Result], most: int) -> list[Result]:
+    """Return the results with the most errors, of as many those with the higher rate first."""
+
+    def badness(one: Result) -> tuple[float, float, str]:
+        return (-one.errors.total, -rate(one.errors.total, one.errors.length), one.utterance.id)
+
+    return sorted((one for one in results if one.errors.total), key=badness)[:most]

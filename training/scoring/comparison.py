@@ -1,0 +1,71 @@
+"""An evaluation held against another's JSON, set by set."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cortado.training.scoring.edits import edits
+from cortado.training.scoring.evaluate import Result, SetScore
+from cortado.training.scoring.significance import Comparison, compare
+
+WANTED = "`cortado evaluate --json` of this version"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A set of this run against the same set of another."""
+
+    name: str
+    other: str  # system of the other run
+    comparison: Comparison
+
+
+def read_other(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the sets of another evaluation's JSON by their names.
+
+    Raises: ValueError for a file that is none; OSError.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        sets = {one["name"]: one for one in content["sets"]}
+        for one in sets.values():
+            {row["id"]: (row["reference"], row["hypothesis"]) for row in one["results"]}
+            one["unit"], one["normalisation"], one["system"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"expected what {WANTED} writes in {path}, got something else") from error
+    return sets
+
+
+def compared(sets: Sequence[SetScore], others: dict[str, dict[str, Any]]) -> list[Compared]:
+    """Return the comparison of each set that is in both runs.
+
+    Raises: ValueError where no set is, or one was compared by other rules or has no utterance with
+    the same reference.
+    """
+    pairs = [(one, others[one.name]) for one in sets if one.name in others]
+    if not pairs:
+        expected = ", ".join(one.name for one in sets)
+        raise ValueError(f"expected a set of {expected} to compare with, got {', '.join(others)}")
+    return [_compared(one, other) for one, other in pairs]
+
+
+def _compared(one: SetScore, other: dict[str, Any]) -> Compared:
+    for name, ours in (("unit", one.rules.unit), ("normalisation", one.rules.normalisation)):
+        if other[name] != ours:
+            raise ValueError(f"{one.name}: expected {name} {ours!r} in both, got {other[name]!r}")
+    theirs = {row["id"]: row for row in other["results"]}
+    both = [result for result in one.results if _matches(result, theirs)]
+    if not both:
+        raise ValueError(f"{one.name}: expected utterances that are in both, got none")
+    unit = one.rules.unit
+    others = [edits(r.reference, theirs[r.utterance.id]["hypothesis"], unit) for r in both]
+    speakers = [result.utterance.speaker for result in both]
+    found = compare([result.edits for result in both], others, speakers)
+    return Compared(one.name, other["system"], found)
+
+
+def _matches(result: Result, theirs: dict[str, Any]) -> bool:
+    row = theirs.get(result.utterance.id)
+    return row is not None and row["reference"] == result.reference

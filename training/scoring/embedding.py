@@ -1,0 +1,76 @@
+"""Sound and pictures inside a page: data addresses of Opus and of log-mel pictures."""
+
+import base64
+import io
+import struct
+import zlib
+from fractions import Fraction
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.model.audio.decode import Samples
+from cortado.model.features.log_mel import SAMPLE_RATE
+
+BIT_RATE = 24_000  # bits a second of Opus: speech at 16 kHz sounds as it is
+QUIETEST, LOUDEST = 0.1, 0.995  # quantiles of a log-mel picture that are shown as no ink and as all
+
+
+def opus(samples: Samples) -> str:
+    """Return the data address of an Ogg file with (N,) samples at 16 kHz as Opus."""
+    file = io.BytesIO()
+    with av.open(file, "w", format="ogg") as container:
+        stream = container.add_stream("libopus", rate=SAMPLE_RATE)
+        stream.bit_rate = BIT_RATE
+        stream.layout = "mono"
+        pcm = (samples * 32767).clip(-32768, 32767).astype(np.int16)
+        frame = av.AudioFrame.from_ndarray(pcm[None], format="s16", layout="mono")
+        frame.sample_rate, frame.pts = SAMPLE_RATE, 0
+        frame.time_base = Fraction(1, SAMPLE_RATE)
+        for packet in (*stream.encode(frame), *stream.encode(None)):
+            container.mux(packet)
+    return _address("audio/ogg", file.getvalue())
+
+
+def picture(logmel: NDArray[np.float32], colour: tuple[int, int, int]) -> str:
+    """Return the data address of a PNG of (F, N) log-mel energies, low frequencies below.
+
+    The colour is the same all over and its opacity the energy, so that the picture lies on light
+    and on dark alike. Two frames and two bands share a point.
+    """
+    bands, frames = (size // 2 for size in logmel.shape)
+    points = logmel[: 2 * bands, : 2 * frames].reshape(bands, 2, frames, 2).mean((1, 3))[::-1]
+    low, high = np.quantile(points, [QUIETEST, LOUDEST]) if points.size else (0.0, 1.0)
+    ink = (points - low) / max(high - low, 1e-3)
+    return shades(ink, colour)
+
+
+def shades(values: NDArray[np.float32], colour: tuple[int, int, int]) -> str:
+    """Return the data address of a PNG of (H, W) opacities from 0 to 1 of one colour."""
+    return _address("image/png", _png((15 * values.clip(0, 1)).round().astype(np.uint8), colour))
+
+
+def _png(levels: NDArray[np.uint8], colour: tuple[int, int, int]) -> bytes:
+    """Return a PNG of levels 0..15 as opacities of one colour. Source: PNG (W3C 2003), 11.2."""
+    height, width = levels.shape
+    padded = np.zeros((height, width + width % 2), np.uint8)
+    padded[:, :width] = levels
+    packed = padded[:, ::2] << 4 | padded[:, 1::2]
+    rows = b"".join(b"\0" + row.tobytes() for row in packed)
+    parts = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 4, 3, 0, 0, 0)),
+        (b"PLTE", bytes(colour) * 16),
+        (b"tRNS", bytes(range(0, 256, 17))),
+        (b"IDAT", zlib.compress(rows, 9)),
+        (b"IEND", b""),
+    )
+    chunks = (
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in parts
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def _address(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"

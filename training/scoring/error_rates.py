@@ -1,0 +1,131 @@
+"""Error rates of hypotheses against their references, and how sure they are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jiwer
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.training.scoring.edits import Errors, Unit
+
+RESAMPLES = 10_000
+RESAMPLES_AT_ONCE = 500  # bounds the memory: this many times the speakers
+LOOP_LENGTH = 1.3  # a hypothesis longer than this times its reference repeats itself ...
+LOOP_CHARACTERS = 2  # ... if it is this many characters longer
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a set of hypotheses is worth; rates are fractions, counts are of the unit."""
+
+    wer: float
+    cer: float
+    wer_ci95: tuple[float, float]
+    cer_ci95: tuple[float, float]
+    substitutions: int
+    deletions: int
+    insertions: int
+    loops: int
+    unit: Unit = "word"
+
+    @property
+    def rate(self) -> float:
+        """The error rate of the unit: of words or phones `wer`, of characters `cer`."""
+        return self.cer if self.unit == "char" else self.wer
+
+    @property
+    def rate_ci95(self) -> tuple[float, float]:
+        """Its interval."""
+        return self.cer_ci95 if self.unit == "char" else self.wer_ci95
+
+
+def word_errors(reference: str, hypothesis: str) -> Errors:
+    """Return the word edits of one utterance, by jiwer."""
+    return _errors(jiwer.process_words(reference, hypothesis))
+
+
+def character_errors(reference: str, hypothesis: str) -> Errors:
+    """Return the character edits of one utterance, spaces between words included, by jiwer."""
+    return _errors(jiwer.process_characters(reference, hypothesis))
+
+
+def _errors(output: jiwer.WordOutput | jiwer.CharacterOutput) -> Errors:
+    length = output.hits + output.substitutions + output.deletions
+    return Errors(output.substitutions, output.deletions, output.insertions, length)
+
+
+def is_loop(reference: str, hypothesis: str) -> bool:
+    """Return whether a hypothesis is too long to be anything but a repetition."""
+    longer = len(hypothesis) - len(reference)
+    return longer >= LOOP_CHARACTERS and len(hypothesis) > LOOP_LENGTH * len(reference)
+
+
+def rate(errors: int, length: int) -> float:
+    """Return errors per reference token; without any reference tokens, the errors (as jiwer)."""
+    return errors / max(length, 1)
+
+
+def score(
+    pairs: Sequence[tuple[str, str]], speakers: Sequence[str], seed: int = 0, unit: Unit = "word"
+) -> Score:
+    """Return the score of N (reference, hypothesis) pairs with their N speakers.
+
+    Phones are words here: symbols between spaces.
+
+    Raises: ValueError without pairs, or with another number of speakers.
+    """
+    if not pairs or len(pairs) != len(speakers):
+        raise ValueError(
+            f"expected a speaker for each of at least one pair, "
+            f"got {len(pairs)} pairs and {len(speakers)} speakers"
+        )
+    words = [word_errors(*pair) for pair in pairs]
+    characters = [character_errors(*pair) for pair in pairs]
+    counted = characters if unit == "char" else words
+    return Score(
+        wer=_total_rate(words),
+        cer=_total_rate(characters),
+        wer_ci95=_interval(words, speakers, seed),
+        cer_ci95=_interval(characters, speakers, seed),
+        substitutions=sum(one.substitutions for one in counted),
+        deletions=sum(one.deletions for one in counted),
+        insertions=sum(one.insertions for one in counted),
+        loops=sum(is_loop(*pair) for pair in pairs),
+        unit=unit,
+    )
+
+
+def _total_rate(errors: Sequence[Errors]) -> float:
+    return rate(sum(one.total for one in errors), sum(one.length for one in errors))
+
+
+def _interval(errors: Sequence[Errors], speakers: Sequence[str], seed: int) -> tuple[float, float]:
+    totals = np.array([one.total for one in errors])
+    lengths = np.array([one.length for one in errors])
+    return bootstrap_interval(totals, lengths, speakers, seed)
+
+
+def bootstrap_interval(
+    errors: Counts, lengths: Counts, speakers: Sequence[str], seed: int = 0
+) -> tuple[float, float]:
+    """Return the 95 % interval of sum(errors) / sum(lengths), from (N,) counts per utterance.
+
+    Percentile bootstrap (Bisani & Ney 2004) over whole speakers: utterances of one voice are not
+    independent. A set of a single speaker is drawn by utterance, and says nothing of other voices.
+    """
+    groups = np.unique(np.asarray(speakers), return_inverse=True)[1]
+    if groups.max(initial=0) == 0:
+        groups = np.arange(len(errors))
+    group_errors = np.bincount(groups, weights=errors)  # (K,)
+    group_lengths = np.bincount(groups, weights=lengths)  # (K,)
+    count = len(group_errors)
+    random = np.random.default_rng(seed)
+    rates = []
+    for _ in range(RESAMPLES // RESAMPLES_AT_ONCE):
+        draws = random.multinomial(count, np.full(count, 1 / count), size=RESAMPLES_AT_ONCE)
+        rates.append(draws @ group_errors / np.maximum(draws @ group_lengths, 1))
+    low, high = np.percentile(np.concatenate(rates), [2.5, 97.5])
+    return float(low), float(high)

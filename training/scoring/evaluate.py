@@ -1,0 +1,209 @@
+"""What a recogniser hears in sets of utterances, and what that is worth."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from cortado.model.audio.decode import AudioError
+from cortado.model.backends.reference import Character
+from cortado.model.features.log_mel import SAMPLE_RATE
+from cortado.model.features.speaker import Statistics
+from cortado.model.recognizer import Recognizer
+from cortado.training.data.gather import NamedSet
+from cortado.training.data.manifest import Utterance, phonetic, spoken
+from cortado.training.data.phones import GLOTTAL_STOP, PHONES_61, fold
+from cortado.training.data.recordings import samples_of
+from cortado.training.scoring.delay import (
+    Delay,
+    character_ends,
+    ctc_log_probs,
+    delays,
+    emission_offset,
+    summary,
+)
+from cortado.training.scoring.edits import Edit, Errors, Unit, count, edits
+from cortado.training.scoring.error_rates import Score, score
+from cortado.training.scoring.normalise import Normaliser, normaliser
+from cortado.training.scoring.systems import Recordings, System
+
+HOUR = 3600  # seconds
+ALIGNED_AT_ONCE = 8  # recordings whose CTC alignment is made in one batch
+
+Progress = Callable[[str, int, int], None]  # a set's name, its seconds done, its seconds
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How hypotheses are held against references."""
+
+    unit: Unit
+    normaliser: Normaliser
+
+    @classmethod
+    def named(cls, unit: Unit = "word", normalisation: str = "none") -> "Rules":
+        """Return the rules of a unit and a normalisation by its name."""
+        return cls(unit, normaliser(normalisation))
+
+    @property
+    def normalisation(self) -> str:
+        """What is done to both texts, in words."""
+        if self.unit != "phone":
+            return self.normaliser.description
+        if self.normaliser.name == "corpus":
+            return "corpus: TIMIT's 61 phones folded to 39, the glottal stop left out"
+        return "none: phones as they are"
+
+    def reference(self, utterance: Utterance) -> str:
+        """Return what was said, as it is compared.
+
+        Raises: ValueError where phones are wanted and the utterance has none.
+        """
+        if self.unit != "phone":
+            return self.normaliser.apply(utterance.text)
+        return self._phones(phonetic(utterance))
+
+    def hypothesis(self, characters: Sequence[Character]) -> str:
+        """Return what was heard, as it is compared; phones are what spaces part."""
+        text = "".join(one.text for one in characters)
+        return self._phones(text) if self.unit == "phone" else self.normaliser.apply(text)
+
+    def _phones(self, text: str) -> str:
+        phones = text.split()
+        if self.normaliser.name == "corpus":
+            kept = [one for one in phones if one != GLOTTAL_STOP]
+            phones = [fold([one])[0] if one in PHONES_61 else one for one in kept]
+        return " ".join(phones)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was heard in an utterance, as it is compared with what was said."""
+
+    utterance: Utterance
+    characters: tuple[Character, ...]
+    reference: str
+    hypothesis: str
+    unit: Unit = "word"
+    delays: tuple[float, ...] = ()  # seconds, of the characters heard right
+
+    @cached_property
+    def edits(self) -> list[Edit]:
+        """The edits between both, in the unit."""
+        return edits(self.reference, self.hypothesis, self.unit)
+
+    @cached_property
+    def errors(self) -> Errors:
+        """Their number."""
+        return count(self.edits)
+
+
+@dataclass(frozen=True)
+class SetScore:
+    """What a system is worth on a set."""
+
+    name: str
+    system: str
+    mode: str
+    rules: Rules
+    hours: float  # of audio that could be read
+    rtf: float  # seconds of features, encoder and decoder per second of audio; not of file formats
+    score: Score | None  # None where no audio could be read
+    delay: Delay | None  # None where nothing was heard right, or it could not have been online
+    results: tuple[Result, ...]  # in the set's order
+    failures: tuple[AudioError, ...]  # what is wrong with the audio that could not be read
+    backend: str = "reference"  # that gave the words, or "server"
+    voices: Mapping[str, Statistics] | None = None  # by id: the speakers', where features need them
+
+
+def evaluate(
+    system: System, sets: Sequence[NamedSet], rules: Rules, progress: Progress
+) -> list[SetScore]:
+    """Return the score of a system on each set, in order.
+
+    Audio that cannot be read is listed in the set's failures, and is no part of its score.
+
+    Raises: ValueError where an utterance cannot be compared by the rules, before any audio is read.
+    """
+    references = [{one.id: rules.reference(one) for one in each.utterances} for each in sets]
+    return [
+        _evaluate_set(system, each, known, rules, progress)
+        for each, known in zip(sets, references, strict=True)
+    ]
+
+
+def _evaluate_set(
+    system: System, each: NamedSet, references: dict[str, str], rules: Rules, progress: Progress
+) -> SetScore:
+    total = round(sum(utterance.duration for utterance in each.utterances))
+    recordings = Recordings(each.utterances)
+    heard: dict[str, tuple[Character, ...]] = {}
+    done = 0.0
+    progress(each.name, 0, total)
+    began = time.perf_counter()
+    for utterance, characters in system.hear(recordings):
+        heard[utterance.id] = tuple(characters)
+        done += utterance.duration
+        progress(each.name, min(round(done), total), total)
+    processing = time.perf_counter() - began - recordings.decoding_seconds
+    progress(each.name, total, total)
+    read = {one.id: one for one in recordings.read}
+    results = [
+        Result(read[one.id], found, references[one.id], rules.hypothesis(found), rules.unit)
+        for one in each.utterances
+        if one.id in read
+        for found in [heard[one.id]]
+    ]
+    delay = None
+    live = system.mode == "online" and recordings.voices is None
+    if system.recognizer is not None and live:
+        results = _with_delays(system.recognizer, results, each.name, progress)
+        seconds = (delay for one in results for delay in one.delays)
+        delay = summary(seconds, emission_offset(system.recognizer))
+    return SetScore(
+        name=each.name,
+        system=system.name,
+        mode=system.mode,
+        rules=rules,
+        hours=recordings.audio_seconds / HOUR,
+        rtf=processing / max(recordings.audio_seconds, 1 / SAMPLE_RATE),
+        score=_score(results, rules) if results else None,
+        delay=delay,
+        results=tuple(results),
+        failures=tuple(recordings.failures),
+        backend=system.backend,
+        voices=recordings.voices,
+    )
+
+
+def _with_delays(
+    recognizer: Recognizer, results: Sequence[Result], name: str, progress: Progress
+) -> list[Result]:
+    """Return the results with the delays of their characters; the audio is decoded once more."""
+    offset = emission_offset(recognizer)
+    by_length = sorted(range(len(results)), key=lambda k: results[k].utterance.duration)
+    measured = list(results)
+    total = round(sum(one.utterance.duration for one in results))
+    done = 0.0
+    for start in range(0, len(by_length), ALIGNED_AT_ONCE):
+        chosen = by_length[start : start + ALIGNED_AT_ONCE]
+        recordings = [samples_of(results[k].utterance) for k in chosen]
+        for k, log_probs in zip(chosen, ctc_log_probs(recognizer, recordings), strict=True):
+            result, text = results[k], _said(recognizer, results[k].utterance)
+            ends = character_ends(recognizer, log_probs, text)
+            found = delays(text, ends, result.characters, offset)
+            measured[k] = replace(result, delays=tuple(found))
+            done += result.utterance.duration
+        progress(f"{name}: delays", round(done), total)
+    return measured
+
+
+def _said(recognizer: Recognizer, utterance: Utterance) -> str:
+    """Return what was said in the recogniser's symbols; empty where the manifest has no phones."""
+    vocabulary = recognizer.config.vocabulary
+    return spoken(utterance, vocabulary) if utterance.phones or not vocabulary.phones else ""
+
+
+def _score(results: Sequence[Result], rules: Rules) -> Score:
+    pairs = [(one.reference, one.hypothesis) for one in results]
+    return score(pairs, [one.utterance.speaker for one in results], unit=rules.unit)

@@ -1,0 +1,195 @@
+"""Evaluations as files: JSON, JSON lines, and what NIST's sclite reads."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cortado.model.backends.reference import Character
+from cortado.model.features.log_mel import STEP_SECONDS
+from cortado.training.scoring.breakdown import (
+    Group,
+    by_field,
+    by_length,
+    by_sclite,
+    by_speaker,
+    confusions,
+)
+from cortado.training.scoring.edits import Errors
+from cortado.training.scoring.error_rates import character_errors, rate, word_errors
+from cortado.training.scoring.evaluate import Result, SetScore
+
+RATES = ("wer", "cer", "wer_ci95", "cer_ci95", "substitutions", "deletions", "insertions", "loops")
+
+
+def write_json(sets: Sequence[SetScore], path: Path, fields: Sequence[str] = ()) -> None:
+    """Write sets as JSON: rates are fractions, counts are of the unit, null where nothing was read.
+
+    Each utterance is there with both texts, so that another run can be compared with this one.
+
+    Args:
+        sets: what to write.
+        path: where.
+        fields: of the manifest, whose groups are written too.
+    """
+    content = {"sets": [set_as_json(one, fields) for one in sets]}
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def set_as_json(one: SetScore, fields: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a set's figures, groups, confusions and utterances."""
+    rates = asdict(one.score) if one.score else {}
+    return {
+        "name": one.name,
+        "system": one.system,
+        "mode": one.mode,
+        "backend": one.backend,
+        "speaker_statistics": one.voices is not None,
+        "unit": one.rules.unit,
+        "normalisation": one.rules.normalisation,
+        "utterances": len(one.results),
+        "hours": one.hours,
+        **{name: rates.get(name) for name in RATES},
+        "rate": one.score.rate if one.score else None,
+        "rate_ci95": one.score.rate_ci95 if one.score else None,
+        "sclite": _sclite(one),
+        "rtf": one.rtf,
+        "delay": asdict(one.delay) if one.delay else None,
+        "unreadable": len(one.failures),
+        "by": {
+            name: [group_as_json(group) for group in part] for name, part in groups(one, fields)
+        },
+        "confusions": asdict(confusions(edit for each in one.results for edit in each.edits)),
+        "results": [_compared(result) for result in one.results],
+    }
+
+
+def groups(one: SetScore, fields: Sequence[str]) -> Iterator[tuple[str, list[Group]]]:
+    """Yield the names and groups of a set: by speaker, by length, by each field."""
+    if one.results:
+        yield "speaker", by_speaker(one.results)
+        yield "length", by_length(one.results)
+        for field in fields:
+            yield field, by_field(one.results, field)
+
+
+def _sclite(one: SetScore) -> dict[str, Any] | None:
+    """Return the counts of sclite's own alignment, which are of words or phones."""
+    if not one.results or one.rules.unit == "char":
+        return None
+    errors = by_sclite(one.results)
+    return {"rate": rate(errors.total, errors.length), **_counts(errors)}
+
+
+def _counts(errors: Errors) -> dict[str, int]:
+    return {
+        "substitutions": errors.substitutions,
+        "deletions": errors.deletions,
+        "insertions": errors.insertions,
+    }
+
+
+def group_as_json(group: Group) -> dict[str, Any]:
+    """Return a group's figures."""
+    return {
+        "name": group.name,
+        "utterances": group.utterances,
+        "length": group.errors.length,
+        **_counts(group.errors),
+        "rate": group.rate,
+        "rate_ci95": group.ci95,
+    }
+
+
+def _compared(result: Result) -> dict[str, Any]:
+    return {
+        "id": result.utterance.id,
+        "speaker": result.utterance.speaker,
+        "reference": result.reference,
+        "hypothesis": result.hypothesis,
+        "errors": result.errors.total,
+        "length": result.errors.length,
+    }
+
+
+def write_hypotheses(sets: Sequence[SetScore], path: Path) -> None:
+    """Write a JSON line per utterance: what was said, what was heard, and the edits between."""
+    with path.open("w", encoding="utf-8") as file:
+        for one in sets:
+            for result in one.results:
+                row = {"set": one.name, **_result_as_json(result)}
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _result_as_json(result: Result) -> dict[str, Any]:
+    reference, hypothesis = result.reference, result.hypothesis
+    words, characters = (count(reference, hypothesis) for count in (word_errors, character_errors))
+    return {
+        "id": result.utterance.id,
+        "speaker": result.utterance.speaker,
+        "reference": reference,
+        "hypothesis": hypothesis,
+        "words": words.length,
+        **_counts(words),
+        "characters": characters.length,
+        "character_errors": characters.total,
+    }
+
+
+class Timed(NamedTuple):
+    """A word and when it was heard."""
+
+    word: str
+    start: float  # seconds
+    end: float
+
+
+def timed_words(characters: Sequence[Character]) -> list[Timed]:
+    """Return the words that characters spell: from the frame of the first to that of the last."""
+    found: list[Timed] = []
+    between = True
+    for one in characters:
+        if not one.text.strip():
+            between = True
+        elif between:
+            found.append(Timed(one.text, max(0.0, one.time - STEP_SECONDS), one.time))
+            between = False
+        else:
+            last = found[-1]
+            found[-1] = Timed(last.word + one.text, last.start, one.time)
+    return found
+
+
+def write_sclite(sets: Sequence[SetScore], folder: Path) -> None:
+    """Write NAME.ref.trn, NAME.hyp.trn, NAME.ref.stm and NAME.hyp.ctm for each set.
+
+    `sclite -r NAME.ref.trn trn -h NAME.hyp.trn trn -i spu_id` scores the texts as they were
+    compared; `sclite -r NAME.ref.stm stm -h NAME.hyp.ctm ctm` scores the words, as they were
+    written, by their times.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in sets:
+        lines: dict[str, list[str]] = {"ref.trn": [], "hyp.trn": [], "ref.stm": [], "hyp.ctm": []}
+        for result in one.results:
+            utterance = result.utterance
+            speaker, name = _label(utterance.speaker), _label(utterance.id)
+            lines["ref.trn"].append(f"{result.reference} ({speaker}_{name})")
+            lines["hyp.trn"].append(f"{result.hypothesis} ({speaker}_{name})")
+            lines["ref.stm"].append(
+                f"{name} 1 {speaker} 0.000 {utterance.duration:.3f} {result.reference}"
+            )
+            lines["hyp.ctm"] += [
+                f"{name} 1 {word.start:.3f} {word.end - word.start:.3f} {word.word}"
+                for word in timed_words(result.characters)
+            ]
+        for kind, rows in lines.items():
+            path = folder / f"{one.name.replace('/', '-')}.{kind}"
+            path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+
+
+def _label(name: str) -> str:
+    """Return a name that sclite takes as one word, and whose speaker ends at the first _."""
+    return re.sub(r"[^\w.]|_", ".", name)

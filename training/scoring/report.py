@@ -1,0 +1,164 @@
+"""Scores of sets as tables for the terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cortado.training.scoring.breakdown import Group, confusions, worst
+from cortado.training.scoring.comparison import Compared
+from cortado.training.scoring.evaluate import Result, SetScore
+from cortado.training.scoring.outputs import groups
+
+CAPTION = (
+    "Rates with 95 % intervals over speakers. A loop is a hypothesis longer than 1.3 x its "
+    "reference. The delay is from the end of a character (CTC alignment of the reference) to the "
+    "end of the step that wrote it, look-ahead included: p50 / p90 of the characters heard right. "
+    "The real-time factor (RTF) counts features, encoder and decoder, not the decoding "
+    "of the file format."
+)
+WHOLE_SPEAKERS = (
+    "Features are normalised by statistics over all that each speaker says in the set: not online."
+)
+SHOWN = 8  # groups and confusions of each kind; JSON and page have them all
+WORST = 3  # utterances with their alignments
+NAMES = {"word": "words", "char": "characters", "phone": "phones"}
+NOTHING = "·"
+LINE = 100  # columns of an alignment
+
+
+def table(sets: Sequence[SetScore]) -> Table:
+    """Return a table with a row per set."""
+    result = _table("set", caption=_caption(sets))
+    for name in ("utterances", "hours", "WER %", "CER %", "sub", "del", "ins", "loops"):
+        result.add_column(name, justify="right")
+    for name in ("delay ms", "RTF"):
+        result.add_column(name, justify="right")
+    for one in sets:
+        result.add_row(one.name, str(len(one.results)), f"{one.hours:.2f}", *_cells(one))
+    return result
+
+
+def _caption(sets: Sequence[SetScore]) -> str:
+    """Return what the figures mean, how texts were normalised and what was counted."""
+    if not sets:
+        return CAPTION
+    rules = sets[0].rules
+    speakers = f" {WHOLE_SPEAKERS}" if any(one.voices is not None for one in sets) else ""
+    counted = f"Counts are of {NAMES[rules.unit]}. Normalisation {rules.normalisation}."
+    return f"{counted}{speakers} {CAPTION}"
+
+
+def _table(first: str, caption: str | None = None, title: str | None = None) -> Table:
+    result = Table(
+        box=box.SIMPLE_HEAD,
+        caption=caption,
+        caption_justify="left",
+        title=title,
+        title_justify="left",
+        title_style="bold",
+    )
+    result.add_column(first, no_wrap=True)
+    return result
+
+
+def _cells(one: SetScore) -> list[str]:
+    score = one.score
+    if score is None:
+        return ["-"] * 8
+    rates = [_rate(score.wer, score.wer_ci95), _rate(score.cer, score.cer_ci95)]
+    counts = (score.substitutions, score.deletions, score.insertions, score.loops)
+    delay = f"{one.delay.p50_ms:.0f} / {one.delay.p90_ms:.0f}" if one.delay else "-"
+    return [*rates, *map(str, counts), delay, f"{one.rtf:.3f}"]
+
+
+def _rate(rate: float, interval: tuple[float, float]) -> str:
+    low, high = interval
+    return f"{100 * rate:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def further(one: SetScore, fields: Sequence[str] = ()) -> Iterator[RenderableType]:
+    """Yield the groups of a set, its most frequent confusions and its worst utterances."""
+    if not one.results:
+        return
+    for name, part in groups(one, fields):
+        yield _groups(one, name, part)
+    yield _confusions(one)
+    for result in worst(one.results, WORST):
+        yield alignment(result)
+
+
+def _groups(one: SetScore, name: str, part: Sequence[Group]) -> Table:
+    shown = part if name not in ("speaker", "id") else part[:SHOWN]
+    rest = f", the worst {len(shown)} of {len(part)}" if len(shown) < len(part) else ""
+    result = _table(name, title=f"{one.name} by {name}{rest}")
+    for column in ("utterances", NAMES[one.rules.unit], "rate %", "sub", "del", "ins"):
+        result.add_column(column, justify="right")
+    for group in shown:
+        errors = group.errors
+        counts = (errors.substitutions, errors.deletions, errors.insertions)
+        rate = _rate(group.rate, group.ci95)
+        result.add_row(
+            group.name, str(group.utterances), str(errors.length), rate, *map(str, counts)
+        )
+    return result
+
+
+def _confusions(one: SetScore) -> Table:
+    found = confusions((edit for each in one.results for edit in each.edits), SHOWN)
+    title = f"{one.name}: {NAMES[one.rules.unit]} most often wrong"
+    result = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    for column in ("said → heard", "left out", "put in"):
+        result.add_column(column, no_wrap=True)
+    substituted = [
+        f"{count} x {_seen(said)} → {_seen(heard)}" for said, heard, count in found.substituted
+    ]
+    rows = max(len(substituted), len(found.deleted), len(found.inserted))
+    columns = [
+        substituted,
+        [f"{count} x {_seen(token)}" for token, count in found.deleted],
+        [f"{count} x {_seen(token)}" for token, count in found.inserted],
+    ]
+    for k in range(rows):
+        result.add_row(*(column[k] if k < len(column) else "" for column in columns))
+    return result
+
+
+def _seen(token: str) -> str:
+    return "␣" if token == " " else token
+
+
+def alignment(result: Result) -> Text:
+    """Return what was said above what was heard, token under token."""
+    errors = result.errors
+    text = Text(f"{result.utterance.id}: {errors.total} errors in {errors.length}\n", "bold")
+    said, heard = Text("  said   "), Text("  heard  ")
+    gap = "" if result.unit == "char" else " "
+    for edit in result.edits:
+        width = max(len(edit.said or NOTHING), len(edit.heard or NOTHING))
+        if len(said) + width > LINE:
+            text.append_text(said).append("\n").append_text(heard).append("\n")
+            said, heard = Text("         "), Text("         ")
+        style = "" if edit.kind == "ok" else "bold"
+        said.append(_cell(edit.said, width) + gap, style)
+        heard.append(_cell(edit.heard, width) + gap, style)
+    return text.append_text(said).append("\n").append_text(heard).append("\n")
+
+
+def _cell(token: str | None, width: int) -> str:
+    return (NOTHING * width if token is None else _seen(token)).ljust(width)
+
+
+def comparison(one: Compared) -> str:
+    """Return in a sentence how a set differs from another run's."""
+    found = one.comparison
+    low, high = (100 * bound for bound in found.ci95)
+    verdict = "significant" if found.p < 0.05 else "not significant"
+    return (
+        f"{one.name}: {100 * found.rate:.2f} % against {100 * found.other_rate:.2f} % of "
+        f"{one.other} on {found.utterances} utterances: {100 * found.difference:+.2f} points "
+        f"[{low:+.2f}, {high:+.2f}], p = {found.p:.3g} (matched pairs, two-sided, "
+        f"{found.segments} segments): {verdict} at 5 %."
+    )

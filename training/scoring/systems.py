@@ -1,0 +1,137 @@
+"""What is evaluated, a checkpoint in one of its searches or a server, and how it listens."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from cortado.model.audio.decode import AudioError, Samples
+from cortado.model.backends.choice import Online, choose
+from cortado.model.backends.reference import Character, transcribe_many
+from cortado.model.features.log_mel import SAMPLE_RATE
+from cortado.model.features.speaker import Statistics, adapted, by_speaker, statistics_of
+from cortado.model.recognizer import Recognizer
+from cortado.model.search.beam import Beam
+from cortado.model.search.language_model import NONE, Language
+from cortado.training.data.manifest import Utterance
+from cortado.training.data.recordings import samples_of
+from cortado.training.data.speakers import grouped
+
+Heard = Iterator[tuple[int, Sequence[Character]]]  # a recording's index and what was heard
+Transcribe = Callable[[Iterable[Samples]], Heard]
+Search = Callable[[Recognizer], Transcribe]
+
+
+class Recordings:
+    """The audio of utterances, decoded one by one as it is asked for; bad files are listed."""
+
+    def __init__(self, utterances: Sequence[Utterance]) -> None:
+        self.utterances = utterances
+        self.read: list[Utterance] = []
+        self.failures: list[AudioError] = []
+        self.voices: dict[str, Statistics] | None = None  # by id, where statistics are of speakers
+        self.audio_seconds = 0.0
+        self.decoding_seconds = 0.0
+
+    def of(self, utterances: Iterable[Utterance]) -> Iterator[Samples]:
+        """Yield the samples of some utterances, which come to `read` or to `failures`."""
+        for utterance in utterances:
+            try:
+                samples = self._decoded(utterance)
+            except AudioError as error:
+                self.failures.append(error)
+                continue
+            seconds = len(samples) / SAMPLE_RATE
+            self.read.append(replace(utterance, duration=utterance.duration or seconds))
+            self.audio_seconds += seconds
+            yield samples
+
+    def readable(self, utterances: Iterable[Utterance]) -> Iterator[Samples]:
+        """Yield the samples of those of some utterances that can be read; `of` is yet to come."""
+        for utterance in utterances:
+            with suppress(AudioError):
+                yield self._decoded(utterance)
+
+    def _decoded(self, utterance: Utterance) -> Samples:
+        began = time.perf_counter()
+        try:
+            return samples_of(utterance)
+        finally:
+            self.decoding_seconds += time.perf_counter() - began
+
+
+Hear = Callable[[Recordings], Iterator[tuple[Utterance, Sequence[Character]]]]
+
+
+@dataclass(frozen=True)
+class System:
+    """What is evaluated."""
+
+    name: str  # of a checkpoint or a server
+    mode: str  # how it searches: online, expected, beam
+    hear: Hear  # yields what was heard, as utterances finish
+    recognizer: Recognizer | None = None  # its own, for emission delays; None where unknown
+    backend: str = "reference"  # that gives the words, or "server"
+
+
+def online(
+    recognizer: Recognizer,
+    name: str,
+    backend: str = "auto",
+    beam: Beam | None = None,
+    words: Language = NONE,
+) -> System:
+    """Return a recogniser as it serves, in a backend, the usual search if None.
+
+    Raises: ValueError for a backend that is not there, or does not know such a model.
+    """
+
+    def serving(one: Online) -> Transcribe:
+        return lambda audio: transcribe_many(one, audio)
+
+    if not by_speaker(recognizer.config):
+        chosen = choose(recognizer, backend, beam, words)
+        return System(name, "online", in_order(serving(chosen)), recognizer, chosen.name)
+
+    def search(one: Recognizer) -> Transcribe:
+        return serving(choose(one, backend, beam, words))
+
+    nobody = adapted(recognizer, statistics_of(recognizer.features, []))
+    used = choose(nobody, backend, beam, words).name  # what cannot be is said at once
+    return System(name, "online", by_voice(recognizer, search), recognizer, used)
+
+
+def offline(recognizer: Recognizer, name: str, mode: str, search: Search) -> System:
+    """Return a recogniser in a search of whole utterances."""
+    needs_voice = by_speaker(recognizer.config)
+    hear = by_voice(recognizer, search) if needs_voice else in_order(search(recognizer))
+    return System(name, mode, hear, recognizer)
+
+
+def in_order(transcribe: Transcribe) -> Hear:
+    """Return what hears recordings that are transcribed without knowing whose they are."""
+
+    def hear(recordings: Recordings) -> Iterator[tuple[Utterance, Sequence[Character]]]:
+        for index, characters in transcribe(recordings.of(recordings.utterances)):
+            yield recordings.read[index], characters
+
+    return hear
+
+
+def by_voice(recognizer: Recognizer, search: Search) -> Hear:
+    """Return what hears speaker after speaker, each by statistics over all of his recordings."""
+
+    def hear(recordings: Recordings) -> Iterator[tuple[Utterance, Sequence[Character]]]:
+        recordings.voices = {}
+        for group in grouped(recordings.utterances):
+            spoken = [recordings.utterances[k] for k in group]
+            first = ([samples] for samples in recordings.readable(spoken))
+            voice = statistics_of(recognizer.features, first)
+            before = len(recordings.read)
+            transcribe = search(adapted(recognizer, voice))
+            for index, characters in transcribe(recordings.of(spoken)):
+                utterance = recordings.read[before + index]
+                recordings.voices[utterance.id] = voice
+                yield utterance, characters
+
+    return hear

@@ -1,0 +1,126 @@
+"""The table of a study, made of its stored runs alone, and its place on a page."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+
+from cortado.training.studies.claims import claims
+from cortado.training.studies.plan import Row, Study, plans, shared
+from cortado.training.studies.record import Run, Scored, stored
+
+NOTHING = ""
+Value = Callable[[Scored], float]
+MODES = {"online": "hard, online", "expected": "expected, offline"}
+
+
+def write(study: Study) -> Path:
+    """Put the table on the study's page, in place of the one that is there; return the page.
+
+    Raises: ValueError for stored runs that do not belong together, or a page without its marks;
+    OSError.
+    """
+    before, after = outside(study)
+    study.page.write_text(before + generate(study) + after, encoding="utf-8")
+    return study.page
+
+
+def outside(study: Study) -> tuple[str, str]:
+    """Return what is on the study's page before and after its part.
+
+    Raises: ValueError where the marks are not there once; OSError.
+    """
+    begin, end = (f"<!-- {study.name}: {side} -->" for side in ("begin", "end"))
+    text = study.page.read_text(encoding="utf-8")
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        raise ValueError(f"{study.page}: expected {begin} and then {end}, once each")
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n", f"{end}{rest.split(end)[1]}"
+
+
+def generate(study: Study) -> str:
+    """Return the study's part of the page, in Markdown.
+
+    Raises: ValueError for stored runs that do not belong together.
+    """
+    runs = stored((plan.result for plan in plans(study)), shared(study))
+    if not runs:
+        return "\nNo run is stored yet.\n\n"
+    by_row = {row.name: [run for run in runs if run.row == row.name] for row in study.rows}
+    rows = [row for row in study.rows if by_row[row.name]]
+    sets = list(dict.fromkeys(score.name for run in runs for score in run.scores))
+    parts = [_notes(study, runs)]
+    for name in sets:
+        parts.append(_rates(name, rows, by_row))
+    parts += [_costs(rows, by_row), "\n".join(claims(study, by_row, sets))]
+    return "\n" + "\n\n".join(parts) + "\n\n"
+
+
+def _notes(study: Study, runs: Sequence[Run]) -> str:
+    one = runs[0]
+    data = ", ".join(f"{c.name} {c.hours:.1f} h ({100 * c.share:.0f} %)" for c in one.corpora)
+    budget = f"{one.updates} updates of {one.processes} x {one.batch_seconds:g} s"
+    missing = [plan.name for plan in plans(study) if not plan.result.exists()]
+    left = f"\n- Not run yet: {', '.join(missing)}." if missing else ""
+    return (
+        f"- Data: {data}; the shares are of the utterances drawn.\n"
+        f"- Budget: {budget} of padded audio a run, for every row; the last weights' moving "
+        "average is what is scored.\n"
+        f"- Start: all runs begin with the same encoder and CTC head, `{one.start.recipe}` after "
+        f"{one.start.updates:,} updates (weights {one.start.digest}), and with a new decoder.\n"
+        "- Monotonic rows (hard monotonic, MoChA, MAtChA) learn their stops along the CTC "
+        "alignment and have the quantity loss, with the same weights; soft attention is shown "
+        "where to look along the same alignment, and CTC is its head alone. All have the CTC loss "
+        "beside their own.\n"
+        "- Rates are in %, mean ± standard deviation over seeds where there are several, with "
+        "no language model. Hard decoding is that of the streaming path, greedy; expected "
+        "decoding is greedy too, with the weights of training, over whole utterances. Each "
+        f"recording is one utterance: endpoints are off.{left}"
+    )
+
+
+def _rates(name: str, rows: Sequence[Row], by_row: dict[str, list[Run]]) -> str:
+    every = [score for runs in by_row.values() for run in runs for score in run.scores]
+    heard = next(score for score in every if score.name == name)
+    kinds: dict[str, Value] = {
+        "WER": lambda score: score.words.percent,
+        "CER": lambda score: score.characters.percent,
+    }
+    heads = [f"{kind} {way}" for kind in kinds for way in MODES.values()]
+    lines = []
+    for row in rows:
+        runs = by_row[row.name]
+        cells = [_cell(runs, name, mode, value) for value in kinds.values() for mode in MODES]
+        lines.append(_line(row.title, str(len(runs)), *cells, _delay(runs, name)))
+    told = f"**{name}**: {heard.utterances} utterances, {heard.hours:.2f} h, "
+    told += f"{heard.words.length:,} words, {heard.characters.length:,} characters"
+    header = _line("", "seeds", *heads, "emission delay p50 / p90, ms")
+    return "\n".join([told, "", header, _line(*["---"] * 7), *lines])
+
+
+def _costs(rows: Sequence[Row], by_row: dict[str, list[Run]]) -> str:
+    lines = [_line("", "parameters", "training time, s"), _line("---", "---", "---")]
+    for row in rows:
+        runs = by_row[row.name]
+        seconds = fmean(run.training_seconds for run in runs)
+        lines.append(_line(row.title, f"{runs[0].parameters:,}", f"{seconds:.0f}"))
+    return "\n".join(lines)
+
+
+def _cell(runs: Sequence[Run], name: str, mode: str, value: Value) -> str:
+    values = [value(score) for run in runs if (score := run.score(name, mode))]
+    if not values:
+        return NOTHING
+    spread = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{fmean(values):.1f}{spread}"
+
+
+def _delay(runs: Sequence[Run], name: str) -> str:
+    delays = [score.delay for run in runs if (score := run.score(name, "online")) and score.delay]
+    if not delays:
+        return NOTHING
+    p50, p90 = fmean(one.p50_ms for one in delays), fmean(one.p90_ms for one in delays)
+    return f"{p50:.0f} / {p90:.0f}"
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,169 @@
+"""A comparison of decoders: which runs it has, what they share, and what tells them apart."""
+
+import dataclasses
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cortado.model.config import DecoderConfig
+from cortado.model.configuration import build
+from cortado.training.data.gather import NamedSet, set_name
+from cortado.training.data.manifest import read as read_manifest
+from cortado.training.learning import recipe as recipes
+from cortado.training.learning.recipe import Recipe
+
+DIGITS = 12  # of a digest
+
+
+@dataclass(frozen=True)
+class Row:
+    """A decoder that is compared, and with which seeds it is trained."""
+
+    name: str
+    title: str
+    decoder: DecoderConfig
+    seeds: tuple[int, ...] = (1,)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The utterances of a manifest that are evaluated: one of so many."""
+
+    manifest: Path
+    every: int = 1
+
+    def utterances(self) -> NamedSet:
+        """Return them.
+
+        Raises: ValueError for a broken manifest; OSError.
+        """
+        return NamedSet(set_name(self.manifest), tuple(read_manifest(self.manifest)[:: self.every]))
+
+
+@dataclass(frozen=True)
+class Study:
+    """A comparison."""
+
+    name: str
+    recipe: Path  # of what all rows share
+    start: Path  # with whose weights all begin: a checkpoint's folder, or a recipe to train first
+    processes: int  # that train a run
+    results: Path  # folder of a JSON file for each run
+    page: Path  # on which the table is
+    offline: str  # row against which ...
+    online: str  # ... this one is held
+    sets: tuple[Part, ...]
+    rows: tuple[Row, ...]
+    pictures: tuple[str, ...] = ()  # utterances of the sets whose alignments are drawn
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot say.
+
+        Raises:
+            ValueError: two rows of one name, no such row to hold against another, or a row that
+                is never trained.
+        """
+        names = [row.name for row in self.rows]
+        if len(set(names)) != len(names):
+            raise ValueError(f"expected rows of different names, got {', '.join(names)}")
+        for name in (self.offline, self.online):
+            if name not in names:
+                raise ValueError(f"expected a row among {', '.join(names)}, got {name!r}")
+        for row in self.rows:
+            if not row.seeds:
+                raise ValueError(f"expected a seed of row {row.name!r}, got none")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run of a study."""
+
+    study: Study
+    row: Row
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The name of its folder and its file."""
+        return f"{self.row.name}-{self.seed}"
+
+    @property
+    def result(self) -> Path:
+        """Where its figures are."""
+        return self.study.results / f"{self.name}.json"
+
+    @property
+    def configuration(self) -> str:
+        """A digest of what it shares with the others and of what tells it apart."""
+        return digest([shared(self.study), self.row.decoder, self.seed])
+
+    def recipe(self, start: Path | None = None) -> Recipe:
+        """Return its recipe, which begins with the weights of a checkpoint."""
+        base = recipes.read(self.study.recipe)
+        model = replace(base.model, decoder=self.row.decoder)
+        return replace(base, name=self.name, seed=self.seed, model=model, start=start or base.start)
+
+
+def read(path: Path) -> Study:
+    """Return the study in a TOML file; paths in it are relative to the file's folder.
+
+    Raises:
+        ValueError: not TOML, an unknown or missing key, or a value of the wrong type.
+    """
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path}: expected TOML, got {error}") from error
+    return build(Study, tree, str(path), path.parent)
+
+
+def plans(study: Study, rows: Sequence[str] = ()) -> Iterator[Plan]:
+    """Yield the runs of a study, or those of some of its rows.
+
+    Raises: ValueError for a row that it does not have.
+    """
+    known = [row.name for row in study.rows]
+    for name in rows:
+        if name not in known:
+            raise ValueError(f"expected a row among {', '.join(known)}, got {name!r}")
+    for row in study.rows:
+        if not rows or row.name in rows:
+            yield from (Plan(study, row, seed) for seed in row.seeds)
+
+
+def shared(study: Study) -> str:
+    """Return a digest of what all runs share: recipe, processes and what is evaluated.
+
+    The weights with which they begin have a digest of their own.
+    """
+    base = recipes.read(study.recipe)
+    model = replace(base.model, decoder=DecoderConfig())
+    same = replace(base, name="", description="", seed=0, start=None, model=model)
+    return digest([same, study.processes, *study.sets])
+
+
+def digest(parts: Sequence[Any]) -> str:
+    """Return a digest of configurations, which a new key at its default does not change."""
+    text = json.dumps([_chosen(part) for part in parts], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def _chosen(value: Any) -> Any:
+    """Return what of a configuration is not the default; of paths the last two names."""
+    if isinstance(value, Path):
+        return "/".join(value.parts[-2:])
+    if isinstance(value, tuple):
+        return [_chosen(one) for one in value]
+    if not dataclasses.is_dataclass(value):
+        return value
+    found = {}
+    for field in dataclasses.fields(value):
+        made = field.default_factory
+        default = field.default if made is dataclasses.MISSING else made()
+        if getattr(value, field.name) != default:
+            found[field.name] = _chosen(getattr(value, field.name))
+    return found

@@ -1,0 +1,124 @@
+"""What is kept of a run of a study: a small JSON file."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cortado.model.configuration import build
+from cortado.training.scoring.delay import Delay
+
+
+@dataclass(frozen=True)
+class Count:
+    """Errors of so many reference tokens."""
+
+    errors: int
+    length: int
+
+    @property
+    def percent(self) -> float:
+        """Errors per 100 tokens."""
+        return 100 * self.errors / max(self.length, 1)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A set in one way of decoding."""
+
+    name: str
+    mode: str  # "online" or "expected"
+    utterances: int
+    hours: float
+    words: Count
+    characters: Count
+    delay: Delay | None = None  # of online decoding; None where nothing was heard right
+
+
+@dataclass(frozen=True)
+class Start:
+    """The checkpoint with whose weights a run begins."""
+
+    recipe: str
+    updates: int
+    digest: str  # of its weights
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A corpus that a run is trained on."""
+
+    name: str
+    share: float  # of the utterances drawn
+    utterances: int
+    hours: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: how it came about and what it is worth."""
+
+    row: str
+    seed: int
+    shared: str  # digest of what all runs of the study share
+    configuration: str  # digest of the decoder, the seed and what is shared
+    start: Start
+    parameters: int
+    updates: int
+    processes: int
+    batch_seconds: float  # of each process
+    training_seconds: float  # in updates, of the clock
+    corpora: tuple[Heard, ...]
+    scores: tuple[Scored, ...]
+
+    def score(self, name: str, mode: str) -> Scored | None:
+        """Return the score on a set in one way of decoding, None where there is none."""
+        return next((s for s in self.scores if (s.name, s.mode) == (name, mode)), None)
+
+
+def write(run: Run, path: Path) -> None:
+    """Write a run as JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(_present(asdict(run)), indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def read(path: Path) -> Run:
+    """Return the run that `write` wrote.
+
+    Raises: ValueError for something else; OSError.
+    """
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: expected JSON, got {error}") from error
+    return build(Run, tree, str(path), path.parent)
+
+
+def stored(paths: Iterable[Path], shared: str) -> list[Run]:
+    """Return the runs whose files are there.
+
+    Raises: ValueError where one is none or does not share what all do, or begins with other
+    weights than the first.
+    """
+    runs = []
+    for path in paths:
+        if not path.exists():
+            continue
+        runs.append(read(path))
+        for name, wanted in (("shared", shared), ("start", runs[0].start)):
+            if (got := getattr(runs[-1], name)) != wanted:
+                raise ValueError(
+                    f"{path}: expected {name} {wanted}, got {got}; runs of another recipe or start "
+                    "are another study"
+                )
+    return runs
+
+
+def _present(tree: Any) -> Any:
+    """Return the tree without what is None, which reading takes for a default."""
+    if isinstance(tree, dict):
+        return {name: _present(value) for name, value in tree.items() if value is not None}
+    return [_present(one) for one in tree] if isinstance(tree, list | tuple) else tree

@@ -1,0 +1,228 @@
+"""The runs of a study: trained, decoded in each way, drawn, and written down."""
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+
+from cortado.model import checkpoint
+from cortado.model.backends.choice import choose
+from cortado.model.recognizer import Recognizer
+from cortado.model.search.beam import GREEDY
+from cortado.model.search.offline import Mode, modes, transcribe_batch
+from cortado.model.streaming.recordings import transcribe_many
+from cortado.model.streaming.stream import Samples
+from cortado.training.data.gather import NamedSet, set_name
+from cortado.training.data.manifest import Utterance
+from cortado.training.data.manifest import read as read_manifest
+from cortado.training.learning import recipe as recipes
+from cortado.training.learning import snapshot as runstate
+from cortado.training.learning.recipe import Recipe
+from cortado.training.learning.run import train
+from cortado.training.scoring.error_rates import character_errors, word_errors
+from cortado.training.scoring.evaluate import Progress, Rules, SetScore, evaluate
+from cortado.training.scoring.systems import Heard as Found
+from cortado.training.scoring.systems import System, Transcribe, in_order
+from cortado.training.studies.picture import draw
+from cortado.training.studies.plan import DIGITS, Plan, Study, plans, shared
+from cortado.training.studies.record import Count, Heard, Run, Scored, Start, stored, write
+
+AT_ONCE = 16  # utterances that are decoded in one batch, of like length
+
+log = logging.getLogger(__name__)
+Told = Callable[[str, int, int], None]  # what is done, how many, of how many
+
+
+def run(
+    study: Study,
+    output: Path,
+    rows: Sequence[str] = (),
+    start: Path | None = None,
+    progress: Told | None = None,
+) -> list[Path]:
+    """Make the runs of a study that are not stored yet; return the files of those made.
+
+    Args:
+        study: what is compared.
+        output: folder of all runs; each goes on where it was stopped.
+        rows: those wanted; all if empty.
+        start: checkpoint with which all begin, in place of the study's own.
+        progress: called as runs are done.
+
+    Raises:
+        ValueError: a row that is not known, a broken recipe, manifest or checkpoint, or stored
+            runs of another recipe or start.
+        OSError: a file that cannot be read or written.
+    """
+    wanted = [plan for plan in plans(study, rows) if not plan.result.exists()]
+    before = stored((plan.result for plan in plans(study)), shared(study))
+    if not wanted:
+        return []
+    _drawn(study, [part.utterances() for part in study.sets])  # told before the work
+    if start is None and study.start.is_dir():
+        start = study.start
+    if start is None:
+        _alone(_train, recipes.read(study.start), output / "encoder", study.processes)
+        start = output / "encoder" / "checkpoint"
+    if before and before[0].start != _start(start):
+        raise ValueError(f"expected to start from {before[0].start}, got {_start(start)}")
+    for done, plan in enumerate(wanted):
+        if progress:
+            progress(plan.name, done, len(wanted))
+        _alone(carry_out, plan, output, start)
+    if progress:
+        progress(study.name, len(wanted), len(wanted))
+    return [plan.result for plan in wanted]
+
+
+def _alone(call: Callable[..., object], *arguments: object) -> None:
+    """Call in a process of its own, whose memory is free again when it is done."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        pool.submit(call, *arguments).result()
+
+
+def _train(recipe: Recipe, folder: Path, processes: int) -> Path:
+    """Train a recipe; the log-mel frames lie beside the run's folder, for all runs."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    cache = folder.parent / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    if not (folder / "cache").exists():
+        (folder / "cache").symlink_to("../cache", target_is_directory=True)
+    return train(recipe, folder, processes)
+
+
+def carry_out(plan: Plan, output: Path, start: Path) -> None:
+    """Train a run, evaluate it, draw its alignments, and write its file.
+
+    Raises: ValueError, OSError as `run`.
+    """
+    recipe = plan.recipe(start)
+    folder = output / plan.name
+    recognizer = checkpoint.load(_train(recipe, folder, plan.study.processes))
+    if plan.study.processes > 1:  # of which each has had one thread
+        torch.set_num_threads(plan.study.processes)
+    sets = [part.utterances() for part in plan.study.sets]
+    scores = [scored(one) for one in evaluated(recognizer, plan.name, sets, _untold)]
+    for one in scores:
+        rates = one.words.percent, one.characters.percent
+        log.info("%s, %s, %s: WER %.1f CER %.1f", plan.name, one.name, one.mode, *rates)
+    if plan.seed == plan.row.seeds[0]:
+        draw_all(recognizer, plan, sets)
+    write(_run(plan, recipe, recognizer, folder, start, scores), plan.result)
+
+
+def _untold(what: str, done: int, total: int) -> None:
+    """Pass over how far an evaluation is: it takes a minute."""
+
+
+def evaluated(
+    recognizer: Recognizer, name: str, sets: Sequence[NamedSet], progress: Progress
+) -> list[SetScore]:
+    """Return the scores of the sets online, where the recogniser streams, and as in training.
+
+    Both by the reference, whose numbers are the same for all mechanisms, and without endpoints:
+    a recording is one utterance.
+    """
+    systems = []
+    if recognizer.decoder.online:
+        serving = choose(recognizer, "reference", GREEDY)
+        online = partial(transcribe_many, serving, rules=())
+        systems.append(System(name, "online", in_order(online), recognizer))
+    if "expected" in modes(recognizer):
+        systems.append(System(name, "expected", in_order(batched(recognizer, "expected"))))
+    return [one for each in systems for one in evaluate(each, sets, Rules.named(), progress)]
+
+
+def batched(recognizer: Recognizer, mode: Mode) -> Transcribe:
+    """Return what transcribes recordings in batches of like length."""
+
+    def transcribe(audio: Iterable[Samples]) -> Found:
+        recordings = list(audio)
+        by_length = sorted(range(len(recordings)), key=lambda k: len(recordings[k]))
+        for first in range(0, len(by_length), AT_ONCE):
+            chosen = by_length[first : first + AT_ONCE]
+            heard = transcribe_batch(recognizer, [recordings[k] for k in chosen], mode)
+            yield from zip(chosen, heard, strict=True)
+
+    return transcribe
+
+
+def scored(one: SetScore) -> Scored:
+    """Return what is kept of a set's score."""
+    pairs = [(result.reference, result.hypothesis) for result in one.results]
+    counts = []
+    for count in (word_errors, character_errors):
+        errors = [count(*pair) for pair in pairs]
+        counts.append(Count(sum(e.total for e in errors), sum(e.length for e in errors)))
+    hours = round(one.hours, 4)
+    return Scored(one.name, one.mode, len(pairs), hours, counts[0], counts[1], one.delay)
+
+
+def draw_all(recognizer: Recognizer, plan: Plan, sets: Sequence[NamedSet]) -> list[Path]:
+    """Draw the alignments of the study's utterances; return the pictures."""
+    paths = []
+    for one in _drawn(plan.study, sets):
+        paths.append(plan.study.results / "alignments" / f"{plan.row.name}-{one.id}.svg")
+        draw(recognizer, one, plan.row.title, paths[-1])
+    return paths
+
+
+def _drawn(study: Study, sets: Sequence[NamedSet]) -> list[Utterance]:
+    """Return the utterances whose alignments are drawn.
+
+    Raises: ValueError for one that is in no set.
+    """
+    by_id = {one.id: one for each in sets for one in each.utterances}
+    for name in study.pictures:
+        if name not in by_id:
+            raise ValueError(f"expected an utterance {name!r} to draw in the sets, got none")
+    return [by_id[name] for name in study.pictures]
+
+
+def _run(
+    plan: Plan,
+    recipe: Recipe,
+    recognizer: Recognizer,
+    folder: Path,
+    start: Path,
+    scores: Sequence[Scored],
+) -> Run:
+    state = runstate.read(runstate.snapshots(folder)[-1])
+    return Run(
+        row=plan.row.name,
+        seed=plan.seed,
+        shared=shared(plan.study),
+        configuration=plan.configuration,
+        start=_start(start),
+        parameters=sum(parameter.numel() for parameter in recognizer.parameters()),
+        updates=state["step"],
+        processes=plan.study.processes,
+        batch_seconds=recipe.batch_seconds,
+        training_seconds=round(state["seconds"], 3),
+        corpora=_corpora(recipe),
+        scores=tuple(scores),
+    )
+
+
+def _start(folder: Path) -> Start:
+    card = checkpoint.read_card(folder)["card"]
+    weights = (folder / checkpoint.WEIGHTS).read_bytes()
+    told = hashlib.sha256(weights).hexdigest()[:DIGITS]
+    return Start(str(card.get("recipe", folder.name)), int(card.get("steps", 0)), told)
+
+
+def _corpora(recipe: Recipe) -> tuple[Heard, ...]:
+    total = sum(corpus.weight for corpus in recipe.corpora)
+    found = []
+    for corpus in recipe.corpora:
+        kept = [u for u in read_manifest(corpus.manifest) if u.duration <= recipe.max_seconds]
+        hours = round(sum(u.duration for u in kept) / 3600, 2)
+        share = round(corpus.weight / total, 4)
+        found.append(Heard(set_name(corpus.manifest), share, len(kept), hours))
+    return tuple(found)

@@ -1,0 +1,270 @@
+"""A corpus of synthetic speech from a text file: the library behind `cortado synth`."""
+
+import dataclasses
+import hashlib
+import json
+import logging
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soxr
+
+from cortado.training.synthesis.effects import SAMPLE_RATE, Samples, draw_effects, trim
+from cortado.training.synthesis.engines import (
+    PACKAGES,
+    EngineError,
+    draw_voice,
+    installed_engines,
+    speak,
+)
+from cortado.training.synthesis.worker import Utterance, start_worker, work
+
+DEFAULT_SHARES = {"espeak-ng": 0.45, "flite": 0.5, "festival": 0.05}
+FILES_PER_FOLDER = 1000
+TASK = 8  # utterances handed to a worker at once
+BABBLE_VOICES = 16
+
+logger = logging.getLogger(__name__)
+
+
+class SynthError(RuntimeError):
+    """Some utterances could not be spoken; all others are written."""
+
+
+@dataclass(frozen=True)
+class SynthConfig:
+    """What to speak and where to write it.
+
+    Each utterance depends on the text, the seed, its number, and the engines alone.
+    """
+
+    text: Path  # one sentence a line: a-z, apostrophe, space
+    output: Path  # folder of manifest.jsonl and audio/
+    count: int
+    seed: int = 0
+    workers: int = 1
+    engines: Mapping[str, float] = field(default_factory=lambda: dict(DEFAULT_SHARES))  # shares
+    whole_lines: float = 0.2  # share of utterances that are a whole line, not a span of words
+    min_words: int = 2  # of a span
+    max_words: int = 14
+    max_characters: int = 220  # longer texts are cut after a word
+    audio_format: str = "opus"  # or "flac"
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            ValueError: a value out of its range, or an unknown engine or format.
+        """
+        unknown = sorted(set(self.engines) - set(PACKAGES))
+        if unknown:
+            raise ValueError(f"expected engines among {', '.join(PACKAGES)}, got {unknown[0]!r}")
+        if not any(share > 0 for share in self.engines.values()) or min(self.engines.values()) < 0:
+            raise ValueError(f"expected engine shares of 0 or more, got {dict(self.engines)}")
+        if self.audio_format not in ("opus", "flac"):
+            raise ValueError(f"expected audio format opus or flac, got {self.audio_format!r}")
+        if not 1 <= self.min_words <= self.max_words:
+            raise ValueError(
+                f"expected 1 <= min_words <= max_words, got {self.min_words}, {self.max_words}"
+            )
+        if not 0 <= self.whole_lines <= 1:
+            raise ValueError(f"expected whole_lines in 0..1, got {self.whole_lines}")
+        for name, least in (("count", 1), ("seed", 0), ("workers", 1), ("max_characters", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"expected {name} >= {least}, got {getattr(self, name)}")
+
+
+def synthesise(config: SynthConfig, progress: Callable[[int, int], None] | None = None) -> Path:
+    """Write the corpus of `config` and return the path of its manifest.
+
+    Utterances that an earlier, interrupted run has written are kept. The manifest grows as
+    utterances are finished and is sorted at the end. `progress` gets (done, total).
+
+    Raises:
+        ValueError: a bad line of text, no engine, or a folder that holds another corpus.
+        SynthError: some utterances failed; a further run tries them again.
+    """
+    lines = read_text(config.text)
+    voices = _usable_engines(config.engines)
+    config.output.mkdir(parents=True, exist_ok=True)
+    _check_folder(config, voices, lines)
+    manifest = config.output / "manifest.jsonl"
+    utterances = plan(config, lines, voices)
+    rows = {row["id"]: row for row in _written(manifest, config.output)}
+    rows = {one.id: rows[one.id] for one in utterances if one.id in rows}
+    _write_rows(manifest, rows)
+    missing = [one for one in utterances if one.id not in rows]
+    babble = _babble(config, lines, voices) if missing else []
+    failures = []
+    if progress is not None:
+        progress(len(rows), len(utterances))
+    with manifest.open("a", encoding="utf-8") as file:
+        for row in _speak_all(config, missing, babble):
+            if "error" in row:
+                failures.append(row)
+                logger.error("%s: %s", row["id"], row["error"])
+                continue
+            rows[row["id"]] = row
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            if progress is not None:
+                progress(len(rows), len(utterances))
+    _write_rows(manifest, rows)
+    if failures:
+        raise SynthError(
+            f"expected {len(utterances)} utterances, {len(failures)} of them failed, "
+            f"first {failures[0]['id']}: {failures[0]['error']}"
+        )
+    return manifest
+
+
+def read_text(path: Path) -> list[str]:
+    """Return the sentences of a text file, one a line, blank lines left out.
+
+    Raises:
+        ValueError: a line with other characters, a word without a letter, or no line at all.
+    """
+    lines = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        words = line.removesuffix("\r").split(" ")
+        odd = sorted(set(line.removesuffix("\r")) - set("abcdefghijklmnopqrstuvwxyz' "))
+        if odd:
+            raise ValueError(f"{path}, line {number}: expected a-z, ' and space, got {odd[0]!r}")
+        if any(word and not word.strip("'") for word in words):
+            raise ValueError(f"{path}, line {number}: expected words, got a lone apostrophe")
+        if any(words):
+            lines.append(" ".join(word for word in words if word))
+    if not lines:
+        raise ValueError(f"{path}: expected a sentence a line, got an empty file")
+    return lines
+
+
+def plan(
+    config: SynthConfig, lines: Sequence[str], voices: Mapping[str, tuple[str, ...]]
+) -> list[Utterance]:
+    """Return the utterances of `config`, each drawn from (seed, index) alone."""
+    order = np.random.default_rng([config.seed, 0]).permutation(len(lines))
+    utterances = []
+    for index in range(config.count):
+        rng = np.random.default_rng([config.seed, 1, index])
+        text = cut_text(lines[order[index % len(lines)]], config, rng)
+        voice = draw_voice(rng, config.engines, voices)
+        folder = f"{index // FILES_PER_FOLDER:03d}"
+        audio = f"audio/{folder}/synth-{config.seed}-{index:07d}.{config.audio_format}"
+        utterances.append(Utterance(index, config.seed, text, voice, draw_effects(rng), audio))
+    return utterances
+
+
+def cut_text(line: str, config: SynthConfig, rng: np.random.Generator) -> str:
+    """Return the line or a random span of its words, within the limits of `config`."""
+    words = line.split(" ")
+    if rng.random() >= config.whole_lines:
+        length = min(int(rng.integers(config.min_words, config.max_words + 1)), len(words))
+        start = int(rng.integers(len(words) - length + 1))
+        words = words[start : start + length]
+    while len(words) > 1 and len(" ".join(words)) > config.max_characters:
+        words.pop()
+    return " ".join(words)
+
+
+def _usable_engines(shares: Mapping[str, float]) -> dict[str, tuple[str, ...]]:
+    wanted = [engine for engine, share in shares.items() if share > 0]
+    installed = installed_engines()
+    usable = {engine: installed[engine] for engine in wanted if engine in installed}
+    missing = [engine for engine in wanted if engine not in installed]
+    packages = " ".join(PACKAGES[engine] for engine in missing)
+    if not usable:
+        raise ValueError(
+            f"expected one of the speech engines {', '.join(wanted)}, got none; "
+            f"on Debian: apt-get install {packages}"
+        )
+    if missing:
+        logger.warning("without %s; on Debian: apt-get install %s", ", ".join(missing), packages)
+    return usable
+
+
+def _check_folder(
+    config: SynthConfig, voices: Mapping[str, tuple[str, ...]], lines: Sequence[str]
+) -> None:
+    """Write synth.json, or compare it with what the folder already holds."""
+    facts = dataclasses.asdict(config)
+    for name in ("output", "workers", "count"):  # another count extends or shortens the corpus
+        del facts[name]
+    facts["engines"] = dict(config.engines)
+    facts["text"] = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    facts["voices"] = {engine: list(names) for engine, names in voices.items()}
+    path = config.output / "synth.json"
+    if not path.exists():
+        path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        return
+    earlier = json.loads(path.read_text(encoding="utf-8"))
+    for name, value in facts.items():
+        if earlier.get(name) != value:
+            raise ValueError(
+                f"{config.output} holds another corpus: expected {name} {earlier.get(name)!r}, "
+                f"got {value!r}; choose another folder"
+            )
+
+
+def _written(manifest: Path, folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the manifest's rows whose audio exists; a line torn by a kill is passed over."""
+    if not manifest.exists():
+        return
+    for line in manifest.read_text(encoding="utf-8").split("\n"):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if (folder / row["audio"]).exists():
+            yield row
+
+
+def _write_rows(manifest: Path, rows: Mapping[str, dict[str, Any]]) -> None:
+    part = manifest.with_suffix(".part")
+    part.write_text("".join(json.dumps(rows[name]) + "\n" for name in sorted(rows)), "utf-8")
+    os.replace(part, manifest)
+
+
+def _babble(
+    config: SynthConfig, lines: Sequence[str], voices: Mapping[str, tuple[str, ...]]
+) -> list[Samples]:
+    """Return clean voices (N,) at 16 kHz for the crowd in the background, drawn from the seed."""
+    rng = np.random.default_rng([config.seed, 2])
+    quickest = {next(engine for engine in PACKAGES if engine in voices): 1.0}
+    crowd = []
+    for _ in range(BABBLE_VOICES):
+        text = cut_text(lines[int(rng.integers(len(lines)))], config, rng)
+        voice = draw_voice(rng, quickest, voices)
+        try:
+            speech, rate = speak(text, voice)
+        except EngineError as error:
+            logger.warning("one voice of the background less: %s", error)
+            continue
+        crowd.append(soxr.resample(trim(speech), rate, SAMPLE_RATE).astype(np.float32))
+    return crowd
+
+
+def _speak_all(
+    config: SynthConfig, utterances: Sequence[Utterance], babble: list[Samples]
+) -> Iterator[dict[str, Any]]:
+    """Yield a manifest row per utterance, in the order in which they are finished."""
+    tasks = [utterances[start : start + TASK] for start in range(0, len(utterances), TASK)]
+    if not tasks:
+        return
+    pool = ProcessPoolExecutor(
+        min(config.workers, len(tasks)),
+        mp_context=multiprocessing.get_context("spawn"),  # inherits no locks of callers' threads
+        initializer=start_worker,
+        initargs=(config.output, babble),
+    )
+    try:
+        for future in as_completed([pool.submit(work, task) for task in tasks]):
+            yield from future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
