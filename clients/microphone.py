@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 from cortado.clients.stream import Stream, connect
-from cortado.server.protocol import Chars, Endpoint
+from cortado.server.protocol.messages import Chars, Endpoint
 
 Write = Callable[[str], None]
 

@@ -22,7 +22,7 @@ import websockets
 from numpy.typing import NDArray
 from websockets.asyncio.client import ClientConnection
 
-from cortado.server.protocol import (
+from cortado.server.protocol.messages import (
     DEFAULT_SAMPLE_RATE,
     Chars,
     Encoding,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from cortado.model.audio.decode import Resampler
 from cortado.model.streaming.kept import Kept
-from cortado.server.protocol import Start
+from cortado.server.protocol.messages import Start
 from cortado.server.transcript import Transcript
 
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from cortado.server.protocol import Chars, ErrorCode, ProtocolError, ServerMessage
+from cortado.server.protocol.messages import Chars, ErrorCode, ProtocolError, ServerMessage
 
 
 class Outbox:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from time import monotonic
 
-from cortado.server.protocol import ErrorCode
+from cortado.server.protocol.messages import ErrorCode
 from cortado.server.settings import Settings
 
 SOONEST = 0.001  # seconds until the timer looks again

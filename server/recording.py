@@ -14,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, Any, NamedTuple
 
-from cortado.server.protocol import SAMPLE_BYTES, Start
+from cortado.server.protocol.messages import SAMPLE_BYTES, Start
 
 logger = logging.getLogger(__name__)
 

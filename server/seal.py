@@ -11,7 +11,7 @@ import hmac
 import secrets
 from hashlib import sha256
 
-from cortado.server.protocol import ErrorCode, ProtocolError
+from cortado.server.protocol.messages import ErrorCode, ProtocolError
 
 SIZE = sha256().digest_size
 

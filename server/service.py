@@ -22,7 +22,7 @@ from cortado.server.keeping import Keeping, Lost
 from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics
 from cortado.server.origin import allowed
-from cortado.server.protocol import (
+from cortado.server.protocol.messages import (
     MAX_SAMPLE_RATE,
     MIN_SAMPLE_RATE,
     SAMPLE_BYTES,

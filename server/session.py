@@ -15,11 +15,10 @@ from cortado.server.keeping import Lost
 from cortado.server.metrics import Metrics
 from cortado.server.outbox import Outbox
 from cortado.server.patience import Patience
-from cortado.server.protocol import (
+from cortado.server.protocol.conversation import Audio, Conversation
+from cortado.server.protocol.messages import (
     CLOSE_CODES,
-    Audio,
     Chars,
-    Conversation,
     End,
     Endpoint,
     Error,

@@ -3,7 +3,7 @@
 from array import array
 from collections import deque
 
-from cortado.server.protocol import Chars, Endpoint, Final
+from cortado.server.protocol.messages import Chars, Endpoint, Final
 
 ENDPOINTS = 1000  # that are kept in case that a client missed them
 

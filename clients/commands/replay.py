@@ -72,7 +72,7 @@ def heard(online: "Online", recorded: "Recorded", paced: bool = False) -> "Diges
     from cortado.model.audio.decode import Resampler
     from cortado.model.streaming.live import LiveStream
     from cortado.model.streaming.vad import load_vad
-    from cortado.server.protocol import PcmDecoder
+    from cortado.server.protocol.pcm import PcmDecoder
     from cortado.server.recording import Digest
 
     start, digest = recorded.start, Digest()

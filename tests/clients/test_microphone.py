@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cortado.clients.microphone import utterance_lines
-from cortado.server.protocol import Chars, Endpoint
+from cortado.server.protocol.messages import Chars, Endpoint
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT, Served, transcribe
 
 # A recording as the default device: ALSA's own plugins, no sound card.

@@ -11,7 +11,7 @@ import websockets
 from numpy.typing import NDArray
 
 from cortado.clients.stream import Stream, StreamError, connect, reconnect, resume
-from cortado.server.protocol import Chars
+from cortado.server.protocol.messages import Chars
 from cortado.tests.clients.serving import Served, serving, transcribe
 
 pytestmark = pytest.mark.timeout(600)  # servers start, perhaps beside other work

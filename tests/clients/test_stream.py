@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cortado.clients.stream import StreamError, connect, encode, transcribe_stream
-from cortado.server.protocol import Chars, Encoding
+from cortado.server.protocol.messages import Chars, Encoding
 from cortado.tests.clients.serving import Served, serving, transcribe
 
 pytestmark = pytest.mark.timeout(600)  # servers start, perhaps beside other work

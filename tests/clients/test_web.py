@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cortado.model.features.log_mel import SAMPLE_RATE, SAMPLES_PER_STEP
-from cortado.server.protocol import ErrorCode
+from cortado.server.protocol.messages import ErrorCode
 
 WEB = Path(__file__).parent.parent.parent / "clients" / "web"
 NODE_TESTS = sorted((Path(__file__).parent / "web").glob("*.test.js"))

@@ -13,7 +13,7 @@ from cortado.clients.cli import main
 from cortado.model import checkpoint
 from cortado.model.backends.reference import OnlineRecognizer
 from cortado.server import logs
-from cortado.server.protocol import ErrorCode
+from cortado.server.protocol.messages import ErrorCode
 from cortado.server.run import address, listen
 from cortado.server.settings import read_settings
 from cortado.tests.model.untrained import noise

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from cortado.server.metrics import Metrics
-from cortado.server.protocol import (
+from cortado.server.protocol.messages import (
     CLOSE_CODES,
     Chars,
     End,

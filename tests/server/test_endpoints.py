@@ -11,7 +11,7 @@ from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.listener import Listener
 from cortado.model.streaming.transcribe import listen
-from cortado.server.protocol import Final
+from cortado.server.protocol.messages import Final
 from cortado.server.transcript import Transcript
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import END, START, Running, cut, pcm, rounded, running, say, spelt

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from cortado.model.backends.reference import OnlineRecognizer, OnlineState, transcribe
-from cortado.server.protocol import CLOSE_CODES, ErrorCode
+from cortado.server.protocol.messages import CLOSE_CODES, ErrorCode
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (
     END,

@@ -3,7 +3,14 @@
 import pytest
 
 from cortado.server.outbox import Outbox
-from cortado.server.protocol import Chars, Endpoint, ErrorCode, Final, ProtocolError, Ready
+from cortado.server.protocol.messages import (
+    Chars,
+    Endpoint,
+    ErrorCode,
+    Final,
+    ProtocolError,
+    Ready,
+)
 
 READY = Ready(
     session="1", model="m", sample_rate=16_000, encoding="pcm_s16le", step_ms=40, lookahead_ms=110

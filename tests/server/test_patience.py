@@ -5,7 +5,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from cortado.server.patience import Patience
-from cortado.server.protocol import ErrorCode
+from cortado.server.protocol.messages import ErrorCode
 from cortado.server.settings import Settings
 
 SHORT = {

@@ -12,18 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from cortado.server.protocol import (
+from cortado.server.protocol.conversation import Audio, Conversation
+from cortado.server.protocol.messages import (
     CLOSE_CODES,
-    Audio,
     Chars,
-    Conversation,
     Encoding,
     End,
     Endpoint,
     Error,
     ErrorCode,
     Final,
-    PcmDecoder,
     ProtocolError,
     Ready,
     Resume,
@@ -33,6 +31,7 @@ from cortado.server.protocol import (
     parse_client,
     parse_server,
 )
+from cortado.server.protocol.pcm import PcmDecoder
 
 LIMIT = 4096
 WAVE = np.sin(np.arange(1000) / 5).astype(np.float32)
@@ -250,6 +249,9 @@ def test_every_error_closes_with_a_code() -> None:
 
 
 def test_torch_is_not_needed_for_a_conversation() -> None:
-    modules = ", ".join(f"server.{name}" for name in ("protocol", "settings", "session", "logs"))
+    modules = ", ".join(
+        f"cortado.server.{name}"
+        for name in ("protocol.conversation", "settings", "session", "logs")
+    )
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

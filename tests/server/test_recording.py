@@ -6,7 +6,7 @@ import pytest
 
 from cortado.clients.commands.replay import heard
 from cortado.model.backends.reference import OnlineRecognizer
-from cortado.server.protocol import Start
+from cortado.server.protocol.messages import Start
 from cortado.server.recording import Recorder, read
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import END, START, cut, pcm, running, say

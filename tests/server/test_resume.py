@@ -14,7 +14,7 @@ import websockets
 from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import OnlineRecognizer, transcribe
 from cortado.model.streaming.live import LiveStream
-from cortado.server.protocol import Chars, Endpoint, ErrorCode
+from cortado.server.protocol.messages import Chars, Endpoint, ErrorCode
 from cortado.server.seal import Seal
 from cortado.server.transcript import Transcript
 from cortado.tests.model.untrained import noise, untrained

@@ -11,7 +11,7 @@ from cortado.model.streaming.endpoint import QUIET_RULES
 from cortado.model.streaming.kept import unpacked
 from cortado.model.streaming.transcribe import listen
 from cortado.model.streaming.vad import load_vad
-from cortado.server.protocol import ErrorCode
+from cortado.server.protocol.messages import ErrorCode
 from cortado.server.recording import read
 from cortado.server.seal import Seal
 from cortado.server.settings import read_settings

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.clients.stream import Stream, connect
-from cortado.server.protocol import Chars
+from cortado.server.protocol.messages import Chars
 
 RATE = 16_000  # Hz
 AT_ONCE = 50  # connections that are opened at a time

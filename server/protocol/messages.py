@@ -7,10 +7,8 @@ come at any time and is the last message. docs/protocol.md describes every field
 """
 
 from enum import StrEnum
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 MIN_SAMPLE_RATE = 8_000  # Hz
@@ -119,12 +117,6 @@ class End(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     type: Literal["end"] = "end"
-
-
-class Audio(NamedTuple):
-    """A binary frame, decoded."""
-
-    samples: NDArray[np.float32]  # (N,) in [-1, 1], at the rate of `start`
 
 
 class Ready(BaseModel):
@@ -259,93 +251,3 @@ def _explained(error: ValidationError) -> ProtocolError:
     kinds = '"start", "resume", "suspend" or "end"'
     message = f"expected a JSON object of type {kinds}, got {got}"
     return ProtocolError(ErrorCode.INVALID_MESSAGE, message)
-
-
-class PcmDecoder:
-    """Frames of PCM bytes to samples; the bytes of a sample may lie in two frames."""
-
-    def __init__(self, encoding: Encoding) -> None:
-        self._encoding = encoding
-        self._rest = b""
-
-    def decode(self, data: bytes) -> NDArray[np.float32]:
-        """Return the (N,) samples in [-1, 1] that `data` completes.
-
-        Raises:
-            ProtocolError: a sample is not a number or infinite.
-        """
-        data = self._rest + data
-        whole = len(data) - len(data) % SAMPLE_BYTES[self._encoding]
-        self._rest = data[whole:]
-        if self._encoding == "pcm_s16le":
-            return np.frombuffer(data[:whole], "<i2").astype(np.float32) / np.float32(32768)
-        samples = np.frombuffer(data[:whole], "<f4").astype(np.float32)
-        if not np.isfinite(samples).all():
-            raise ProtocolError(
-                ErrorCode.INVALID_AUDIO, "expected finite samples, got NaN or infinity"
-            )
-        return samples.clip(-1, 1)
-
-
-class Conversation:
-    """The order of one client's messages.
-
-    `start` or `resume`, then audio, then `end` or `suspend`, then nothing.
-    """
-
-    def __init__(self, max_message_bytes: int) -> None:
-        self.start: Start | None = None
-        self.ended = False
-        self.samples = 0  # received, at the rate of `start`
-        self._max_message_bytes = max_message_bytes
-        self._decoder = PcmDecoder("pcm_s16le")
-
-    @property
-    def duration(self) -> float:
-        """Seconds of audio received."""
-        return self.samples / self.start.sample_rate if self.start else 0.0
-
-    def receive(self, data: str | bytes) -> Start | Resume | Audio | Suspend | End:
-        """Return what a text or binary frame means at this point of the conversation.
-
-        Raises:
-            ProtocolError: it means nothing here.
-        """
-        size = len(data if isinstance(data, bytes) else data.encode(errors="surrogatepass"))
-        if size > self._max_message_bytes:
-            expected = f"expected messages of at most {self._max_message_bytes} bytes"
-            raise ProtocolError(ErrorCode.MESSAGE_TOO_BIG, f"{expected}, got {size}")
-        message = data if isinstance(data, bytes) else parse_client(data)
-        if self.ended:
-            raise _unexpected("nothing after end", message)
-        if self.start is None:
-            return self._begin(message)
-        if isinstance(message, bytes):
-            samples = self._decoder.decode(message)
-            self.samples += len(samples)
-            return Audio(samples)
-        if isinstance(message, Start | Resume):
-            raise _unexpected("audio or end", message)
-        if isinstance(message, Suspend) and self.start.sample_rate != DEFAULT_SAMPLE_RATE:
-            expected = f"expected a stream at {DEFAULT_SAMPLE_RATE} Hz to suspend"
-            got = f"one at {self.start.sample_rate} Hz, whose resampler stays with the server"
-            raise ProtocolError(ErrorCode.UNSUPPORTED_SAMPLE_RATE, f"{expected}, got {got}")
-        self.ended = True
-        return message
-
-    def _begin(self, message: ClientMessage | bytes) -> Start | Resume:
-        if isinstance(message, Start):
-            self.go_on(message, 0)
-        elif not isinstance(message, Resume):
-            raise _unexpected("start or resume", message)
-        return message
-
-    def go_on(self, start: Start, samples: int) -> None:
-        """Expect audio as `start` says, after `samples` of it that were received before."""
-        self.start, self.samples = start, samples
-        self._decoder = PcmDecoder(start.encoding)
-
-
-def _unexpected(expected: str, message: ClientMessage | bytes) -> ProtocolError:
-    got = "audio" if isinstance(message, bytes) else message.type
-    return ProtocolError(ErrorCode.UNEXPECTED_MESSAGE, f"expected {expected}, got {got}")
