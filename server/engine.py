@@ -19,16 +19,17 @@ from time import perf_counter
 import numpy as np
 
 from cortado.model.backends.choice import Online
-from cortado.model.streaming.kept import Kept
 from cortado.model.streaming.listener import Listener
+from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.stream import Samples
+from cortado.model.streaming.update import FAILED, Update
 from cortado.model.streaming.vad import Vad
 from cortado.server.backlog import Backlog, Steps
 from cortado.server.capacity import Capacity
 from cortado.server.live_stream import PIECE_SECONDS, EngineStream
 from cortado.server.metrics import Metrics
 from cortado.server.slots import Slots
-from cortado.server.telling import FAILED, Leaving, Update, Written
+from cortado.server.telling import Leaving, Written
 
 logger = logging.getLogger(__name__)
 
@@ -124,23 +125,24 @@ class Engine:
         listener: Callable[[Update], None],
         *,
         endpoints: bool = True,
-        kept: Kept | None = None,
+        snapshot: Snapshot | None = None,
     ) -> EngineStream:
         """Return a stream; `listener` is called on the event loop with each of its updates.
 
-        With `endpoints` a new one is parted into utterances; `kept` is one to go on with.
+        With `endpoints` a new one is parted into utterances; `snapshot` is one to go on with.
 
         Raises:
             EngineFull: there is no free slot, or one stream more could not be carried.
-            SuspensionError: what was kept is damaged, or of another model or detector.
+            SnapshotError: the snapshot is damaged, or of another model or detector.
         """
-        if kept is not None:
-            self._streams.check(kept.listener)
+        if snapshot is not None:
+            snapshot.check(self.online.name, self.online.digest)
+            self._streams.check(snapshot.listener)
         make = partial(EngineStream, self, sample_rate=sample_rate, listener=listener)
         with self._condition:
             if self.active >= self.capacity.streams:
                 raise EngineFull(self.capacity.streams)
-            stream = self._slots.open(make, endpoints, kept, perf_counter())
+            stream = self._slots.open(make, endpoints, snapshot, perf_counter())
         self._metrics.active.inc()
         return stream
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import NamedTuple
 
 from cortado.model.audio.decode import Resampler
-from cortado.model.streaming.kept import Kept
+from cortado.model.streaming.snapshot import Snapshot
 from cortado.server.protocol.messages import Start
 from cortado.server.transcript import Transcript
 
@@ -13,7 +13,7 @@ class Lost(NamedTuple):
     """A stream without a connection."""
 
     start: Start
-    kept: Kept
+    snapshot: Snapshot
     resampler: Resampler
     samples: int  # received, at the rate of `start`
     transcript: Transcript

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from cortado.model.audio.decode import Resampler
 from cortado.model.streaming.stream import Samples
+from cortado.model.streaming.update import Update
 from cortado.model.streaming.utterances import Utterances
 from cortado.server.backlog import NOTHING
-from cortado.server.telling import Update
 
 if TYPE_CHECKING:
     from cortado.server.engine import Engine

@@ -14,8 +14,8 @@ from cortado.model.audio.decode import Resampler
 from cortado.model.backends.choice import Online, load_online
 from cortado.model.features.framing import SAMPLE_RATE, STEP_SECONDS
 from cortado.model.search.beam import asked_for
-from cortado.model.streaming.kept import Kept, packed, unpacked
-from cortado.model.streaming.suspension import SuspensionError
+from cortado.model.streaming.snapshot import Snapshot, SnapshotError
+from cortado.model.streaming.update import Update
 from cortado.model.streaming.vad import load_vad
 from cortado.server.engine import Engine, EngineFull
 from cortado.server.keeping import Keeping, Lost
@@ -35,7 +35,6 @@ from cortado.server.recording import Recorder
 from cortado.server.seal import Seal, invalid
 from cortado.server.session import Session
 from cortado.server.settings import Settings
-from cortado.server.telling import Update
 from cortado.server.transcript import Transcript
 
 logger = logging.getLogger(__name__)
@@ -72,7 +71,6 @@ class Service:
         self.keeping = Keeping(settings.keep_streams, settings.keep_seconds)
         self.live: dict[str, Session] = {}  # those that are to be kept if lost, by token
         self._seal = Seal(settings.state_key.get_secret_value() if settings.state_key else None)
-        self._online = online
         self.recorder: Recorder | None = None
         if settings.record:
             own = {"model": name, "backend": online.name, "digest": online.digest.hex()}
@@ -116,21 +114,21 @@ class Service:
         listener: Callable[[Update], None],
         *,
         endpoints: bool = True,
-        kept: Kept | None = None,
+        snapshot: Snapshot | None = None,
     ) -> EngineStream:
         """Return a stream of the engine: a new one, parted into utterances with `endpoints`, or
-        the one that was `kept`.
+        that of the `snapshot`.
 
         Raises:
-            ProtocolError: no stream is let in now, or the one that was kept is of another model.
+            ProtocolError: no stream is let in now, or the snapshot is of another model.
         """
         try:
             if self.draining:
                 raise _shutting_down()
             if not self.engine.alive:
                 raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the model does not run")
-            return self.engine.open(sample_rate, listener, endpoints=endpoints, kept=kept)
-        except SuspensionError as wrong:
+            return self.engine.open(sample_rate, listener, endpoints=endpoints, snapshot=snapshot)
+        except SnapshotError as wrong:
             error = invalid(str(wrong))
         except EngineFull as full:
             error = ProtocolError(ErrorCode.TOO_MANY_STREAMS, str(full))
@@ -139,9 +137,9 @@ class Service:
         self.metrics.refused.labels(error.code.value).inc()
         raise error
 
-    def sealed(self, kept: Kept) -> str:
+    def sealed(self, snapshot: Snapshot) -> str:
         """Return a suspended stream as a client carries it."""
-        return self._seal.sign(packed(self._online, kept))
+        return self._seal.sign(snapshot.to_bytes())
 
     async def found(self, resume: Resume) -> Lost:
         """Return the stream that a client wants to go on with.
@@ -152,12 +150,12 @@ class Service:
         if resume.token is not None:
             return await self._claimed(resume.token, resume.characters)
         try:
-            kept = unpacked(self._online, self._seal.open(resume.state or ""))
-        except SuspensionError as wrong:
+            snapshot = Snapshot.from_bytes(self._seal.open(resume.state or ""))
+        except SnapshotError as wrong:
             raise invalid(str(wrong)) from None
-        transcript = Transcript(self.settings.transcript_characters, kept.characters)
+        transcript = Transcript(self.settings.transcript_characters, snapshot.characters)
         start = Start(encoding=resume.encoding)
-        return Lost(start, kept, Resampler(SAMPLE_RATE), kept.counts[0] or 0, transcript)
+        return Lost(start, snapshot, Resampler(SAMPLE_RATE), snapshot.received, transcript)
 
     async def _claimed(self, token: str, characters: int) -> Lost:
         """Return a stream that is kept; one that is live still is taken from its connection."""

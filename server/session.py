@@ -37,10 +37,10 @@ from cortado.server.settings import Settings
 from cortado.server.transcript import Transcript
 
 if TYPE_CHECKING:
-    from cortado.model.streaming.kept import Kept
+    from cortado.model.streaming.snapshot import Snapshot
+    from cortado.model.streaming.update import Update
     from cortado.server.live_stream import EngineStream
     from cortado.server.service import Service
-    from cortado.server.telling import Update
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Session:
         self._transcript = Transcript(self._settings.transcript_characters)
         self._recording: Recording | None = None
         self._token: str | None = None  # of a stream whose client may come back
-        self._leaving: asyncio.Future[Kept] | None = None  # while it is taken from the engine
+        self._leaving: asyncio.Future[Snapshot] | None = None  # while it is taken from the engine
         self.gone = asyncio.Event()  # once the stream is kept, or given back
         self._patience = Patience(self._settings, self.fail)
 
@@ -177,7 +177,7 @@ class Session:
         lost = await self._service.found(resume)
         try:
             self._stream = self._service.open_stream(
-                lost.start.sample_rate, self._on_update, kept=lost.kept
+                lost.start.sample_rate, self._on_update, snapshot=lost.snapshot
             )
         except ProtocolError:
             if resume.token is not None:  # another attempt may meet less trouble
@@ -189,7 +189,7 @@ class Session:
         self._greet(lost.start, lost.samples, resume.keep, resume.token)
         told = resume.characters, resume.utterances
         if resume.token is not None:
-            for message in self._transcript.since(*told, lost.kept.position):
+            for message in self._transcript.since(*told, lost.snapshot.position):
                 self._outbox.add(message, forced=True)
         self._filled.set()
 
@@ -231,8 +231,8 @@ class Session:
         if update.failed:
             self.fail(ErrorCode.INTERNAL_ERROR, "the model failed")
             return
-        if update.kept:
-            self._let_go(update.kept)
+        if update.snapshot:
+            self._let_go(update.snapshot)
             return
         position = round(update.position, 3)
         if update.characters:
@@ -253,14 +253,15 @@ class Session:
             if self._recording:
                 self._recording.finish()
 
-    def _let_go(self, kept: "Kept") -> None:
+    def _let_go(self, snapshot: "Snapshot") -> None:
         """Take the stream that comes back from the engine: it is kept here, or by the client."""
         if self._leaving is not None:
             if not self._leaving.done():
-                self._leaving.set_result(kept)
+                self._leaving.set_result(snapshot)
             return
-        state, received = self._service.sealed(kept), kept.counts[0] or 0
-        self._say(Suspended(state=state, received=received, characters=kept.characters))
+        state = self._service.sealed(snapshot)
+        facts = snapshot.received, snapshot.characters
+        self._say(Suspended(state=state, received=facts[0], characters=facts[1]))
 
     def _say(self, message: ServerMessage) -> None:
         try:
@@ -311,8 +312,8 @@ class Session:
             stream.suspend()  # what came before the loss is heard first
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.send_timeout_seconds):
-                    kept = await self._leaving
-                    lost = Lost(start, kept, stream.resampler, stream.taken, self._transcript)
+                    snapshot = await self._leaving
+                    lost = Lost(start, snapshot, stream.resampler, stream.taken, self._transcript)
                     self._service.keeping.put(self._token, lost)
         del self._service.live[self._token]
         self.gone.set()

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.streaming.kept import Kept
 from cortado.model.streaming.listener import Listener, Suspended
+from cortado.model.streaming.snapshot import Snapshot
 from cortado.server.backlog import Backlog, Steps
 from cortado.server.live_stream import EngineStream
 from cortado.server.telling import Leaving, Written
@@ -62,7 +62,11 @@ class Slots:
         return self._streams[stream.slot] is stream
 
     def open(
-        self, make: Callable[[int], EngineStream], endpoints: bool, kept: Kept | None, now: float
+        self,
+        make: Callable[[int], EngineStream],
+        endpoints: bool,
+        kept: Snapshot | None,
+        now: float,
     ) -> EngineStream:
         """Return the stream that `make` makes for a free slot; `kept` is one to go on with."""
         slot = self._free.pop()
@@ -109,7 +113,9 @@ class Slots:
         stream = self._streams[slot]
         assert stream is not None
         self.begin(np.array([slot])).give(listener)  # it may have had no step at all
-        return Leaving(stream, *self.backlog.suspend(slot), listener.suspend(slot))
+        return Leaving(
+            stream, listener.identity, *self.backlog.suspend(slot), listener.suspend(slot)
+        )
 
     def owners(self, steps: Steps) -> list[EngineStream]:
         """Count steps that failed as done; return the streams that they were of."""

@@ -10,25 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.streaming.kept import Kept
 from cortado.model.streaming.listener import Suspended
-from cortado.model.streaming.stream import Character, Samples, told
-from cortado.model.streaming.utterances import Endpoint
+from cortado.model.streaming.snapshot import Snapshot
+from cortado.model.streaming.stream import Samples, told
+from cortado.model.streaming.update import Update
 from cortado.model.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from cortado.server.live_stream import EngineStream
-
-
-class Update(NamedTuple):
-    """What steps gave one stream: characters, the end of an utterance, or its own."""
-
-    characters: list[Character]
-    position: float  # seconds of audio that the characters so far rest on
-    finished: bool  # nothing follows
-    failed: bool = False
-    endpoint: Endpoint | None = None  # after the characters
-    kept: Kept | None = None  # the stream itself, which was suspended: nothing follows
 
 
 class Written(NamedTuple):
@@ -58,6 +47,7 @@ class Leaving(NamedTuple):
     """A stream that was suspended, after its last step."""
 
     stream: "EngineStream"
+    identity: tuple[str, str]  # backend, and digest in hexadecimal
     counts: list[int | None]
     samples: Samples  # (N,) that wait
     listener: Suspended
@@ -65,8 +55,5 @@ class Leaving(NamedTuple):
     def update(self) -> Update:
         """Return the update that tells the stream itself; all others were told."""
         utterances = self.stream.utterances.suspend()
-        kept = Kept(self.counts, self.samples, self.listener, utterances)
-        return Update([], kept.position, True, kept=kept)
-
-
-FAILED = Update([], 0.0, True, failed=True)
+        kept = Snapshot(*self.identity, self.counts, self.samples, self.listener, utterances)
+        return Update([], kept.position, True, snapshot=kept)

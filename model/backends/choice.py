@@ -72,7 +72,7 @@ class Table(Protocol):
         """Give a row the state that `suspend` returned: the stream goes on to the same bits.
 
         Raises:
-            SuspensionError: it is damaged, or of another model or kind of CPU.
+            SnapshotError: it is damaged, or of another model or kind of CPU.
         """
         ...
 

@@ -256,7 +256,7 @@ class ReferenceTable:
         """Give a row the state that `suspend` returned: the stream goes on to the same bits.
 
         Raises:
-            SuspensionError: it is damaged, or of another model.
+            SnapshotError: it is damaged, or of another model.
         """
         state = bytearray(unwrap(self._online.digest, data, self.bytes_per_stream))
         start = 0

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.streaming.endpoint import QUIET_RULES, RULES, Endpointer, Rule
-from cortado.model.streaming.suspension import SuspensionError, unwrap
+from cortado.model.streaming.suspension import SnapshotError, unwrap
 from cortado.model.streaming.vad import SPEECH
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ class Listener:
             raise ValueError("expected a voice activity detector for rules with quiet, got none")
         self.table = online.table(streams, threads)
         self._digest = online.digest
+        self.identity = online.name, online.digest.hex()
         plain = RULES if vad else rules
         self._ways = [_Way(plain, Endpointer(streams, plain), None)]
         if vad and rules:
@@ -123,7 +124,7 @@ class Listener:
         """Give a row the state that `suspend` returned: the stream goes on to the same bits.
 
         Raises:
-            SuspensionError: it is damaged, or of another model, kind of CPU or detector.
+            SnapshotError: it is damaged, or of another model, kind of CPU or detector.
         """
         self.check(kept)
         self.table.resume(row, kept.state)
@@ -138,7 +139,7 @@ class Listener:
         """Look whether `resume` would take a state.
 
         Raises:
-            SuspensionError: it is damaged, or of another model, kind of CPU or detector.
+            SnapshotError: it is damaged, or of another model, kind of CPU or detector.
         """
         unwrap(self._digest, kept.state, self.table.bytes_per_stream)
         vad = self._ways[-1].vad
@@ -168,10 +169,10 @@ def check_vad(kept: Suspended, there: bool) -> None:
     """Look whether a state finds the detector that it needs.
 
     Raises:
-        SuspensionError: a detector has heard the stream, and none is there.
+        SnapshotError: a detector has heard the stream, and none is there.
     """
     if kept.vad and not there:
-        raise SuspensionError(
+        raise SnapshotError(
             "expected a stream that began without a voice activity detector, got one that began"
             " with it: resume it where --vad is given"
         )

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from cortado.model.streaming.endpoint import Rule
-from cortado.model.streaming.kept import Kept, packed, unpacked
 from cortado.model.streaming.listener import Listener, check_vad
+from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.stream import Character, Samples
 from cortado.model.streaming.utterances import Endpoint, Utterances
 
@@ -85,7 +85,8 @@ class LiveStream:
         """
         counts, samples = self._stream.suspend()
         listener, utterances = self._listener.suspend(0), self._utterances.suspend()
-        return packed(self._online, Kept(counts, samples, listener, utterances))
+        identity = self._online.name, self._online.digest.hex()
+        return Snapshot(*identity, counts, samples, listener, utterances).to_bytes()
 
     @classmethod
     def resume(cls, online: "Online", data: bytes, vad: "Vad | None" = None) -> "LiveStream":
@@ -94,10 +95,11 @@ class LiveStream:
         One that began with a detector needs it; one that began without goes on without.
 
         Raises:
-            SuspensionError: it is no stream, damaged, of another version, model or backend, or
+            SnapshotError: it is no stream, damaged, of another version, model or backend, or
                 of a detector that is not there.
         """
-        kept = unpacked(online, data)
+        kept = Snapshot.from_bytes(data)
+        kept.check(online.name, online.digest)
         check_vad(kept.listener, vad is not None)
         found = cls(online, kept.listener.rules, vad if kept.listener.vad else None)
         found._stream.resume(kept.counts, kept.samples)

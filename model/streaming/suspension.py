@@ -9,7 +9,7 @@ DIGEST = 16  # bytes
 _HEADER = struct.Struct(f"<8sH{DIGEST}sI")  # magic, version, model, length of what follows
 
 
-class SuspensionError(ValueError):
+class SnapshotError(ValueError):
     """Bytes that are no state, a damaged one, or that of another model."""
 
 
@@ -31,20 +31,20 @@ def unwrap(model: bytes, data: bytes, length: int) -> bytes:
     """Return the state in `data`, which has to be of `model` and of `length` bytes.
 
     Raises:
-        SuspensionError: it is not.
+        SnapshotError: it is not.
     """
     if len(data) < _HEADER.size + DIGEST:
-        raise SuspensionError(f"expected the state of a stream, got {len(data)} bytes")
+        raise SnapshotError(f"expected the state of a stream, got {len(data)} bytes")
     magic, version, owner, found = _HEADER.unpack_from(data)
     if magic != MAGIC:
-        raise SuspensionError(f"expected the state of a stream, got {magic!r}")
+        raise SnapshotError(f"expected the state of a stream, got {magic!r}")
     if version != VERSION:
-        raise SuspensionError(f"expected a state of version {VERSION}, got version {version}")
+        raise SnapshotError(f"expected a state of version {VERSION}, got version {version}")
     if digest([data[:-DIGEST]]) != data[-DIGEST:]:
-        raise SuspensionError("expected a state as it was suspended, got a damaged one")
+        raise SnapshotError("expected a state as it was suspended, got a damaged one")
     if owner != model:
-        raise SuspensionError("expected a state of this model, got that of another model or CPU")
+        raise SnapshotError("expected a state of this model, got that of another model or CPU")
     state = data[_HEADER.size : -DIGEST]
     if found != len(state) or length != len(state):
-        raise SuspensionError(f"expected {length} bytes of state, got {len(state)}")
+        raise SnapshotError(f"expected {length} bytes of state, got {len(state)}")
     return state

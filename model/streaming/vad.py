@@ -109,7 +109,7 @@ class VadTable:
         """Return the state in the bytes of `suspend`.
 
         Raises:
-            SuspensionError: they are damaged, or of other weights.
+            SnapshotError: they are damaged, or of other weights.
         """
         return unwrap(self._vad.digest, data, self.bytes_per_stream)
 
@@ -117,7 +117,7 @@ class VadTable:
         """Give a row the state that `suspend` returned: the stream goes on to the same bits.
 
         Raises:
-            SuspensionError: it is damaged, or of other weights.
+            SnapshotError: it is damaged, or of other weights.
         """
         state = self.check(data)
         numbers = np.frombuffer(state[:-8], np.float32)

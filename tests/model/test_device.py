@@ -8,7 +8,7 @@ from cortado.model.backends.choice import choose
 from cortado.model.backends.cuda import DeviceRecognizer
 from cortado.model.backends.reference import TILE, ReferenceTable, transcribe, transcribe_many
 from cortado.model.features.framing import SAMPLES_PER_STEP
-from cortado.model.streaming.suspension import SuspensionError
+from cortado.model.streaming.suspension import SnapshotError
 from cortado.tests.model.untrained import noise, untrained
 
 STREAMS = 2 * TILE + 3
@@ -57,7 +57,7 @@ def test_a_stream_goes_on_in_another_row_of_another_table(device: str) -> None:
     other.resume(int(second[0]), one.suspend(4))
     for step in heard[20:]:
         np.testing.assert_array_equal(other.step(step, second), one.step(step, first))
-    with pytest.raises(SuspensionError, match="another model"):
+    with pytest.raises(SnapshotError, match="another model"):
         other.resume(0, choose(untrained(seed=1).recognizer, "reference").table(1).suspend(0))
 
 

@@ -21,7 +21,7 @@ from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
 from cortado.model.recognizer import RecognizerConfig
 from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.live import Heard, LiveStream
-from cortado.model.streaming.suspension import SuspensionError
+from cortado.model.streaming.suspension import SnapshotError
 from cortado.tests.model.untrained import noise, untrained
 
 Samples = NDArray[np.float32]
@@ -89,19 +89,19 @@ def test_a_live_stream_is_the_whole_recording() -> None:
 def test_a_damaged_stream_is_refused(place: int) -> None:
     data = bytearray(LiveStream(online()).suspend())
     data[place] ^= 1
-    with pytest.raises(SuspensionError, match=r"^expected "):
+    with pytest.raises(SnapshotError, match=r"^expected "):
         LiveStream.resume(online(), bytes(data))
 
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", bytes(1000)])
 def test_what_is_no_stream_is_refused(data: bytes) -> None:
-    with pytest.raises(SuspensionError, match="expected a suspended stream"):
+    with pytest.raises(SnapshotError, match="expected a suspended stream"):
         LiveStream.resume(online(), data)
 
 
 def test_a_stream_that_is_cut_short_is_refused() -> None:
     data = LiveStream(online()).suspend()
-    with pytest.raises(SuspensionError, match="damaged"):
+    with pytest.raises(SnapshotError, match="damaged"):
         LiveStream.resume(online(), data[:-1])
 
 
@@ -141,5 +141,5 @@ def test_a_stream_of_the_shipped_model_goes_on_in_another_process(tmp_path: Path
     arguments = [sys.executable, "-c", RESUME, str(tmp_path / "stream"), str(tmp_path / "rest")]
     done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str([*stream.push(samples[10_000:]), *stream.end()])
-    with pytest.raises(SuspensionError, match="expected a stream of the backend"):
+    with pytest.raises(SnapshotError, match="expected a stream of the backend"):
         LiveStream.resume(online(), stream.suspend())

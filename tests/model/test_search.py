@@ -24,7 +24,7 @@ from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.listener import Listener
 from cortado.model.streaming.live import LiveStream
 from cortado.model.streaming.stream import FLUSH_STEPS, LATE, MAX_SYMBOLS_PER_STEP, Character
-from cortado.model.streaming.suspension import SuspensionError
+from cortado.model.streaming.suspension import SnapshotError
 from cortado.model.vocabulary import ENGLISH, Vocabulary
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.trigram import sentences
@@ -390,7 +390,7 @@ def test_a_suspended_search_remembers_its_words(backend: int, at: int) -> None:
     kept = first.suspend()
     second = LiveStream.resume(online, kept)
     assert [*found, *second.push(samples[at:]), *second.end()] == expected
-    with pytest.raises(SuspensionError, match="expected"):
+    with pytest.raises(SnapshotError, match="expected"):
         LiveStream.resume(models()[backend], kept)
 
 

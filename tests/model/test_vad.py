@@ -15,11 +15,11 @@ from cortado.model.audio.decode import decode
 from cortado.model.backends.reference import Character, OnlineRecognizer
 from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.streaming.endpoint import QUIET_RULES, Rule
-from cortado.model.streaming.kept import VAD_VERSION, VERSION, unpacked
 from cortado.model.streaming.listener import Listener
 from cortado.model.streaming.live import Heard, LiveStream
 from cortado.model.streaming.recordings import transcribe_many
-from cortado.model.streaming.suspension import SuspensionError
+from cortado.model.streaming.snapshot import VAD_VERSION, VERSION, Snapshot
+from cortado.model.streaming.suspension import SnapshotError
 from cortado.model.streaming.vad import SPEECH, TILE, Vad, VadTable, load_vad
 from cortado.tests.model.test_live import TINY
 from cortado.tests.model.untrained import noise, untrained
@@ -152,9 +152,9 @@ def test_a_damaged_or_foreign_state_is_refused(place: int) -> None:
     table = vad().table(1)
     data = bytearray(table.suspend(0))
     data[place] ^= 1
-    with pytest.raises(SuspensionError, match=r"^expected "):
+    with pytest.raises(SnapshotError, match=r"^expected "):
         table.resume(0, bytes(data))
-    with pytest.raises(SuspensionError, match="another model"):
+    with pytest.raises(SnapshotError, match="another model"):
         VadTable(Vad(vad().session, bytes(16)), 1).resume(0, table.suspend(0))
 
 
@@ -203,11 +203,11 @@ def test_a_stream_may_be_suspended_after_any_sample(cuts: list[int]) -> None:
 
 def test_a_stream_that_began_with_the_detector_is_refused_where_there_is_none() -> None:
     data = LiveStream(online(), vad=vad()).suspend()
-    assert unpacked(online(), data).listener.rules == QUIET_RULES
-    with pytest.raises(SuspensionError, match="expected a stream that began without"):
+    assert Snapshot.from_bytes(data).listener.rules == QUIET_RULES
+    with pytest.raises(SnapshotError, match="expected a stream that began without"):
         LiveStream.resume(online(), data)
-    with pytest.raises(SuspensionError, match="expected a stream that began without"):
-        Listener(online(), 1).resume(0, unpacked(online(), data).listener)
+    with pytest.raises(SnapshotError, match="expected a stream that began without"):
+        Listener(online(), 1).resume(0, Snapshot.from_bytes(data).listener)
 
 
 def test_a_stream_that_began_without_the_detector_goes_on_without() -> None:
@@ -249,7 +249,7 @@ def test_a_stream_that_is_not_parted_is_not_heard_by_the_detector() -> None:
 
 def test_what_is_suspended_without_the_detector_says_nothing_of_it() -> None:
     data = LiveStream(online()).suspend()
-    kept = unpacked(online(), data)
+    kept = Snapshot.from_bytes(data)
     assert (data[16], kept.listener.vad, len(kept.listener.endpoint)) == (VERSION, b"", 5)
     assert b"vad" not in data
     assert b'"rules": [[0.8, 0.6, 0.0], [2.0, 0.0, 0.0], ' in data

@@ -9,10 +9,10 @@ import pytest
 
 from cortado.model.backends.reference import Character, OnlineRecognizer, Samples, transcribe
 from cortado.model.features.log_mel import STEP_SECONDS
+from cortado.model.streaming.update import Update
 from cortado.server.engine import Engine, EngineFull
 from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics
-from cortado.server.telling import Update
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import PATIENCE
 

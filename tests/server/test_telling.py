@@ -8,12 +8,13 @@ import numpy as np
 from cortado.model.backends.reference import OnlineRecognizer, transcribe
 from cortado.model.streaming.listener import Listener
 from cortado.model.streaming.stream import Character
+from cortado.model.streaming.update import Update
 from cortado.model.streaming.utterances import Endpoint
 from cortado.model.vocabulary import Vocabulary
 from cortado.server.engine import Engine
 from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics
-from cortado.server.telling import Leaving, Update, Written
+from cortado.server.telling import Leaving, Written
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import PATIENCE
 
@@ -59,11 +60,17 @@ def test_each_stream_goes_on_with_its_own_utterance(online: OnlineRecognizer) ->
 def test_a_stream_that_leaves_has_told_all_that_it_wrote(online: OnlineRecognizer) -> None:
     async def scenario() -> None:
         stream = engine(online).open(16_000, lambda _: None)
-        leaving = Leaving(stream, [640, 1, 1, None], noise(0, 0.01), Listener(online, 1).suspend(0))
+        leaving = Leaving(
+            stream,
+            ("reference", ""),
+            [640, 1, 1, None],
+            noise(0, 0.01),
+            Listener(online, 1).suspend(0),
+        )
         list(written([stream], [[A, B]], [False], steps=1).updates(VOCABULARY, 0))
         update = leaving.update()
-        assert update.kept is not None
-        assert update.kept.characters == 2
+        assert update.snapshot is not None
+        assert update.snapshot.characters == 2
         assert (update.finished, update.position) == (True, 0.04)
 
     asyncio.run(scenario())

@@ -8,7 +8,7 @@ import pytest
 from cortado.clients.commands.replay import heard
 from cortado.model.backends.reference import OnlineRecognizer
 from cortado.model.streaming.endpoint import QUIET_RULES
-from cortado.model.streaming.kept import unpacked
+from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.transcribe import listen
 from cortado.model.streaming.vad import load_vad
 from cortado.server.protocol.messages import ErrorCode
@@ -62,7 +62,7 @@ def test_a_stream_that_is_suspended_goes_on_where_the_detector_is(
     hearing: Running, online: OnlineRecognizer
 ) -> None:
     first, state = suspended(hearing.url, START, pcm(SPEECH[:20_000]))
-    kept = unpacked(online, Seal(KEY).open(state))
+    kept = Snapshot.from_bytes(Seal(KEY).open(state))
     assert (kept.listener.rules, bool(kept.listener.vad)) == (QUIET_RULES, True)
     second = say(hearing.url, resume(state=state), pcm(SPEECH[20_000:]), END)
     steps = listen(online, [SPEECH], vad=load_vad())

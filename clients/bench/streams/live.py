@@ -12,10 +12,10 @@ from cortado.clients.bench.streams.delays import Point, percentiles
 from cortado.model.backends.choice import Online
 from cortado.model.backends.reference import Samples
 from cortado.model.features.log_mel import SAMPLE_RATE
+from cortado.model.streaming.update import Update
 from cortado.server.engine import Engine
 from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics
-from cortado.server.telling import Update
 
 WARM_UP = 2.0  # seconds in which streams come, and the batching window finds its width
 BUFFER = 30.0  # seconds: an overloaded engine falls behind, and nobody waits for room

@@ -229,7 +229,7 @@ class FastTable:
         """Give a row the state that `suspend` returned: the stream goes on to the same bits.
 
         Raises:
-            SuspensionError: it is damaged, or of another model or kind of CPU.
+            SnapshotError: it is damaged, or of another model or kind of CPU.
         """
         state, start = unwrap(self._online.digest, data, self.bytes_per_stream), 0
         for array in self._arrays:
