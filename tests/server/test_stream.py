@@ -149,7 +149,7 @@ def test_an_upload_faster_than_real_time_waits_and_loses_nothing(
 def test_neither_text_nor_audio_is_logged(
     online: OnlineRecognizer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG, "server")
+    caplog.set_level(logging.DEBUG, "cortado.server")
     with running(online) as server:
         text = say(server.url, START, pcm(SPEECH), END).text
     facts = " ".join(str(vars(record)) for record in caplog.records)

@@ -188,7 +188,7 @@ from dataclasses import replace
 from pathlib import Path
 from safetensors.torch import save_file
 import cortado.tests.training.tiny as tiny
-import cortado.training.learning.run
+import cortado.training.learning.run as training_run
 from cortado.training.learning.trainer import Trainer
 
 class Kept(Trainer):
@@ -196,9 +196,9 @@ class Kept(Trainer):
         super().run(monitor)
         save_file(self.model.state_dict(), self.output / f"rank-{self.rank}.safetensors")
 
-training.run.Trainer = Kept
+training_run.Trainer = Kept
 manifest, output = map(Path, sys.argv[1:])
-training.run.train(replace(tiny.recipe(manifest), validation=()), output)
+training_run.train(replace(tiny.recipe(manifest), validation=()), output)
 """
 
 
