@@ -15,7 +15,7 @@ from av.container import InputContainer
 from numpy.typing import NDArray
 
 from cortado.model.audio.container import has_mp3_length, missing_bytes
-from cortado.model.audio.sphere import SphereError, blocks, is_sphere
+from cortado.model.audio.sphere import SphereError, SphereFile, is_sphere, open_sphere
 from cortado.model.features.framing import SAMPLE_RATE
 
 Samples = NDArray[np.float32]
@@ -139,9 +139,9 @@ def _open(path: Path) -> BinaryIO:
     return file
 
 
-def _container(path: Path, file: BinaryIO) -> InputContainer:
+def _container(path: Path, file: BinaryIO | SphereFile, formats: str = FORMATS) -> InputContainer:
     try:
-        options = {"format_whitelist": FORMATS, "err_detect": "crccheck"}
+        options = {"format_whitelist": formats, "err_detect": "crccheck"}
         container = av.open(file, "r", options=options, metadata_errors="replace")
     except av.FFmpegError as error:
         raise AudioError(path, EXPECTED, "an unknown or broken format") from error
@@ -193,16 +193,18 @@ def _resampler(path: Path, rate: int) -> Resampler:
 
 def _sphere(path: Path, file: BinaryIO) -> Iterator[tuple[int, Samples]]:
     try:
-        header, pieces = blocks(file)
-        for piece in pieces:
-            yield header.rate, piece.mean(axis=0, dtype=np.float32)
+        sphere = open_sphere(file)
+        with _container(path, sphere, "nistsphere") as container:
+            for frame in _frames(path, container):
+                yield frame.sample_rate, _mono(path, sphere.samples(_values(frame)))
+        sphere.check_end()
     except SphereError as error:
         raise AudioError(path, error.expected, error.got) from error
 
 
 def _mono_frames(path: Path, container: InputContainer) -> Iterator[tuple[int, Samples]]:
     for frame in _frames(path, container):
-        yield frame.sample_rate, _mono(path, frame)
+        yield frame.sample_rate, _mono(path, _values(frame))
 
 
 def _frames(path: Path, container: InputContainer) -> Iterator[AudioFrame]:
@@ -218,17 +220,20 @@ def _frames(path: Path, container: InputContainer) -> Iterator[AudioFrame]:
         raise AudioError(path, "whole audio data", f"corrupt data after {heard:.2f} s") from error
 
 
-def _mono(path: Path, frame: AudioFrame) -> Samples:
-    """Return the (n,) mean of a frame's channels; integers are scaled to [-1, 1)."""
+def _values(frame: AudioFrame) -> NDArray[np.generic]:
+    """Return the (channels, n) values of a frame, of any type."""
     values = frame.to_ndarray()  # (channels, n), or (1, n * channels) interleaved
     if not frame.format.is_planar:
         values = values.reshape(-1, frame.layout.nb_channels).T
+    return values
+
+
+def _mono(path: Path, values: NDArray[np.generic]) -> Samples:
+    """Return the (n,) mean of (channels, n) values; integers are scaled to [-1, 1)."""
+    scaled = values.astype(np.float32)
     if np.issubdtype(values.dtype, np.integer):
         middle = 128 if values.dtype == np.uint8 else 0
-        full_scale = 2.0 ** (8 * values.dtype.itemsize - 1)
-        scaled = (values.astype(np.float32) - middle) / np.float32(full_scale)
-    else:
-        scaled = values.astype(np.float32)
+        scaled = (scaled - middle) / np.float32(2.0 ** (8 * values.dtype.itemsize - 1))
     if not (np.abs(scaled) <= LOUDEST).all():  # so written, NaN is caught too
         raise AudioError(path, "samples within full scale", "corrupt or infinite ones")
     return scaled[0] if len(scaled) == 1 else scaled.mean(axis=0, dtype=np.float32)

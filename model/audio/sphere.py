@@ -1,26 +1,31 @@
-"""NIST SPHERE files: a text header of 1024 bytes, then samples, plain or compressed by shorten.
+"""NIST SPHERE files (TIMIT, WSJ, Switchboard): FFmpeg decodes them, the header is checked here.
 
-Source: the SPHERE header specification (NIST 1990) as files of TIMIT, WSJ and Switchboard have it.
+FFmpeg believes what a header says, and plays a cut file without a word. It refuses mu-law samples
+in shorten compression, although it can decode them: it is shown their numbers as 16-bit samples.
+
+Source: the SPHERE header specification (NIST 1990); T. Robinson, shorten (1994).
 """
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.audio.shorten import MAX_CHANNELS, MULAW_TYPES, PIECE, TYPES, Shorten
-
 MAGIC = b"NIST_1A"
 MAX_HEADER = 1 << 16  # bytes; all known ones have 1024 or 2048
 MAX_SAMPLES = 1 << 40  # per channel
-BYTE_ORDERS = {"01": "<", "1": "<", "10": ">"}
+MAX_CHANNELS = 8
+MAX_BLOCK = 1024  # samples of shorten; encoders have 256, and FFmpeg holds many blocks at once
+SAMPLES_PER_BYTE = 512  # of shorten; silence in blocks of 256 samples gives 410, a bomb 105,000
+MULAW_TYPES = (0, 8)  # of shorten: codes by loudness; 8 has a number for the negative zero
+BYTE_ORDERS = {"1": "01", "01": "01", "10": "10"}
+BEYOND = b"\xff" * (1 << 14)  # decoded as samples by whoever passes the end of a shorten stream
 CODINGS = {"pcm": "pcm", "linear": "pcm", "ulaw": "ulaw", "mu-law": "ulaw", "alaw": "alaw"}
 
-Block = NDArray[np.float32]
+Fields = dict[str, str | int | float]
 
 
 class SphereError(ValueError):
@@ -40,9 +45,68 @@ class Header:
     channels: int
     samples: int | None  # per channel; None where it does not say
     width: int  # bytes of a sample of one channel
-    order: str  # of their bytes: "<" low byte first, ">" high byte first
+    order: str  # of their bytes: "01" low byte first, "10" high byte first
     coding: str  # pcm, ulaw or alaw
     is_shortened: bool
+
+
+class SphereFile:
+    """A checked SPHERE file in FFmpeg's dialect: a plain header, then the file's own data.
+
+    FFmpeg reads it, and each frame that it decodes goes through `samples`.
+    """
+
+    def __init__(self, header: Header, file: BinaryIO) -> None:
+        """Take a file that stands behind its header.
+
+        Raises: SphereError for data that cannot be what the header says.
+        """
+        self.header = header
+        self._file = file
+        self._heard = 0  # samples per channel
+        self._mulaw_type = -1
+        self._tail = b""
+        start = b""
+        if header.is_shortened:
+            self._tail = BEYOND  # FFmpeg would fill up the last block of a cut stream
+            start = file.read(32)
+            kind = _sample_type(start)
+            if (kind in MULAW_TYPES) != (header.coding == "ulaw"):
+                raise SphereError(f"{header.coding} samples", f"shorten's type {kind}")
+            if kind in MULAW_TYPES:
+                start, self._mulaw_type = _as_16_bit(start, kind), kind
+        self._head = _plain_header(header) + start
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most `size`, none at the end."""
+        found, self._head = self._head[:size], self._head[size:]
+        found = found or self._file.read(size)
+        if not found:
+            found, self._tail = self._tail[:size], self._tail[size:]
+        return found
+
+    def samples(self, decoded: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Return the (channels, n) samples that a frame of FFmpeg's stands for.
+
+        What lies behind the announced samples of a plain file are none.
+
+        Raises: SphereError for other channels or more samples than the header announces.
+        """
+        announced, channels = self.header.samples, self.header.channels
+        if len(decoded) != channels:
+            raise SphereError(f"{channels} channels as announced", f"{len(decoded)}")
+        self._heard += decoded.shape[1]
+        if announced is not None and self._heard > announced:
+            if self.header.is_shortened:
+                raise SphereError(f"the end after the {announced} samples announced", "none")
+            decoded = decoded[:, : max(announced - self._heard, -decoded.shape[1])]
+        return decoded if self._mulaw_type < 0 else _linear(decoded, self._mulaw_type)
+
+    def check_end(self) -> None:
+        """Raise SphereError where fewer samples have come than the header announces."""
+        missing = (self.header.samples or 0) - self._heard
+        if missing > 0:
+            raise SphereError(f"{self.header.samples} samples as announced", f"{missing} fewer")
 
 
 def is_sphere(file: BinaryIO) -> bool:
@@ -53,11 +117,80 @@ def is_sphere(file: BinaryIO) -> bool:
     return magic == MAGIC
 
 
-def read_header(file: BinaryIO) -> Header:
-    """Return the header of a SPHERE file.
+def open_sphere(file: BinaryIO) -> SphereFile:
+    """Return a SPHERE file for FFmpeg's demuxer `nistsphere`.
 
-    Raises: SphereError for a header that is cut, or that says what no file can hold.
+    Raises: SphereError for a header that is cut, or that announces what the file cannot hold.
     """
+    header = _read_header(file)
+    available = os.fstat(file.fileno()).st_size - header.size
+    if header.is_shortened:
+        if header.samples is None:  # a stream that is cut can be known by its length alone
+            raise SphereError("sample_count beside shorten compression", "none")
+        if header.samples * header.channels > SAMPLES_PER_BYTE * available:
+            most = f"at most {SAMPLES_PER_BYTE} samples a byte"
+            raise SphereError(most, f"{header.samples} announced in {available} bytes")
+    elif header.samples is not None:
+        missing = header.samples * header.width * header.channels - available
+        if missing > 0:
+            raise SphereError("a whole file", f"one cut {missing} bytes short")
+    return SphereFile(header, file)
+
+
+def _sample_type(start: bytes) -> int:
+    """Return the type of sample of a shorten stream that begins with these bytes."""
+    bits = "".join(f"{byte:08b}" for byte in start[5:])  # behind the magic number and the version
+
+    def code(low: int) -> int:  # a Rice code: zeros up to a one, then `low` bits
+        nonlocal bits
+        high, _, rest = bits.partition("1")
+        value, bits = rest[:low], rest[low:]
+        return len(high) << low | int(value or "0", 2)
+
+    kind, _, block = (code(code(2)) for _ in range(3))
+    if not 0 < block <= MAX_BLOCK:
+        raise SphereError(f"shorten blocks of at most {MAX_BLOCK} samples", f"{block}")
+    return kind
+
+
+def _as_16_bit(start: bytes, kind: int) -> bytes:
+    """Return the start of a shorten stream of mu-law codes as that of one of 16-bit samples.
+
+    The type is the first number in the stream. A number is coded as its own length and then itself;
+    the longer codes written here leave all that follows in its place in the bytes.
+    """
+    if kind == 0:
+        return start[:5] + bytes([0x78, 0x50 | start[5] & 15]) + start[6:]
+    return start[:5] + b"\x34\x05" + start[6:]
+
+
+def _linear(numbers: NDArray[np.generic], kind: int) -> NDArray[np.int16]:
+    """Return the 16-bit samples that shorten's numbers of mu-law codes stand for."""
+    signed = numbers.astype(np.int32)
+    size = np.abs(signed)
+    if size.max(initial=0) > 129:
+        raise SphereError("mu-law samples", "larger ones")
+    if kind == 8:
+        size -= signed < 0  # -1 is the negative zero; in type 0 it is -128
+    size &= 127
+    loudness = ((((size & 15) << 3) + 0x84) << (size >> 4)) - 0x84  # ITU-T G.711
+    return np.where(signed < 0, -loudness, loudness).astype(np.int16)
+
+
+def _plain_header(header: Header) -> bytes:
+    coding = "pcm,embedded-shorten-v2.00" if header.is_shortened else header.coding
+    lines = [
+        f"channel_count -i {header.channels}",
+        f"sample_rate -i {header.rate}",
+        f"sample_n_bytes -i {2 if header.is_shortened else header.width}",
+        f"sample_byte_format -s2 {header.order}",
+        f"sample_coding -s{len(coding)} {coding}",
+        "end_head",
+    ]
+    return ("NIST_1A\n   1024\n" + "\n".join(lines) + "\n").encode().ljust(1024)
+
+
+def _read_header(file: BinaryIO) -> Header:
     fields, size = _fields(file)
     coding, _, compression = str(fields.get("sample_coding", "pcm")).lower().partition(",")
     if coding.strip() not in CODINGS:
@@ -65,10 +198,12 @@ def read_header(file: BinaryIO) -> Header:
     if compression and not compression.strip().startswith("embedded-shorten"):
         raise SphereError("no compression but embedded-shorten", repr(compression))
     coding = CODINGS[coding.strip()]
+    if compression and coding == "alaw":
+        raise SphereError("pcm or ulaw samples in shorten compression", "alaw")
     width = _number(fields, "sample_n_bytes", range(1, 5), 2 if coding == "pcm" else 1)
     if coding != "pcm" and width != 1:
         raise SphereError(f"{coding} samples of 1 byte", f"{width} bytes")
-    order = "<"
+    order = "01"
     if width > 1 and not compression:
         name = str(fields.get("sample_byte_format", "none"))
         if name not in BYTE_ORDERS:
@@ -82,7 +217,7 @@ def read_header(file: BinaryIO) -> Header:
     return Header(size, rate, channels, count, width, order, coding, bool(compression))
 
 
-def _fields(file: BinaryIO) -> tuple[dict[str, str | int | float], int]:
+def _fields(file: BinaryIO) -> tuple[Fields, int]:
     """Return a header's fields by name, and its size in bytes."""
     head = file.read(16)
     match = re.match(rb"NIST_1A\s+(\d+)\s", head)
@@ -95,12 +230,8 @@ def _fields(file: BinaryIO) -> tuple[dict[str, str | int | float], int]:
     end = re.search(rb"(^|\n)end_head", text)
     if len(head) + len(text) < size or end is None:
         raise SphereError("a whole SPHERE header", "a cut one")
-    fields: dict[str, str | int | float] = {}
-    for line in text[: end.start()].decode("latin-1").split("\n"):
-        if line.strip() and not line.startswith(";"):
-            name, value = _field(line)
-            fields[name] = value
-    return fields, size
+    lines = text[: end.start()].decode("latin-1").split("\n")
+    return dict(_field(line) for line in lines if line.strip() and line[0] != ";"), size
 
 
 def _field(line: str) -> tuple[str, str | int | float]:
@@ -119,9 +250,7 @@ def _field(line: str) -> tuple[str, str | int | float]:
     raise SphereError("header lines like 'sample_rate -i 16000'", repr(line[:60]))
 
 
-def _number(
-    fields: dict[str, str | int | float], name: str, allowed: range, default: int | None = None
-) -> int:
+def _number(fields: Fields, name: str, allowed: range, default: int | None = None) -> int:
     value = fields.get(name, default)
     if isinstance(value, float) and value.is_integer():  # some writers have -r for rates
         value = int(value)
@@ -129,108 +258,3 @@ def _number(
         got = "none" if value is None else repr(value)
         raise SphereError(f"{name} from {allowed.start} to {allowed.stop - 1}", got)
     return value
-
-
-def blocks(file: BinaryIO) -> tuple[Header, Iterator[Block]]:
-    """Return the header of a SPHERE file, and its (channels, n) samples in [-1, 1) in pieces.
-
-    Raises: SphereError here or while the pieces are read, for a file that is cut or corrupt.
-    """
-    header = read_header(file)
-    available = os.fstat(file.fileno()).st_size - header.size
-    if header.is_shortened:
-        data = np.zeros(0, np.uint8)
-        if available:
-            data = np.asarray(np.memmap(file, np.uint8, "r", header.size))
-        return header, _shortened(data, header)
-    return header, _plain(file, available, header)
-
-
-def _plain(file: BinaryIO, available: int, header: Header) -> Iterator[Block]:
-    frame = header.width * header.channels  # bytes
-    count = available // frame if header.samples is None else header.samples
-    if count * frame > available:
-        raise SphereError("a whole file", f"one cut {count * frame - available} bytes short")
-    file.seek(header.size)
-    while count:
-        data = file.read(min(count, PIECE) * frame)
-        if not data or len(data) % frame:
-            raise SphereError("a whole file", "one that became shorter")
-        count -= len(data) // frame
-        yield _scaled(data, header)
-
-
-def _scaled(data: bytes, header: Header) -> Block:
-    """Return the (channels, n) samples of plain data."""
-    if header.coding != "pcm":
-        table = MULAW if header.coding == "ulaw" else ALAW
-        return table[np.frombuffer(data, np.uint8)].reshape(-1, header.channels).T
-    raw = np.frombuffer(data, np.uint8).reshape(-1, header.width)
-    if header.order == ">":
-        raw = raw[:, ::-1]
-    whole = np.zeros((len(raw), 4), np.uint8)
-    whole[:, 4 - header.width :] = raw  # the sign comes to stand where int32 has it
-    values = whole.view("<i4").reshape(-1, header.channels).T
-    return (values / 2.0**31).astype(np.float32)
-
-
-def _shortened(data: NDArray[np.uint8], header: Header) -> Iterator[Block]:
-    try:
-        source = Shorten(data)
-        if source.channels != header.channels:
-            got = f"{header.channels} in the header"
-            raise SphereError(f"{source.channels} channels as in the shorten stream", got)
-        is_mulaw = source.kind in MULAW_TYPES
-        if is_mulaw != (header.coding == "ulaw"):
-            raise SphereError(f"{header.coding} samples", f"shorten's type {source.kind}")
-        left = header.samples
-        for piece in source.blocks():
-            if left is not None:
-                left -= len(piece)
-                if left < 0:
-                    raise SphereError(f"{header.samples} samples as announced", "more")
-            yield _linear(piece, source.kind)
-    except SphereError:
-        raise
-    except ValueError as error:
-        expected, _, got = str(error).removeprefix("expected ").rpartition(", got ")
-        raise SphereError(f"in shorten data {expected}", got) from error
-    if left:
-        raise SphereError(f"{header.samples} samples as announced", f"{left} fewer")
-
-
-def _linear(piece: NDArray[np.int32], kind: int) -> Block:
-    """Return (n, channels) samples of shorten's type `kind` as (channels, n) in [-1, 1)."""
-    low, high, middle = TYPES[kind]
-    if kind == 0:
-        return MULAW[_BY_LOUDNESS[piece.T + 128]]
-    if kind == 8:  # -1 is the negative zero, which the other type leaves to -128
-        with_zero = np.where(piece < -1, piece + 1, np.where(piece == -1, -128, piece))
-        return MULAW[_BY_LOUDNESS[with_zero.T + 128]]
-    full_scale = np.float32((high - low + 1) // 2)
-    return (piece.T.astype(np.float32) - np.float32(middle)) / full_scale
-
-
-def _mulaw() -> Block:
-    """Return what each mu-law code means (ITU-T G.711)."""
-    code = ~np.arange(256, dtype=np.uint8)
-    exponent, mantissa = (code >> 4) & 7, (code & 15).astype(np.int32)
-    size = (((mantissa << 3) + 0x84) << exponent) - 0x84
-    return (np.where(code & 0x80, -size, size) / 2.0**15).astype(np.float32)
-
-
-def _alaw() -> Block:
-    """Return what each A-law code means (ITU-T G.711)."""
-    code = np.arange(256, dtype=np.uint8) ^ 0x55
-    exponent, mantissa = (code >> 4) & 7, (code & 15).astype(np.int32)
-    size = np.where(
-        exponent == 0,
-        (mantissa << 4) + 8,
-        ((mantissa << 4) + 0x108) << np.maximum(exponent.astype(np.int32) - 1, 0),
-    )
-    return (np.where(code & 0x80, size, -size) / 2.0**15).astype(np.float32)
-
-
-MULAW, ALAW = _mulaw(), _alaw()
-# Shorten numbers mu-law codes from the loudest negative one up; -128 is the negative zero.
-_BY_LOUDNESS = np.array([127, *range(127), *range(255, 127, -1)], np.uint8)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from cortado.tests.model.sphere_files import write_sphere
+from cortado.tests.model.audio.sphere_files import write_sphere
 
 Rename = Callable[[str], str]  # of folders and files: str.upper, str.lower
 

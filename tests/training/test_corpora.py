@@ -16,7 +16,7 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cortado.tests.model.sphere_files import write_sphere
+from cortado.tests.model.audio.sphere_files import write_sphere
 from cortado.tests.training.discs import SENTENCE, Rename, tone, write_index, write_timit, write_wsj
 from cortado.training.data.corpora import commonvoice, folder, jsonlines, kaldi, libri, timit, wsj
 from cortado.training.data.corpora.source import Corpus, Found
