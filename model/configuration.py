@@ -1,11 +1,15 @@
 """Frozen dataclasses from TOML or JSON: an unknown key is an error that names it."""
 
 import dataclasses
+import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 Built = TypeVar("Built")
 
@@ -13,49 +17,67 @@ Built = TypeVar("Built")
 def build(kind: type[Built], tree: Mapping[str, Any], where: str, folder: Path) -> Built:
     """Return a dataclass from a mapping, nested tables included.
 
+    Args:
+        kind: the dataclass.
+        tree: what TOML or JSON holds; lists become tuples, and whole numbers floats where asked.
+        where: what messages begin with, as the file's name.
+        folder: that paths are relative to.
+
     Raises:
-        ValueError: an unknown or missing key, or a value of the wrong type; `where` is named.
+        ValueError: an unknown or missing key, a value of the wrong type, or one that the
+            dataclass refuses; the key is named.
     """
-    if not isinstance(tree, Mapping):
-        raise ValueError(f"{where}: expected a table of keys, got {tree!r}")
-    hints = typing.get_type_hints(kind)
-    fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    unknown = sorted(set(tree) - set(fields))
-    if unknown:
-        known = ", ".join(fields)
-        raise ValueError(f"{where}: expected keys among {known}, got {unknown[0]!r}")
-    values = {
-        name: convert(hints[name], value, f"{where}: {name}", folder)
-        for name, value in tree.items()
-    }
-    for name, f in fields.items():
-        optional = (f.default, f.default_factory) != (dataclasses.MISSING, dataclasses.MISSING)
-        if name not in values and not optional:
-            raise ValueError(f"{where}: expected a key {name!r}, got none")
-    return kind(**values)
+    text = json.dumps(tree, default=str)  # strict JSON has tuples and paths, strict Python has none
+    try:
+        found = TypeAdapter(kind).validate_json(text, strict=True, extra="forbid")
+    except ValidationError as error:
+        problems = error.errors()
+        unknown = [one for one in problems if one["type"] == "unexpected_keyword_argument"]
+        raise ValueError(f"{where}: {_said(kind, (unknown or problems)[0])}") from None
+    return _placed(found, folder)
 
 
-def convert(hint: Any, value: Any, where: str, folder: Path) -> Any:
-    """Return a TOML or JSON value as the type that a field declares."""
-    if isinstance(hint, types.UnionType):  # X | None, and TOML has no None
-        hint = next(part for part in typing.get_args(hint) if part is not type(None))
-    if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
-        return build(typing.cast(type[Any], hint), value, where, folder)
-    if typing.get_origin(hint) is typing.Literal:
-        if value not in typing.get_args(hint):
-            known = ", ".join(typing.get_args(hint))
-            raise ValueError(f"{where}: expected one of {known}, got {value!r}")
-        return value
-    if typing.get_origin(hint) is tuple and isinstance(value, list):
-        item = typing.get_args(hint)[0]
-        return tuple(convert(item, part, f"{where}[{k}]", folder) for k, part in enumerate(value))
-    if hint is Path and isinstance(value, str):
+def _said(kind: Any, problem: ErrorDetails) -> str:
+    """Return what is wrong, behind the place where it is."""
+    place, got, name = list(problem["loc"]), problem["input"], problem["type"]
+    if name in ("unexpected_keyword_argument", "missing"):
+        key = place.pop()
+        known = ", ".join(field.name for field in dataclasses.fields(_type_at(kind, place)))
+        unknown = f"expected keys among {known}, got {key!r}"
+        message = f"expected a key {key!r}, got none" if name == "missing" else unknown
+    elif name == "value_error":
+        message = problem["msg"].removeprefix("Value error, ")
+    elif name == "dataclass_type":
+        message = f"expected a table of keys, got {got!r}"
+    else:
+        message = f"{problem['msg'].replace('Input should be', 'expected')}, got {got!r}"
+    path = "".join(f"[{part}]" if isinstance(part, int) else f": {part}" for part in place)
+    return f"{path}: {message}".removeprefix(": ")
+
+
+def _type_at(kind: Any, place: Sequence[str | int]) -> Any:
+    """Return the dataclass that a place in a tree is to hold."""
+    for part in place:
+        if isinstance(part, int):
+            kind = typing.get_args(kind)[0]  # of tuple[X, ...]
+        else:
+            kind = typing.get_type_hints(kind)[part]
+        if isinstance(kind, types.UnionType):  # X | None
+            kind = typing.get_args(kind)[0]
+    return kind
+
+
+def _placed(value: Any, folder: Path) -> Any:
+    """Return a value whose paths begin in a folder."""
+    if isinstance(value, Path):
         return folder / value
-    if hint is float and type(value) is int:
-        return float(value)
-    if type(value) is not hint:
-        raise ValueError(f"{where}: expected {getattr(hint, '__name__', hint)}, got {value!r}")
-    return value
+    if isinstance(value, tuple):
+        return tuple(_placed(one, folder) for one in value)
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+    moved = {name: _placed(one, folder) for name, one in fields.items()}
+    return dataclasses.replace(value, **moved) if moved != fields else value
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -53,7 +53,7 @@ def test_a_recipe_of_the_least_has_the_paper_s_model(tmp_path: Path) -> None:
         (LEAST + "bacth_seconds = 3", r"recipe.toml: expected keys among .*, got 'bacth_seconds'"),
         (LEAST.replace("steps", "stesp"), r"stages\[0\]: expected keys among .*, got 'stesp'"),
         (LEAST + "[model.encoder]\nwidht = 3", r"model: encoder: expected .*, got 'widht'"),
-        (LEAST.replace('"one"', "1"), r"stages\[0\]: name: expected str, got 1"),
+        (LEAST.replace('"one"', "1"), r"stages\[0\]: name: expected a valid string, got 1"),
         (LEAST.replace("weight = 1", ""), r"expected TOML|expected a key 'weight', got none"),
         (LEAST + "batch_utterances = 0", r"expected a batch of 1 or more, got 0"),
         (

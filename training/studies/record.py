@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from cortado.model.configuration import build
 from cortado.training.scoring.delay import Delay
@@ -81,7 +80,7 @@ def write(run: Run, path: Path) -> None:
     """Write a run as JSON, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(_present(asdict(run)), indent=1) + "\n", encoding="utf-8")
+    part.write_text(json.dumps(asdict(run), indent=1) + "\n", encoding="utf-8")
     part.replace(path)
 
 
@@ -115,10 +114,3 @@ def stored(paths: Iterable[Path], shared: str) -> list[Run]:
                     "are another study"
                 )
     return runs
-
-
-def _present(tree: Any) -> Any:
-    """Return the tree without what is None, which reading takes for a default."""
-    if isinstance(tree, dict):
-        return {name: _present(value) for name, value in tree.items() if value is not None}
-    return [_present(one) for one in tree] if isinstance(tree, list | tuple) else tree
