@@ -3,8 +3,11 @@
 
 PYTHON      ?=
 TORCH_INDEX ?=
+EXTRAS      ?=
 ARGS        ?=
 
+comma := ,
+PARTS := $(if $(EXTRAS),-$(subst $(comma),-,$(EXTRAS)))
 VENV  := .venv
 BIN   := $(VENV)/bin
 PY    := $(BIN)/python
@@ -21,15 +24,16 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo '  ARGS="--port 9000"   further arguments for serve and pytest'
+	@echo '  EXTRAS=mic,vad       for serve and install: optional parts (mic, vad, whisper, train)'
 	@echo '  PYTHON=python3.12    the Python to use; TORCH_INDEX=URL takes torch from another package index'
 
 serve: install ## install what is missing, then serve the shipped model on 127.0.0.1:8000
 	@echo 'cortado: loading; the first start on a machine compiles for about a minute.' >&2
 	@$(BIN)/cortado serve $(ARGS)
 
-install: $(VENV)/.installed ## install Cortado into .venv
+install: $(VENV)/.installed$(PARTS) ## install what serves, transcribes and evaluates into .venv
 
-develop: $(VENV)/.developing ## install Cortado and the tools that check it into .venv
+develop: $(VENV)/.developing ## install all of it, what trains and checks included, into .venv
 
 test: lint types pytest ## format, lint, types and tests: all that has to pass
 
@@ -74,41 +78,47 @@ $(PY):
 	$$found -m venv $(VENV) || { rm -rf $(VENV); \
 	    echo "cortado: $$found could not make $(VENV); its own message is above." >&2; exit 1; }
 
-# uv installs in seconds what takes pip minutes; where it is not to be had, pip does the same.
-$(VENV)/.uv: | $(PY)
-	@[ -x $(BIN)/uv ] \
-	    || { $(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip >/dev/null; \
-	         $(PY) -m pip install --quiet --disable-pip-version-check uv >/dev/null 2>&1; } \
-	    || echo 'cortado: uv is not to be had here; pip does its work, more slowly.'
-	@touch $@
-
 # The root of this tree is the package `cortado`: it is imported through this link.
 $(VENV)/src/cortado: | $(PY)
 	@mkdir -p $(@D)
 	@ln -sfn ../.. $@
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/.uv $(VENV)/src/cortado
-	@$(call install,.)
+$(VENV)/.installed$(PARTS): pyproject.toml constraints.txt | $(VENV)/src/cortado
+	@$(call install,.$(if $(EXTRAS),[$(EXTRAS)]),$(filter train vad,$(subst $(comma), ,$(EXTRAS))))
 	@touch $@
 
-$(VENV)/.developing: pyproject.toml constraints.txt | $(VENV)/.uv $(VENV)/src/cortado
-	@$(call install,.[dev])
+$(VENV)/.developing: pyproject.toml constraints.txt | $(VENV)/src/cortado
+	@$(call install,.[train$(comma)mic$(comma)vad$(comma)whisper$(comma)dev],torch)
 	@touch $@ $(VENV)/.installed
 
-# With TORCH_INDEX, torch and torchaudio come from there first and then satisfy the pins.
+# Installs $(1). Where torch belongs to that ($(2) is not empty) and TORCH_INDEX is given, torch and
+# torchaudio come from there first and then satisfy the pins.
 define install
-echo 'cortado: installing into $(VENV); the first time this downloads PyTorch and takes some minutes.'; \
-if [ -n '$(TORCH_INDEX)' ]; then \
+$(call fetch_uv); \
+echo 'cortado: installing into $(VENV)$(if $(2),; the first time this downloads PyTorch and takes some minutes).'; \
+if [ -n '$(2)' ] && [ -n '$(TORCH_INDEX)' ]; then \
     $(call either,--index-url '$(TORCH_INDEX)' $(shell grep -oE '^torch(audio)?==[0-9.]+' constraints.txt)); \
 fi; \
 $(call either,--constraint constraints.txt --editable '$(1)') \
     || { echo 'cortado: the packages could not be installed; the reason is above' \
-             '(no network, or no room on the disk?).' >&2; exit 1; }
+             '(no network, or no room on the disk?).' >&2; exit 1; }; \
+rm -rf $(VENV)/.uv
+endef
+
+# uv installs in seconds what takes pip minutes; where it is not to be had, pip does the same.
+# It is not left behind: it is as large as a tenth of what serves.
+define fetch_uv
+[ -x $(BIN)/uv ] \
+    || { $(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip >/dev/null; \
+         $(PY) -m pip install --quiet --disable-pip-version-check --target $(VENV)/.uv \
+             --constraint constraints.txt uv >/dev/null 2>&1; } \
+    || echo 'cortado: uv is not to be had here; pip does its work, more slowly.'
 endef
 
 # Somebody who watches sees the downloads move.
 define either
 { quiet=$$([ -t 2 ] || echo --quiet); \
-  { [ -x $(BIN)/uv ] && $(BIN)/uv pip install $$quiet --python $(PY) $(1); } \
+  { uv=$(BIN)/uv; [ -x $$uv ] || uv=$(VENV)/.uv/bin/uv; \
+    [ -x $$uv ] && $$uv pip install $$quiet --python $(PY) $(1); } \
     || $(PY) -m pip install $$quiet --disable-pip-version-check $(1); }
 endef

@@ -204,7 +204,8 @@ def _sounddevice() -> ModuleType:
         import sounddevice
     except ModuleNotFoundError as error:
         raise MicrophoneError(
-            "the microphone needs the package sounddevice: pip install 'cortado[mic]'"
+            "the microphone needs sounddevice, of the extra cortado-asr[mic]; "
+            "in a clone: make install EXTRAS=mic"
         ) from error
     except OSError as error:  # sounddevice is there, the library under it is not
         raise MicrophoneError(

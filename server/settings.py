@@ -74,7 +74,7 @@ class Settings(BaseSettings):
     vad: bool = Field(
         False,
         description="Whether a voice activity detector (Silero's) hears the streams too: ends of"
-        " utterances are found sooner; it needs pip install 'cortado[vad]'.",
+        " utterances are found sooner; it needs the extra cortado-asr[vad].",
     )
     max_connections: int = Field(
         2048, ge=1, le=65_536, description="Connections at once; one more is answered HTTP 503."

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cortado.clients.commands.failures import EXIT_FAILURE, absent, complain
 from cortado.clients.commands.terminal import (
-    EXIT_FAILURE,
     Backend,
     Checkpoint,
     Hold,
@@ -17,7 +17,6 @@ from cortado.clients.commands.terminal import (
     Lm,
     Width,
     check_places,
-    complain,
     examples,
     use_one_thread,
     width,
@@ -178,19 +177,45 @@ def _system(
     Raises: ValueError where a server is asked for another search than its own, or the checkpoint
     cannot be loaded.
     """
-    from cortado.model.backends.choice import check_weighed
-    from cortado.model.checkpoint import DEFAULT, load
-    from cortado.model.search import language_model as language
-    from cortado.model.search.offline import modes, transcribe_offline
-    from cortado.training.scoring.systems import System, in_order, offline, online
+    from cortado.model.attention.config import MONOTONIC
+    from cortado.model.backends.choice import load_online
+    from cortado.model.stored import DEFAULT, read
+    from cortado.training.scoring.systems import System, in_order, served
 
     if server is not None:
         if mode is not Mode.ONLINE:
             raise ValueError(f"expected --mode online with --server, got {mode.value}")
         # Emission delays need the server's model here; nobody but the user knows which it is.
-        known = load(checkpoint) if checkpoint else None
+        known = _in_torch(checkpoint) if checkpoint else None
         return System(server, "online", in_order(_served(server)), known, "server")
     folder = checkpoint or DEFAULT
+    config = read(folder).config
+    streams = config.decoder.kind == "ctc" or config.decoder.attention.kind in MONOTONIC
+    if mode is Mode.ONLINE and streams and config.features.normalisation != "speaker":
+        return served(load_online(folder, backend, beam, lm), folder.name, _in_torch(folder))
+    return _in_reference(folder, mode, backend, beam, lm)
+
+
+def _in_torch(folder: Path) -> "Recognizer | None":
+    """Return a checkpoint's recogniser for delays and pictures; None where torch is absent."""
+    try:
+        from cortado.model.checkpoint import load
+    except ModuleNotFoundError as error:
+        complain(ValueError(f"no emission delays and pictures of attention: {absent(error)}"))
+        return None
+    return load(folder)
+
+
+def _in_reference(
+    folder: Path, mode: Mode, backend: str, beam: "Beam | None", lm: str | None
+) -> "System":
+    """Return a checkpoint that only PyTorch evaluates: whole utterances, or by their speakers."""
+    from cortado.model.backends.choice import check_weighed
+    from cortado.model.checkpoint import load
+    from cortado.model.search import language_model as language
+    from cortado.model.search.offline import modes, transcribe_offline
+    from cortado.training.scoring.systems import offline, online
+
     recognizer = load(folder)
     possible = modes(recognizer)
     wanted = _offline(mode)
@@ -225,7 +250,7 @@ def _offline(mode: Mode) -> "OfflineMode":
 
 def _served(url: str) -> "Transcribe":
     from cortado.clients.through_server import transcribe_served
-    from cortado.model.backends.reference import Character
+    from cortado.model.streaming.stream import Character
 
     def transcribe(audio: "Iterable[Samples]") -> "Heard":
         for index, heard in transcribe_served(url, audio):

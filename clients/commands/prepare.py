@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from cortado.clients.commands.terminal import EXIT_FAILURE, examples, width
+from cortado.clients.commands.failures import EXIT_FAILURE
+from cortado.clients.commands.terminal import examples, width
 
 EXAMPLES = examples(
     "cortado prepare timit /cdrom/timit corpora/timit",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cortado.clients.commands.failures import EXIT_FAILURE
 from cortado.clients.commands.terminal import (
-    EXIT_FAILURE,
     Backend,
     Checkpoint,
     Hold,

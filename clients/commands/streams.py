@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cortado.clients.bench.streams.delays import Point
     from cortado.clients.progress import Report
     from cortado.model.backends.choice import Online
-    from cortado.model.backends.reference import Samples
+    from cortado.model.streaming.stream import Samples
 
 EXAMPLES = examples(
     "cortado bench streams --audio talk.mp3",

@@ -1,18 +1,21 @@
-"""What the commands share: exit codes, options, one line for a mistake."""
+"""What the commands share: their options, and where their tables and threads go."""
 
+import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
     from cortado.model.backends.choice import Online
 
-EXIT_OK = 0
-EXIT_FAILURE = 1
-EXIT_USER_ERROR = 2
-EXIT_INTERRUPTED = 130
+STYLE: dict[str, Any] = {  # of every command
+    "add_completion": False,
+    "rich_markup_mode": None,  # plain help takes a third of the time
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
 
 WIDTH_OF_A_FILE = 132  # columns of a table that does not go to a terminal
 
@@ -82,18 +85,6 @@ def check_places(*paths: Path | None) -> None:
             raise ValueError(f"expected a file in a folder that exists, got {path}")
 
 
-def complain(error: Exception) -> None:
-    """Write what is wrong to stderr, on one line."""
-    typer.echo(f"cortado: {one_line(error)}", err=True)
-
-
-def one_line(error: Exception) -> str:
-    """Say `error` on one line, with the file first where the system names one."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
-
-
 def examples(*lines: str) -> str:
     """Lay out command lines for the end of a command's help."""
     # The \b keeps the lines below it from being wrapped into one paragraph.
@@ -102,9 +93,10 @@ def examples(*lines: str) -> str:
 
 def use_one_thread() -> None:
     """Keep the model on one core: its products are too small to be shared by threads."""
-    import torch
-
-    torch.set_num_threads(1)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
+    else:  # whoever needs it loads it later
+        os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def width() -> int | None:

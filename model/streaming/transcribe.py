@@ -9,13 +9,13 @@ from typing import Any, TextIO
 
 from cortado.model.audio.decode import AudioError, Samples, stream
 from cortado.model.backends.choice import Online, check_weighed, choose, load_online
-from cortado.model.backends.reference import Character
-from cortado.model.features.log_mel import SAMPLE_RATE
+from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.search import language_model as language
 from cortado.model.search.beam import Beam
 from cortado.model.stored import read
 from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.live import Heard, LiveStream
+from cortado.model.streaming.stream import Character
 from cortado.model.streaming.vad import Vad
 
 

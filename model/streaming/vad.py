@@ -140,7 +140,7 @@ def load_vad() -> Vad:
     if package is None or package.origin is None:
         raise ValueError(
             "expected onnxruntime and silero-vad for the voice activity detector, got none: "
-            "pip install 'cortado[vad]'"
+            "they are of the extra cortado-asr[vad]; in a clone: make install EXTRAS=vad"
         )
     weights = (Path(package.origin).parent / WEIGHTS).read_bytes()
     options = onnxruntime.SessionOptions()

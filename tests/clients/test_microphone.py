@@ -49,7 +49,7 @@ def mic(
 @pytest.mark.parametrize(
     ("at_import", "help_given"),
     [
-        ("raise ModuleNotFoundError('no sounddevice')", "pip install 'cortado[mic]'"),
+        ("raise ModuleNotFoundError('no sounddevice')", "make install EXTRAS=mic"),
         ("raise OSError('PortAudio library not found')", "apt install libportaudio2"),
     ],
     ids=["sounddevice", "PortAudio"],

@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from cortado.model.audio.decode import AudioError, stream
-from cortado.model.features.log_mel import SAMPLE_RATE
+from cortado.model.features.framing import SAMPLE_RATE
 from cortado.training.data.corpora import commonvoice, folder, jsonlines, kaldi, libri, timit, wsj
 from cortado.training.data.corpora.source import Corpus, Found, Part, Problem, Published
 from cortado.training.data.corpora.text import english, unwritable

@@ -4,7 +4,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from cortado.model.audio.decode import AudioError, Samples, decode
-from cortado.model.features.log_mel import SAMPLE_RATE
+from cortado.model.features.framing import SAMPLE_RATE
 from cortado.training.data.manifest import Utterance
 
 SLACK = 0.05  # seconds that a part may reach beyond its recording; corpora round

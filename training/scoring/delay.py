@@ -11,18 +11,20 @@ space has no end of its own. What computing and a network add comes on top.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import jiwer
 import numpy as np
-import torch
-import torchaudio
 from numpy.typing import NDArray
-from torch import Tensor
 
 from cortado.model.audio.decode import Samples
-from cortado.model.backends.reference import FLUSH_STEPS, Character
-from cortado.model.features.log_mel import SAMPLES_PER_STEP, STEP_SECONDS
-from cortado.model.recognizer import Recognizer
+from cortado.model.features.framing import SAMPLES_PER_STEP, STEP_SECONDS
+from cortado.model.streaming.stream import FLUSH_STEPS, Character
+
+if TYPE_CHECKING:  # delays need torch, but not everything that reports them
+    from torch import Tensor
+
+    from cortado.model.recognizer import Recognizer
 
 
 @dataclass(frozen=True)
@@ -35,24 +37,26 @@ class Delay:
     characters: int  # measured
 
 
-def emission_offset(recognizer: Recognizer) -> float:
+def emission_offset(recognizer: "Recognizer") -> float:
     """Return the seconds from a `Character.time` to the end of the step that could write it."""
     return recognizer.delay_steps * STEP_SECONDS
 
 
-@torch.inference_mode()
-def ctc_log_probs(recognizer: Recognizer, recordings: Sequence[Samples]) -> list[Tensor]:
+def ctc_log_probs(recognizer: "Recognizer", recordings: Sequence[Samples]) -> "list[Tensor]":
     """Return the CTC head's (T, V + 1) log probabilities of each recording, flush included."""
+    import torch
+
     steps = [-(-len(samples) // SAMPLES_PER_STEP) + FLUSH_STEPS for samples in recordings]
     padded = np.zeros((len(recordings), max(steps) * SAMPLES_PER_STEP), np.float32)
     for row, samples in zip(padded, recordings, strict=True):
         row[: len(samples)] = samples
-    encoded = recognizer.encode(torch.from_numpy(padded))
-    log_probs = recognizer.ctc(encoded).log_softmax(2)
+    with torch.inference_mode():
+        encoded = recognizer.encode(torch.from_numpy(padded))
+        log_probs = recognizer.ctc(encoded).log_softmax(2)
     return [one[:length] for one, length in zip(log_probs, steps, strict=True)]
 
 
-def character_ends(recognizer: Recognizer, log_probs: Tensor, text: str) -> NDArray[np.float64]:
+def character_ends(recognizer: "Recognizer", log_probs: "Tensor", text: str) -> NDArray[np.float64]:
     """Return the end (U,) of each character of a text in seconds, NaN where there is none.
 
     There is none for a text that has characters which the recogniser does not know, or more than
@@ -63,6 +67,9 @@ def character_ends(recognizer: Recognizer, log_probs: Tensor, text: str) -> NDAr
         log_probs: (T, V + 1) of one recording, the blank last.
         text: that was said; of phones, with one space between.
     """
+    import torch
+    import torchaudio
+
     vocabulary = recognizer.config.vocabulary
     unaligned = np.full(len(text), np.nan)
     try:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.audio.decode import Samples
-from cortado.model.features.log_mel import SAMPLE_RATE
+from cortado.model.features.framing import SAMPLE_RATE
 
 BIT_RATE = 24_000  # bits a second of Opus: speech at 16 kHz sounds as it is
 QUIETEST, LOUDEST = 0.1, 0.995  # quantiles of a log-mel picture that are shown as no ink and as all

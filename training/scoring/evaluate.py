@@ -4,12 +4,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from cortado.model.audio.decode import AudioError
-from cortado.model.backends.reference import Character
-from cortado.model.features.log_mel import SAMPLE_RATE
-from cortado.model.features.speaker import Statistics
-from cortado.model.recognizer import Recognizer
+from cortado.model.features.framing import SAMPLE_RATE
+from cortado.model.streaming.stream import Character
 from cortado.training.data.gather import NamedSet
 from cortado.training.data.manifest import Utterance, phonetic, spoken
 from cortado.training.data.phones import GLOTTAL_STOP, PHONES_61, fold
@@ -26,6 +25,10 @@ from cortado.training.scoring.edits import Edit, Errors, Unit, count, edits
 from cortado.training.scoring.error_rates import Score, score
 from cortado.training.scoring.normalise import Normaliser, normaliser
 from cortado.training.scoring.systems import Recordings, System
+
+if TYPE_CHECKING:
+    from cortado.model.features.speaker import Statistics
+    from cortado.model.recognizer import Recognizer
 
 HOUR = 3600  # seconds
 ALIGNED_AT_ONCE = 8  # recordings whose CTC alignment is made in one batch
@@ -113,7 +116,8 @@ class SetScore:
     results: tuple[Result, ...]  # in the set's order
     failures: tuple[AudioError, ...]  # what is wrong with the audio that could not be read
     backend: str = "reference"  # that gave the words, or "server"
-    voices: Mapping[str, Statistics] | None = None  # by id: the speakers', where features need them
+    # By id: the speakers' statistics, where features need them.
+    voices: "Mapping[str, Statistics] | None" = None
 
 
 def evaluate(
@@ -177,7 +181,7 @@ def _evaluate_set(
 
 
 def _with_delays(
-    recognizer: Recognizer, results: Sequence[Result], name: str, progress: Progress
+    recognizer: "Recognizer", results: Sequence[Result], name: str, progress: Progress
 ) -> list[Result]:
     """Return the results with the delays of their characters; the audio is decoded once more."""
     offset = emission_offset(recognizer)
@@ -198,7 +202,7 @@ def _with_delays(
     return measured
 
 
-def _said(recognizer: Recognizer, utterance: Utterance) -> str:
+def _said(recognizer: "Recognizer", utterance: Utterance) -> str:
     """Return what was said in the recogniser's symbols; empty where the manifest has no phones."""
     vocabulary = recognizer.config.vocabulary
     return spoken(utterance, vocabulary) if utterance.phones or not vocabulary.phones else ""

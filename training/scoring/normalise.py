@@ -56,7 +56,7 @@ def _whisper() -> Callable[[str], str]:
     except ImportError as error:
         raise ValueError(
             "expected whisper-normalizer for this normalisation, got none: "
-            "pip install 'cortado[whisper]'"
+            "it is of the extra cortado-asr[whisper]; in a clone: make install EXTRAS=whisper"
         ) from error
     normalise = EnglishTextNormalizer()
     return lambda text: str(normalise(text)).strip()

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cortado.model.backends.reference import Character
-from cortado.model.features.log_mel import STEP_SECONDS
+from cortado.model.features.framing import STEP_SECONDS
+from cortado.model.streaming.stream import Character
 from cortado.training.scoring.breakdown import (
     Group,
     by_field,

@@ -5,20 +5,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cortado.model.features.speaker import adapted
-from cortado.model.recognizer import Recognizer
 from cortado.training.data.recordings import samples_of
-from cortado.training.scoring.attending import Attending, attend
 from cortado.training.scoring.breakdown import confusions, symbol_matrix, worst
 from cortado.training.scoring.comparison import Compared
 from cortado.training.scoring.embedding import opus, picture
 from cortado.training.scoring.evaluate import Result, SetScore
 from cortado.training.scoring.outputs import group_as_json, groups
 from cortado.training.scoring.report import WHOLE_SPEAKERS
+
+if TYPE_CHECKING:  # attention is drawn with torch; a page without pictures does not need it
+    from cortado.model.recognizer import Recognizer
+    from cortado.training.scoring.attending import Attending
 
 PARTS = files("cortado.training.scoring") / "page_parts"
 ROWS = 5_000  # utterances that a page lists, the worst first; a browser bears no more
@@ -41,7 +42,7 @@ class PagePlan:
 def write_page(
     sets: Sequence[SetScore],
     path: Path,
-    recognizer: Recognizer | None,
+    recognizer: "Recognizer | None",
     plan: PagePlan,
     progress: Progress,
 ) -> None:
@@ -79,7 +80,7 @@ def _script() -> str:
 
 
 def _set(
-    one: SetScore, recognizer: Recognizer | None, plan: PagePlan, progress: Progress
+    one: SetScore, recognizer: "Recognizer | None", plan: PagePlan, progress: Progress
 ) -> dict[str, Any]:
     symbols, matrix = symbol_matrix(one.results)
     drawn = worst(one.results, plan.worst)
@@ -115,7 +116,7 @@ def _set(
     }
 
 
-def drawn_otherwise(one: SetScore, recognizer: Recognizer) -> str:
+def drawn_otherwise(one: SetScore, recognizer: "Recognizer") -> str:
     """Return from what the pictures of a set may differ, empty where they show what was scored."""
     mode = "online" if recognizer.decoder.online else "expected"  # of `attend`
     if (one.backend, one.mode) == ("reference", mode):
@@ -127,10 +128,12 @@ def drawn_otherwise(one: SetScore, recognizer: Recognizer) -> str:
     )
 
 
-def _voice(one: SetScore, result: Result, recognizer: Recognizer | None) -> Recognizer | None:
+def _voice(one: SetScore, result: Result, recognizer: "Recognizer | None") -> "Recognizer | None":
     """Return the recogniser as it heard an utterance."""
     if recognizer is None or one.voices is None:
         return recognizer
+    from cortado.model.features.speaker import adapted
+
     return adapted(recognizer, one.voices[result.utterance.id])
 
 
@@ -155,7 +158,7 @@ def _row(result: Result) -> dict[str, Any]:
     }
 
 
-def _drawn(result: Result, recognizer: Recognizer | None) -> dict[str, Any]:
+def _drawn(result: Result, recognizer: "Recognizer | None") -> dict[str, Any]:
     """Return an utterance of the worst, with its sound, and its attention where that is known."""
     row = _row(result)
     if result.utterance.duration > LONGEST:
@@ -163,11 +166,13 @@ def _drawn(result: Result, recognizer: Recognizer | None) -> dict[str, Any]:
     samples = samples_of(result.utterance)
     row["audio"] = opus(samples)
     if recognizer is not None:
+        from cortado.training.scoring.attending import attend
+
         row["attention"] = _attention(attend(recognizer, samples))
     return row
 
 
-def _attention(found: Attending) -> dict[str, Any]:
+def _attention(found: "Attending") -> dict[str, Any]:
     """Return the log-mel picture, the characters with their stops, and the weights drawn."""
     spans = []
     for k, row in enumerate(found.weights):

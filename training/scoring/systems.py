@@ -4,22 +4,25 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from cortado.model.audio.decode import AudioError, Samples
 from cortado.model.backends.choice import Online, choose
-from cortado.model.backends.reference import Character, transcribe_many
-from cortado.model.features.log_mel import SAMPLE_RATE
-from cortado.model.features.speaker import Statistics, adapted, by_speaker, statistics_of
-from cortado.model.recognizer import Recognizer
+from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.search.beam import Beam
 from cortado.model.search.language_model import NONE, Language
+from cortado.model.streaming.recordings import transcribe_many
+from cortado.model.streaming.stream import Character
 from cortado.training.data.manifest import Utterance
 from cortado.training.data.recordings import samples_of
-from cortado.training.data.speakers import grouped
+
+if TYPE_CHECKING:  # they bring torch, without which the fast backend is evaluated too
+    from cortado.model.features.speaker import Statistics
+    from cortado.model.recognizer import Recognizer
 
 Heard = Iterator[tuple[int, Sequence[Character]]]  # a recording's index and what was heard
 Transcribe = Callable[[Iterable[Samples]], Heard]
-Search = Callable[[Recognizer], Transcribe]
+Search = Callable[["Recognizer"], Transcribe]
 
 
 class Recordings:
@@ -70,12 +73,19 @@ class System:
     name: str  # of a checkpoint or a server
     mode: str  # how it searches: online, expected, beam
     hear: Hear  # yields what was heard, as utterances finish
-    recognizer: Recognizer | None = None  # its own, for emission delays; None where unknown
+    # Its own, for emission delays and pictures; None where it is unknown or torch is absent.
+    recognizer: "Recognizer | None" = None
     backend: str = "reference"  # that gives the words, or "server"
 
 
+def served(chosen: Online, name: str, recognizer: "Recognizer | None" = None) -> System:
+    """Return a recogniser as it serves, in the backend that it is in."""
+    hear = in_order(lambda audio: transcribe_many(chosen, audio))
+    return System(name, "online", hear, recognizer, chosen.name)
+
+
 def online(
-    recognizer: Recognizer,
+    recognizer: "Recognizer",
     name: str,
     backend: str = "auto",
     beam: Beam | None = None,
@@ -85,24 +95,24 @@ def online(
 
     Raises: ValueError for a backend that is not there, or does not know such a model.
     """
-
-    def serving(one: Online) -> Transcribe:
-        return lambda audio: transcribe_many(one, audio)
+    from cortado.model.features.speaker import adapted, by_speaker, statistics_of
 
     if not by_speaker(recognizer.config):
-        chosen = choose(recognizer, backend, beam, words)
-        return System(name, "online", in_order(serving(chosen)), recognizer, chosen.name)
+        return served(choose(recognizer, backend, beam, words), name, recognizer)
 
-    def search(one: Recognizer) -> Transcribe:
-        return serving(choose(one, backend, beam, words))
+    def search(one: "Recognizer") -> Transcribe:
+        chosen = choose(one, backend, beam, words)
+        return lambda audio: transcribe_many(chosen, audio)
 
     nobody = adapted(recognizer, statistics_of(recognizer.features, []))
     used = choose(nobody, backend, beam, words).name  # what cannot be is said at once
     return System(name, "online", by_voice(recognizer, search), recognizer, used)
 
 
-def offline(recognizer: Recognizer, name: str, mode: str, search: Search) -> System:
+def offline(recognizer: "Recognizer", name: str, mode: str, search: Search) -> System:
     """Return a recogniser in a search of whole utterances."""
+    from cortado.model.features.speaker import by_speaker
+
     needs_voice = by_speaker(recognizer.config)
     hear = by_voice(recognizer, search) if needs_voice else in_order(search(recognizer))
     return System(name, mode, hear, recognizer)
@@ -118,8 +128,10 @@ def in_order(transcribe: Transcribe) -> Hear:
     return hear
 
 
-def by_voice(recognizer: Recognizer, search: Search) -> Hear:
+def by_voice(recognizer: "Recognizer", search: Search) -> Hear:
     """Return what hears speaker after speaker, each by statistics over all of his recordings."""
+    from cortado.model.features.speaker import adapted, statistics_of
+    from cortado.training.data.speakers import grouped
 
     def hear(recordings: Recordings) -> Iterator[tuple[Utterance, Sequence[Character]]]:
         recordings.voices = {}

@@ -24,9 +24,9 @@ from cortado.clients.bench.endless.recovery import (
 )
 from cortado.clients.bench.endless.sounds import BLOCK, STRETCH, STRETCHES, Sound, Spoken, day
 from cortado.model.backends.choice import Online
-from cortado.model.backends.reference import Character
-from cortado.model.features.log_mel import SAMPLE_RATE, SAMPLES_PER_STEP
+from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
 from cortado.model.streaming.live import LiveStream
+from cortado.model.streaming.stream import Character
 from cortado.training.scoring.error_rates import word_errors
 
 LATE = 1.0  # seconds after a recording in which its last characters may still be written

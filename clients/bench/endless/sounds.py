@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.features.log_mel import SAMPLE_RATE
+from cortado.model.features.framing import SAMPLE_RATE
 from cortado.training.data.manifest import read
 from cortado.training.data.recordings import samples_of
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cortado.model.backends.reference import Samples
-from cortado.model.features.log_mel import SAMPLE_RATE
+from cortado.model.features.framing import SAMPLE_RATE
+from cortado.model.streaming.stream import Samples
 
 SYLLABLES = 4.0  # a second
 CORNER = 600.0  # Hz: above it, speech falls off

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from cortado.clients.bench.streams.delays import Point, percentiles
 from cortado.model.backends.choice import Online
-from cortado.model.backends.reference import Samples
-from cortado.model.features.log_mel import SAMPLE_RATE
+from cortado.model.features.framing import SAMPLE_RATE
+from cortado.model.streaming.stream import Samples
 from cortado.model.streaming.update import Update
 from cortado.server.engine import Engine
 from cortado.server.live_stream import EngineStream

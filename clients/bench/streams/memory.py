@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.backends.choice import Online
-from cortado.model.backends.reference import Samples, step_time
-from cortado.model.features.log_mel import SAMPLE_RATE, SAMPLES_PER_STEP, STEP_SECONDS
+from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP, STEP_SECONDS
+from cortado.model.streaming.stream import Samples, step_time
 
 Report = Callable[[str, int, int], None]
 

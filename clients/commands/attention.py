@@ -1,4 +1,4 @@
-"""`cortado bench`: what the parts cost, measured on the machine at hand."""
+"""`cortado bench attention`: what attention costs on this machine."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 
 from cortado.clients.commands.terminal import Json, check_places, examples, width
 
-ATTENTION_EXAMPLES = examples(
+EXAMPLES = examples(
     "cortado bench attention",
     "cortado bench attention --part decoding --svg attention.svg --json attention.json",
 )

@@ -1,0 +1,44 @@
+"""What a command says when it cannot do its work: exit codes, and one line on stderr."""
+
+import sys
+
+EXIT_OK = 0
+EXIT_FAILURE = 1
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+EXTRAS = {  # of the distribution, by the module that they bring
+    "torch": "train",
+    "torchaudio": "train",
+    "tensorboard": "train",
+    "matplotlib": "train",
+    "soundfile": "train",
+}
+
+
+def complain(error: Exception) -> None:
+    """Write what is wrong to stderr, on one line."""
+    sys.stderr.write(f"cortado: {one_line(error)}\n")
+    sys.stderr.flush()
+
+
+def one_line(error: Exception) -> str:
+    """Say `error` on one line, with the file first where the system names one."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def absent(error: ModuleNotFoundError) -> ValueError:
+    """Return the mistake of somebody who has not installed the extra that a module is part of.
+
+    Raises: `error` itself where the module is of no extra.
+    """
+    module = (error.name or "").partition(".")[0]
+    if module not in EXTRAS:
+        raise error
+    extra = EXTRAS[module]
+    return ValueError(
+        f"this needs {module}, of the extra cortado-asr[{extra}]; "
+        f"in a clone: make install EXTRAS={extra}"
+    )
