@@ -26,7 +26,7 @@ COMMANDS = {  # each with the first line of its help
     "align": "Draw what the attention looks at for each character.",
     "prepare": "Write manifests of a corpus, and list what is wrong in it.",
     "replay": "Hear recorded streams again and verify what is written.",
-    "study": "Train and score the rows of a study, then write its table.",
+    "study": "Compare decoders: train what is missing, score, write a table.",
     "warm": "Compile for this CPU, so that no later start has to.",
     "lm": "Make a language model of words from text, for the search.",
     "export": "Put a model together for serving.",

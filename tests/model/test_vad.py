@@ -306,5 +306,7 @@ def test_a_missing_extra_is_one_clear_line(missing: str, command: str) -> None:
     done = run(MISSING, missing, *command.split())
     assert done.returncode == 2
     assert done.stderr.startswith("cortado: expected onnxruntime and silero-vad for the voice")
-    assert done.stderr.endswith("of the extra cortado-asr[vad]; in a clone: make install EXTRAS=vad\n")
+    assert done.stderr.endswith(
+        "of the extra cortado-asr[vad]; in a clone: make install EXTRAS=vad\n"
+    )
     assert done.stderr.count("\n") == 1
