@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cortado.clients.cli import main
-from cortado.tests.training.discs import write_timit
+from cortado.tests.training.data.discs import write_timit
 
 SPEAKERS = [("train", "dr1", "fcjf0"), ("test", "dr1", "mdab0")]
 

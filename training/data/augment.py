@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.features.filterbank import mel_centres
 from cortado.model.features.log_mel import MELS, POWER_FLOOR
 from cortado.training.learning.recipe import Augmentation
 
@@ -71,21 +72,14 @@ def warp_factor(step: int, most: float) -> float:
     return 1 + most * (2 * step / (WARPS - 1) - 1)
 
 
-@lru_cache
-def band_centres(bands: int = MELS) -> NDArray[np.float64]:
-    """Return the (F,) frequencies of the mel bands in hertz, on Slaney's scale to 8 kHz."""
-    mel = np.linspace(0, 45.245, bands)
-    return np.where(mel < 15, mel * 200 / 3, 1000 * np.exp((mel - 15) * np.log(6.4) / 27))
-
-
 @lru_cache(maxsize=2 * WARPS)
 def warp_matrix(step: int, most: float, bands: int = MELS) -> Frames:
     """Return the (F, F) interpolation that scales frequencies by 1 - most .. 1 + most.
 
     The mel axis is linear below 1 kHz and logarithmic above, so scaling is done in hertz.
     """
-    hertz, columns = band_centres(bands), np.arange(bands)
-    source = np.interp(np.minimum(hertz * warp_factor(step, most), 8000.0), hertz, columns)
+    hertz, columns = mel_centres(bands), np.arange(bands)
+    source = np.interp(hertz * warp_factor(step, most), hertz, columns)
     low = np.minimum(source.astype(np.int64), bands - 2)
     matrix = np.zeros((bands, bands), np.float32)
     matrix[low, columns] = 1 - (source - low)
@@ -104,7 +98,7 @@ def reverberated(frames: Frames, seconds: float, below: float) -> Frames:
     Args:
         frames: (T, F) log-mel.
         seconds: the time in which the reverberation falls by 60 dB.
-        below: nepers of power by which it starts below the direct sound.
+        below: nats of power by which it starts below the direct sound.
     """
     decay = 10 ** (-6 * 0.01 / seconds)  # of power, from one frame to the next
     power = np.exp(frames.astype(np.float64))
@@ -123,7 +117,7 @@ def transmitted(frames: Frames, highest: float, lowest: float, rng: np.random.Ge
         lowest: hertz below which nothing passes.
         rng: of the quantisation noise, 20 to 45 dB below each frame's loudest band.
     """
-    hertz = band_centres(frames.shape[1])
+    hertz = mel_centres(frames.shape[1])
     sent = frames.copy()
     loudest = sent.max(1, keepdims=True)
     rough = loudest - rng.uniform(4.6, 10.4) + rng.normal(0, 0.7, sent.shape)
@@ -185,7 +179,7 @@ def wordless(length: int, loudest: float, rng: np.random.Generator, bands: int =
 
 def hum(rng: np.random.Generator, bands: int = MELS) -> Frames:
     """Return a (1, F) log-mel frame of a hum or a direct current: loud, in the lowest bands."""
-    fall = rng.uniform(0.5, 8.0)  # nepers a band
+    fall = rng.uniform(0.5, 8.0)  # nats a band
     found = rng.uniform(0.0, 8.0) - fall * (MELS / bands) * np.arange(bands)
     return found[None].astype(np.float32)
 
@@ -204,9 +198,9 @@ def clicks(length: int, rng: np.random.Generator, bands: int = MELS) -> Frames:
 def music(length: int, rng: np.random.Generator, bands: int = MELS) -> Frames:
     """Return (T, F) log-mel frames of notes: harmonics that fade, now one note, now a chord."""
     frames = np.full((length, bands), FLOOR, np.float32)
-    hertz = band_centres(bands)
+    hertz = mel_centres(bands)
     pause = rng.uniform(8, 80)  # frames between notes
-    slope, fade = rng.uniform(0.2, 2.0), rng.uniform(0.01, 0.2)  # nepers a harmonic, a frame
+    slope, fade = rng.uniform(0.2, 2.0), rng.uniform(0.01, 0.2)  # nats a harmonic, a frame
     steady, overtones = rng.random() < 0.5, int(rng.integers(1, 30))
     at = 0
     while at < length:

@@ -44,7 +44,7 @@ class Augmentation:
     tempo: float = 0.15  # relative time stretch
     speed: float = 0.0  # relative change of tempo, pitch and formants at once, as of a tape's speed
     warp: float = 0.1  # relative vocal-tract length
-    gain: float = 3.0  # nepers of power, around a little below the recording's own
+    gain: float = 3.0  # nats of power, around a little below the recording's own
     noise: float = 0.4  # share of utterances with added noise
     babble: float = 0.1  # share of utterances with another one, softer, under them
     reverberation: float = 0.0  # share of utterances in a room

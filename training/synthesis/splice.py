@@ -22,7 +22,7 @@ from cortado.training.synthesis.corpus import read_text
 MARGIN = 10  # frames of silence kept before the first word and behind the last
 LEARNT_FROM = 1000  # utterances, from which the aligner learns
 LONGEST_RUN = 4  # words that are taken from one recording in a row
-SPREAD = 0.4  # nepers of power, standard deviation of the level from one piece to the next
+SPREAD = 0.4  # nats of power, standard deviation of the level from one piece to the next
 WORDS = (2, 12)  # of a sentence
 TRIES = 1000  # lines in which words are looked for
 Edges = list[list[int]]  # frames in which an utterance's words begin, and where the last one ends

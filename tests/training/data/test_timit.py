@@ -15,7 +15,7 @@ from cortado.model.backends.reference import OnlineRecognizer, transcribe
 from cortado.model.checkpoint import load, read_card, save
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import END, START, pcm, rounded, running, say, spelt
-from cortado.tests.training.discs import write_timit
+from cortado.tests.training.data.discs import write_timit
 from cortado.training.data.manifest import read
 from cortado.training.data.phones import PHONES_39, PHONES_61
 from cortado.training.data.prepare import prepare

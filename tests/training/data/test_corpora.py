@@ -17,7 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cortado.tests.model.audio.sphere_files import write_sphere
-from cortado.tests.training.discs import SENTENCE, Rename, tone, write_index, write_timit, write_wsj
+from cortado.tests.training.data.discs import (
+    SENTENCE,
+    Rename,
+    tone,
+    write_index,
+    write_timit,
+    write_wsj,
+)
 from cortado.training.data.corpora import commonvoice, folder, jsonlines, kaldi, libri, timit, wsj
 from cortado.training.data.corpora.source import Corpus, Found
 from cortado.training.data.corpora.text import english

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cortado.tests.training.heard import evaluated, phones, utterance
+from cortado.tests.training.scoring.heard import evaluated, phones, utterance
 from cortado.training.scoring.breakdown import (
     by_field,
     by_length,

@@ -7,7 +7,7 @@ import pytest
 
 from cortado.training.learning.recipe import Augmentation, Corpus, Recipe, Stage
 
-PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
+PAGE = Path(__file__).parents[3] / "docs" / "recipes.md"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from cortado.model import checkpoint
 from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
 from cortado.model.recognizer import Recognizer
 from cortado.model.vocabulary import Vocabulary
-from cortado.tests.training.test_trainer import Killed, Killer, equal, tensors
+from cortado.tests.training.learning.test_trainer import Killed, Killer, equal, tensors
 from cortado.tests.training.tiny import MODEL, PLAIN, TEXTS, corpus, recipe
 from cortado.training.data.batches import Batch, Drawn, Phones, Sampler, collate
 from cortado.training.data.log_mel_cache import cached

@@ -27,7 +27,7 @@ from cortado.training.learning.run import train
 from cortado.training.learning.snapshot import snapshots
 from cortado.training.learning.trainer import Trainer, set_statistics, update_average
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 STEPS = 7  # of the whole run
 PATIENCE = 900  # seconds, for a machine that is busy; on an idle core ten are enough
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from cortado.tests.training.discs import tone, write_timit, write_wsj
+from cortado.tests.training.data.discs import tone, write_timit, write_wsj
 from cortado.training.data import recordings
 from cortado.training.data.corpora.source import Problem, Published
 from cortado.training.data.manifest import OURS, Utterance, read
@@ -183,6 +183,6 @@ def test_a_wrong_question_is_answered_before_any_work(
 
 
 def test_every_corpus_field_and_text_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs/corpora.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs/corpora.md").read_text(encoding="utf-8")
     assert [name for name in READERS if f"`cortado prepare {name} " not in page] == []
     assert [name for name in (*OURS, *TEXTS) if f"`{name}`" not in page] == []

@@ -4,7 +4,7 @@ import pytest
 
 from cortado.model.attention import AttentionConfig
 from cortado.model.search.offline import modes
-from cortado.tests.training.transduction import Kind, learn, listener
+from cortado.tests.training.learning.transduction import Kind, learn, listener
 
 A = AttentionConfig
 MONOTONIC: dict[str, tuple[AttentionConfig, Kind]] = {

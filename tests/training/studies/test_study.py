@@ -12,7 +12,7 @@ from cortado.model import checkpoint
 from cortado.model.config import DecoderConfig
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import modes
-from cortado.tests.training.test_recipes_learn import batch
+from cortado.tests.training.learning.test_recipes_learn import batch
 from cortado.tests.training.tiny import MODEL, TEXTS, corpus
 from cortado.training.learning import recipe as recipes
 from cortado.training.learning.losses import losses

@@ -6,7 +6,7 @@ from pathlib import Path
 import jiwer
 import pytest
 
-from cortado.tests.training.heard import characters, evaluated, utterance
+from cortado.tests.training.scoring.heard import characters, evaluated, utterance
 from cortado.training.scoring.comparison import compared, read_other
 from cortado.training.scoring.evaluate import Rules, SetScore
 from cortado.training.scoring.outputs import timed_words, write_json, write_sclite
