@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,20 @@ def build(kind: type[Built], tree: Mapping[str, Any], where: str, folder: Path) 
         unknown = [one for one in problems if one["type"] == "unexpected_keyword_argument"]
         raise ValueError(f"{where}: {_said(kind, (unknown or problems)[0])}") from None
     return _placed(found, folder)
+
+
+def read_toml(kind: type[Built], path: Path) -> Built:
+    """Return the dataclass in a TOML file; paths in it are relative to the file's folder.
+
+    Raises:
+        ValueError: not TOML, or as `build` does.
+        OSError: the file cannot be read.
+    """
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path}: expected TOML, got {error}") from error
+    return build(kind, tree, str(path), path.parent)
 
 
 def _said(kind: Any, problem: ErrorDetails) -> str:

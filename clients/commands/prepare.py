@@ -39,10 +39,10 @@ def prepare(
     import os
 
     from rich.console import Console
+    from rich.table import Table
 
     from cortado.clients.progress import progress_bar
     from cortado.training.data import prepare as preparing
-    from cortado.training.data.prepare_report import summary, table
 
     if len(folders) < 2:
         raise ValueError("expected the corpus and a folder to write to, got one of them")
@@ -51,14 +51,21 @@ def prepare(
         prepared, problems = preparing.prepare(
             name, discs, out, text, workers or os.cpu_count() or 1, report
         )
-    Console(width=width()).print(table(prepared))
+    table = Table("manifest", box=None, pad_edge=False)
+    for column in ("utterances", "speakers", "hours", "published"):
+        table.add_column(column, justify="left" if column == "published" else "right")
+    for one in prepared:
+        counts = (f"{one.utterances:,}", f"{one.speakers:,}", f"{one.hours:.2f}")
+        verdict = "differs" if one.differences() else "the same" if one.published else "-"
+        table.add_row(str(one.manifest), *counts, verdict)
+    Console(width=width()).print(table)
     for one in prepared:
         for difference in one.differences():
             typer.echo(f"{one.name}: {difference}")
     for problem in problems[:LISTED]:
         typer.echo(f"cortado: {problem.where}: {problem.what}", err=True)
     if problems:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in summary(problems).items())
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in preparing.kinds(problems).items())
         typer.echo(f"cortado: {kinds}: see {out / preparing.PROBLEMS}", err=True)
     if problems or any(one.differences() for one in prepared):
         raise typer.Exit(EXIT_FAILURE)

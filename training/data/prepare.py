@@ -5,6 +5,7 @@ The same discs give the same bytes, whatever the number of processes.
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -110,6 +111,13 @@ def prepare(
     lines = (f"{problem.where}: {problem.what}" for problem in problems)
     _write_lines(out / PROBLEMS, lines)
     return prepared, problems
+
+
+def kinds(problems: Iterable[Problem]) -> dict[str, int]:
+    """Return how many problems there are of each kind (missing, doubled, unusable), most first."""
+    names = (problem.what.partition(":")[0] for problem in problems)
+    known = (name if name in ("missing", "doubled") else "unusable" for name in names)
+    return dict(Counter(known).most_common())
 
 
 def _stripped(text: str) -> str:

@@ -1,11 +1,10 @@
 """What a training run is made of: a TOML file that becomes frozen dataclasses."""
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from cortado.model.configuration import build
+from cortado.model.configuration import read_toml
 from cortado.model.recognizer import RecognizerConfig
 
 
@@ -172,8 +171,4 @@ def read(path: Path) -> Recipe:
     Raises:
         ValueError: not TOML, an unknown or missing key, or a value of the wrong type.
     """
-    try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path}: expected TOML, got {error}") from error
-    return build(Recipe, tree, str(path), path.parent)
+    return read_toml(Recipe, path)

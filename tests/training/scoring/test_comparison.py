@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from cortado.training.scoring.comparison import compare, matched_pairs, positions, segments
 from cortado.training.scoring.edits import edits
-from cortado.training.scoring.significance import compare, matched_pairs, positions, segments
 
 
 def test_errors_lie_at_the_token_said_and_insertions_at_the_next() -> None:
