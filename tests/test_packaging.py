@@ -98,13 +98,43 @@ def test_the_source_archive_holds_what_builds_and_checks_it(built: Path) -> None
     assert "tests/test_packaging.py" in names
 
 
+def somebody_elses(folder: Path) -> Path:
+    """Fill a folder with modules that are named as our rooms are, and cannot be imported."""
+    for name in (*PACKAGES, "tests", "compiled", "cli", "stream"):
+        (folder / f"{name}.py").write_text(f"raise RuntimeError('the {name} of somebody else')\n")
+    for name in ("clients", "docker"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("raise RuntimeError('somebody else's clients')")
+    return folder
+
+
+def test_modules_of_our_rooms_names_in_the_working_folder_break_nothing(
+    installed: Path, tmp_path: Path
+) -> None:
+    code = (
+        "import cortado.clients.cli, cortado.server.app, cortado.training.scoring.evaluate\n"
+        "from cortado import connect, load, transcribe\n"
+        "print(cortado.__file__); raise SystemExit(cortado.clients.cli.main(['info']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=somebody_elses(tmp_path),
+        env={**os.environ, "PYTHONPATH": os.fspath(installed)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.splitlines()[0]).is_relative_to(installed)
+
+
+@pytest.mark.timeout(400)  # it compiles
 def test_the_wheel_serves_its_page_and_its_model_away_from_the_tree(
     installed: Path, tmp_path: Path
 ) -> None:
     code = "import sys, cortado.clients.cli as cli; print(cli.__file__); sys.exit(cli.main())"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "serve", "--port", "0"],
-        cwd=tmp_path,
+        cwd=somebody_elses(tmp_path),
         env={**os.environ, "PYTHONPATH": os.fspath(installed)},
         stdout=subprocess.PIPE,
         text=True,

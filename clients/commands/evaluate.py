@@ -133,9 +133,10 @@ def evaluate(
     chosen = gather(sets)
     asked = {"--beam": beam, "--hold": hold, "--lm": lm}
     _check_search([name for name, value in asked.items() if value is not None], server, mode)
+    rules = Rules.named(unit.value, normalise.value)
     system = _system(checkpoint, server, mode, backend, asked_for(beam, hold, lm), lm)
     with progress_bar() as progress:
-        scores = run(system, chosen, Rules.named(unit.value, normalise.value), progress)
+        scores = run(system, chosen, rules, progress)
         comparisons = [] if other is None else compared(scores, other)
         _write(scores, places, system, worst, comparisons, progress)
     console = Console(width=width())

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,9 +43,11 @@ class Served:
 
 
 @contextmanager
-def serving(checkpoint: Path, log: Path, *flags: str) -> Iterator[Served]:
+def serving(
+    checkpoint: Path, log: Path, *flags: str, start: Sequence[str] = CORTADO
+) -> Iterator[Served]:
     """Run `cortado serve` with a checkpoint, on any free port unless `flags` name one."""
-    command = [*CORTADO, "serve", "--port", "0", "--checkpoint", os.fspath(checkpoint), *flags]
+    command = [*start, "serve", "--port", "0", "--checkpoint", os.fspath(checkpoint), *flags]
     with log.open("w") as out:
         process = subprocess.Popen(
             command, cwd=ROOT, env=ENVIRONMENT, stdout=out, stderr=subprocess.STDOUT, text=True

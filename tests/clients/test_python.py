@@ -1,0 +1,87 @@
+"""`from cortado import load, transcribe`: recordings and live streams in one's own process."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import cortado
+from cortado.model.streaming.stream import Character
+from cortado.model.transcription import Transcriber, Transcript, Word
+from cortado.tests.clients import serving
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def recogniser(model: Path) -> Transcriber:
+    return cortado.load(model)
+
+
+def test_a_file_gives_what_the_command_writes(
+    recogniser: Transcriber, model: Path, recording: Path
+) -> None:
+    [written] = serving.transcribe(model, recording)
+    found = recogniser.transcribe(os.fspath(recording))
+    assert str(found) == found.text == written["text"].strip() != ""
+    assert [one.time for one in found.characters] == [one["time"] for one in written["characters"]]
+    assert " ".join(one.text for one in found.words) == found.text
+
+
+def test_an_array_and_a_stream_in_pieces_give_the_same(
+    recogniser: Transcriber, recording: Path, spoken: NDArray[np.float32]
+) -> None:
+    found = recogniser.transcribe(recording)
+    assert recogniser.transcribe(spoken) == found
+    live, characters = recogniser.stream(), list[Character]()
+    for start in range(0, len(spoken), 1000):
+        characters += live.push(spoken[start : start + 1000])
+    assert characters
+    assert Transcript((*characters, *live.end())) == found
+
+
+def test_other_rates_are_resampled(recogniser: Transcriber, spoken: NDArray[np.float32]) -> None:
+    twice = np.repeat(spoken, 2).astype(np.float64)
+    assert len(recogniser.transcribe(twice, 32_000).words) > 3
+
+
+def test_transcribe_loads_the_shipped_model_once(recording: Path, is_shipped: bool) -> None:
+    if not is_shipped:
+        pytest.skip("needs the shipped model")
+    assert cortado.transcribe(recording) == cortado.load().transcribe(recording)
+    began = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    cortado.transcribe(np.zeros(0, np.float32))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - began < 0.5
+
+
+def test_words_have_the_times_of_their_first_and_last_character() -> None:
+    heard = Transcript(tuple(Character(text, n / 10) for n, text in enumerate(" ab  c")))
+    assert heard.words == (Word("ab", 0.1, 0.2), Word("c", 0.5, 0.5))
+    assert heard.text == "ab  c"
+    assert Transcript(()).words == ()
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.zeros(9, np.int16), np.zeros((2, 9), np.float32)], ids=["integers", "two channels"]
+)
+def test_samples_of_another_kind_are_refused(
+    recogniser: Transcriber, wrong: NDArray[np.float32]
+) -> None:
+    with pytest.raises(ValueError, match=r"expected samples \(N,\) as floats in \[-1, 1\), got "):
+        recogniser.transcribe(wrong)
+
+
+def test_nothing_is_imported_before_it_is_asked_for() -> None:
+    code = "import sys, cortado; sys.exit('numpy' in sys.modules or 'asyncio' in sys.modules)"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime - before.ru_utime < 0.3  # of the processor: others' work does not count
+    with pytest.raises(AttributeError, match="no attribute 'listen'"):
+        _ = cortado.listen  # type: ignore[attr-defined]
+    assert cortado.__all__ == ["connect", "load", "transcribe"]
