@@ -120,7 +120,7 @@ def evaluate(
 
     from cortado.clients.progress import progress_bar
     from cortado.model.search.beam import asked_for
-    from cortado.training.data.gather import gather
+    from cortado.training.data.evaluation_sets import gather
     from cortado.training.scoring import report
     from cortado.training.scoring.comparison import compared, read_other
     from cortado.training.scoring.evaluate import Rules

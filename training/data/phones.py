@@ -1,96 +1,47 @@
-"""TIMIT's 61 phones, and how they are folded to 48 for training and to 39 for scoring.
+"""TIMIT's 61 phones, and how they are folded to 39 for scoring.
 
 Source: Lee & Hon 1989, "Speaker-independent phone recognition using hidden Markov models", table 2.
 """
 
 from collections.abc import Iterable
 
-GLOTTAL_STOP = "q"  # neither trained nor scored after folding
-SILENCE = "sil"
-
-# Each line: the phone scored (of 39), the phone trained (of 48), the phones transcribed (of 61).
-_TABLE = """
-aa aa: aa
-aa ao: ao
-ae ae: ae
-ah ah: ah
-ah ax: ax ax-h
-aw aw: aw
-ay ay: ay
-b b: b
-ch ch: ch
-d d: d
-dh dh: dh
-dx dx: dx
-eh eh: eh
-er er: er axr
-ey ey: ey
-f f: f
-g g: g
-hh hh: hh hv
-ih ih: ih
-ih ix: ix
-iy iy: iy
-jh jh: jh
-k k: k
-l l: l
-l el: el
-m m: m em
-n n: n nx
-n en: en
-ng ng: ng eng
-ow ow: ow
-oy oy: oy
-p p: p
-r r: r
-s s: s
-sh sh: sh
-sh zh: zh
-sil cl: pcl tcl kcl
-sil vcl: bcl dcl gcl
-sil epi: epi
-sil sil: h# pau
-t t: t
-th th: th
-uh uh: uh
-uw uw: uw ux
-v v: v
-w w: w
-y y: y
-z z: z
-"""
+GLOTTAL_STOP = "q"  # left out by folding
+PHONES_39 = (
+    *"aa ae ah aw ay b ch d dh dx eh er ey f g hh ih iy jh k".split(),  # noqa: SIM905
+    *"l m n ng ow oy p r s sh sil t th uh uw v w y z".split(),  # noqa: SIM905
+)
+_ALIKE = {
+    "aa": "ao",
+    "ah": "ax ax-h",
+    "er": "axr",
+    "hh": "hv",
+    "ih": "ix",
+    "l": "el",
+    "m": "em",
+    "n": "nx en",
+    "ng": "eng",
+    "sh": "zh",
+    "sil": "pcl tcl kcl bcl dcl gcl epi h# pau",
+    "uw": "ux",
+}
+_FOLDED = {phone: phone for phone in PHONES_39 if phone != "sil"}
+_FOLDED |= {phone: scored for scored, phones in _ALIKE.items() for phone in phones.split()}
+PHONES_61 = (*sorted([*_FOLDED, GLOTTAL_STOP]),)
 
 
-def _foldings() -> dict[str, tuple[str, str]]:
-    foldings: dict[str, tuple[str, str]] = {}
-    for line in _TABLE.strip().splitlines():
-        targets, _, phones = line.partition(":")
-        scored, trained = targets.split()
-        foldings |= dict.fromkeys(phones.split(), (trained, scored))
-    return foldings
-
-
-_FOLDINGS = _foldings()
-PHONES_61 = (*sorted([*_FOLDINGS, GLOTTAL_STOP]),)
-PHONES_48 = (*sorted({trained for trained, _ in _FOLDINGS.values()}),)
-PHONES_39 = (*sorted({scored for _, scored in _FOLDINGS.values()}),)
-
-
-def fold(phones: Iterable[str], to: int = 39) -> list[str]:
-    """Return phones of TIMIT's 61 as those of 48 or 39, without the glottal stop.
+def fold(phones: Iterable[str]) -> list[str]:
+    """Return phones of TIMIT's 61 as those of 39, without the glottal stop.
 
     Equal neighbours stay two: a closure and the pause before it are scored one by one, as in
     published results.
 
-    Raises: ValueError for another phone, or another number.
+    Raises: ValueError for another phone.
     """
-    if to not in (48, 39):
-        raise ValueError(f"expected a folding to 48 or 39 phones, got {to}")
     folded = []
     for phone in phones:
         if phone == GLOTTAL_STOP:
             continue
-        if phone not in _FOLDINGS:
+        if phone not in _FOLDED:
             raise ValueError(f"expected one of TIMIT's 61 phones, got {phone!r}")
-        folded.append(_FOLDINGS[phone][to == 39])
+        folded.append(_FOLDED[phone])
     return folded

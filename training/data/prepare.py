@@ -15,8 +15,8 @@ from pathlib import Path
 from cortado.model.audio.decode import AudioError, stream
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.training.data.corpora import commonvoice, folder, jsonlines, kaldi, libri, timit, wsj
+from cortado.training.data.corpora.english import english, unwritable
 from cortado.training.data.corpora.source import Corpus, Found, Part, Problem, Published
-from cortado.training.data.corpora.text import english, unwritable
 from cortado.training.data.manifest import DAY, Utterance, as_row
 from cortado.training.data.recordings import SLACK
 

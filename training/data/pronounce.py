@@ -127,7 +127,7 @@ def _asked(text: str) -> str:
         )
     except FileNotFoundError as error:
         raise PronunciationError(
-            "expected the program espeak-ng, which tells the phones of words, got none: "
+            "expected the program espeak-ng, which gives the phones of words, got none: "
             "install the package espeak-ng"
         ) from error
     except (OSError, subprocess.SubprocessError) as error:

@@ -20,7 +20,7 @@ from cortado.training.data.batches import FRAMES_PER_SECOND, Batch, Sampler
 from cortado.training.data.log_mel_cache import Corpus
 from cortado.training.data.pronounce import Lexicon
 from cortado.training.data.speakers import voices
-from cortado.training.data.text import TextSampler
+from cortado.training.data.text_sampler import TextSampler
 from cortado.training.learning import snapshot as runstate
 from cortado.training.learning.losses import losses, text_loss
 from cortado.training.learning.monitor import Monitor

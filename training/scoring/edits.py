@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Unit = Literal["word", "char", "phone"]
-UNITS: tuple[Unit, ...] = ("word", "char", "phone")
 
 SUBSTITUTION, GAP = 4, 3  # sclite's weights
 DIAGONAL, DELETION, INSERTION = range(3)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cortado.model.audio.decode import AudioError
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.streaming.stream import Character
-from cortado.training.data.gather import NamedSet
+from cortado.training.data.evaluation_sets import NamedSet
 from cortado.training.data.manifest import Utterance, phonetic, spoken
 from cortado.training.data.phones import GLOTTAL_STOP, PHONES_61, fold
 from cortado.training.data.recordings import samples_of

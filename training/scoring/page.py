@@ -12,9 +12,9 @@ import numpy as np
 from cortado.training.data.recordings import samples_of
 from cortado.training.scoring.breakdown import confusions, symbol_matrix, worst
 from cortado.training.scoring.comparison import Compared
-from cortado.training.scoring.embedding import opus, picture
 from cortado.training.scoring.evaluate import Result, SetScore
 from cortado.training.scoring.outputs import group_as_json, groups
+from cortado.training.scoring.page_media import opus, picture
 from cortado.training.scoring.report import WHOLE_SPEAKERS
 
 if TYPE_CHECKING:  # attention is drawn with torch; a page without pictures does not need it
@@ -53,7 +53,7 @@ def write_page(
         path: the file.
         recognizer: whose attention is drawn; None where it is not known.
         plan: what it holds.
-        progress: told as utterances are drawn.
+        progress: called as utterances are drawn.
     """
     content = {
         "sets": [_set(one, recognizer, plan, progress) for one in sets],

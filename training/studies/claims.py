@@ -64,8 +64,8 @@ def _losing(titles: Mapping[str, str], by_row: Mapping[str, Sequence[Run]], name
         return "not known: no row has both."
     over = [title for title, loss in losses.items() if loss > POINT]
     verdict = f"no ({'; '.join(over)})" if over else "yes"
-    told = "; ".join(f"{title} {loss:+.1f}" for title, loss in losses.items())
-    return f"{verdict}. Hard less expected, in points: {told}."
+    listed = "; ".join(f"{title} {loss:+.1f}" for title, loss in losses.items())
+    return f"{verdict}. Hard less expected, in points: {listed}."
 
 
 def _percent(rate: float) -> str:

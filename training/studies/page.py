@@ -91,10 +91,10 @@ def _rates(name: str, rows: Sequence[Row], by_row: dict[str, list[Run]]) -> str:
         runs = by_row[row.name]
         cells = [_cell(runs, name, mode, value) for value in kinds.values() for mode in MODES]
         lines.append(_line(row.title, str(len(runs)), *cells, _delay(runs, name)))
-    told = f"**{name}**: {heard.utterances} utterances, {heard.hours:.2f} h, "
-    told += f"{heard.words.length:,} words, {heard.characters.length:,} characters"
+    title = f"**{name}**: {heard.utterances} utterances, {heard.hours:.2f} h, "
+    title += f"{heard.words.length:,} words, {heard.characters.length:,} characters"
     header = _line("", "seeds", *heads, "emission delay p50 / p90, ms")
-    return "\n".join([told, "", header, _line(*["---"] * 7), *lines])
+    return "\n".join([title, "", header, _line(*["---"] * 7), *lines])
 
 
 def _costs(rows: Sequence[Row], by_row: dict[str, list[Run]]) -> str:

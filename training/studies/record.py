@@ -1,4 +1,4 @@
-"""What is kept of a run of a study: a small JSON file."""
+"""The results of one run of a study, in a small JSON file."""
 
 import json
 from collections.abc import Iterable

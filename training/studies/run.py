@@ -17,7 +17,7 @@ from cortado.model.search.beam import GREEDY
 from cortado.model.search.offline import Mode, modes, transcribe_batch
 from cortado.model.streaming.recordings import transcribe_many
 from cortado.model.streaming.stream import Samples
-from cortado.training.data.gather import NamedSet, set_name
+from cortado.training.data.evaluation_sets import NamedSet, set_name
 from cortado.training.data.manifest import Utterance
 from cortado.training.data.manifest import read as read_manifest
 from cortado.training.data.recordings import samples_of
@@ -156,7 +156,7 @@ def batched(recognizer: Recognizer, mode: Mode) -> Transcribe:
 
 
 def scored(one: SetScore) -> Scored:
-    """Return what is kept of a set's score."""
+    """Return the part of a set's score that is stored."""
 
     def count(unit: Unit) -> Count:
         each = [errors(result.reference, result.hypothesis, unit) for result in one.results]

@@ -1,9 +1,9 @@
 """Where the words of a text are said: a hidden Markov model of letters, trained on what it aligns.
 
-A recogniser that streams writes a letter when it is sure of it, some 0.3 s after it was said, so
-that its own alignment does not tell where words begin. The model that classical recognisers begin
-with does: one state a letter and one for silence, a mixture of Gaussians each, trained from a
-uniform division by Viterbi's algorithm (Rabiner 1989), in seconds an hour of speech.
+A streaming recogniser writes a letter some 0.3 s after it was said: too late to cut words by. The
+model with which classical recognisers begin is not. It has a state for each letter and one for
+silence, with a mixture of Gaussians each, and is trained from a uniform division by Viterbi's
+algorithm (Rabiner 1989), in seconds an hour of speech.
 """
 
 from collections.abc import Sequence

@@ -29,6 +29,9 @@ DEFAULT_SHARES = {"espeak-ng": 0.45, "flite": 0.5, "festival": 0.05}
 FILES_PER_FOLDER = 1000
 TASK = 8  # utterances handed to a worker at once
 BABBLE_VOICES = 16
+WHOLE_LINES = 0.2  # share of utterances that are a whole line, not a span of words
+WORDS = (2, 14)  # of a span
+MAX_CHARACTERS = 220  # longer texts are cut after a word
 
 logger = logging.getLogger(__name__)
 
@@ -50,32 +53,19 @@ class SynthConfig:
     seed: int = 0
     workers: int = 1
     engines: Mapping[str, float] = field(default_factory=lambda: dict(DEFAULT_SHARES))  # shares
-    whole_lines: float = 0.2  # share of utterances that are a whole line, not a span of words
-    min_words: int = 2  # of a span
-    max_words: int = 14
-    max_characters: int = 220  # longer texts are cut after a word
-    audio_format: str = "opus"  # or "flac"
 
     def __post_init__(self) -> None:
         """Check the values.
 
         Raises:
-            ValueError: a value out of its range, or an unknown engine or format.
+            ValueError: a value out of its range, or an unknown engine.
         """
         unknown = sorted(set(self.engines) - set(PACKAGES))
         if unknown:
             raise ValueError(f"expected engines among {', '.join(PACKAGES)}, got {unknown[0]!r}")
         if not any(share > 0 for share in self.engines.values()) or min(self.engines.values()) < 0:
             raise ValueError(f"expected engine shares of 0 or more, got {dict(self.engines)}")
-        if self.audio_format not in ("opus", "flac"):
-            raise ValueError(f"expected audio format opus or flac, got {self.audio_format!r}")
-        if not 1 <= self.min_words <= self.max_words:
-            raise ValueError(
-                f"expected 1 <= min_words <= max_words, got {self.min_words}, {self.max_words}"
-            )
-        if not 0 <= self.whole_lines <= 1:
-            raise ValueError(f"expected whole_lines in 0..1, got {self.whole_lines}")
-        for name, least in (("count", 1), ("seed", 0), ("workers", 1), ("max_characters", 1)):
+        for name, least in (("count", 1), ("seed", 0), ("workers", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"expected {name} >= {least}, got {getattr(self, name)}")
 
@@ -153,22 +143,22 @@ def plan(
     utterances = []
     for index in range(config.count):
         rng = np.random.default_rng([config.seed, 1, index])
-        text = cut_text(lines[order[index % len(lines)]], config, rng)
+        text = cut_text(lines[order[index % len(lines)]], rng)
         voice = draw_voice(rng, config.engines, voices)
         folder = f"{index // FILES_PER_FOLDER:03d}"
-        audio = f"audio/{folder}/synth-{config.seed}-{index:07d}.{config.audio_format}"
+        audio = f"audio/{folder}/synth-{config.seed}-{index:07d}.opus"
         utterances.append(Utterance(index, config.seed, text, voice, draw_effects(rng), audio))
     return utterances
 
 
-def cut_text(line: str, config: SynthConfig, rng: np.random.Generator) -> str:
-    """Return the line or a random span of its words, within the limits of `config`."""
+def cut_text(line: str, rng: np.random.Generator) -> str:
+    """Return the line or a random span of its words."""
     words = line.split(" ")
-    if rng.random() >= config.whole_lines:
-        length = min(int(rng.integers(config.min_words, config.max_words + 1)), len(words))
+    if rng.random() >= WHOLE_LINES:
+        length = min(int(rng.integers(WORDS[0], WORDS[1] + 1)), len(words))
         start = int(rng.integers(len(words) - length + 1))
         words = words[start : start + length]
-    while len(words) > 1 and len(" ".join(words)) > config.max_characters:
+    while len(words) > 1 and len(" ".join(words)) > MAX_CHARACTERS:
         words.pop()
     return " ".join(words)
 
@@ -239,7 +229,7 @@ def _babble(
     quickest = {next(engine for engine in PACKAGES if engine in voices): 1.0}
     crowd = []
     for _ in range(BABBLE_VOICES):
-        text = cut_text(lines[int(rng.integers(len(lines)))], config, rng)
+        text = cut_text(lines[int(rng.integers(len(lines)))], rng)
         voice = draw_voice(rng, quickest, voices)
         try:
             speech, rate = speak(text, voice)

@@ -123,7 +123,7 @@ class SplicedCorpus:
 def word_edges(corpus: LogMelCorpus, progress: Callable[[int, int], None] | None = None) -> Edges:
     """Return where words begin and where the last one ends, of each utterance of a corpus.
 
-    An utterance whose words are not found has no edges. The answer is kept beside the frames.
+    An utterance whose words are not found has no edges. The answer is cached beside the frames.
 
     Args:
         corpus: recordings and texts.

@@ -9,19 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
-import soundfile
 
+from cortado.training.data.opus import write_opus
 from cortado.training.synthesis.effects import SAMPLE_RATE, Effects, Samples, apply_effects
 from cortado.training.synthesis.engines import EngineError, Voice, speak
 
 FALLBACK = Voice("espeak-ng", "en-us", rate=1.0, pitch=0.5, word_gap=0)
-BIT_RATE = 26_000  # bit/s, that of the real corpora
-# A file of a single page whose end is trimmed is malformed to libsndfile, or has its trim ignored.
-# No utterance is shorter than this, with the silence at its ends.
-OPUS_PAGE = 100_000  # us
-OPUS_COMPLEXITY = 3  # of 10: three times as fast as 10, not to be heard at this bit rate
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +80,11 @@ def make_utterance(one: Utterance, folder: Path, babble: Sequence[Samples]) -> d
             return {"id": one.id, "error": f"{error}; {second}"}
     noise = np.random.default_rng([one.seed, 3, one.index])
     samples = apply_effects(speech, rate, one.effects, babble, noise)
-    write_audio(folder / one.audio, samples)
+    path = folder / one.audio
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    write_opus(part, samples)
+    os.replace(part, path)
     row |= {
         "audio": one.audio,
         "duration": len(samples) / SAMPLE_RATE,
@@ -97,30 +95,3 @@ def make_utterance(one: Utterance, folder: Path, babble: Sequence[Samples]) -> d
         "snr": None if one.effects.snr is None else round(one.effects.snr, 1),
     }
     return row
-
-
-def write_audio(path: Path, samples: Samples) -> None:
-    """Write (N,) samples at 16 kHz to `path`, whole or not at all, as its suffix says."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    if path.suffix == ".opus":
-        _write_opus(part, samples)
-    else:
-        soundfile.write(part, samples, SAMPLE_RATE, format="FLAC")
-    os.replace(part, path)
-
-
-def _write_opus(path: Path, samples: Samples) -> None:
-    """Encode by PyAV: libsndfile fixes the highest complexity, at a twelfth of the speed."""
-    options = {"compression_level": str(OPUS_COMPLEXITY)}
-    # Bit-exact: no random serial number, so that a rerun gives the same bytes.
-    layout = {"fflags": "+bitexact", "page_duration": str(OPUS_PAGE)}
-    with av.open(str(path), "w", format="ogg", options=layout) as container:
-        stream = container.add_stream("libopus", rate=SAMPLE_RATE, options=options)
-        stream.layout = "mono"
-        stream.format = "flt"
-        stream.bit_rate = BIT_RATE
-        frame = av.AudioFrame.from_ndarray(samples[np.newaxis], format="flt", layout="mono")
-        frame.sample_rate = SAMPLE_RATE
-        container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))

@@ -1,4 +1,4 @@
-"""What the errors in a day of speech tell: do they grow, and does a stretch leave a trace?
+"""Word errors over a day of speech: do they grow, and do they rise behind a stretch without it?
 
 A round is all recordings, each once, so rounds can be held against each other. One round scatters;
 so do the few recordings that follow stretches of a kind, and they are not all equally hard: they

@@ -1,8 +1,7 @@
 """A day of sound through one stream: does anything grow, drift or get stuck?
 
-Blocks of speech take turns with stretches in which nobody speaks: see
-`clients.bench.endless.sounds`.
-`clients.bench.endless.recovery` says what the errors in the speech tell.
+Blocks of speech alternate with stretches in which nobody speaks (sounds.py). The word errors of
+the first and the last rounds are compared, and those behind each kind of stretch (recovery.py).
 """
 
 import resource
@@ -106,7 +105,7 @@ class _Stretch(NamedTuple):
 
 
 class _Day:
-    """The stream, and what is kept of the day: as little as its findings take."""
+    """One stream and the figures gathered while it hears a day of sound."""
 
     def __init__(self, online: Online, speech: Sequence[Spoken], sounds: Iterator[Sound]) -> None:
         self._online, self._speech, self._sounds = online, speech, sounds

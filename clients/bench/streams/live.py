@@ -137,7 +137,7 @@ async def _pace(
                 await asyncio.sleep(wait)
             engine.hear(stream, pieces[(starts[k] + turn) % len(pieces)], due)
             if not k % 64:
-                await asyncio.sleep(0)  # results are told on this loop
+                await asyncio.sleep(0)  # the engine hands results to this loop
         if time.perf_counter() - began > 3 * (WARM_UP + seconds):
             break  # hopelessly behind
     passed = time.perf_counter() - (began_measuring if warm else began)

@@ -37,7 +37,7 @@ async def measure(
         streams: how many at once; their chunks are spread over the time evenly.
         chunk_ms: audio in a message.
         seconds: to measure, after WARM_UP.
-        progress: told how many streams are connected.
+        progress: called with the number of streams that are connected.
         started: called when all are, before the first speaks.
     """
     joined = np.concatenate(list(speech))

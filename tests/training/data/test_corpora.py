@@ -26,8 +26,8 @@ from cortado.tests.training.data.discs import (
     write_wsj,
 )
 from cortado.training.data.corpora import commonvoice, folder, jsonlines, kaldi, libri, timit, wsj
+from cortado.training.data.corpora.english import english
 from cortado.training.data.corpora.source import Corpus, Found
-from cortado.training.data.corpora.text import english
 from cortado.training.data.corpora.wsj_text import SYMBOLS, normalise, transcripts
 
 SPEAKERS = [("train", "dr1", "fcjf0"), ("train", "dr8", "mtcs0"), ("test", "dr1", "mdab0"),

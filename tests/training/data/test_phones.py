@@ -2,7 +2,7 @@
 
 import pytest
 
-from cortado.training.data.phones import PHONES_39, PHONES_48, PHONES_61, fold
+from cortado.training.data.phones import PHONES_39, PHONES_61, fold
 
 # Lee & Hon 1989, table 2, as sentences: phones of 61 that are one phone of 39.
 MERGED = [
@@ -13,10 +13,9 @@ MERGED = [
 ALONE = "ae aw ay b ch d dh dx eh ey f g iy jh k ow oy p r s t th uh v w y z".split()  # noqa: SIM905
 
 
-def test_there_are_61_48_and_39_phones() -> None:
+def test_there_are_61_and_39_phones() -> None:
     assert len(PHONES_61) == len(set(PHONES_61)) == 61
-    assert (len(PHONES_48), len(PHONES_39)) == (48, 39)
-    assert set(PHONES_39) <= set(PHONES_48)
+    assert len(PHONES_39) == len(set(PHONES_39)) == 39
 
 
 def test_the_39_are_those_of_the_published_table() -> None:
@@ -30,20 +29,10 @@ def test_the_39_are_those_of_the_published_table() -> None:
     assert all(name in phones for name, phones in classes.items() if name != "sil")
 
 
-def test_the_48_keep_what_training_tells_apart() -> None:
-    told_apart = ["ix", "ax", "el", "en", "ao", "zh", "cl", "vcl", "epi"]
-    assert sorted(set(PHONES_48) - set(PHONES_39)) == sorted(told_apart)
-    assert fold("pcl bcl epi h# pau axr em ux ax-h".split(), 48) == (  # noqa: SIM905
-        "cl vcl epi sil sil er m uw ax".split()  # noqa: SIM905
-    )
-
-
 def test_the_glottal_stop_is_removed_and_neighbours_stay_two() -> None:
     assert fold(["h#", "q", "pau", "ix", "ih", "q"]) == ["sil", "sil", "ih", "ih"]
 
 
-def test_another_phone_or_number_is_an_error() -> None:
+def test_another_phone_is_an_error() -> None:
     with pytest.raises(ValueError, match="expected one of TIMIT's 61 phones, got 'xx'"):
         fold(["xx"])
-    with pytest.raises(ValueError, match="expected a folding to 48 or 39 phones, got 61"):
-        fold(["aa"], 61)

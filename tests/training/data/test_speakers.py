@@ -26,7 +26,7 @@ from cortado.tests.model.untrained import noise
 from cortado.tests.training.tiny import PLAIN, TEXTS, corpus, recipe
 from cortado.training.data.augment import FLOOR
 from cortado.training.data.batches import Drawn, Sampler
-from cortado.training.data.gather import gather
+from cortado.training.data.evaluation_sets import gather
 from cortado.training.data.log_mel_cache import LogMelCorpus, cached
 from cortado.training.data.speakers import changed, grouped, transcribed, voices
 from cortado.training.learning.monitor import Monitor, Recording

@@ -14,7 +14,7 @@ from cortado.model.audio.decode import decode
 from cortado.model.backends.choice import choose
 from cortado.model.backends.reference import transcribe
 from cortado.tests.model.untrained import noise, untrained
-from cortado.training.data.gather import gather, set_name
+from cortado.training.data.evaluation_sets import gather, set_name
 from cortado.training.scoring.evaluate import Progress, Rules, SetScore
 from cortado.training.scoring.evaluate import evaluate as evaluate_sets
 from cortado.training.scoring.outputs import write_hypotheses, write_json

@@ -13,13 +13,13 @@ from cortado.model.audio.decode import decode
 from cortado.tests.clients.chromium import chromium, executable
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.tiny import MODEL
-from cortado.training.data.gather import NamedSet
+from cortado.training.data.evaluation_sets import NamedSet
 from cortado.training.data.manifest import Utterance
 from cortado.training.scoring.comparison import compared, read_other
-from cortado.training.scoring.embedding import opus, picture
 from cortado.training.scoring.evaluate import Rules, SetScore, evaluate
 from cortado.training.scoring.outputs import write_json
 from cortado.training.scoring.page import PagePlan, write_page
+from cortado.training.scoring.page_media import opus, picture
 from cortado.training.scoring.systems import online
 
 

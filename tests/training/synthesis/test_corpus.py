@@ -15,6 +15,7 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cortado.training.data.opus import write_opus
 from cortado.training.synthesis.corpus import (
     SynthConfig,
     SynthError,
@@ -24,7 +25,6 @@ from cortado.training.synthesis.corpus import (
     synthesise,
 )
 from cortado.training.synthesis.engines import EngineError, Voice, installed_engines, speak
-from cortado.training.synthesis.worker import write_audio
 
 LINES = [
     "the quick brown fox jumps over the lazy dog",
@@ -95,7 +95,7 @@ def test_the_number_of_workers_changes_no_byte(config: SynthConfig, tmp_path: Pa
 
 @needs_espeak
 def test_a_rerun_makes_only_what_is_missing(config: SynthConfig) -> None:
-    manifest = synthesise(replace(config, count=8, audio_format="flac"))
+    manifest = synthesise(replace(config, count=8))
     whole = rows(manifest)
     kept, lost, torn = (config.output / whole[index]["audio"] for index in (0, 3, 7))
     before = kept.stat().st_mtime_ns
@@ -104,9 +104,7 @@ def test_a_rerun_makes_only_what_is_missing(config: SynthConfig) -> None:
     manifest.write_text(manifest.read_text()[:-20])
     torn.write_bytes(b"half")
     calls: list[tuple[int, int]] = []
-    synthesise(
-        replace(config, count=10, audio_format="flac"), lambda done, n: calls.append((done, n))
-    )
+    synthesise(config, lambda done, n: calls.append((done, n)))
     assert calls == [(done, 10) for done in range(6, 11)]
     assert rows(manifest)[:8] == whole
     assert kept.stat().st_mtime_ns == before
@@ -211,7 +209,7 @@ def test_an_engine_that_swallows_the_text_is_an_error(
 def test_opus_keeps_every_length_to_the_sample(tmp_path: Path) -> None:
     noise = np.random.default_rng(0).normal(0, 0.1, 20000).astype(np.float32)
     for length in (*range(1700, 2100, 7), *range(15500, 16200, 7)):
-        write_audio(tmp_path / "noise.opus", noise[:length])
+        write_opus(tmp_path / "noise.opus", noise[:length])
         samples, _ = soundfile.read(tmp_path / "noise.opus")
         assert len(samples) == length
 
@@ -224,13 +222,13 @@ def test_a_draw_depends_on_the_seed_and_its_number_alone(config: SynthConfig) ->
     assert {one.voice.engine for one in many} == {"espeak-ng", "flite"}
 
 
-@given(seed=st.integers(0, 2**32 - 1), limit=st.integers(6, 60))
-def test_a_cut_is_a_run_of_whole_words_within_the_limits(seed: int, limit: int) -> None:
-    config = SynthConfig(Path("text"), Path("out"), count=1, whole_lines=0, max_characters=limit)
-    cut = cut_text(LINES[1], config, np.random.default_rng(seed))
-    assert f" {cut} " in f" {LINES[1]} "
-    assert 1 <= len(cut.split(" ")) <= 14
-    assert len(cut) <= limit
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_cut_is_a_run_of_whole_words_within_the_limits(seed: int) -> None:
+    line = " ".join([LINES[1]] * 5)
+    cut = cut_text(line, np.random.default_rng(seed))
+    assert f" {cut} " in f" {line} "
+    assert 1 <= len(cut.split(" ")) <= 14 or len(cut) > 200  # a whole line, as far as it may go
+    assert len(cut) <= 220
 
 
 @pytest.mark.parametrize(
@@ -258,9 +256,6 @@ def test_a_line_that_is_not_plain_words_is_an_error_that_names_it(
         ({"engines": {"sam": 1.0}}, "got 'sam'"),
         ({"engines": {"flite": 0.0}}, "expected engine shares"),
         ({"engines": {}}, "expected engine shares"),
-        ({"audio_format": "mp3"}, "got 'mp3'"),
-        ({"min_words": 9, "max_words": 3}, "got 9, 3"),
-        ({"whole_lines": 1.5}, "got 1.5"),
         ({"count": 0}, "expected count >= 1, got 0"),
     ],
 )

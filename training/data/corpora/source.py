@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cortado.training.data.corpora.text import english
+from cortado.training.data.corpora.english import english
 from cortado.training.data.manifest import Segment
 
 _SUFFIXES = "wav wv1 sph flac mp3 ogg oga opus m4a mp4 webm aac aiff aif au caf w64"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from cortado.training.data.gather import gather
+from cortado.training.data.evaluation_sets import gather
 
 
 def manifest(path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Sound and pictures inside a page: data addresses of Opus and of log-mel pictures."""
+"""Sound and pictures inside a page, as data addresses: Opus, and log-mel frames as PNG."""
 
 import base64
 import io
@@ -9,25 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.audio.decode import Samples
-from cortado.model.features.framing import SAMPLE_RATE
+from cortado.training.data.opus import write_opus
 
-BIT_RATE = 24_000  # bits a second of Opus: speech at 16 kHz sounds as it is
 QUIETEST, LOUDEST = 0.1, 0.995  # quantiles of a log-mel picture that are shown as no ink and as all
 
 
 def opus(samples: Samples) -> str:
     """Return the data address of an Ogg file with (N,) samples at 16 kHz as Opus."""
     file = io.BytesIO()
-    with av.open(file, "w", format="ogg") as container:
-        stream = container.add_stream("libopus", rate=SAMPLE_RATE)
-        stream.bit_rate = BIT_RATE
-        stream.layout = "mono"
-        pcm = (samples * 32767).clip(-32768, 32767).astype(np.int16)
-        frame = av.AudioFrame.from_ndarray(pcm[None], format="s16", layout="mono")
-        frame.sample_rate, frame.pts = SAMPLE_RATE, 0
-        frame.time_base = Fraction(1, SAMPLE_RATE)
-        for packet in (*stream.encode(frame), *stream.encode(None)):
-            container.mux(packet)
+    write_opus(file, samples)
     return _address("audio/ogg", file.getvalue())
 
 

@@ -5,7 +5,7 @@ import torch
 
 from cortado.model.recognizer import Recognizer, RecognizerConfig
 from cortado.model.vocabulary import Vocabulary
-from cortado.training.data.text import PIECE, TextSampler
+from cortado.training.data.text_sampler import PIECE, TextSampler
 from cortado.training.learning.losses import text_loss
 
 VOCABULARY = Vocabulary()
