@@ -2,9 +2,11 @@
 
 import http.server
 import os
+import shutil
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -121,17 +123,47 @@ def test_every_setting_that_it_sets_exists() -> None:
     assert set(names) <= known
 
 
-def test_torch_may_come_from_an_index_that_the_user_names() -> None:
-    assert "TORCH_INDEX" in [it.words[0].partition("=")[0] for it in named("ARG", "build")]
-    [install] = [it for it in named("RUN", "build") if "${TORCH_INDEX}" in it.text]
-    assert "--index-url" in install.text
-    pins = subprocess.run(
-        ["grep", "-E", "^torch(audio)?==", "constraints.txt"],
+@pytest.mark.parametrize(
+    ("extra", "index", "installs"),
+    [("", "ADDRESS", False), ("vad", "", False), ("vad", "ADDRESS", True), ("train", "A", True)],
+)
+def test_torch_comes_from_an_index_that_the_user_names_if_an_extra_brings_it(
+    extra: str, index: str, installs: bool
+) -> None:
+    assert {"TORCH_INDEX", "EXTRA"} <= {
+        it.words[0].partition("=")[0] for it in named("ARG", "build")
+    }
+    [step] = [it for it in named("RUN", "build") if "${TORCH_INDEX}" in it.text]
+    done = subprocess.run(
+        ["sh", "-euc", step.text.replace("/opt/tools/bin/uv", "echo")],
         cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "EXTRA": extra, "TORCH_INDEX": index},
         capture_output=True,
         text=True,
+        check=True,
     )
-    assert pins.stdout.split() == ["torch==2.11.0", "torchaudio==2.11.0"]
+    said = f"--index-url {index} torch==2.11.0 torchaudio==2.11.0\n"
+    assert done.stdout.endswith(said if installs else "")
+    assert bool(done.stdout) is installs
+
+
+def test_what_it_copies_builds_the_wheel(tmp_path: Path) -> None:
+    copies = [it.words for it in named("COPY", "build") if not it.flags]
+    for *sources, place in copies:
+        for source in sources:
+            if (ROOT / source).is_dir():
+                shutil.copytree(ROOT / source, tmp_path / place)
+            else:
+                shutil.copy(ROOT / source, tmp_path / place)
+    [build] = [it for it in named("RUN", "build") if "hatchling build" in it.text]
+    command = build.text.partition("&&")[0].split()
+    assert command[:2] == ["/opt/tools/bin/python", "-m"]
+    command = [word.replace("/wheels", os.fspath(tmp_path / "wheels")) for word in command]
+    subprocess.run([sys.executable, *command[1:]], cwd=tmp_path, check=True, capture_output=True)
+    [wheel] = (tmp_path / "wheels").iterdir()
+    assert {"cortado/__init__.py", "cortado/clients/cli.py"} <= set(
+        zipfile.ZipFile(wheel).namelist()
+    )
 
 
 def test_its_labels_are_those_of_the_open_container_initiative() -> None:
