@@ -8,13 +8,18 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
+import cortado.model.compiled.operations  # noqa: F401  # kernels for whole utterances
+from cortado.model.checkpoint_reader import (
+    BROKEN,
+    CARD,
+    DEFAULT,
+    FORMAT,
+    WEIGHTS,
+    CheckpointData,
+    CheckpointError,
+    read,
+)
 from cortado.model.recognizer import Recognizer
-from cortado.model.stored import BROKEN, FORMAT, Stored, read
-from cortado.model.stored import CARD as CARD
-from cortado.model.stored import DEFAULT as DEFAULT
-from cortado.model.stored import WEIGHTS as WEIGHTS
-from cortado.model.stored import CheckpointError as CheckpointError
-from cortado.model.stored import read_card as read_card
 
 
 def save(
@@ -54,15 +59,15 @@ def load(folder: Path = DEFAULT) -> Recognizer:
     return restored(read(folder), folder)
 
 
-def restored(stored: Stored, folder: Path) -> Recognizer:
-    """Return the recogniser of numbers that were read from a folder, in evaluation mode.
+def restored(data: CheckpointData, folder: Path) -> Recognizer:
+    """Return the recogniser of what was read from a folder, in evaluation mode.
 
     Raises:
         CheckpointError: they are of another shape.
     """
     try:
-        recognizer = Recognizer(stored.config)
-        tensors = {name: torch.from_numpy(each) for name, each in stored.tensors.items()}
+        recognizer = Recognizer(data.config)
+        tensors = {name: torch.from_numpy(each) for name, each in data.tensors.items()}
         recognizer.load_state_dict(tensors)
     except BROKEN as error:
         raise CheckpointError(f"expected a checkpoint in {folder}, got {error}") from error

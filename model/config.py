@@ -7,6 +7,8 @@ from cortado.model.attention.config import MONOTONIC, AttentionConfig
 from cortado.model.features.framing import MELS
 from cortado.model.vocabulary import Vocabulary
 
+MAX_SYMBOLS_PER_STEP = 2  # 50 characters a second; nobody speaks as fast, a loop would
+
 
 @dataclass(frozen=True)
 class FeatureConfig:

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from cortado.model.backends.choice import Online, load_online
+from cortado.model.checkpoint_reader import CheckpointError, read, read_card
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP, WINDOW
 from cortado.model.search import language_model as language
-from cortado.model.stored import CheckpointError, read, read_card
 
 
 @dataclass(frozen=True)

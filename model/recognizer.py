@@ -1,25 +1,28 @@
 """The recogniser: features, encoder, decoder, and a CTC head that helps to train them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cortado.model.config import RecognizerConfig as RecognizerConfig
+from cortado.model.config import RecognizerConfig
 from cortado.model.decoder.bahdanau import BahdanauDecoder
 from cortado.model.decoder.ctc import CtcDecoder
 from cortado.model.decoder.decoder import Decoder
 from cortado.model.decoder.luong import LuongDecoder
-from cortado.model.encoder.conv_lstm_encoder import Encoder
+from cortado.model.encoder.encoder import Encoder
 from cortado.model.encoder.lstm_encoder import LSTMEncoder
-from cortado.model.features.framing import delay_steps, lookahead_ms
+from cortado.model.features.framing import SAMPLE_RATE, delay_steps
 from cortado.model.features.log_mel import Features
+from cortado.model.layer import Layer, Serial
 
 
-class Recognizer(nn.Module):
-    """The streaming encoder and the decoder that the configuration names.
+class Recognizer(Serial):
+    """Samples (B, N) to the symbols (B, N / 640, cap) that the decoder writes, -1 for none.
 
-    The default is MoChA (Chiu & Raffel 2018).
+    The streaming encoder and the decoder are those that the configuration names; the default is
+    MoChA (Chiu & Raffel 2018).
     """
 
     def __init__(self, config: RecognizerConfig) -> None:
@@ -44,19 +47,19 @@ class Recognizer(nn.Module):
             self.decoder = CtcDecoder(self.ctc)
 
     @property
-    def lookahead_frames(self) -> int:
-        """Feature frames (10 ms) that an encoder frame sees beyond its own first one."""
-        return self.features.lookahead + self.encoder.lookahead
+    def chain(self) -> Sequence[Layer]:
+        """Features, encoder and decoder."""
+        return self.features, self.encoder, self.decoder
 
     @property
     def lookahead_ms(self) -> int:
         """The look-ahead in milliseconds, besides the 25 ms window."""
-        return lookahead_ms(self.lookahead_frames)
+        return self.lookahead * 1000 // SAMPLE_RATE
 
     @property
     def delay_steps(self) -> int:
         """Steps between the end of an encoder frame and the step that gives it."""
-        return delay_steps(self.lookahead_frames)
+        return delay_steps(self.lookahead_ms)
 
     def encode_logmel(self, logmel: Tensor) -> Tensor:
         """Return (B, T / 4, H) encoder frames of whole (B, T, F) log-mel utterances."""

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from cortado.model.audio.decode import Resampler, stream
 from cortado.model.backends.choice import Online, load_online
+from cortado.model.checkpoint_reader import DEFAULT
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.search.beam import asked_for
-from cortado.model.stored import DEFAULT
 from cortado.model.streaming.live import Heard, LiveStream
 from cortado.model.streaming.stream import Character
 

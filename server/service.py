@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from cortado.model import stored
+from cortado.model import checkpoint_reader
 from cortado.model.audio.decode import Resampler
 from cortado.model.backends.choice import Online, load_online
 from cortado.model.features.framing import SAMPLE_RATE, STEP_SECONDS
@@ -216,8 +216,8 @@ def load(settings: Settings) -> Service:
     Raises:
         ValueError: there is none, or it is broken.
     """
-    folder = settings.checkpoint or stored.DEFAULT
-    facts = stored.read_card(folder)
+    folder = settings.checkpoint or checkpoint_reader.DEFAULT
+    facts = checkpoint_reader.read_card(folder)
     lm = settings.lm
     online = load_online(folder, settings.backend, asked_for(settings.beam, settings.hold, lm), lm)
     logger.info("model loaded", extra={"model": folder.resolve().name, "backend": online.name})

@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
-from cortado.model import checkpoint
+from cortado.model import checkpoint, checkpoint_reader
+from cortado.model.checkpoint_reader import CARD
 from cortado.model.configuration import flat
 from cortado.model.recognizer import Recognizer
 from cortado.model.search import language_model as language
-from cortado.model.stored import CARD
 
 OF_SCORES = ("scores", "mean")  # of a card, that other weights do not inherit
 
@@ -51,7 +51,7 @@ def export(
         raise FileExistsError(f"expected a folder that is new or empty, got {output}")
     recognizer = mean(folders, parts)
     words = _words(folders, recognizer, lm)
-    card = checkpoint.read_card(folders[0]).get("card", {})
+    card = checkpoint_reader.read_card(folders[0]).get("card", {})
     if len(folders) > 1:
         card = {key: value for key, value in card.items() if key not in OF_SCORES}
         card["mean"] = _described(folders, parts)
@@ -115,7 +115,7 @@ def _words(folders: Sequence[Path], recognizer: Recognizer, lm: str | None) -> P
 
 def _described(folders: Sequence[Path], shares: Sequence[float]) -> list[dict[str, Any]]:
     return [
-        {"share": round(share, 4)} | _origin(checkpoint.read_card(folder).get("card", {}))
+        {"share": round(share, 4)} | _origin(checkpoint_reader.read_card(folder).get("card", {}))
         for folder, share in zip(folders, shares, strict=True)
     ]
 

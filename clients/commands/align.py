@@ -28,9 +28,10 @@ def align(
     checkpoint: Checkpoint = None,
 ) -> None:
     """Draw what the attention looks at for each character."""
+    from cortado.model.adaptation import own
     from cortado.model.audio.decode import decode
-    from cortado.model.checkpoint import DEFAULT, load
-    from cortado.model.features.speaker import own
+    from cortado.model.checkpoint import load
+    from cortado.model.checkpoint_reader import DEFAULT
     from cortado.training.scoring.attending import attend
     from cortado.training.scoring.attention_picture import check_suffix, draw
 

@@ -180,7 +180,7 @@ def _system(
     """
     from cortado.model.attention.config import MONOTONIC
     from cortado.model.backends.choice import load_online
-    from cortado.model.stored import DEFAULT, read
+    from cortado.model.checkpoint_reader import DEFAULT, read
     from cortado.training.scoring.systems import System, in_order, served
 
     if server is not None:

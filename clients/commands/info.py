@@ -24,8 +24,8 @@ def info(
     import dataclasses
     import json
 
+    from cortado.model.checkpoint_reader import DEFAULT
     from cortado.model.description import describe
-    from cortado.model.stored import DEFAULT
 
     found = describe(checkpoint or DEFAULT)
     if as_json:

@@ -69,8 +69,8 @@ def load_served(
     Raises: ValueError where there is none.
     """
     from cortado.model.backends.choice import load_online
+    from cortado.model.checkpoint_reader import DEFAULT
     from cortado.model.search.beam import asked_for
-    from cortado.model.stored import DEFAULT
 
     return load_online(checkpoint or DEFAULT, backend, asked_for(beam, hold, lm), lm)
 

@@ -40,8 +40,8 @@ def transcribe(
     checkpoint: Checkpoint = None,
 ) -> None:
     """Print the text of audio files as it is decided."""
+    from cortado.model.checkpoint_reader import DEFAULT
     from cortado.model.search.beam import asked_for
-    from cortado.model.stored import DEFAULT
     from cortado.model.streaming.transcribe import file_listener, transcribe_files
     from cortado.model.streaming.vad import load_vad
 

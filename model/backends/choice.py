@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.checkpoint_reader import BROKEN, DEFAULT, CheckpointData, CheckpointError, read
 from cortado.model.search import language_model as language
 from cortado.model.search.beam import USUAL, Beam, weighs
 from cortado.model.search.language_model import NONE, Language
-from cortado.model.stored import BROKEN, DEFAULT, CheckpointError, Stored, read
 from cortado.model.streaming.stream import Samples, Stream
 from cortado.model.vocabulary import Vocabulary
 
@@ -121,13 +121,13 @@ def load_online(
         LanguageError: the language model is missing or broken, or of words that this one has not.
         ValueError: the backend is not there, or does not know such a model or search.
     """
-    stored = read(folder)
-    words = language.of(folder, stored.config.vocabulary, lm)
-    found = _fast(stored, backend, folder, searched(beam, words)) if backend in FAST else None
+    data = read(folder)
+    words = language.of(folder, data.config.vocabulary, lm)
+    found = _fast(data, backend, folder, searched(beam, words)) if backend in FAST else None
     if found is None:
         from cortado.model.checkpoint import restored
 
-        found = choose(restored(stored, folder), backend, beam, words)
+        found = choose(restored(data, folder), backend, beam, words)
     check_weighed(lm, found.name)
     return found
 
@@ -148,18 +148,18 @@ def searched(beam: Beam | None, words: Language) -> Beam:
     return beam._replace(words=words) if beam.width > 1 and not beam.words.weight else beam
 
 
-def _fast(stored: Stored, backend: str, folder: Path, beam: Beam) -> Online | None:
+def _fast(data: CheckpointData, backend: str, folder: Path, beam: Beam) -> Online | None:
     """Return a checkpoint's recogniser in the fast backend, or None where it is unknown to that."""
     from cortado.model.backends.cpu.recognizer import (  # brings a compiler
         FastRecognizer,
         unsupported,
     )
 
-    if unsupported(stored) is not None:
+    if unsupported(data) is not None:
         return None
     products = _products(backend)
     try:
-        return FastRecognizer(stored, products=products, beam=beam)
+        return FastRecognizer(data, products=products, beam=beam)
     except BROKEN as error:
         raise CheckpointError(f"expected a checkpoint in {folder}, got {error}") from error
 

@@ -16,14 +16,14 @@ from cortado.model.backends.reference import (
     OnlineRecognizer,
     OnlineState,
     ReferenceTable,
-    select,
-    tensors,
 )
+from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.ctc import CtcState
 from cortado.model.features.framing import SAMPLES_PER_STEP
+from cortado.model.layer import select, tensors
 from cortado.model.recognizer import Recognizer
 from cortado.model.streaming.endpoint import BLANK
-from cortado.model.streaming.stream import MAX_SYMBOLS_PER_STEP, Samples
+from cortado.model.streaming.stream import Samples
 
 TILE = 512  # rows that are stepped at once, always: the same kernels, whatever the batch
 WARM_UP = 3  # steps before a capture, in which libraries choose and allocate

@@ -4,21 +4,21 @@ A step takes 640 samples (40 ms) of each stream, gives one encoder frame, and le
 advance over it. The state is a value; streams live on dim 0 and do not feel each other.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.ctc import CtcState
 from cortado.model.decoder.decoder import AttentionDecoder, Decoder
 from cortado.model.features.framing import SAMPLES_PER_STEP
-from cortado.model.features.log_mel import FeatureState
 from cortado.model.features.speaker import check_streams
+from cortado.model.layer import changed, merged, put, select, tensors
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.beam import GREEDY, Beam, flush_steps, searching, told_apart
 from cortado.model.search.beam_decoder import Search
@@ -27,7 +27,6 @@ from cortado.model.streaming.recordings import transcribe as transcribe
 from cortado.model.streaming.recordings import transcribe_many as transcribe_many
 from cortado.model.streaming.stream import BATCH
 from cortado.model.streaming.stream import FLUSH_STEPS as FLUSH_STEPS
-from cortado.model.streaming.stream import MAX_SYMBOLS_PER_STEP as MAX_SYMBOLS_PER_STEP
 from cortado.model.streaming.stream import Character as Character
 from cortado.model.streaming.stream import Samples as Samples
 from cortado.model.streaming.stream import Stream as Stream
@@ -40,50 +39,9 @@ TILE = 8  # rows that are stepped at once, always: libraries sum in another orde
 class OnlineState(NamedTuple):
     """All that the recogniser remembers of each stream."""
 
-    features: FeatureState
-    encoder: Any  # EncoderState or LSTMEncoderState, whichever the recogniser's encoder has
+    features: Any  # of the log-mel frames and of their normalisation
+    encoder: Any  # of each layer
     decoder: Any  # DecoderState, SearchState or CtcState, whichever the decoder has
-
-
-State = TypeVar("State", bound=tuple)  # type: ignore[type-arg]
-
-
-def select(state: State, rows: Sequence[int] | Tensor) -> State:
-    """Return the state of some streams of a larger one."""
-    index = torch.as_tensor(rows, dtype=torch.long)
-    return _map(state, lambda tensor: tensor[index])
-
-
-def put(state: State, rows: Sequence[int] | Tensor, part: State) -> State:
-    """Return a larger state in which some streams have the state of `part`."""
-    index = torch.as_tensor(rows, dtype=torch.long)
-    return _merge(state, part, lambda whole, new: whole.index_copy(0, index, new))
-
-
-def _map(state: State, change: Callable[[Tensor], Tensor]) -> State:
-    """Return the nested state with every tensor changed."""
-    parts = [change(x) if isinstance(x, Tensor) else _map(x, change) for x in state]
-    return _like(state, parts)
-
-
-def _merge(state: State, other: State, merge: Callable[[Tensor, Tensor], Tensor]) -> State:
-    """Return the nested state that `merge` makes of the tensors of two."""
-    parts = [
-        merge(x, y) if isinstance(x, Tensor) else _merge(x, y, merge)
-        for x, y in zip(state, other, strict=True)
-    ]
-    return _like(state, parts)
-
-
-def tensors(state: Iterable[Any]) -> Iterator[Tensor]:
-    """Yield the tensors of a nested state."""
-    for part in state:
-        yield from [part] if isinstance(part, Tensor) else tensors(part)
-
-
-def _like(state: State, parts: list[Any]) -> State:
-    kind = type(state)
-    return kind(parts) if kind is tuple else kind(*parts)
 
 
 class OnlineRecognizer:
@@ -152,24 +110,24 @@ class OnlineRecognizer:
         padding = -streams % TILE
         if padding:
             samples = torch.nn.functional.pad(samples, (0, 0, 0, padding))
-            state = _merge(state, self.initial_state(padding), lambda x, y: torch.cat([x, y]))
-        symbols, new = self.step_rows(samples[:TILE], _map(state, lambda x: x[:TILE]))
+            state = merged(state, self.initial_state(padding), lambda x, y: torch.cat([x, y]))
+        symbols, new = self.step_rows(samples[:TILE], changed(state, lambda x: x[:TILE]))
         for first in range(TILE, len(samples), TILE):
             tile = slice(first, first + TILE)
-            more, after = self.step_rows(samples[tile], _map(state, itemgetter(tile)))
+            more, after = self.step_rows(samples[tile], changed(state, itemgetter(tile)))
             symbols = torch.cat([symbols, more])
-            new = _merge(new, after, lambda x, y: torch.cat([x, y]))
+            new = merged(new, after, lambda x, y: torch.cat([x, y]))
         if padding:
-            symbols, new = symbols[:streams], _map(new, lambda x: x[:streams])
+            symbols, new = symbols[:streams], changed(new, lambda x: x[:streams])
         return symbols, new
 
     def step_rows(self, samples: Tensor, state: OnlineState) -> tuple[Tensor, OnlineState]:
         """Return the symbols and the new state of streams, whose number has a say in the bits."""
         model = self.recognizer
         features, feature_state = model.features.step(samples, state.features)
-        frame, encoder_state = model.encoder.step(features, state.encoder)
-        symbols, decoder_state = self.decoder.step(frame, state.decoder, MAX_SYMBOLS_PER_STEP)
-        return symbols, OnlineState(feature_state, encoder_state, decoder_state)
+        frames, encoder_state = model.encoder.step(features, state.encoder)
+        symbols, decoder_state = self.decoder.step(frames, state.decoder)
+        return symbols[:, 0], OnlineState(feature_state, encoder_state, decoder_state)
 
     def stream(self) -> Stream:
         """Return the bookkeeping of a new stream."""
@@ -267,4 +225,4 @@ class ReferenceTable:
             kept = torch.frombuffer(state[first:start], dtype=tensor.dtype)
             return kept.view(tensor.shape).to(tensor.device)
 
-        self._put(self._index(np.array([row])), _map(self._online.initial_state(1), read))
+        self._put(self._index(np.array([row])), changed(self._online.initial_state(1), read))

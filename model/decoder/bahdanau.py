@@ -10,15 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from cortado.model.attention.shared_matmul import SharedMatrix
-from cortado.model.decoder.decoder import (
-    AttentionDecoder,
-    DecoderConfig,
-    Memory,
-    Output,
-    lstm_update,
-)
-from cortado.model.encoder.lstm import hidden_states
-from cortado.model.encoder.recurrent import LSTMState
+from cortado.model.config import DecoderConfig
+from cortado.model.decoder.decoder import AttentionDecoder, Memory, Output
+from cortado.model.encoder.lstm import LSTMState, lstm, lstm_cell
 
 
 class BahdanauDecoder(AttentionDecoder):
@@ -38,7 +32,8 @@ class BahdanauDecoder(AttentionDecoder):
         for gate in embedded.unbind():
             found = context(state.hidden)
             gates = gate + recurrent.multiply(torch.cat([found, state.hidden], 1))
-            state = lstm_update(gates, state.cell)
+            i, f, g, o = gates.chunk(4, 1)
+            state = lstm_cell(i, f, g, o, state.cell)
             outputs.append(self._read(state.hidden, found))
         written = torch.stack(outputs, 1)
         logits: Tensor = self.output(written if self.ends else written[:, :-1])
@@ -47,10 +42,11 @@ class BahdanauDecoder(AttentionDecoder):
     def without_audio(self, targets: Tensor) -> Tensor:
         """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero."""
         heard = self.embedding(nn.functional.pad(targets[:, :-1], (1, 0), value=self.start))
-        lstm, width = self.lstm, self.embedding.embedding_dim
-        weights = [lstm.weight_ih[:, :width], lstm.weight_hh, lstm.bias_ih, lstm.bias_hh]
-        written = self.output.weight[:, : lstm.hidden_size]
-        return nn.functional.linear(hidden_states(heard, weights), written, self.output.bias)
+        cell, width = self.lstm, self.embedding.embedding_dim
+        weights = [cell.weight_ih[:, :width], cell.weight_hh, cell.bias_ih, cell.bias_hh]
+        hidden, *_ = lstm(heard, *self.zeros(heard, len(heard)), weights)
+        written = self.output.weight[:, : cell.hidden_size]
+        return nn.functional.linear(hidden, written, self.output.bias)
 
     def _read(self, hidden: Tensor, context: Tensor) -> Tensor:
         """Return what the output layer reads."""
@@ -58,10 +54,10 @@ class BahdanauDecoder(AttentionDecoder):
 
     def _gates(self, heard: Tensor) -> tuple[Tensor, SharedMatrix]:
         """Return (U, B, 4 H) what the last symbols give to the gates, and the other weights."""
-        lstm, width = self.lstm, self.embedding.embedding_dim
-        embedded = self.embedding(heard.t()) @ lstm.weight_ih[:, :width].t()
-        others = torch.cat([lstm.weight_ih[:, width:], lstm.weight_hh], 1)  # context, hidden
-        return embedded + (lstm.bias_ih + lstm.bias_hh), SharedMatrix(others.t())
+        cell, width = self.lstm, self.embedding.embedding_dim
+        embedded = self.embedding(heard.t()) @ cell.weight_ih[:, :width].t()
+        others = torch.cat([cell.weight_ih[:, width:], cell.weight_hh], 1)  # context, hidden
+        return embedded + (cell.bias_ih + cell.bias_hh), SharedMatrix(others.t())
 
     def beginning(self, streams: int) -> Memory:
         """Return the memory before the first symbol."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cortado.model.decoder.decoder import Decoded, Decoder
+from cortado.model.decoder.decoder import Decoder
 
 
 class CtcState(NamedTuple):
@@ -25,24 +25,15 @@ class CtcDecoder(Decoder):
         self._head = [head]  # in a list, so that its parameters are not counted here too
         self.blank = head.out_features - 1
 
-    def forward(self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0) -> Decoded:
-        """Refuse: the head is trained by its own loss.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError("expected a decoder with an LSTM, got the CTC head alone")
-
-    def initial_state(self, streams: int) -> CtcState:
+    def initial_state(self, batch: int) -> CtcState:
         """Return the state of streams that have heard nothing."""
-        return CtcState(torch.full((streams,), self.blank, device=self._head[0].weight.device))
+        return CtcState(torch.full((batch,), self.blank, device=self._head[0].weight.device))
 
-    def step(
-        self, value: Tensor, state: CtcState, cap: int, generator: torch.Generator | None = None
-    ) -> tuple[Tensor, CtcState]:
-        """Return the symbols (S, cap) written at the next (S, H) encoder frame, -1 for none."""
-        best = self._head[0](value).argmax(1)
-        new = (best != self.blank) & (best != state.symbol)
-        written = torch.full((len(best), cap), -1, device=best.device)
-        written[:, 0] = torch.where(new, best, -1)
-        return written, CtcState(best)
+    def step(self, x: Tensor, state: CtcState) -> tuple[Tensor, CtcState]:
+        """Return the symbols (S, T, cap) written at the next (S, T, H) encoder frames."""
+        best = self._head[0](x).argmax(2)  # (S, T)
+        before = torch.cat([state.symbol.unsqueeze(1), best[:, :-1]], 1)
+        new = (best != self.blank) & (best != before)
+        nothing = torch.full((*best.shape, self.cap - 1), -1, device=best.device)
+        written = torch.cat([torch.where(new, best, -1).unsqueeze(2), nothing], 2)
+        return written, CtcState(best[:, -1])

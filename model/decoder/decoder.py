@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from cortado.model.attention.build import attention
 from cortado.model.attention.interface import Attended, Attention, MonotonicAttention, stops
-from cortado.model.config import DecoderConfig as DecoderConfig
-from cortado.model.encoder.recurrent import LSTMState
+from cortado.model.config import MAX_SYMBOLS_PER_STEP, DecoderConfig
+from cortado.model.encoder.lstm import LSTMState
+from cortado.model.layer import Layer
 
 
 class Decoded(NamedTuple):
@@ -52,8 +53,8 @@ class DecoderState(NamedTuple):
     valid: Tensor  # (S, w) false on frames that a chunk may not reach
 
 
-class Decoder(nn.Module):
-    """Encoder frames (B, T, H) to symbols."""
+class Decoder(Layer):
+    """Encoder frames (B, T, H) to the symbols (B, T, cap) written at each, -1 for none."""
 
     online: bool  # whether it streams; if not, it needs whole utterances and writes an end
     start: int  # the symbol before the first; of CTC alone there is none, and none of what follows
@@ -61,14 +62,17 @@ class Decoder(nn.Module):
     embedding: nn.Embedding
     lstm: nn.LSTMCell
     output: nn.Linear
+    cap = MAX_SYMBOLS_PER_STEP
 
     @property
     def ends(self) -> bool:
         """Whether it writes an end of sequence: the utterance's end does not say it."""
         return not self.online
 
-    def forward(self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0) -> Decoded:
-        """Return the teacher-forced pass over whole utterances.
+    def teacher_forced(
+        self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0
+    ) -> Decoded:
+        """Return the pass over whole utterances whose symbols are known.
 
         Args:
             values: (B, T, H) encoder frames.
@@ -83,16 +87,6 @@ class Decoder(nn.Module):
 
         With them the decoder learns to spell from text alone (text_loss in training).
         """
-        raise NotImplementedError
-
-    def initial_state(self, streams: int) -> Any:
-        """Return the state of streams that have written nothing."""
-        raise NotImplementedError
-
-    def step(
-        self, value: Tensor, state: Any, cap: int, generator: torch.Generator | None = None
-    ) -> tuple[Tensor, Any]:
-        """Return the symbols (S, cap) written at the next (S, H) encoder frame, -1 for none."""
         raise NotImplementedError
 
 
@@ -111,8 +105,10 @@ class AttentionDecoder(Decoder):
         self.online = self.attention.online
         self.lstm = nn.LSTMCell(config.embedding + fed_width, config.width)
 
-    def forward(self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0) -> Decoded:
-        """Return the teacher-forced pass over whole utterances."""
+    def teacher_forced(
+        self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0
+    ) -> Decoded:
+        """Return the pass over whole utterances whose symbols are known."""
         attention: Attention = self.attention
         keys, steps = attention.keys(values, mask), list[Attended]()
 
@@ -163,7 +159,7 @@ class AttentionDecoder(Decoder):
         energies = torch.stack([one.energies for one in steps if one.energies is not None], 1)
         return Decoded(logits, torch.stack([one.memory for one in steps], 1), energies, weights)
 
-    def initial_state(self, streams: int) -> DecoderState:
+    def initial_state(self, batch: int) -> DecoderState:
         """Return the state of streams that have written nothing.
 
         Raises:
@@ -173,40 +169,52 @@ class AttentionDecoder(Decoder):
             name = type(self.attention).__name__
             raise ValueError(f"expected a monotonic attention for a stream, got {name}")
         scan: MonotonicAttention = self.attention
-        lstm, symbol = self.beginning(streams)
-        values = lstm.hidden.new_zeros(streams, scan.window, self.encoder_width)
+        lstm, symbol = self.beginning(batch)
+        values = lstm.hidden.new_zeros(batch, scan.window, self.encoder_width)
         key = scan.chunk_key(values[:0, 0])
-        keys = values.new_zeros(streams, scan.window, key.shape[1])
+        keys = values.new_zeros(batch, scan.window, key.shape[1])
         return DecoderState(lstm, symbol, keys, values, torch.zeros_like(values[..., 0]).bool())
 
     def step(
-        self, value: Tensor, state: DecoderState, cap: int, generator: torch.Generator | None = None
+        self, x: Tensor, state: DecoderState, generator: torch.Generator | None = None
     ) -> tuple[Tensor, DecoderState]:
-        """Return the symbols (S, cap) written at the next (S, H) encoder frame, -1 for none.
+        """Return the symbols (S, T, cap) written at the next (S, T, H) encoder frames.
+
+        With a generator, stops are drawn from Bernoulli(p) instead of taken where p >= 0.5.
+        """
+        written = []
+        for value in x.unbind(1):
+            symbols, state = self._scan(value, state, generator)
+            written.append(symbols)
+        return torch.stack(written, 1), state
+
+    def _scan(
+        self, value: Tensor, state: DecoderState, generator: torch.Generator | None
+    ) -> tuple[Tensor, DecoderState]:
+        """Return the symbols (S, cap) written at one (S, H) encoder frame.
 
         The scan for a symbol begins at the frame where the last one stopped, so several may stop
-        at one frame: `cap` bounds them. With a generator, stops are drawn from Bernoulli(p) instead
-        of taken where p >= 0.5. Source: Chiu & Raffel 2018, algorithm 1.
+        at one frame: `cap` bounds them. Source: Chiu & Raffel 2018, algorithm 1.
         """
-        scan: MonotonicAttention = self.attention
-        key = scan.scan_key(value)
+        attention: MonotonicAttention = self.attention
+        key = attention.scan_key(value)
         memory = Memory(state.lstm, state.symbol)
-        keys = push(state.keys, scan.chunk_key(value))
+        keys = push(state.keys, attention.chunk_key(value))
         values = push(state.values, value)
         valid = push(state.valid, torch.ones_like(memory.symbol, dtype=torch.bool))
         scanning = torch.ones_like(memory.symbol, dtype=torch.bool)
         written = []
-        for _ in range(cap):
+        for _ in range(self.cap):
             query = self.query(memory)
-            scanning = scanning & stops(scan.energy(query, key), generator)
+            scanning = scanning & stops(attention.energy(query, key), generator)
             if not scanning.is_cuda and not scanning.any():  # a GPU answers later than it goes on
                 break
-            logits, output = self.write(scan.context(query, keys, values, valid), memory)
+            logits, output = self.write(attention.context(query, keys, values, valid), memory)
             best = logits.argmax(1)
             written.append(torch.where(scanning, best, -1))
             memory = moved(memory, self.read(best, output), scanning)
-            valid = scan.stopped(valid, scanning)
-        written += [torch.full_like(memory.symbol, -1)] * (cap - len(written))
+            valid = attention.stopped(valid, scanning)
+        written += [torch.full_like(memory.symbol, -1)] * (self.cap - len(written))
         return torch.stack(written, 1), DecoderState(*memory, keys, values, valid)
 
 
@@ -221,10 +229,3 @@ def moved(memory: Memory, new: Memory, rows: Tensor) -> Memory:
 def push(window: Tensor, newest: Tensor) -> Tensor:
     """Return the (S, w, ...) window with its oldest entry dropped and the (S, ...) newest added."""
     return torch.cat([window[:, 1:], newest.unsqueeze(1)], 1)
-
-
-def lstm_update(gates: Tensor, cell: Tensor) -> LSTMState:
-    """Return the LSTM's state from its (B, 4 H) gates, in torch's order i, f, g, o."""
-    i, f, g, o = gates.chunk(4, 1)
-    cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
-    return LSTMState(o.sigmoid() * cell.tanh(), cell)

@@ -11,14 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from cortado.model.attention.shared_matmul import SharedMatrix
-from cortado.model.decoder.decoder import (
-    AttentionDecoder,
-    DecoderConfig,
-    Memory,
-    Output,
-    lstm_update,
-)
-from cortado.model.encoder.recurrent import LSTMState
+from cortado.model.config import DecoderConfig
+from cortado.model.decoder.decoder import AttentionDecoder, Memory, Output
+from cortado.model.encoder.lstm import LSTMState, lstm_cell
 
 
 class LuongDecoder(AttentionDecoder):
@@ -57,7 +52,8 @@ class LuongDecoder(AttentionDecoder):
         for gate in embedded.unbind():
             fed = self._fed(attentional)
             gates = gate + recurrent.multiply(torch.cat([fed, state.hidden], 1))
-            state = lstm_update(gates, state.cell)
+            i, f, g, o = gates.chunk(4, 1)
+            state = lstm_cell(i, f, g, o, state.cell)
             both = torch.cat([context(state.hidden), state.hidden], 1)
             attentional = combine.multiply(both).tanh()
             outputs.append(attentional)

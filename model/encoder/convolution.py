@@ -1,39 +1,37 @@
-"""A convolution over time and frequency that streams: forward of a whole equals any steps."""
+"""A convolution over time and frequency."""
 
 from torch import Tensor, cat, nn
+
+from cortado.model.layer import Layer
 
 KERNEL = 3  # frames and frequencies
 
 
-class StreamingConv(nn.Module):
-    """3x3 convolution, batch norm, ReLU on (B, C, T, F), causal in time.
+class Convolution(Layer):
+    """3x3 convolution, batch norm and ReLU on (B, T, F, C), causal in time.
 
-    Output frame k sees input frames up to stride * (k + 1) - 1 and none after. Seen from the
-    frame at its centre, the kernel looks ahead: that is what `lookahead` counts.
+    Output frame k sees input frames up to stride * (k + 1) - 1 and none after: seen from the
+    frame at its centre, the kernel looks ahead.
     """
 
-    lookahead = KERNEL // 2  # frames of this layer's input
+    lookahead = KERNEL // 2
 
-    def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
+    def __init__(self, channels_in: int, channels: int, stride: int, frequencies: int) -> None:
         super().__init__()
-        self.stride = stride
+        self.ratio, self.frequencies = stride, frequencies
         self.conv = nn.Conv2d(
-            channels_in, channels_out, KERNEL, stride, padding=(0, KERNEL // 2), bias=False
+            channels_in, channels, KERNEL, stride, padding=(0, KERNEL // 2), bias=False
         )
-        self.norm = nn.BatchNorm2d(channels_out)
+        self.norm = nn.BatchNorm2d(channels)
 
-    def initial_state(self, streams: int, frequencies: int) -> Tensor:
+    def initial_state(self, batch: int) -> tuple[Tensor]:
         """Return the (S, C, KERNEL - stride, F) zeros before the first frame."""
-        weight = self.conv.weight
-        return weight.new_zeros(streams, weight.shape[1], KERNEL - self.stride, frequencies)
+        weight, frames = self.conv.weight, KERNEL - self.ratio
+        return (weight.new_zeros(batch, weight.shape[1], frames, self.frequencies),)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (B, C', T / stride, F / stride) of whole (B, C, T, F) utterances."""
-        return self.step(x, self.initial_state(x.shape[0], x.shape[3]).to(x.dtype))[0]
-
-    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the outputs of the next (S, C, t, F) frames and the new state."""
-        if x.shape[2] % self.stride:
-            raise ValueError(f"expected a multiple of {self.stride} frames, got {x.shape[2]}")
-        x = cat([state, x], 2)
-        return self.norm(self.conv(x)).relu(), x[:, :, x.shape[2] - state.shape[2] :]
+    def step(self, x: Tensor, state: tuple[Tensor]) -> tuple[Tensor, tuple[Tensor]]:
+        """Return the (S, T / stride, F / stride, C') outputs of the next (S, T, F, C) frames."""
+        self.check_blocks(x)
+        heard = cat([state[0].to(x.dtype), x.permute(0, 3, 1, 2)], 2)
+        y = self.norm(self.conv(heard)).relu()
+        return y.permute(0, 2, 3, 1), (heard[:, :, heard.shape[2] - state[0].shape[2] :],)

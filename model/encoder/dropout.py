@@ -3,10 +3,12 @@
 import torch
 from torch import Tensor, nn
 
+from cortado.model.layer import Stateless
+
 LEVELS = 256  # shares are multiples of one in so many
 
 
-class Dropout(nn.Dropout):
+class Dropout(Stateless, nn.Dropout):
     """Leave out a share of the numbers in training, and make up for it in what is left."""
 
     def forward(self, x: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ def window() -> NDArray[np.float32]:
 
 
 def mel_bank(bands: int) -> NDArray[np.float32]:
-    """Return (FFT / 2 + 1, M) triangles of height 1, evenly apart on Slaney's mel scale."""
+    """Return (FFT / 2 + 1, F) triangles of height 1, evenly apart on Slaney's mel scale."""
     edges = _edges(bands)
     bins = np.linspace(0, SAMPLE_RATE / 2, FFT // 2 + 1)[:, None]
     rise = (bins - edges[:-2]) / (edges[1:-1] - edges[:-2])
@@ -27,12 +27,12 @@ def mel_bank(bands: int) -> NDArray[np.float32]:
 
 
 def mel_centres(bands: int) -> NDArray[np.float64]:
-    """Return the (M,) frequencies in hertz at which the triangles are highest."""
+    """Return the (F,) frequencies in hertz at which the triangles are highest."""
     return _edges(bands)[1:-1]
 
 
 def _edges(bands: int) -> NDArray[np.float64]:
-    """Return the (M + 2,) frequencies where triangles begin, are highest and end."""
+    """Return the (F + 2,) frequencies where triangles begin, are highest and end."""
     first, last = _mels(np.array([LOWEST, SAMPLE_RATE / 2])).tolist()
     return _hertz(np.linspace(first, last, bands + 2))
 

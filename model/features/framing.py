@@ -25,15 +25,10 @@ PLANES = 3  # log-mel, delta, delta-delta
 FREQUENCIES = MELS // 4  # after two strides of 2, of the usual features
 
 
-def lookahead_ms(frames: int) -> int:
-    """Return the milliseconds of a look-ahead in feature frames, besides the 25 ms window."""
-    return frames * HOP * 1000 // SAMPLE_RATE
-
-
-def delay_steps(frames: int) -> int:
+def delay_steps(lookahead_ms: int) -> int:
     """Return the steps between the end of an encoder frame and the step that gives it.
 
-    Args:
-        frames: the look-ahead in feature frames.
+    An encoder frame's first feature frame sees as far ahead, and the others are of its own step.
     """
+    frames = lookahead_ms * SAMPLE_RATE // 1000 // HOP
     return -(-(frames - (FRAMES_PER_STEP - 1)) // FRAMES_PER_STEP)

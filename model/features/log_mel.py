@@ -1,47 +1,35 @@
-"""Log-mel filterbank features with deltas, computed step by step from a stream of samples.
+"""Log-mel filterbank features with deltas, computed from a stream of samples.
 
-One step is the audio of one encoder frame: 640 new samples give 4 feature frames. A frame ends at
-the sample where its hop ends, so nothing is seen ahead of time but what the deltas need.
+A frame ends at the sample where its hop ends, so nothing is seen ahead of time but what the deltas
+need.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from cortado.model.config import PLAIN as PLAIN
-from cortado.model.config import FeatureConfig as FeatureConfig
+from cortado.model.config import PLAIN, FeatureConfig
 from cortado.model.features import filterbank
-from cortado.model.features.framing import DELTA_LOOKAHEAD as DELTA_LOOKAHEAD
-from cortado.model.features.framing import DELTA_WINDOW as DELTA_WINDOW
-from cortado.model.features.framing import FFT as FFT
-from cortado.model.features.framing import FRAMES_PER_STEP as FRAMES_PER_STEP
-from cortado.model.features.framing import HOP as HOP
-from cortado.model.features.framing import MELS as MELS
-from cortado.model.features.framing import OVERLAP as OVERLAP
-from cortado.model.features.framing import POWER_FLOOR as POWER_FLOOR
-from cortado.model.features.framing import PRIOR_FRAMES as PRIOR_FRAMES
-from cortado.model.features.framing import SAMPLE_RATE as SAMPLE_RATE
-from cortado.model.features.framing import SAMPLES_PER_STEP as SAMPLES_PER_STEP
-from cortado.model.features.framing import STEP_SECONDS as STEP_SECONDS
-from cortado.model.features.framing import WINDOW as WINDOW
-from cortado.model.features.running_mean import MEMORY_FRAMES as MEMORY_FRAMES
-from cortado.model.features.running_mean import running_means, stepwise_means
+from cortado.model.features.framing import (
+    DELTA_LOOKAHEAD,
+    FFT,
+    HOP,
+    MELS,
+    OVERLAP,
+    POWER_FLOOR,
+    PRIOR_FRAMES,
+    WINDOW,
+)
+from cortado.model.features.running_mean import running_means
+from cortado.model.layer import Layer, Serial
 
 
-class FeatureState(NamedTuple):
-    """What a stream's features remember."""
+class LogMel(Layer):
+    """Samples (B, N) to log-mel energies (B, N / HOP, F), with the whole energy where wanted."""
 
-    samples: Tensor  # (S, OVERLAP) the last samples heard
-    mean: Tensor  # (S, F) running mean of the log-mel frames
-    counted: Tensor  # (S, 1) frames that the running mean counts, prior included
-    frames: Tensor  # (S, 2 * DELTA_LOOKAHEAD, F) the last normalised frames
-
-
-class LogMel(nn.Module):
-    """Log-mel energies of a waveform, and its whole energy where it is wanted."""
-
-    lookahead = 0
+    ratio = HOP
 
     def __init__(self, config: FeatureConfig = PLAIN) -> None:
         super().__init__()
@@ -53,27 +41,37 @@ class LogMel(nn.Module):
         self.bank: Tensor
         self.window: Tensor
 
-    def forward(self, samples: Tensor) -> Tensor:
-        """Return (B, N // HOP, F) log-mel frames of (B, N) samples, from silence on."""
-        return self.frames(nn.functional.pad(samples, (OVERLAP, 0)))
+    def initial_state(self, batch: int) -> tuple[Tensor]:
+        """Return the (S, OVERLAP) last samples before a stream: silence."""
+        return (self.window.new_zeros(batch, OVERLAP),)
 
-    def frames(self, samples: Tensor) -> Tensor:
-        """Return (B, (N - OVERLAP) // HOP, F) log-mel frames of (B, N) samples."""
-        windows = samples.unfold(1, WINDOW, HOP) * self.window
+    def step(self, x: Tensor, state: tuple[Tensor]) -> tuple[Tensor, tuple[Tensor]]:
+        """Return the (S, n / HOP, F) frames of the next (S, n) samples."""
+        self.check_blocks(x)
+        heard = torch.cat([state[0], x], 1)
+        windows = heard.unfold(1, WINDOW, HOP) * self.window
         spectrum = torch.fft.rfft(windows, FFT)
         power = spectrum.real.square() + spectrum.imag.square()
-        return (power @ self.bank + POWER_FLOOR).log()
+        return (power @ self.bank + POWER_FLOOR).log(), (heard[:, -OVERLAP:],)
 
 
-class Normalizer(nn.Module):
-    """Normalisation, then deltas.
+class NormalizerState(NamedTuple):
+    """What the normalisation of a stream remembers."""
 
-    By a causal running mean (the training set's as a prior), or by the fixed one. For a
+    mean: Tensor  # (S, F) running mean of the log-mel frames
+    counted: Tensor  # (S, 1) frames that the running mean counts, prior included
+    frames: Tensor  # (S, 2 * DELTA_LOOKAHEAD, F) the last normalised frames
+
+
+class Normalizer(Layer):
+    """Log-mel frames (B, T, F) to normalised ones with their deltas (B, T, F, 3).
+
+    Normalised by a causal running mean (the training set's as a prior), or by the fixed one. For a
     recogniser of speakers' statistics frames come normalised: see speaker.py. One that is
     made with a fixed mean standardises deltas too, by deviations of their own.
     """
 
-    lookahead = DELTA_LOOKAHEAD  # feature frames
+    lookahead = DELTA_LOOKAHEAD
 
     def __init__(self, normalisation: str = "running", bands: int = MELS) -> None:
         super().__init__()
@@ -88,72 +86,51 @@ class Normalizer(nn.Module):
         self.taps: Tensor
         self.spread: Tensor | None
 
-    def initial_state(self, streams: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the mean, count and frames of `FeatureState` before any audio."""
-        return (
-            self.mean.expand(streams, -1).clone(),
-            self.mean.new_full((streams, 1), PRIOR_FRAMES),
-            self.mean.new_zeros(streams, 2 * DELTA_LOOKAHEAD, len(self.mean)),
+    def initial_state(self, batch: int) -> NormalizerState:
+        """Return the state of streams that have heard nothing."""
+        return NormalizerState(
+            self.mean.expand(batch, -1).clone(),
+            self.mean.new_full((batch, 1), PRIOR_FRAMES),
+            self.mean.new_zeros(batch, 2 * DELTA_LOOKAHEAD, len(self.mean)),
         )
 
-    def forward(self, logmel: Tensor) -> Tensor:
-        """Return (B, T, F, 3) features of whole (B, T, F) log-mel utterances."""
-        frames = self.initial_state(len(logmel))[-1]
-        running = self.normalisation == "running"
-        means = running_means(logmel, self.mean, self.deviation) if running else self.mean
-        return self._features(logmel, means, frames)[0]
-
-    def step(
-        self, logmel: Tensor, mean: Tensor, count: Tensor, frames: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return (B, T, F, 3) features of the next (B, T, F) log-mel frames, and the new state."""
+    def step(self, x: Tensor, state: NormalizerState) -> tuple[Tensor, NormalizerState]:
+        """Return the (S, T, F, 3) features of the next (S, T, F) frames, and the new state."""
+        mean, count, frames = state
         if self.normalisation == "running":
-            prior = (self.mean, self.deviation)
-            means, mean, count = stepwise_means(logmel, mean, count, *prior)
-        else:
-            means = mean.unsqueeze(1)
-        features, frames = self._features(logmel, means, frames)
-        return features, mean, count, frames
-
-    def _features(self, logmel: Tensor, means: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:
-        if self.normalisation != "speaker":
-            logmel = (logmel - means) / self.deviation
-        frames = torch.cat([frames, logmel], 1)
+            means, mean, count = running_means(x, mean, count, self.mean, self.deviation)
+            x = (x - means) / self.deviation
+        elif self.normalisation == "fixed":
+            x = (x - self.mean) / self.deviation
+        frames = torch.cat([frames, x], 1)
         features = frames.unfold(1, 2 * DELTA_LOOKAHEAD + 1, 1) @ self.taps
         if self.spread is not None:
             features = features / self.spread
-        return features, frames[:, -2 * DELTA_LOOKAHEAD :]
+        return features, NormalizerState(mean, count, frames[:, -2 * DELTA_LOOKAHEAD :])
 
 
-class Features(nn.Module):
-    """Samples to normalised log-mel features with deltas, as (frequency, channel) planes."""
-
-    lookahead = DELTA_LOOKAHEAD  # feature frames
+class Features(Serial):
+    """Samples (B, N) to features (B, N / HOP, F, 3): log-mel frames, deltas, their deltas."""
 
     def __init__(self, config: FeatureConfig = PLAIN) -> None:
         super().__init__()
         self.logmel = LogMel(config)
         self.normalizer = Normalizer(config.normalisation, config.bands)
 
-    def initial_state(self, streams: int) -> FeatureState:
+    @property
+    def chain(self) -> Sequence[Layer]:
+        """Log-mel frames, then their normalisation."""
+        return self.logmel, self.normalizer
+
+    def initial_state(self, batch: int) -> tuple[tuple[Tensor], NormalizerState]:
         """Return the state of streams that have heard nothing."""
-        silence = self.normalizer.mean.new_zeros(streams, OVERLAP)
-        return FeatureState(silence, *self.normalizer.initial_state(streams))
-
-    def forward(self, samples: Tensor) -> Tensor:
-        """Return (B, N // HOP, F, 3) features of (B, N) samples of whole utterances."""
         self._check_statistics()
-        features: Tensor = self.normalizer(self.logmel(samples))
-        return features
+        return self.logmel.initial_state(batch), self.normalizer.initial_state(batch)
 
-    def step(self, samples: Tensor, state: FeatureState) -> tuple[Tensor, FeatureState]:
-        """Return (S, n // HOP, F, 3) features of the next (S, n) samples, n a multiple of HOP."""
-        if samples.shape[1] % HOP:
-            raise ValueError(f"expected a multiple of {HOP} samples, got {samples.shape[1]}")
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the features of whole utterances' samples."""
         self._check_statistics()
-        heard = torch.cat([state.samples, samples], 1)
-        features, *normalizer = self.normalizer.step(self.logmel.frames(heard), *state[1:])
-        return features, FeatureState(heard[:, -OVERLAP:], *normalizer)
+        return super().forward(x)
 
     def _check_statistics(self) -> None:
         if self.normalizer.normalisation == "speaker":

@@ -1,26 +1,24 @@
 """Features normalised by statistics over all that a speaker says, as in the papers for WSJ.
 
 They are known only when the speaker has finished, so no stream can have them: a recogniser that
-was trained on them hears recordings, each time as the recogniser `adapted` to their speaker.
+was trained on them hears recordings, each time `adapted` to their speaker (model/adaptation.py).
 """
 
-import copy
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from cortado.model.features.log_mel import HOP, OVERLAP, Features
-from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.config import RecognizerConfig
+from cortado.model.features.framing import HOP
+from cortado.model.features.log_mel import Features
 
-LEAST_DEVIATION = 0.1  # nepers; a recording of digital silence has none, and is not to explode
+LEAST_DEVIATION = 0.1  # nats; that of digital silence is 0, and is not to be divided by
 
 Samples = NDArray[np.float32]
-Module = TypeVar("Module", bound=nn.Module)
 
 
 class Statistics(NamedTuple):
@@ -81,54 +79,15 @@ def statistics_of(features: Features, recordings: Iterable[Iterable[Samples]]) -
     """
     sums = Sums(len(features.normalizer.mean))
     for pieces in recordings:
-        waiting = torch.zeros(OVERLAP)
+        waiting, state = torch.zeros(1, 0), features.logmel.initial_state(1)
         for piece in pieces:
-            waiting = torch.cat([waiting, torch.from_numpy(piece)])
-            whole = (len(waiting) - OVERLAP) // HOP * HOP
+            waiting = torch.cat([waiting, torch.from_numpy(piece).unsqueeze(0)], 1)
+            whole = waiting.shape[1] // HOP * HOP
             if whole:
-                frames = features.logmel.frames(waiting[: OVERLAP + whole].unsqueeze(0))
+                frames, state = features.logmel.step(waiting[:, :whole], state)
                 sums.add(frames[0].numpy())
-                waiting = waiting[whole:]
+                waiting = waiting[:, whole:]
     return sums.statistics()
-
-
-def adapted(recognizer: Recognizer, statistics: Statistics) -> Recognizer:
-    """Return the recogniser of one speaker, which streams; it shares all weights.
-
-    Raises:
-        ValueError: the recogniser is not one of speakers' statistics.
-    """
-    config = recognizer.config
-    if not by_speaker(config):
-        got = config.features.normalisation
-        raise ValueError(f"expected features normalised by 'speaker', got {got!r}")
-    features = replace(config.features, normalisation="fixed")
-    found, found_features = _twin(recognizer), _twin(recognizer.features)
-    found.config = replace(config, features=features)
-    found.features = found_features
-    normalizer = _twin(recognizer.features.normalizer)
-    normalizer.normalisation = "fixed"
-    normalizer.mean = torch.from_numpy(statistics.mean)
-    normalizer.deviation = torch.from_numpy(statistics.deviation)
-    found_features.normalizer = normalizer
-    return found
-
-
-def own(recognizer: Recognizer, samples: Samples) -> Recognizer:
-    """Return the recogniser that hears a recording (N,) at 16 kHz, whose speaker is nobody else's.
-
-    It is the one given, unless that needs statistics of the speaker.
-    """
-    if not by_speaker(recognizer.config):
-        return recognizer
-    return adapted(recognizer, statistics_of(recognizer.features, [[samples]]))
-
-
-def _twin(module: Module) -> Module:
-    """Return a module with the same parts, which can be replaced in it alone."""
-    twin = copy.copy(module)
-    twin._modules, twin._buffers = dict(module._modules), dict(module._buffers)
-    return twin
 
 
 def standardised(logmel: Tensor, statistics: Iterable[Statistics]) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cortado.model.attention.interface import MonotonicAttention
 from cortado.model.decoder.decoder import AttentionDecoder, Memory, push
-from cortado.model.encoder.recurrent import LSTMState
+from cortado.model.encoder.lstm import LSTMState
 from cortado.model.search import beam as search
 from cortado.model.search.beam import Beam, Hypotheses
 from cortado.model.search.expected_beam import chosen
@@ -75,9 +75,17 @@ class Search:
         hidden, cell, symbol, valid = wide
         return SearchState(hidden, cell, symbol, valid, one.keys, one.values, _tensors(fresh))
 
-    def step(self, value: Tensor, state: SearchState, cap: int) -> tuple[Tensor, SearchState]:
-        """Return what is told (S, n) at the next (S, H) encoder frame, -1 for nothing."""
-        decoder, beam = self._decoder, self._beam
+    def step(self, x: Tensor, state: SearchState) -> tuple[Tensor, SearchState]:
+        """Return what is told (S, T, n) at the next (S, T, H) encoder frames, -1 for nothing."""
+        told = []
+        for value in x.unbind(1):
+            symbols, state = self._scan(value, state)
+            told.append(symbols)
+        return torch.stack(told, 1), state
+
+    def _scan(self, value: Tensor, state: SearchState) -> tuple[Tensor, SearchState]:
+        """Return what is told (S, n) at one (S, H) encoder frame, -1 for nothing."""
+        decoder, beam, cap = self._decoder, self._beam, self._cap
         scan: MonotonicAttention = decoder.attention
         streams, width = state.symbol.shape
         key = scan.scan_key(value)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cortado.model.attention.interface import Attention
 from cortado.model.decoder.decoder import AttentionDecoder, Output
-from cortado.model.encoder.recurrent import LSTMState
+from cortado.model.encoder.lstm import LSTMState
 
 WIDTH = 8
 PRUNING = 3.0  # natural logarithm of a probability, below the best hypothesis of the same length

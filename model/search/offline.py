@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cortado.model.attention.interface import Attention
+from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.decoder import AttentionDecoder, Decoder
-from cortado.model.features.log_mel import SAMPLES_PER_STEP, STEP_SECONDS
+from cortado.model.features.framing import SAMPLES_PER_STEP, STEP_SECONDS
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.expected_beam import beam_search
-from cortado.model.streaming.stream import FLUSH_STEPS, MAX_SYMBOLS_PER_STEP, Character, spelt
+from cortado.model.streaming.stream import FLUSH_STEPS, Character, spelt
 
 Mode = Literal["hard", "expected", "sampled", "beam"]
 
@@ -113,7 +114,7 @@ def teacher_forced(
     with torch.inference_mode():
         encoded = recognizer.encode(flushed(samples).unsqueeze(0))
         mask = torch.ones(encoded.shape[:2], dtype=torch.bool)
-        decoded = recognizer.decoder(encoded, mask, targets)
+        decoded = recognizer.decoder.teacher_forced(encoded, mask, targets)
     energies = None if decoded.energies is None else decoded.energies[0, :-1]
     return TeacherForced(decoded.alpha[0, :-1], decoded.weights[0, :-1], energies)
 
@@ -158,7 +159,7 @@ def decode(
         raise ValueError(f"expected a generator for the mode 'sampled' alone, got mode {mode!r}")
     decoder = recognizer.decoder
     if mode in ("hard", "sampled"):
-        return scanned(decoder, encoded, lengths, MAX_SYMBOLS_PER_STEP, generator)
+        return scanned(decoder, encoded, lengths, generator)
     assert isinstance(decoder, AttentionDecoder)  # as `modes` says
     if mode == "beam":
         rows, width = zip(encoded, lengths.tolist(), strict=True), recognizer.config.decoder.beam
@@ -176,15 +177,21 @@ def most(frames: int) -> int:
 
 
 def scanned(
-    decoder: Decoder, encoded: Tensor, lengths: Tensor, cap: int, generator: torch.Generator | None
+    decoder: Decoder,
+    encoded: Tensor,
+    lengths: Tensor,
+    generator: torch.Generator | None = None,
 ) -> list[list[Symbol]]:
-    """Return the symbols that a stream's steps write, `cap` a frame at most."""
-    state = decoder.initial_state(len(encoded))
+    """Return the symbols that a stream's steps write, by stops that a generator may draw."""
+    if generator is None:
+        written = decoder(encoded)
+    else:
+        assert isinstance(decoder, AttentionDecoder)  # as `modes` says
+        written, _ = decoder.step(encoded, decoder.initial_state(len(encoded)), generator)
     found: list[list[Symbol]] = [[] for _ in encoded]
-    for frame, value in enumerate(encoded.unbind(1)):
-        written, state = decoder.step(value, state, cap, generator)
-        for row in ((written[:, 0] >= 0) & (frame < lengths)).nonzero()[:, 0].tolist():
-            found[row] += [Symbol(symbol, frame) for symbol in written[row].tolist() if symbol >= 0]
+    for row, frame, place in (written >= 0).nonzero().tolist():
+        if frame < lengths[row]:
+            found[row].append(Symbol(int(written[row, frame, place]), frame))
     return found
 
 

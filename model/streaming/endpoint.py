@@ -13,8 +13,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.checkpoint_reader import Parameters
 from cortado.model.features.framing import STEP_SECONDS
-from cortado.model.stored import Weighted
 from cortado.model.streaming.stream import LATE
 
 BLANK = 0.5  # probability from which the CTC head is taken to hear no character
@@ -80,7 +80,7 @@ class Head(NamedTuple):
     bias: NDArray[np.float32]  # (P,)
 
 
-def head(recognizer: Weighted) -> Head:
+def head(recognizer: Parameters) -> Head:
     """Return the CTC head of a recogniser."""
     tensors = recognizer.state_dict()
     parameters = (np.asarray(tensors[f"ctc.{name}"], np.float32) for name in ("weight", "bias"))

@@ -15,7 +15,6 @@ from cortado.model.vocabulary import Vocabulary
 
 Samples = NDArray[np.float32]
 
-MAX_SYMBOLS_PER_STEP = 2  # 50 characters a second; nobody speaks as fast, a loop would
 BATCH = 64  # streams in a batch that says what a step of many costs, on a CPU
 FLUSH_STEPS = 8  # steps of silence after the end of the input: look-ahead, then late stops
 LATE = 1 << 16  # in what a step writes: a symbol, and this for each step since it was heard

@@ -12,7 +12,6 @@ from cortado.model.backends.choice import Online, check_weighed, choose, load_on
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.search import language_model as language
 from cortado.model.search.beam import Beam
-from cortado.model.stored import read
 from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.live import Heard, LiveStream
 from cortado.model.streaming.stream import Character
@@ -57,10 +56,11 @@ def file_listener(
     if config.features.normalisation != "speaker":
         online = load_online(folder, backend, beam, lm)
         return lambda path: online
+    from cortado.model.adaptation import adapted
     from cortado.model.checkpoint import (
         load,  # it brings torch, which those that stream may not need
     )
-    from cortado.model.features.speaker import adapted, statistics_of
+    from cortado.model.features.speaker import statistics_of
 
     recognizer = load(folder)
     features = recognizer.features

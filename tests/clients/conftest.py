@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cortado.model import checkpoint
+from cortado.model import checkpoint, checkpoint_reader
 from cortado.tests.clients.serving import Served, serving
 from cortado.tests.clients.speech import speech, write
 from cortado.tests.model.untrained import untrained
@@ -21,14 +21,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def is_shipped() -> bool:
-    return (checkpoint.DEFAULT / checkpoint.WEIGHTS).exists()
+    return (checkpoint_reader.DEFAULT / checkpoint_reader.WEIGHTS).exists()
 
 
 @pytest.fixture(scope="session")
 def model(is_shipped: bool, folder: Path) -> Path:
     """The shipped checkpoint; where it is not there yet, one with random weights."""
     if is_shipped:
-        return checkpoint.DEFAULT
+        return checkpoint_reader.DEFAULT
     checkpoint.save(untrained().recognizer, folder / "untrained")
     return folder / "untrained"
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from cortado.model.audio.decode import decode
-from cortado.model.checkpoint import DEFAULT
+from cortado.model.checkpoint_reader import DEFAULT
 from cortado.tests.clients.chromium import chromium, playing
 from cortado.tests.clients.serving import ROOT, serving
 from cortado.tests.clients.speech import RATE, speech, write

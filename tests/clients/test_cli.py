@@ -16,9 +16,10 @@ from cortado.clients import cli
 from cortado.clients.commands.terminal import check_places
 from cortado.model.attention import AttentionConfig
 from cortado.model.backends.choice import load_online
-from cortado.model.checkpoint import CARD, save
-from cortado.model.decoder.decoder import DecoderConfig
-from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.checkpoint import save
+from cortado.model.checkpoint_reader import CARD
+from cortado.model.config import DecoderConfig, RecognizerConfig
+from cortado.model.recognizer import Recognizer
 
 ROOT = Path(__file__).parent.parent.parent
 COMMANDS = list(cli.COMMANDS)

@@ -9,7 +9,8 @@ import torch
 
 from cortado.clients import cli
 from cortado.model import checkpoint
-from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.config import RecognizerConfig
+from cortado.model.recognizer import Recognizer
 from cortado.model.search import language_model as language
 from cortado.model.search.language_model import FILE
 from cortado.model.vocabulary import Vocabulary

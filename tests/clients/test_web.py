@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cortado.model.features.log_mel import SAMPLE_RATE, SAMPLES_PER_STEP
+from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
 from cortado.server.protocol.messages import ErrorCode
 
 WEB = Path(__file__).parent.parent.parent / "clients" / "web"

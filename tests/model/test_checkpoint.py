@@ -10,12 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from cortado.model import checkpoint
 from cortado.model.attention import AttentionConfig
-from cortado.model.checkpoint import CheckpointError, load, read_card, save
-from cortado.model.decoder.decoder import DecoderConfig
-from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
-from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.checkpoint import load, save
+from cortado.model.checkpoint_reader import CARD, WEIGHTS, CheckpointError, read_card
+from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
+from cortado.model.recognizer import Recognizer
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.contract import randomised
 
@@ -57,7 +56,7 @@ def test_the_card_says_what_the_model_is_and_how_it_was_trained(folder: Path) ->
     assert card["card"] == {"steps": 7}
     assert (card["sample_rate"], card["lookahead_ms"]) == (16_000, 110)
     assert card["parameters"] == sum(p.numel() for p in recognizer().parameters())
-    assert "é" in (folder / checkpoint.CARD).read_text(encoding="utf-8")  # for people to read
+    assert "é" in (folder / CARD).read_text(encoding="utf-8")  # for people to read
 
 
 def test_half_a_checkpoint_keeps_matrices_in_16_bits(tmp_path: Path) -> None:
@@ -72,7 +71,7 @@ def test_half_a_checkpoint_keeps_matrices_in_16_bits(tmp_path: Path) -> None:
 
 
 def test_weights_in_bfloat16_are_read(folder: Path) -> None:
-    path = folder / checkpoint.WEIGHTS
+    path = folder / WEIGHTS
     halves = {
         name: tensor.bfloat16() if tensor.is_floating_point() else tensor
         for name, tensor in load_file(path).items()
@@ -87,7 +86,7 @@ def card(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]
     """A change of the JSON."""
 
     def apply(folder: Path) -> None:
-        path = folder / checkpoint.CARD
+        path = folder / CARD
         content = json.loads(path.read_text(encoding="utf-8"))
         change(content)
         path.write_text(json.dumps(content))
@@ -96,14 +95,14 @@ def card(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]
 
 
 def text(content: str) -> Callable[[Path], object]:
-    return lambda folder: (folder / checkpoint.CARD).write_text(content)
+    return lambda folder: (folder / CARD).write_text(content)
 
 
 def weights(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
     """A change of the tensors."""
 
     def apply(folder: Path) -> None:
-        path = folder / checkpoint.WEIGHTS
+        path = folder / WEIGHTS
         tensors = load_file(path)
         change(tensors)
         save_file(tensors, path)
@@ -131,10 +130,13 @@ def deeper(*keys: str, value: Any) -> Callable[[Path], object]:
 
 
 BREAKS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no card": (lambda f: (f / checkpoint.CARD).unlink(), "got no model.json"),
+    "no card": (lambda f: (f / CARD).unlink(), "got no model.json"),
     "empty card": (text(""), "expected JSON in"),
-    "half a card": (cut(checkpoint.CARD, 0.5), "expected JSON in"),
-    "not text": (lambda f: (f / checkpoint.CARD).write_bytes(b"\xff\xfe\xff"), "expected JSON in"),
+    "half a card": (cut(CARD, 0.5), "expected JSON in"),
+    "not text": (
+        lambda f: (f / CARD).write_bytes(b"\xff\xfe\xff"),
+        "expected JSON in",
+    ),
     "too deep": (text("[" * 100_000), "expected JSON in"),
     "a list": (text("[]"), "expected format 1 in .* got list"),
     "another format": (deeper("format", value=2), "expected format 1 in .* got 2"),
@@ -149,9 +151,12 @@ BREAKS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a huge width": (deeper("config", "encoder", "width", value=10**30), "got"),
     "no characters": (deeper("config", "vocabulary", "characters", value=""), "got ''"),
     "another width": (deeper("config", "encoder", "width", value=7), "size mismatch"),
-    "no weights": (lambda f: (f / checkpoint.WEIGHTS).unlink(), "got .*No such file"),
-    "empty weights": (cut(checkpoint.WEIGHTS, 0), "expected a checkpoint in .*, got"),
-    "half of the weights": (cut(checkpoint.WEIGHTS, 0.5), "expected a checkpoint in .*, got"),
+    "no weights": (lambda f: (f / WEIGHTS).unlink(), "got .*No such file"),
+    "empty weights": (cut(WEIGHTS, 0), "expected a checkpoint in .*, got"),
+    "half of the weights": (
+        cut(WEIGHTS, 0.5),
+        "expected a checkpoint in .*, got",
+    ),
     "a missing tensor": (weights(lambda t: t.pop("ctc.weight")), "Missing key.*ctc.weight"),
     "a tensor too many": (weights(lambda t: t.update(x=torch.zeros(1))), "Unexpected key.*x"),
 }

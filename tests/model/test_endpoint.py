@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from cortado.model.attention import AttentionConfig
 from cortado.model.backends.reference import Character
-from cortado.model.decoder.decoder import DecoderConfig
-from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
-from cortado.model.recognizer import RecognizerConfig
+from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.model.streaming.endpoint import (
     BLANK,
     LANES,

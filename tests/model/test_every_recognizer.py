@@ -9,9 +9,9 @@ import torch
 from cortado.model.attention.config import MONOTONIC, SCORES, Kind
 from cortado.model.backends.reference import OnlineRecognizer, transcribe, transcribe_many
 from cortado.model.checkpoint import load, save
+from cortado.model.config import RecognizerConfig
 from cortado.model.configuration import build
-from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
-from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import decode, modes
 from cortado.tests.model.untrained import encoded, noise
 
@@ -87,16 +87,3 @@ def test_the_mechanism_is_one_line_of_a_recipe() -> None:
     tree = {"decoder": {"attention": {"kind": "sotf"}}}
     with pytest.raises(ValueError, match=r"attention: kind: expected one of mocha, .*, got 'sotf'"):
         build(RecognizerConfig, tree, "recipe.toml", FOLDER)
-
-
-def test_an_encoder_without_its_third_convolution_sees_less_far() -> None:
-    plain, raffel = (
-        Recognizer(RecognizerConfig(encoder=EncoderConfig(2, 8, 1, third))).eval()
-        for third in (True, False)
-    )
-    assert plain.lookahead_frames - raffel.lookahead_frames == 4
-    samples = torch.from_numpy(noise(1, 0.64))[None]
-    whole = raffel.encode(samples)[0]
-    torch.testing.assert_close(
-        encoded(raffel, samples[0].numpy()), whole[: len(whole) - 1], rtol=1e-4, atol=1e-4
-    )

@@ -39,10 +39,8 @@ from cortado.model.compiled.product import (
 )
 from cortado.model.compiled.tiles import INNER, ROWS
 from cortado.model.compiled.vectors import COLUMNS, LANES
-from cortado.model.decoder.decoder import DecoderConfig
-from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
-from cortado.model.features.log_mel import FeatureConfig
-from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.config import DecoderConfig, EncoderConfig, FeatureConfig, RecognizerConfig
+from cortado.model.recognizer import Recognizer
 from cortado.model.search.beam import GREEDY
 from cortado.model.streaming.transcribe import characters
 from cortado.model.vocabulary import Vocabulary

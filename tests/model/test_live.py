@@ -11,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cortado.model import checkpoint
+from cortado.model import checkpoint_reader
 from cortado.model.attention import AttentionConfig
 from cortado.model.audio.decode import decode
 from cortado.model.backends.choice import load_online
 from cortado.model.backends.reference import OnlineRecognizer, transcribe
-from cortado.model.decoder.decoder import DecoderConfig
-from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
-from cortado.model.recognizer import RecognizerConfig
+from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.live import Heard, LiveStream
 from cortado.model.streaming.suspension import SnapshotError
@@ -129,7 +127,7 @@ print([*stream.push(rest), *stream.end()])
 """
 
 
-@pytest.mark.skipif(not checkpoint.DEFAULT.exists(), reason="no shipped model in the tree")
+@pytest.mark.skipif(not checkpoint_reader.DEFAULT.exists(), reason="no shipped model in the tree")
 def test_a_stream_of_the_shipped_model_goes_on_in_another_process(tmp_path: Path) -> None:
     recordings = sorted(SPEECH.glob("audio/*/*.opus"))
     samples = decode(recordings[0])[:40_000] if recordings else noise(5, 1.2)

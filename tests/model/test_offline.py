@@ -11,9 +11,9 @@ from torch import Tensor
 from cortado.model.attention import AttentionConfig
 from cortado.model.attention.config import Kind
 from cortado.model.backends.reference import OnlineRecognizer, transcribe
-from cortado.model.decoder.decoder import AttentionDecoder, DecoderConfig
-from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
-from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
+from cortado.model.decoder.decoder import AttentionDecoder
+from cortado.model.recognizer import Recognizer
 from cortado.model.search.expected_beam import Path, beam_search
 from cortado.model.search.offline import (
     Mode,
@@ -216,6 +216,6 @@ def test_the_scan_gives_no_symbol_behind_an_utterance_s_end() -> None:
     model = recognizer()
     with torch.no_grad():
         model.decoder.attention.monotonic.bias.fill_(50.0)
-    found = scanned(model.decoder, torch.randn(2, 9, 8), torch.tensor([4, 9]), 2, None)
+    found = scanned(model.decoder, torch.randn(2, 9, 8), torch.tensor([4, 9]))
     assert [len(one) for one in found] == [8, 18]
     assert found[0][-1].frame == 3

@@ -6,19 +6,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortado.model.backends.reference import (
-    FLUSH_STEPS,
+from cortado.model.backends.reference import FLUSH_STEPS, OnlineRecognizer, Stream, transcribe
+from cortado.model.config import (
     MAX_SYMBOLS_PER_STEP,
-    OnlineRecognizer,
-    Stream,
-    put,
-    select,
-    transcribe,
+    DecoderConfig,
+    EncoderConfig,
+    RecognizerConfig,
 )
-from cortado.model.decoder.decoder import DecoderConfig
-from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
-from cortado.model.features.log_mel import SAMPLES_PER_STEP
-from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.features.framing import SAMPLES_PER_STEP
+from cortado.model.layer import put, select
+from cortado.model.recognizer import Recognizer
 from cortado.model.vocabulary import Vocabulary
 
 DELAY = 2

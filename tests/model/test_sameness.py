@@ -13,23 +13,22 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cortado.model import checkpoint
+from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.audio.decode import decode
 from cortado.model.backends.reference import (
     Character,
     OnlineRecognizer,
-    put,
-    select,
     transcribe,
     transcribe_many,
 )
+from cortado.model.layer import put, select
 from cortado.model.streaming.transcribe import characters
 from cortado.tests.model.untrained import noise, untrained
 
 Samples = NDArray[np.float32]
 
 SPEECH = Path(__file__).parents[3] / "shared/data/librispeech-mini"
-MODELS = ["untrained"] + ["shipped"] * (checkpoint.DEFAULT / checkpoint.CARD).exists()
+MODELS = ["untrained"] + ["shipped"] * (checkpoint_reader.DEFAULT / checkpoint_reader.CARD).exists()
 RECORDINGS = 8
 LONGEST_PIECE = 48_000  # samples: 3 s
 LATEST_START = 60  # steps

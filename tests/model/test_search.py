@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cortado.model.backends.choice import choose
 from cortado.model.backends.cpu.recognizer import FastRecognizer
 from cortado.model.backends.reference import OnlineRecognizer, transcribe, transcribe_many
+from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search import beam as search
 from cortado.model.search import language_model as language
@@ -23,7 +24,7 @@ from cortado.model.search.language_model import NONE, Language
 from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.listener import Listener
 from cortado.model.streaming.live import LiveStream
-from cortado.model.streaming.stream import FLUSH_STEPS, LATE, MAX_SYMBOLS_PER_STEP, Character
+from cortado.model.streaming.stream import FLUSH_STEPS, LATE, Character
 from cortado.model.streaming.suspension import SnapshotError
 from cortado.model.vocabulary import ENGLISH, Vocabulary
 from cortado.tests.model.untrained import noise, untrained

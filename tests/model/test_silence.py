@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cortado.model import checkpoint
+from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.backends.reference import OnlineRecognizer, transcribe
-from cortado.model.features.log_mel import SAMPLE_RATE
+from cortado.model.features.framing import SAMPLE_RATE
 
 SECONDS = 20
 TIME = np.arange(SECONDS * SAMPLE_RATE) / SAMPLE_RATE
@@ -20,7 +20,7 @@ SOUNDS = {
 }
 
 
-@pytest.mark.skipif(not checkpoint.DEFAULT.exists(), reason="no shipped model in the tree")
+@pytest.mark.skipif(not checkpoint_reader.DEFAULT.exists(), reason="no shipped model in the tree")
 @pytest.mark.parametrize("sound", SOUNDS.values(), ids=SOUNDS.keys())
 def test_nothing_is_written_where_nobody_speaks(sound: NDArray[np.float64]) -> None:
     online = OnlineRecognizer(checkpoint.load())

@@ -6,8 +6,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cortado.model.backends.reference import OnlineRecognizer
-from cortado.model.features.log_mel import SAMPLES_PER_STEP
-from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.config import RecognizerConfig
+from cortado.model.features.framing import SAMPLES_PER_STEP
+from cortado.model.recognizer import Recognizer
 
 SEED = 2  # of the few tried, the one whose stops and symbols depend most on the audio
 GAIN = 10
@@ -29,7 +30,7 @@ def encoded(recognizer: Recognizer, samples: NDArray[np.float32]) -> Tensor:
     for step in torch.from_numpy(samples)[None].split(SAMPLES_PER_STEP, 1)[:-1]:
         heard, features = recognizer.features.step(step, features)
         frame, encoder = recognizer.encoder.step(heard, encoder)
-        frames.append(frame)
+        frames.append(frame[:, 0])
     return torch.cat(frames)
 
 

@@ -7,9 +7,7 @@ import torch
 
 from cortado.model.attention import AttentionConfig
 from cortado.model.backends.reference import OnlineRecognizer
-from cortado.model.decoder.decoder import DecoderConfig
-from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
-from cortado.model.recognizer import RecognizerConfig
+from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.tests.model.untrained import untrained
 from cortado.tests.server.running import Running, running
 

@@ -10,7 +10,7 @@ import pytest
 import websockets
 
 from cortado.clients.cli import main
-from cortado.model import checkpoint
+from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.backends.reference import OnlineRecognizer
 from cortado.server import logs
 from cortado.server.protocol.messages import ErrorCode
@@ -136,7 +136,7 @@ def test_a_broken_checkpoint_is_one_clear_line(
     tmp_path: Path, online: OnlineRecognizer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint.save(online.recognizer, tmp_path)
-    (tmp_path / checkpoint.WEIGHTS).write_bytes(b"not weights")
+    (tmp_path / checkpoint_reader.WEIGHTS).write_bytes(b"not weights")
     assert main(["serve", "--port", "0", "--checkpoint", str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 

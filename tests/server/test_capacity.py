@@ -3,7 +3,7 @@
 import pytest
 
 from cortado.model.backends.reference import OnlineRecognizer
-from cortado.model.features.log_mel import STEP_SECONDS
+from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.streaming.stream import BATCH
 from cortado.server.capacity import FREQUENT, Capacity
 from cortado.server.engine import Engine, EngineFull

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cortado.model.backends.reference import Character, OnlineRecognizer, Samples, transcribe
-from cortado.model.features.log_mel import STEP_SECONDS
+from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.streaming.update import Update
 from cortado.server.engine import Engine, EngineFull
 from cortado.server.live_stream import EngineStream

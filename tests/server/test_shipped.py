@@ -11,6 +11,7 @@ import pytest
 from cortado.model import checkpoint
 from cortado.model.audio.decode import decode
 from cortado.model.backends.reference import OnlineRecognizer, Samples, transcribe
+from cortado.model.checkpoint_reader import CARD, DEFAULT
 from cortado.server.service import load
 from cortado.server.settings import read_settings
 from cortado.tests.server.running import (
@@ -33,14 +34,15 @@ pytestmark = [
     pytest.mark.shared,
     pytest.mark.skipif(not DEV.exists(), reason="needs the recordings of ../shared"),
     pytest.mark.skipif(
-        not (checkpoint.DEFAULT / checkpoint.CARD).exists(), reason="needs the shipped model"
+        not (DEFAULT / CARD).exists(),
+        reason="needs the shipped model",
     ),
 ]
 
 
 @pytest.fixture(scope="module")
 def shipped() -> OnlineRecognizer:
-    return OnlineRecognizer(checkpoint.load(checkpoint.DEFAULT))
+    return OnlineRecognizer(checkpoint.load(DEFAULT))
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +83,7 @@ def test_thirty_readers_each_get_the_sentence_that_they_get_alone(
 
 def test_the_server_loads_the_shipped_model_by_default() -> None:
     info = load(read_settings()).info()
-    assert info["model"] == checkpoint.DEFAULT.name
+    assert info["model"] == DEFAULT.name
     assert info["card"]["sample_rate"] == 16_000
     assert info["card"]["lookahead_ms"] == info["lookahead_ms"] <= 110
 

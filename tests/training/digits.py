@@ -13,8 +13,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from cortado.model.attention import AttentionConfig
-from cortado.model.config import DecoderConfig, EncoderConfig
-from cortado.model.recognizer import RecognizerConfig
+from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.model.vocabulary import Vocabulary
 from cortado.training.learning.recipe import Augmentation, Corpus, Recipe, Stage
 

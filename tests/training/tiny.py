@@ -9,9 +9,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from cortado.model.attention import AttentionConfig
-from cortado.model.decoder.decoder import DecoderConfig
-from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
-from cortado.model.recognizer import RecognizerConfig
+from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.model.vocabulary import ENGLISH
 from cortado.training.learning.recipe import Augmentation, Corpus, Recipe, Stage
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.features.filterbank import mel_centres
-from cortado.model.features.log_mel import MELS, POWER_FLOOR
+from cortado.model.features.framing import MELS, POWER_FLOOR
 from cortado.training.learning.recipe import Augmentation
 
 Frames = NDArray[np.float32]  # (T, F) log-mel

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cortado.model.backends.reference import FLUSH_STEPS
-from cortado.model.features.log_mel import FRAMES_PER_STEP
+from cortado.model.features.framing import FRAMES_PER_STEP
 from cortado.model.features.speaker import Statistics, standardised
 from cortado.model.vocabulary import Vocabulary
 from cortado.training.data.augment import FLOOR, altered, preceded, retimed, silence

@@ -20,7 +20,9 @@ import torch
 from numpy.typing import NDArray
 
 from cortado.model.audio.decode import AudioError
-from cortado.model.features.log_mel import HOP, PLAIN, SAMPLE_RATE, FeatureConfig, LogMel
+from cortado.model.config import PLAIN, FeatureConfig
+from cortado.model.features.framing import HOP, SAMPLE_RATE
+from cortado.model.features.log_mel import LogMel
 from cortado.model.vocabulary import Vocabulary
 from cortado.training.data.manifest import Utterance, read_for
 from cortado.training.data.recordings import samples_of

@@ -61,7 +61,7 @@ def decoder_losses(
     heard = corrupted(heard, stage.corruption, log_probs.shape[2] - 1).repeat(views, 1)
     if stage.sampling:
         heard = sampled(recognizer, encoded, mask, heard, stage.sampling)
-    decoded = recognizer.decoder(encoded, mask, heard, stage.noise)
+    decoded = recognizer.decoder.teacher_forced(encoded, mask, heard, stage.noise)
     wanted = with_end(batch, log_probs.shape[2] - 1) if recognizer.decoder.ends else batch
     spoken = recognizer.frame_mask(wanted.target_lengths, wanted.targets.shape[1])  # (B, U)
     parts = {"attention": symbol_loss(decoded.logits, wanted, spoken, stage)}
@@ -142,7 +142,7 @@ def sampled(
     All symbols are drawn from one teacher-forced pass (Duckworth et al. 2019), not one after
     another as in scheduled sampling's first form (Bengio et al. 2015), which costs U passes.
     """
-    logits = recognizer.decoder(encoded.detach(), mask, heard).logits
+    logits = recognizer.decoder.teacher_forced(encoded.detach(), mask, heard).logits
     symbols = len(recognizer.config.vocabulary)  # an end of sequence is no input
     probabilities = logits[:, : heard.shape[1], :symbols].softmax(2)
     drawn = torch.multinomial(probabilities.flatten(0, 1), 1).view_as(heard)

@@ -13,9 +13,10 @@ import torch
 from matplotlib.figure import Figure
 from torch.utils.tensorboard import SummaryWriter
 
+from cortado.model.adaptation import own
 from cortado.model.backends.reference import OnlineRecognizer, Samples, transcribe_many
 from cortado.model.decoder.decoder import AttentionDecoder
-from cortado.model.features.speaker import by_speaker, own
+from cortado.model.features.speaker import by_speaker
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import flushed, transcribe_offline
 from cortado.training.data.speakers import transcribed
@@ -117,7 +118,7 @@ class Monitor:
         with torch.no_grad():
             encoded = model.encode(flushed(samples).unsqueeze(0))
             mask = torch.ones(encoded.shape[:2], dtype=torch.bool)
-            alpha = model.decoder(encoded, mask, targets).alpha[0, :-1].numpy()
+            alpha = model.decoder.teacher_forced(encoded, mask, targets).alpha[0, :-1].numpy()
         figure = Figure(figsize=(10, 6), layout="constrained")
         axes = figure.subplots()
         axes.imshow(alpha, aspect="auto", origin="lower", cmap="magma", interpolation="nearest")

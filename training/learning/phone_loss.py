@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from torch import Tensor, nn
 from torch.nn.functional import ctc_loss
 
-from cortado.model.features.log_mel import FRAMES_PER_STEP
+from cortado.model.features.framing import FRAMES_PER_STEP
 from cortado.model.recognizer import Recognizer
 from cortado.training.data.batches import Batch
 from cortado.training.data.pronounce import PHONES

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from cortado.model.config import RecognizerConfig
 from cortado.model.configuration import read_toml
-from cortado.model.recognizer import RecognizerConfig
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from cortado.model.recognizer import RecognizerConfig
+from cortado.model.config import RecognizerConfig
 from cortado.training.data import log_mel_cache as logmel
 from cortado.training.data import manifest
 from cortado.training.data.log_mel_cache import cached

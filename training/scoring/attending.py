@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cortado.model.attention.interface import MonotonicAttention
-from cortado.model.backends.reference import MAX_SYMBOLS_PER_STEP, Character, Samples
+from cortado.model.backends.reference import Character, Samples
+from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.decoder import AttentionDecoder, Memory, moved, push
-from cortado.model.features.log_mel import HOP, SAMPLES_PER_STEP, STEP_SECONDS
+from cortado.model.features.framing import HOP, SAMPLES_PER_STEP, STEP_SECONDS
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import (
     decode,

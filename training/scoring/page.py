@@ -132,7 +132,7 @@ def _voice(one: SetScore, result: Result, recognizer: "Recognizer | None") -> "R
     """Return the recogniser as it heard an utterance."""
     if recognizer is None or one.voices is None:
         return recognizer
-    from cortado.model.features.speaker import adapted
+    from cortado.model.adaptation import adapted
 
     return adapted(recognizer, one.voices[result.utterance.id])
 

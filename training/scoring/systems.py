@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cortado.model.adaptation import adapted
 from cortado.model.audio.decode import AudioError, Samples
 from cortado.model.backends.choice import Online, choose
 from cortado.model.features.framing import SAMPLE_RATE
@@ -95,7 +96,7 @@ def online(
 
     Raises: ValueError for a backend that is not there, or does not know such a model.
     """
-    from cortado.model.features.speaker import adapted, by_speaker, statistics_of
+    from cortado.model.features.speaker import by_speaker, statistics_of
 
     if not by_speaker(recognizer.config):
         return served(choose(recognizer, backend, beam, words), name, recognizer)
@@ -130,7 +131,7 @@ def in_order(transcribe: Transcribe) -> Hear:
 
 def by_voice(recognizer: "Recognizer", search: Search) -> Hear:
     """Return what hears speaker after speaker, each by statistics over all of his recordings."""
-    from cortado.model.features.speaker import adapted, statistics_of
+    from cortado.model.features.speaker import statistics_of
     from cortado.training.data.speakers import grouped
 
     def hear(recordings: Recordings) -> Iterator[tuple[Utterance, Sequence[Character]]]:

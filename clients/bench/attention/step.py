@@ -9,9 +9,9 @@ from torch import nn
 
 from cortado.clients.bench.attention.decoding import Progress
 from cortado.model.attention.config import AttentionConfig, Kind
-from cortado.model.decoder.decoder import DecoderConfig
-from cortado.model.features.log_mel import FRAMES_PER_STEP
-from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.config import DecoderConfig, RecognizerConfig
+from cortado.model.features.framing import FRAMES_PER_STEP
+from cortado.model.recognizer import Recognizer
 from cortado.training.data.batches import FRAMES_PER_SECOND, Batch
 from cortado.training.learning.losses import losses
 from cortado.training.learning.recipe import Stage

@@ -33,8 +33,6 @@ ROWS1, ROWS2, ROWS3 = FIRST // (2 * (PLANES + 1)), SECOND // (2 * CHANNELS), THI
 STREAMS = FRAMES // FRAMES_PER_STEP  # 4, which are convolved together: their frames fill the lanes
 SPARE = 1024  # numbers that tiles may read beyond the last row
 PAST = 2 * DELTA_LOOKAHEAD  # frames that the deltas look back
-# frames: of the deltas, and of three convolutions, between whose frames lie 1, 2 and 4
-LOOKAHEAD = DELTA_LOOKAHEAD + 1 + 2 + 4
 
 
 class FeatureWeights(NamedTuple):

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from cortado.model.backends.cpu import weights
 from cortado.model.backends.cpu.kernel import kernel
 from cortado.model.backends.cpu.layout import (
-    LOOKAHEAD,
     TILE,
     Array,
     Pool,
@@ -25,13 +24,14 @@ from cortado.model.backends.cpu.layout import (
     pool,
     scratch,
 )
+from cortado.model.checkpoint_reader import Parameters
 from cortado.model.compiled.integers import has_byte_products
 from cortado.model.compiled.product import KINDS, available, small
 from cortado.model.compiled.tiles import ROWS
 from cortado.model.compiled.vectors import COLUMNS
-from cortado.model.config import RecognizerConfig
+from cortado.model.config import MAX_SYMBOLS_PER_STEP, RecognizerConfig
 from cortado.model.configuration import flat
-from cortado.model.features.framing import PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps, lookahead_ms
+from cortado.model.features.framing import PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps
 from cortado.model.search.beam import (
     GREEDY,
     Beam,
@@ -45,8 +45,7 @@ from cortado.model.search.beam import (
     told_at_once,
     undecided,
 )
-from cortado.model.stored import Weighted
-from cortado.model.streaming.stream import BATCH, MAX_SYMBOLS_PER_STEP, Samples, Stream
+from cortado.model.streaming.stream import BATCH, Samples, Stream
 from cortado.model.streaming.suspension import digest, unwrap, wrap
 
 SHARE = 32  # streams from which on a thread more is worth waking
@@ -76,7 +75,7 @@ def offered() -> tuple[str, ...]:
     return (first, INTEGERS, *others) if first == "amx" else (INTEGERS, first, *others)
 
 
-def unsupported(recognizer: Weighted) -> str | None:
+def unsupported(recognizer: Parameters) -> str | None:
     """Return why this backend cannot step a recogniser, or None where it can."""
     config = recognizer.config
     chosen = flat(dataclasses.asdict(config))
@@ -103,7 +102,7 @@ class FastRecognizer:
     """A recogniser whose step is compiled for this CPU, over bf16 or fp32 matrix products."""
 
     def __init__(
-        self, recognizer: Weighted, *, products: str | None = None, beam: Beam = GREEDY
+        self, recognizer: Parameters, *, products: str | None = None, beam: Beam = GREEDY
     ) -> None:
         """Take a recogniser's weights.
 
@@ -128,8 +127,8 @@ class FastRecognizer:
         self.small = small(self.kind)
         self.name = searching(f"fast-{products}", beam)
         self.vocabulary = recognizer.config.vocabulary
-        self.lookahead_ms = lookahead_ms(LOOKAHEAD)
-        self.delay_steps = delay_steps(LOOKAHEAD)
+        self.lookahead_ms = recognizer.lookahead_ms
+        self.delay_steps = delay_steps(self.lookahead_ms)
         self.beam = beam
         self.flush_steps = flush_steps(beam)
         self.batch = BATCH

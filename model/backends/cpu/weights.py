@@ -19,11 +19,11 @@ from cortado.model.backends.cpu.layout import (
     Matrix,
     Sizes,
 )
+from cortado.model.checkpoint_reader import Parameters
 from cortado.model.compiled.integers import Coded, coded
 from cortado.model.compiled.product import packed, padded
 from cortado.model.compiled.vectors import COLUMNS
 from cortado.model.features.framing import FREQUENCIES, MELS, PLANES
-from cortado.model.stored import Weighted
 
 Exact = NDArray[np.float64]
 NORM_EPSILON = 1e-5  # torch's
@@ -63,7 +63,7 @@ class _Tensors:
         return _Tensors(self._tensors, self._prefix + prefix)
 
 
-def gather(recognizer: Weighted, kind: Any, integers: bool = False) -> Weights:
+def gather(recognizer: Parameters, kind: Any, integers: bool = False) -> Weights:
     """Return a recogniser's weights, its matrices packed in one of the products' KINDS.
 
     Args:
@@ -94,7 +94,7 @@ def gather(recognizer: Weighted, kind: Any, integers: bool = False) -> Weights:
     )
 
 
-def sizes(recognizer: Weighted) -> Sizes:
+def sizes(recognizer: Parameters) -> Sizes:
     """Return the sizes that may differ between models."""
     encoder, decoder = recognizer.config.encoder, recognizer.config.decoder
     attention, panels = decoder.attention, -(-(len(recognizer.config.vocabulary) + 1) // COLUMNS)
@@ -154,7 +154,9 @@ def _layer(tensors: _Tensors, width_in: int, width: int, kind: Any, integers: bo
     )
 
 
-def _decoder(tensors: _Tensors, recognizer: Weighted, kind: Any, integers: bool) -> DecoderWeights:
+def _decoder(
+    tensors: _Tensors, recognizer: Parameters, kind: Any, integers: bool
+) -> DecoderWeights:
     shape, symbols = sizes(recognizer), len(recognizer.config.vocabulary)
     decoder, ctc = tensors.under("decoder."), tensors.under("ctc.")
     width, d, gates = recognizer.config.decoder.embedding, shape.decoder, 4 * shape.decoder

@@ -15,9 +15,7 @@ from cortado.clients.bench.endless.run import Findings, endure
 from cortado.clients.bench.endless.sounds import BLOCK, STRETCHES, Spoken, day, recordings
 from cortado.clients.commands.endless import lines
 from cortado.model.attention import AttentionConfig
-from cortado.model.decoder.decoder import DecoderConfig
-from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
-from cortado.model.recognizer import RecognizerConfig
+from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.tests.model.untrained import noise, untrained
 
 SPEECH = [Spoken(noise(seed, 0.7), "one word") for seed in range(4)]

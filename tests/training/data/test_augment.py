@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from cortado.model.features.filterbank import mel_bank, mel_centres
-from cortado.model.features.framing import FFT, SAMPLE_RATE
-from cortado.model.features.log_mel import MELS
+from cortado.model.features.framing import FFT, MELS, SAMPLE_RATE
 from cortado.tests.training.tiny import PLAIN
 from cortado.training.data.augment import (
     FLOOR,

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cortado.model.backends.reference import FLUSH_STEPS
-from cortado.model.features.log_mel import FRAMES_PER_STEP, MELS
+from cortado.model.features.framing import FRAMES_PER_STEP, MELS
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.tiny import PLAIN, TEXTS, corpus
 from cortado.training.data.augment import FLOOR

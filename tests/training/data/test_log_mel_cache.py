@@ -9,7 +9,9 @@ import soundfile
 import torch
 from numpy.typing import NDArray
 
-from cortado.model.features.log_mel import HOP, MELS, FeatureConfig, LogMel
+from cortado.model.config import FeatureConfig
+from cortado.model.features.framing import HOP, MELS
+from cortado.model.features.log_mel import LogMel
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.tiny import TEXTS, corpus, spoken
 from cortado.training.data import log_mel_cache as logmel

@@ -14,14 +14,15 @@ import torch
 from rich.console import Console
 
 from cortado.clients import cli
-from cortado.model import checkpoint
+from cortado.model import checkpoint, checkpoint_reader
+from cortado.model.adaptation import adapted
 from cortado.model.audio.decode import Samples, decode
 from cortado.model.backends.reference import OnlineRecognizer, transcribe, transcribe_many
-from cortado.model.features.speaker import adapted, statistics_of
+from cortado.model.features.speaker import statistics_of
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.beam import GREEDY
 from cortado.model.vocabulary import Vocabulary
-from cortado.tests.model.test_speaker import CONFIG, recognizer
+from cortado.tests.model.test_adaptation import CONFIG, recognizer
 from cortado.tests.model.untrained import noise
 from cortado.tests.training.tiny import PLAIN, TEXTS, corpus, recipe
 from cortado.training.data.augment import FLOOR
@@ -148,7 +149,7 @@ def test_training_learns_from_standardised_frames_and_says_so(tmp_path: Path) ->
     trainer = Trainer(plan(manifest), [tones], tmp_path / "run")
     assert [len(one) for one in trainer.sampler.voices] == [len(TEXTS)]
     trainer.run(None)
-    written = checkpoint.read_card(tmp_path / "run" / "checkpoint")
+    written = checkpoint_reader.read_card(tmp_path / "run" / "checkpoint")
     assert written["config"]["features"]["normalisation"] == "speaker"
     assert all(torch.isfinite(x).all() for x in trainer.model.state_dict().values())
 

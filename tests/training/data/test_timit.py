@@ -12,7 +12,8 @@ from cortado.clients import cli
 from cortado.model.backends.choice import choose
 from cortado.model.backends.cpu.recognizer import unsupported
 from cortado.model.backends.reference import OnlineRecognizer, transcribe
-from cortado.model.checkpoint import load, read_card, save
+from cortado.model.checkpoint import load, save
+from cortado.model.checkpoint_reader import read_card
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import END, START, pcm, rounded, running, say, spelt
 from cortado.tests.training.data.discs import write_timit

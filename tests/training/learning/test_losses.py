@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cortado.model.features.log_mel import FRAMES_PER_STEP, MELS
+from cortado.model.features.framing import FRAMES_PER_STEP, MELS
 from cortado.model.recognizer import Recognizer
 from cortado.tests.training.tiny import MODEL
 from cortado.training.data.batches import Batch, collate

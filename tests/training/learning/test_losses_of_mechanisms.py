@@ -9,8 +9,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from cortado.model.attention import AttentionConfig
-from cortado.model.decoder.decoder import DecoderConfig
-from cortado.model.features.log_mel import FRAMES_PER_STEP, MELS
+from cortado.model.config import DecoderConfig
+from cortado.model.features.framing import FRAMES_PER_STEP, MELS
 from cortado.model.recognizer import Recognizer
 from cortado.tests.training.tiny import MODEL
 from cortado.training.data.batches import Batch, collate
@@ -74,7 +74,7 @@ def test_the_end_is_a_symbol_like_any_other() -> None:
     with torch.no_grad():
         encoded = model.encode_logmel(heard.logmel)
         mask = model.frame_mask(heard.lengths, encoded.shape[1])
-        logits = model.decoder(encoded, mask, heard.targets).logits
+        logits = model.decoder.teacher_forced(encoded, mask, heard.targets).logits
         found = losses(model, heard, replace(STAGE, sampling=0.0))["attention"]
     rows = torch.cat([logits[0, :4], logits[1, :2]])
     wanted = cross_entropy(rows, torch.tensor([1, 2, 3, 28, 4, 28]))

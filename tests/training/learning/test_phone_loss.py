@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cortado.model import checkpoint
-from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.config import EncoderConfig
 from cortado.model.recognizer import Recognizer
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.learning.test_trainer import Killed, Killer, equal, tensors

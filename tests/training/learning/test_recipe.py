@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cortado.model.recognizer import RecognizerConfig
+from cortado.model.config import RecognizerConfig
 from cortado.training.learning import recipe as recipes
 from cortado.training.learning.recipe import Recipe, read
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from cortado.model.features.log_mel import FRAMES_PER_STEP
+from cortado.model.features.framing import FRAMES_PER_STEP
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import decode, modes
 from cortado.training.data.batches import Batch, collate

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from cortado.model import checkpoint
+from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.attention import AttentionConfig
-from cortado.model.config import DecoderConfig, FeatureConfig
-from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.config import DecoderConfig, FeatureConfig, RecognizerConfig
+from cortado.model.recognizer import Recognizer
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.tiny import MODEL, corpus, recipe
 from cortado.training.data.log_mel_cache import cached
@@ -125,8 +125,8 @@ def test_a_start_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_the_recipe_of_fine_tuning_fits_the_shipped_model() -> None:
     recipe = read(Path(recipes.__file__).parents[1] / "recipes" / "fine-tune.toml")
     assert recipe.start is not None
-    assert recipe.start.resolve() == checkpoint.DEFAULT.resolve()
-    if not (checkpoint.DEFAULT / checkpoint.WEIGHTS).exists():
+    assert recipe.start.resolve() == checkpoint_reader.DEFAULT.resolve()
+    if not (checkpoint_reader.DEFAULT / checkpoint_reader.WEIGHTS).exists():
         pytest.skip("no shipped model")
     model = fresh(recipe.model)
     begin_from(model, recipe.start, recipe.start_parts)

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from cortado.model import checkpoint
+from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.recognizer import Recognizer
 from cortado.tests.training.tiny import MODEL, PLAIN, corpus, recipe
 from cortado.training.data.batches import Batch, Drawn, Sampler
@@ -114,7 +114,7 @@ def test_the_checkpoint_is_the_averaged_model(uninterrupted: Path) -> None:
     for name, value in loaded.items():  # of which matrices are kept in 16 bits
         torch.testing.assert_close(value, kept[f"average/{name}"], rtol=1e-3, atol=1e-6)
     assert not torch.equal(kept["average/ctc.weight"], kept["model/ctc.weight"])
-    assert checkpoint.read_card(uninterrupted / "checkpoint")["card"]["steps"] == STEPS
+    assert checkpoint_reader.read_card(uninterrupted / "checkpoint")["card"]["steps"] == STEPS
 
 
 def test_a_run_begun_with_other_processes_is_refused(manifest: Path, tmp_path: Path) -> None:

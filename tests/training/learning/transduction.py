@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from cortado.model.attention import AttentionConfig
-from cortado.model.decoder.decoder import DecoderConfig
-from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
-from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
+from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import Mode, decode
 from cortado.model.vocabulary import Vocabulary
 from cortado.training.data.batches import Batch

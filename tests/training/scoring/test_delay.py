@@ -14,7 +14,7 @@ from cortado.model.backends.reference import (
     OnlineState,
     transcribe,
 )
-from cortado.model.features.log_mel import SAMPLES_PER_STEP, STEP_SECONDS
+from cortado.model.features.framing import SAMPLES_PER_STEP, STEP_SECONDS
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.tiny import MODEL

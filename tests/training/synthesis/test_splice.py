@@ -10,7 +10,7 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
-from cortado.model.features.log_mel import HOP, SAMPLE_RATE
+from cortado.model.features.framing import HOP, SAMPLE_RATE
 from cortado.tests.training.tiny import corpus as tones
 from cortado.tests.training.tiny import recipe
 from cortado.training.data.log_mel_cache import LogMelCorpus, cached

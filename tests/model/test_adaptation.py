@@ -10,19 +10,14 @@ import pytest
 import soundfile
 import torch
 
-from cortado.model import checkpoint
+from cortado.model import checkpoint, checkpoint_reader
+from cortado.model.adaptation import adapted, own
 from cortado.model.backends.choice import choose, load_online
 from cortado.model.backends.reference import OnlineRecognizer, transcribe
-from cortado.model.features.log_mel import FeatureConfig, Features, LogMel
-from cortado.model.features.speaker import (
-    LEAST_DEVIATION,
-    Statistics,
-    adapted,
-    own,
-    standardised,
-    statistics_of,
-)
-from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.config import FeatureConfig, RecognizerConfig
+from cortado.model.features.log_mel import Features, LogMel
+from cortado.model.features.speaker import LEAST_DEVIATION, Statistics, standardised, statistics_of
+from cortado.model.recognizer import Recognizer
 from cortado.model.search.beam import USUAL
 from cortado.model.search.offline import transcribe_offline
 from cortado.model.streaming.transcribe import file_listener, transcribe_files
@@ -135,7 +130,7 @@ def test_the_fast_backend_does_not_know_an_adapted_recogniser() -> None:
 
 def test_the_checkpoint_says_how_features_are_normalised(tmp_path: Path) -> None:
     checkpoint.save(recognizer(), tmp_path)
-    assert checkpoint.read_card(tmp_path)["config"]["features"]["normalisation"] == "speaker"
+    assert checkpoint_reader.read_card(tmp_path)["config"]["features"]["normalisation"] == "speaker"
     assert checkpoint.load(tmp_path).config == CONFIG
 
 

@@ -6,10 +6,9 @@ import torch
 import torchaudio
 from numpy.typing import NDArray
 
-from cortado.model.decoder.decoder import DecoderConfig
-from cortado.model.encoder.conv_lstm_encoder import EncoderConfig
+from cortado.model.config import DecoderConfig, EncoderConfig, FeatureConfig, RecognizerConfig
 from cortado.model.features.filterbank import delta_taps
-from cortado.model.features.log_mel import (
+from cortado.model.features.framing import (
     DELTA_LOOKAHEAD,
     DELTA_WINDOW,
     HOP,
@@ -21,11 +20,9 @@ from cortado.model.features.log_mel import (
     SAMPLES_PER_STEP,
     STEP_SECONDS,
     WINDOW,
-    FeatureConfig,
-    LogMel,
-    Normalizer,
 )
-from cortado.model.recognizer import Recognizer, RecognizerConfig
+from cortado.model.features.log_mel import LogMel, Normalizer
+from cortado.model.recognizer import Recognizer
 from cortado.tests.model.contract import randomised
 
 Doubles = NDArray[np.float64]
@@ -81,10 +78,6 @@ def test_a_frame_ends_where_its_hop_ends() -> None:
     assert (one[:, 3] != other[:, 3]).any()
 
 
-def test_samples_short_of_a_hop_give_no_frame() -> None:
-    assert LogMel()(torch.zeros(2, 2 * HOP + HOP - 1)).shape == (2, 2, MELS)
-
-
 def test_deltas_are_those_of_htk() -> None:
     assert (DELTA_WINDOW, DELTA_LOOKAHEAD) == (2, 4)
     x = np.random.default_rng(0).normal(size=30)
@@ -118,12 +111,6 @@ def recognizer() -> Recognizer:
     module = Recognizer(RecognizerConfig(encoder=encoder, decoder=DecoderConfig(8, 4)))
     randomised(module)
     return module
-
-
-def test_the_whole_looks_110_ms_ahead(recognizer: Recognizer) -> None:
-    assert recognizer.lookahead_ms == 110
-    assert recognizer.lookahead_frames == 11
-    assert recognizer.delay_steps == 2
 
 
 @pytest.mark.parametrize("frame", [0, 3, 5])

@@ -25,12 +25,17 @@ class CheckpointError(ValueError):
     """A checkpoint that is missing, broken or of another format."""
 
 
-class Weighted(Protocol):
-    """A configuration and the tensors that go with it: a `Recognizer`, or a `Stored` one."""
+class Parameters(Protocol):
+    """What serving takes of a recogniser: a `Recognizer` has it, and `CheckpointData`."""
 
     @property
     def config(self) -> RecognizerConfig:
         """What fixes the shape."""
+        ...
+
+    @property
+    def lookahead_ms(self) -> int:
+        """The look-ahead in milliseconds, besides the 25 ms window."""
         ...
 
     def state_dict(self) -> Mapping[str, Any]:
@@ -39,10 +44,11 @@ class Weighted(Protocol):
 
 
 @dataclass(frozen=True)
-class Stored:
-    """A recogniser's numbers, of which no module has been made."""
+class CheckpointData:
+    """What a checkpoint holds of a recogniser, of which no module has been made."""
 
     config: RecognizerConfig
+    lookahead_ms: int
     tensors: Mapping[str, Any]
 
     def state_dict(self) -> Mapping[str, Any]:
@@ -69,7 +75,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     return content
 
 
-def read(folder: Path = DEFAULT) -> Stored:
+def read(folder: Path = DEFAULT) -> CheckpointData:
     """Return the configuration and the tensors of a checkpoint, 16-bit ones widened.
 
     Raises:
@@ -78,11 +84,12 @@ def read(folder: Path = DEFAULT) -> Stored:
     content = read_card(folder)
     try:
         config = build(RecognizerConfig, content["config"], str(folder / CARD), folder)
+        lookahead_ms = int(content["lookahead_ms"])
         parts = deserialize((folder / WEIGHTS).read_bytes())  # type: ignore[no-untyped-call]
         tensors = {name: _widened(**part) for name, part in parts}
     except BROKEN as error:
         raise CheckpointError(f"expected a checkpoint in {folder}, got {error}") from error
-    return Stored(config, tensors)
+    return CheckpointData(config, lookahead_ms, tensors)
 
 
 def _widened(dtype: str, shape: list[int], data: bytes) -> NDArray[Any]:

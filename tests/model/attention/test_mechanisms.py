@@ -13,8 +13,9 @@ from cortado.model.attention.build import attention
 from cortado.model.attention.config import MONOTONIC, SCORES, Kind, Score
 from cortado.model.attention.local_m import within
 from cortado.model.attention.scores import Concat, Dot, General, score
+from cortado.model.config import DecoderConfig
 from cortado.model.decoder.bahdanau import BahdanauDecoder
-from cortado.model.decoder.decoder import AttentionDecoder, DecoderConfig
+from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.decoder.luong import LuongDecoder
 from cortado.model.search.offline import expected, scanned
 
@@ -42,6 +43,11 @@ def decoder(
     return DECODERS[order](built, WIDTH, SYMBOLS).eval().requires_grad_(False)
 
 
+def capped(module: AttentionDecoder, cap: int) -> AttentionDecoder:
+    module.cap = cap
+    return module
+
+
 def frames(seed: int, streams: int = 2) -> tuple[Tensor, Tensor]:
     """(B, T, H) encoder frames and their mask (B, T); the first stream is shorter."""
     values = torch.randn(streams, FRAMES, WIDTH, generator=torch.Generator().manual_seed(seed))
@@ -55,7 +61,7 @@ def test_a_teacher_forced_pass_is_symbol_after_symbol(
 ) -> None:
     module, (values, mask) = decoder(order, kind, score), frames(0)
     targets = torch.randint(SYMBOLS, (2, 4))
-    decoded = module(values, mask, targets)
+    decoded = module.teacher_forced(values, mask, targets)
     keys, past = module.attention.keys(values, mask), module.attention.first(mask)
     memory = module.beginning(2)
     for row in range(5):
@@ -74,9 +80,9 @@ def test_a_teacher_forced_pass_is_symbol_after_symbol(
 def test_padding_takes_no_weight_and_never_leaks(order: Order, kind: Kind, score: Score) -> None:
     module, (values, mask) = decoder(order, kind, score), frames(1)
     targets = torch.randint(SYMBOLS, (2, 4))
-    clean = module(values, mask, targets)
-    dirty = module(values.where(mask.unsqueeze(2), 50.0), mask, targets)
-    alone = module(values[:1, : FRAMES - 4], mask[:1, : FRAMES - 4], targets[:1])
+    clean = module.teacher_forced(values, mask, targets)
+    dirty = module.teacher_forced(values.where(mask.unsqueeze(2), 50.0), mask, targets)
+    alone = module.teacher_forced(values[:1, : FRAMES - 4], mask[:1, : FRAMES - 4], targets[:1])
     assert not clean.weights[0, :, FRAMES - 4 :].any()
     assert not clean.alpha[0, :, FRAMES - 4 :].any()
     torch.testing.assert_close(dirty.logits, clean.logits)
@@ -88,7 +94,7 @@ def test_padding_takes_no_weight_and_never_leaks(order: Order, kind: Kind, score
 def test_every_parameter_learns(order: Order, kind: Kind, score: Score) -> None:
     module, (values, mask) = decoder(order, kind, score).requires_grad_(), frames(2)
     values.requires_grad_()
-    decoded = module(values, mask, torch.randint(SYMBOLS, (2, 4)))
+    decoded = module.teacher_forced(values, mask, torch.randint(SYMBOLS, (2, 4)))
     (decoded.logits.square().sum() + decoded.alpha[..., ::2].sum()).backward()
     assert values.grad is not None
     assert values.grad.isfinite().all()
@@ -112,9 +118,9 @@ def test_mocha_of_one_frame_is_hard_monotonic_attention_bit_for_bit(
         with torch.no_grad():
             module.attention.monotonic.scale.fill_(4.0)
         heard = values.clone().requires_grad_()
-        decoded = module(heard, mask, targets)
+        decoded = module.teacher_forced(heard, mask, targets)
         decoded.logits.square().sum().backward()
-        written = scanned(module, values, mask.sum(1), 3, None)
+        written = scanned(capped(module, 3), values, mask.sum(1), None)
         assert heard.grad is not None
         results.append((decoded, heard.grad, written))
     (one, one_grad, one_written), (other, other_grad, other_written) = results
@@ -137,7 +143,7 @@ def test_expected_decoding_with_saturated_energies_is_hard_decoding(
         module, (values, mask) = decoder(order, kind, score, 3, seed), frames(seed, 6)
         saturated(module)
         # a stream that stops at one frame for ever writes the most symbols there, in both
-        hard = scanned(module, values, mask.sum(1), most, None)
+        hard = scanned(capped(module, most), values, mask.sum(1), None)
         soft = expected(module, values, mask, most)
         assert [one[:most] for one in hard] == soft
         stops |= {(seed, row, symbol.frame) for row, one in enumerate(soft) for symbol in one}
@@ -161,10 +167,10 @@ def test_sampled_stops_are_distributed_as_alpha(kind: Kind) -> None:
     module.attention.monotonic.bias.fill_(-1.5)
     values = frames(5)[0][1:]
     mask = torch.ones(1, FRAMES, dtype=torch.bool)
-    alpha = module(values, mask, torch.zeros(1, 0, dtype=torch.long)).alpha[0, 0]
+    alpha = module.teacher_forced(values, mask, torch.zeros(1, 0, dtype=torch.long)).alpha[0, 0]
     generator = torch.Generator().manual_seed(0)
     lengths = torch.full((draws,), FRAMES)
-    found = scanned(module, values.expand(draws, -1, -1), lengths, 1, generator)
+    found = scanned(capped(module, 1), values.expand(draws, -1, -1), lengths, generator)
     firsts = torch.tensor([one[0].frame if one else FRAMES for one in found])
     counts = torch.bincount(firsts, minlength=FRAMES + 1).double()
     wanted = draws * torch.cat([alpha, 1 - alpha.sum(0, keepdim=True)]).double()
@@ -178,10 +184,10 @@ def test_a_chain_of_sampled_stops_is_distributed_as_alpha() -> None:
     module.attention.monotonic.query.weight.zero_()
     values = frames(6)[0][1:]
     mask = torch.ones(1, FRAMES, dtype=torch.bool)
-    alpha = module(values, mask, torch.zeros(1, 2, dtype=torch.long)).alpha[0, 2]
+    alpha = module.teacher_forced(values, mask, torch.zeros(1, 2, dtype=torch.long)).alpha[0, 2]
     generator = torch.Generator().manual_seed(0)
     lengths = torch.full((draws,), FRAMES)
-    found = scanned(module, values.expand(draws, -1, -1), lengths, 20, generator)
+    found = scanned(capped(module, 20), values.expand(draws, -1, -1), lengths, generator)
     thirds = torch.tensor([one[2].frame if len(one) > 2 else FRAMES for one in found])
     counts = torch.bincount(thirds, minlength=FRAMES + 1).double()
     wanted = draws * torch.cat([alpha, 1 - alpha.sum(0, keepdim=True)]).double()
@@ -195,7 +201,7 @@ def chi_square(counts: Tensor, wanted: Tensor) -> float:
 def test_sampling_is_a_function_of_the_generator() -> None:
     module, (values, mask) = decoder("luong", "mocha", seed=1), frames(5, 4)
     found = [
-        scanned(module, values, mask.sum(1), 2, torch.Generator().manual_seed(seed))
+        scanned(capped(module, 2), values, mask.sum(1), torch.Generator().manual_seed(seed))
         for seed in (0, 0, 1)
     ]
     assert found[0] == found[1]
@@ -338,7 +344,7 @@ def test_matcha_sees_everything_since_the_last_stop_in_a_stream() -> None:
     values = frames(7)[0][1:]
     state, memory, start, several = module.initial_state(1), module.beginning(1), 0, 0
     for j, value in enumerate(values.unbind(1)):
-        found, state = module.step(value, state, 4)
+        found, state = capped(module, 4).step(value.unsqueeze(1), state)
         written = []
         for _ in range(4):
             query = module.query(memory)
@@ -351,7 +357,7 @@ def test_matcha_sees_everything_since_the_last_stop_in_a_stream() -> None:
             written.append(int(logits.argmax()))
             several += j > start
             start = j
-        assert found[0].tolist() == written + [-1] * (4 - len(written))
+        assert found[0, 0].tolist() == written + [-1] * (4 - len(written))
         torch.testing.assert_close(state.lstm.hidden, memory.lstm.hidden)
     assert several > 1
 
@@ -391,5 +397,5 @@ def test_input_feeding_may_be_left_out() -> None:
     built = DecoderConfig(QUERY, 4, config("soft"), "luong", feeding=False)
     module, (values, mask) = LuongDecoder(built, WIDTH, SYMBOLS), frames(0)
     assert module.lstm.input_size == 4
-    decoded = module(values, mask, torch.zeros(2, 3, dtype=torch.long))
+    decoded = module.teacher_forced(values, mask, torch.zeros(2, 3, dtype=torch.long))
     assert decoded.logits.shape == (2, 4, SYMBOLS + 1)

@@ -9,10 +9,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from cortado.model import checkpoint
+from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.backends.choice import choose, load_online
-from cortado.model.recognizer import Recognizer, RecognizerConfig
-from cortado.model.stored import WEIGHTS, CheckpointError, read
+from cortado.model.checkpoint_reader import WEIGHTS, CheckpointError, read
+from cortado.model.config import RecognizerConfig
+from cortado.model.recognizer import Recognizer
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_TORCH = """
@@ -67,6 +68,6 @@ def test_a_tensor_that_is_missing_or_of_another_shape_is_named(
     if is_there:
         tensors[name] = whole[:-1].contiguous()
     save_file(tensors, tmp_path / WEIGHTS)
-    (tmp_path / checkpoint.CARD).write_bytes((folder / checkpoint.CARD).read_bytes())
+    (tmp_path / checkpoint_reader.CARD).write_bytes((folder / checkpoint_reader.CARD).read_bytes())
     with pytest.raises(CheckpointError, match=name.replace(".", r"\.")):
         load_online(tmp_path)

@@ -1,25 +1,14 @@
-"""The hand-written recurrence against autograd of its steps."""
+"""The convolutional LSTM: its definition by hand, and the compiled one against it."""
+
+from contextlib import nullcontext
 
 import pytest
 import torch
-from torch import Tensor
 
-from cortado.model.encoder.conv_lstm import (
-    WIDTH,
-    ConvLSTM,
-    ConvLSTMState,
-    Recurrence,
-    neighbourhoods,
-)
-
-
-def stepwise(module: ConvLSTM, x: Tensor) -> Tensor:
-    state = module.initial_state(len(x), x.shape[2])
-    outputs = []
-    for frame in x.unbind(1):
-        y, state = module.step(frame, state)
-        outputs.append(y)
-    return torch.stack(outputs, 1)
+from cortado.model.compiled.operations.conv_lstm import Recurrence
+from cortado.model.encoder.conv_lstm import WIDTH, ConvLSTM, conv_lstm, neighbourhoods
+from cortado.model.encoder.lstm import LSTMState
+from cortado.model.operation import plain
 
 
 def test_a_neighbourhood_is_a_frequency_between_its_neighbours_and_zeros() -> None:
@@ -43,28 +32,34 @@ def test_the_recurrence_is_that_of_shi_and_others() -> None:
         cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
         hidden = o.sigmoid() * cell.tanh()
         wanted.append(hidden)
-    found = Recurrence.apply(inputs.view(2, 1, 1, 4), weight)  # type: ignore[no-untyped-call]
-    torch.testing.assert_close(found.flatten(), torch.cat(wanted))
+    zeros = torch.zeros(1, 1, 1)
+    for compute in (conv_lstm, Recurrence.apply):
+        found, last = compute(inputs.view(2, 1, 1, 4), weight, zeros, zeros)
+        torch.testing.assert_close(found.flatten(), torch.cat(wanted))
+        torch.testing.assert_close(last.flatten(), cell)
 
 
-def test_values_and_gradients_equal_autograd_of_the_steps() -> None:
+def test_values_and_gradients_are_those_of_the_definition() -> None:
     torch.manual_seed(0)
-    module = ConvLSTM(2, 3)
-    weight = torch.randn(4, 25, 6, 3)
+    module = ConvLSTM(2, 3, 6)
+    state = LSTMState(torch.randn(4, 6, 3), torch.randn(4, 6, 3))
+    x, weights = torch.randn(4, 25, 6, 2), (torch.randn(4, 25, 6, 3), torch.randn(4, 6, 3))
     results = []
-    for run in (module, lambda x: stepwise(module, x)):
-        x = torch.randn(4, 25, 6, 2, generator=torch.Generator().manual_seed(1)).requires_grad_()
-        y = run(x)
-        wanted = [x, *module.parameters()]
-        results.append([y, *torch.autograd.grad((y * weight).sum(), wanted)])
-    for found, oracle in zip(*results, strict=True):
-        torch.testing.assert_close(found, oracle, rtol=1e-4, atol=1e-5)
+    for kernels in (nullcontext, plain):
+        leaves = [one.clone().requires_grad_() for one in (x, *state)]
+        with kernels():
+            y, (hidden, cell) = module.step(leaves[0], LSTMState(*leaves[1:]))
+        loss = (y * weights[0]).sum() + (cell * weights[1]).sum() + hidden.square().sum()
+        results.append([y, hidden, cell])
+        results[-1] += torch.autograd.grad(loss, [*leaves, *module.parameters()])
+    for found, wanted in zip(*results, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("channels", [3, 8])
 def test_mixed_precision_multiplies_in_bf16_and_sums_in_float32(channels: int) -> None:
     torch.manual_seed(0)
-    module = ConvLSTM(2, channels)
+    module = ConvLSTM(2, channels, 6)
     x, weight = torch.randn(5, 40, 6, 2), torch.randn(5, 40, 6, channels)
     found = []
     for narrow in (False, True):
@@ -82,12 +77,4 @@ def test_mixed_precision_multiplies_in_bf16_and_sums_in_float32(channels: int) -
 
 
 def test_forget_gates_start_open() -> None:
-    assert ConvLSTM(2, 3).input.bias[3:6].tolist() == [1, 1, 1]
-
-
-def test_a_state_begins_at_zero() -> None:
-    state = ConvLSTM(2, 3).initial_state(2, 5)
-    assert isinstance(state, ConvLSTMState)
-    assert state.hidden.shape == state.cell.shape == (2, 5, 3)
-    assert not state.hidden.any()
-    assert not state.cell.any()
+    assert ConvLSTM(2, 3, 5).input.bias[3:6].tolist() == [1, 1, 1]

@@ -1,6 +1,6 @@
 """The decoder in training and in serving, against Algorithm 1 of Chiu & Raffel in plain loops."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,9 +10,10 @@ from torch import Tensor
 
 from cortado.model.attention import AttentionConfig
 from cortado.model.attention.energy import AdditiveEnergy
-from cortado.model.backends.reference import put, select
+from cortado.model.config import DecoderConfig
 from cortado.model.decoder.bahdanau import BahdanauDecoder
-from cortado.model.decoder.decoder import DecoderConfig, lstm_update, push
+from cortado.model.decoder.decoder import push
+from cortado.model.layer import put, select
 
 Doubles = NDArray[np.float64]
 
@@ -99,12 +100,10 @@ def algorithm_1(module: BahdanauDecoder, values: Doubles, cap: int) -> list[Writ
 
 
 def online(module: BahdanauDecoder, values: Tensor, cap: int) -> Tensor:
-    """(S, T, cap) symbols of the steps."""
-    state, steps = module.initial_state(len(values)), []
-    for value in values.unbind(1):
-        written, state = module.step(value, state, cap)
-        steps.append(written)
-    return torch.stack(steps, 1)
+    """(S, T, cap) symbols."""
+    module.cap = cap
+    found: Tensor = module(values)
+    return found
 
 
 def stops(written: Tensor) -> list[tuple[int, int]]:
@@ -132,7 +131,7 @@ def test_a_saturated_teacher_forced_pass_is_the_online_decoding(chunk: int, seed
     assert len(oracle) > 5
     assert stops(online(module, values, 50)[0]) == [(one.frame, one.symbol) for one in oracle]
     targets = torch.tensor([[one.symbol for one in oracle]])
-    decoded = module(values, torch.ones(values.shape[:2], dtype=torch.bool), targets)
+    decoded = module.teacher_forced(values, torch.ones(values.shape[:2], dtype=torch.bool), targets)
     for row, one in enumerate(oracle):
         assert decoded.alpha[0, row].nonzero()[:, 0].tolist() == [one.frame]
         assert decoded.alpha[0, row, one.frame] == 1
@@ -148,7 +147,7 @@ def test_a_direct_output_does_without_the_context() -> None:
     assert len(oracle) > 3
     assert stops(online(module, values, 50)[0]) == [(one.frame, one.symbol) for one in oracle]
     targets = torch.tensor([[one.symbol for one in oracle]])
-    decoded = module(values, torch.ones(values.shape[:2], dtype=torch.bool), targets)
+    decoded = module.teacher_forced(values, torch.ones(values.shape[:2], dtype=torch.bool), targets)
     wanted = torch.from_numpy(np.stack([one.logits for one in oracle])).float()
     torch.testing.assert_close(decoded.logits[0], wanted, rtol=1e-3, atol=1e-3)
     assert module.without_audio(targets).shape == decoded.logits.shape
@@ -161,8 +160,9 @@ def test_a_beam_has_a_hypothesis() -> None:
 
 def test_a_text_of_nothing_is_the_scan_for_one_symbol() -> None:
     values, mask = frames(0, 2), torch.ones(2, FRAMES, dtype=torch.bool)
-    decoded = decoder(0)(values, mask, torch.zeros(2, 0, dtype=torch.long))
+    decoded = decoder(0).teacher_forced(values, mask, torch.zeros(2, 0, dtype=torch.long))
     assert decoded.logits.shape == (2, 0, SYMBOLS)
+    assert decoded.energies is not None
     assert decoded.alpha.shape == decoded.energies.shape == (2, 1, FRAMES)
 
 
@@ -186,16 +186,9 @@ def test_what_is_not_written_is_padded_behind_what_is() -> None:
         assert ((written[..., :-1] >= 0) | (written[..., 1:] == -1)).all()
 
 
-def test_a_stream_does_not_feel_its_neighbours() -> None:
-    module, values = decoder(1), frames(1, 6)
-    together = online(module, values, 3)
-    assert len({str(row.tolist()) for row in together}) == 6
-    for row in range(6):
-        assert torch.equal(together[row], online(module, values[row : row + 1], 3)[0])
-
-
 def test_streams_that_step_at_times_of_their_own_write_what_they_write_alone() -> None:
     module, values = decoder(2), frames(2, 4)
+    module.cap = 2
     state, heard = module.initial_state(4), [0] * 4
     found: list[list[list[int]]] = [[] for _ in range(4)]
     random = np.random.default_rng(0)
@@ -203,31 +196,13 @@ def test_streams_that_step_at_times_of_their_own_write_what_they_write_alone() -
         rows = [row for row in range(4) if heard[row] < FRAMES and random.random() < 0.5]
         if not rows:
             continue
-        newest = torch.stack([values[row, heard[row]] for row in rows])
-        written, part = module.step(newest, select(state, rows), 2)
+        newest = torch.stack([values[row, heard[row]] for row in rows]).unsqueeze(1)
+        written, part = module.step(newest, select(state, rows))
         state = put(state, rows, part)
-        for row, symbols in zip(rows, written.tolist(), strict=True):
+        for row, symbols in zip(rows, written[:, 0].tolist(), strict=True):
             found[row].append(symbols)
             heard[row] += 1
     assert found == online(module, values, 2).tolist()
-
-
-def test_steps_leave_the_state_they_were_given_as_it_was() -> None:
-    module, values = decoder(1), frames(1, 3)
-    state = module.initial_state(3)
-    for value in values.unbind(1):
-        before = copied(state)
-        _, new = module.step(value, state, 2)
-        assert all(map(torch.equal, flat(state), flat(before)))
-        state = new
-
-
-def flat(state: Any) -> list[Tensor]:
-    return [state] if isinstance(state, Tensor) else [t for part in state for t in flat(part)]
-
-
-def copied(state: Any) -> list[Tensor]:
-    return [tensor.clone() for tensor in flat(state)]
 
 
 def test_padding_changes_neither_values_nor_gradients() -> None:
@@ -239,22 +214,14 @@ def test_padding_changes_neither_values_nor_gradients() -> None:
     longer = torch.cat([targets, torch.zeros(1, 3, dtype=torch.long)], 1)
     results = []
     for x, symbols in ((values, targets), (padded, longer)):
-        decoded = module(x, torch.arange(x.shape[1]).unsqueeze(0) < 10, symbols)
+        decoded = module.teacher_forced(x, torch.arange(x.shape[1]).unsqueeze(0) < 10, symbols)
+        assert decoded.energies is not None
         parts = [decoded.logits[:, :4], decoded.alpha[:, :5, :10], decoded.energies[:, :5, :10]]
         assert not decoded.alpha[:, :, 10:].any()
         loss = parts[0].square().sum() + parts[1].square().sum()
         results.append([*parts, *torch.autograd.grad(loss, [*module.parameters()])])
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
-
-
-def test_the_lstm_is_that_of_torch() -> None:
-    torch.manual_seed(0)
-    cell = torch.nn.LSTMCell(3, 4)
-    x, hidden, memory = torch.randn(2, 3), torch.randn(2, 4), torch.randn(2, 4)
-    gates = x @ cell.weight_ih.t() + cell.bias_ih + hidden @ cell.weight_hh.t() + cell.bias_hh
-    for found, wanted in zip(lstm_update(gates, memory), cell(x, (hidden, memory)), strict=True):
-        torch.testing.assert_close(found, wanted)
 
 
 def test_pushing_drops_the_oldest() -> None:

@@ -1,0 +1,52 @@
+"""Adaptation to a speaker, whose statistics then are a recogniser's fixed mean and deviation."""
+
+import copy
+from dataclasses import replace
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+from cortado.model.features.speaker import Samples, Statistics, by_speaker, statistics_of
+from cortado.model.recognizer import Recognizer
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def adapted(recognizer: Recognizer, statistics: Statistics) -> Recognizer:
+    """Return the recogniser of one speaker, which streams; it shares all weights.
+
+    Raises:
+        ValueError: the recogniser is not one of speakers' statistics.
+    """
+    config = recognizer.config
+    if not by_speaker(config):
+        got = config.features.normalisation
+        raise ValueError(f"expected features normalised by 'speaker', got {got!r}")
+    features = replace(config.features, normalisation="fixed")
+    found, found_features = _copy(recognizer), _copy(recognizer.features)
+    found.config = replace(config, features=features)
+    found.features = found_features
+    normalizer = _copy(recognizer.features.normalizer)
+    normalizer.normalisation = "fixed"
+    normalizer.mean = torch.from_numpy(statistics.mean)
+    normalizer.deviation = torch.from_numpy(statistics.deviation)
+    found_features.normalizer = normalizer
+    return found
+
+
+def own(recognizer: Recognizer, samples: Samples) -> Recognizer:
+    """Return the recogniser that hears a recording (N,) at 16 kHz, whose speaker is nobody else's.
+
+    It is the one given, unless that needs statistics of the speaker.
+    """
+    if not by_speaker(recognizer.config):
+        return recognizer
+    return adapted(recognizer, statistics_of(recognizer.features, [[samples]]))
+
+
+def _copy(module: Module) -> Module:
+    """Return a module with the same parts, which can be replaced in it alone."""
+    found = copy.copy(module)
+    found._modules, found._buffers = dict(module._modules), dict(module._buffers)
+    return found
