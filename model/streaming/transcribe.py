@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from cortado.model.audio.decode import AudioError, Samples, stream
 from cortado.model.backends.choice import Online, check_weighed, choose, load_online
+from cortado.model.checkpoint_reader import read
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.search import language_model as language
 from cortado.model.search.beam import Beam
@@ -56,10 +57,8 @@ def file_listener(
     if config.features.normalisation != "speaker":
         online = load_online(folder, backend, beam, lm)
         return lambda path: online
-    from cortado.model.adaptation import adapted
-    from cortado.model.checkpoint import (
-        load,  # it brings torch, which those that stream may not need
-    )
+    from cortado.model.adaptation import adapted  # torch, which those that stream may not need
+    from cortado.model.checkpoint import load
     from cortado.model.features.speaker import statistics_of
 
     recognizer = load(folder)

@@ -136,7 +136,9 @@ def sharpened(decoder: Any) -> None:
 def score(decoder: AttentionDecoder, values: Tensor, text: tuple[int, ...]) -> float:
     """The logarithm of a text's probability, the end included."""
     mask = torch.ones(1, len(values), dtype=torch.bool)
-    decoded = decoder(values[None], mask, torch.tensor([text], dtype=torch.long).view(1, -1))
+    decoded = decoder.teacher_forced(
+        values[None], mask, torch.tensor([text], dtype=torch.long).view(1, -1)
+    )
     log_probs = decoded.logits[0].log_softmax(1)
     total = sum(float(log_probs[row, symbol]) for row, symbol in enumerate(text))
     if not decoder.online:
