@@ -12,6 +12,7 @@ import torch
 
 from cortado.model import checkpoint
 from cortado.model.backends.choice import choose
+from cortado.model.checkpoint_reader import WEIGHTS, read_card
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.beam import GREEDY
 from cortado.model.search.offline import Mode, modes, transcribe_batch
@@ -217,8 +218,8 @@ def _run(
 
 
 def _start(folder: Path) -> Start:
-    card = checkpoint.read_card(folder)["card"]
-    weights = (folder / checkpoint.WEIGHTS).read_bytes()
+    card = read_card(folder)["card"]
+    weights = (folder / WEIGHTS).read_bytes()
     digest = hashlib.sha256(weights).hexdigest()[:DIGITS]
     return Start(str(card.get("recipe", folder.name)), int(card.get("steps", 0)), digest)
 
