@@ -1,55 +1,79 @@
 /** The page: its elements, and what each does. Everything else is in the modules named below. */
 
-import { Announcer } from "./announcer.js";
-import { streamAddress } from "./connection.js";
+import * as about from "./about.js";
+import { UNKNOWN, attention } from "./attention.js";
+import { captionMode } from "./caption-mode.js";
 import { Delay } from "./delay.js";
+import { save, text } from "./download.js";
 import { words } from "./failures.js";
 import { clock, seconds } from "./format.js";
-import { characters } from "./messages.js";
-import { Microphone, devices, obstacle } from "./microphone.js";
+import { Announcer } from "./announcer.js";
+import { menus } from "./menus.js";
 import { meter } from "./pcm.js";
-import { Picture } from "./picture.js";
+import { LETTER, Picture, SCALE } from "./picture.js";
+import { Player } from "./player.js";
 import { Recording } from "./recording.js";
-import { Take } from "./take.js";
+import { Sample } from "./sample.js";
+import * as settings from "./settings.js";
+import { Sound } from "./sound.js";
+import { devices, microphone, obstacle, sharedSound } from "./sources.js";
+import { Status } from "./status.js";
+import { Take, streamAddress } from "./take.js";
 import { Timeline } from "./timeline.js";
 import { Transcript } from "./transcript.js";
 
 const byId = (id) => document.getElementById(id);
 const wallClock = () => performance.now() / 1000;
-
-const transcript = new Transcript(byId("transcript"), byId("hint"));
-const announcer = new Announcer(byId("spoken"));
-const picture = new Picture(byId("picture"));
 const debug = new URLSearchParams(location.search).has("debug");
 
+const takes = []; // {name, began, model, timeline} of what stands on the page
 let take = null; // the one that runs, or null
 let again = () => startMicrophone(); // what "Try again" does
+let sight = UNKNOWN; // what the model's attention looks at
+
+const player = new Player((playing) => {
+  byId("play").textContent = playing ? "Stop playing" : "Play";
+  if (playing) return followPlayer();
+  picture.play(picture.timeline, null);
+  return transcript.point(null, null);
+});
+const picture = new Picture(byId("picture"), { play, frozen: showFrozen });
+const transcript = new Transcript(byId("transcript"), byId("hint"), {
+  point: (timeline, second) => take || picture.show(timeline, second),
+  play,
+});
+const announcer = new Announcer(byId("spoken"));
+const status = new Status(byId("status"));
 
 const LABELS = {
   idle: "Start",
   opening: "Cancel",
   connecting: "Cancel",
   listening: "Stop",
+  paused: "Stop",
   finishing: "Finishing",
 };
 
-const HEARING = { ok: "Listening", slow: "Slow connection: sound is waiting to be sent" };
-
-/** Show a line of status; the same line again is no news to a screen reader. */
-function say(text) {
-  if (byId("status").textContent !== text) byId("status").textContent = text;
+/** Put the page into a state; only app.js and style.css know what each looks like. */
+function show(state) {
+  document.body.dataset.state = state;
+  const lost = document.body.dataset.link === "lost";
+  byId("toggle-label").textContent = state === "finishing" && lost ? "Give up" : LABELS[state];
+  byId("toggle").setAttribute("aria-disabled", String(state === "finishing" && !lost));
+  byId("pause").hidden = !(take?.source.live && (state === "listening" || state === "paused"));
+  byId("pause").textContent = state === "paused" ? "Go on" : "Pause";
+  const idle = state === "idle";
+  for (const id of ["sample", "open", "share", "device", "clean-up", "retry"]) byId(id).disabled = !idle;
+  byId("freeze").hidden = idle;
+  byId("play").hidden = !idle;
+  byId("clear").disabled = !idle || !byId("hint").hidden;
+  showText();
 }
 
-/** Put the page into a state; only app.js and style.css know what each looks like. */
-function show(state, status = "") {
-  document.body.dataset.state = state;
-  byId("toggle-label").textContent = LABELS[state];
-  byId("toggle").setAttribute("aria-disabled", String(state === "finishing"));
-  say(status);
-  const idle = state === "idle";
-  for (const id of ["open", "device", "clean-up", "retry"]) byId(id).disabled = !idle;
-  byId("copy").disabled = !transcript.text;
-  byId("clear").disabled = !idle || byId("hint").hidden === false;
+function showText() {
+  const none = !takes.some(({ timeline }) => timeline.marks.length);
+  byId("copy").disabled = none;
+  for (const button of document.querySelectorAll("[data-format]")) button.disabled = none;
 }
 
 function showFailure(failure) {
@@ -60,8 +84,14 @@ function showFailure(failure) {
   byId("failure").hidden = false;
 }
 
-function showModel({ model, lookahead_ms: ahead }) {
-  byId("model").textContent = `${model}, ${ahead} ms of look-ahead`;
+function showInfo(info) {
+  sight = attention(info);
+  byId("error-sentence").textContent = about.sentence(info);
+  byId("about-sentence").textContent = about.sentence(info);
+  byId("errors").hidden = false;
+  byId("legend").textContent =
+    `Letters stand where they were heard. ${sight.describe} Press to listen.`;
+  about.fill(document, info);
 }
 
 function showLevel(rms) {
@@ -70,90 +100,162 @@ function showLevel(rms) {
   byId("meter").setAttribute("aria-valuenow", String(Math.round(level * 100)));
 }
 
+function showElapsed(elapsed) {
+  const shown = clock(elapsed);
+  if (byId("elapsed").textContent !== shown) byId("elapsed").textContent = shown;
+}
+
+function showFrozen(frozen) {
+  byId("freeze").textContent = frozen ? "Follow" : "Freeze";
+  byId("freeze").setAttribute("aria-pressed", String(frozen));
+}
+
 /** Run one take from `source` to its end. */
 function run(source) {
-  const timeline = new Timeline();
-  const delay = new Delay();
+  const sound = new Sound();
+  const timeline = new Timeline(sound, sight, LETTER / SCALE);
+  let delay = new Delay();
+  player.stop();
   byId("failure").hidden = true;
-  byId("elapsed").textContent = clock(0);
+  byId("meter").hidden = !source.live;
+  byId("progress").hidden = source.live;
+  byId("progress").value = 0;
   byId("delay").textContent = seconds(null);
+  showElapsed(0);
   if (debug) window.cortadoSent = [];
 
+  /** The second at the picture's right edge: what the microphone hears now, or what is decided. */
+  const now = () => (source.live
+    ? Math.min(delay.now(wallClock()), sound.seconds + 0.1)
+    : timeline.spoken);
+
   const enter = {
-    opening: () => show("opening", source.live ? "Waiting for the microphone" : `Reading ${source.name}`),
-    connecting: () => show("connecting", "Connecting"),
+    opening: () => status.say(source.live ? "Waiting for the permission" : `Reading ${source.name}`),
+    connecting: () => status.say("Connecting"),
     listening: (ready) => {
-      showModel(ready);
-      if (source.live) listDevices();
-      transcript.begin(timeline);
-      picture.follow(timeline, () => (source.live ? delay.now(wallClock()) : timeline.seconds));
-      show("listening", source.live ? HEARING.ok : `Hearing ${source.name}`);
+      delay = new Delay(); // after a pause the clock has another distance to the sound
+      if (ready) begin(ready);
+      status.listen(source);
     },
-    finishing: () => show("finishing", "Waiting for the last characters"),
-    done: (final) => {
-      const caption = `${source.name}, ${seconds(final.duration, 1)}`;
-      if (final.omitted) return transcript.end(caption); // what stands here is more than it holds
-      timeline.settle(characters(final));
-      transcript.settle(characters(final), caption);
+    paused: () => {
+      showLevel(0);
+      status.say("Paused");
     },
-    ended: () => leave(),
-    cancelled: () => leave(),
+    finishing: () => status.say("Waiting for the last characters"),
+    done: () => leave(captionOf()),
+    cancelled: () => leave(captionOf()),
     failed: (failure) => {
-      transcript.end(`${source.name}, ${seconds(timeline.seconds, 1)}, broken off`);
-      leave();
+      leave(`${captionOf()}, broken off`);
       showFailure(failure);
     },
   };
 
-  function leave() {
-    take = null;
+  const captionOf = () =>
+    [`${source.name}, ${seconds(sound.seconds, 1)}`, source.words && `what was read: “${source.words}”`]
+      .filter(Boolean)
+      .join("; ");
+
+  function begin({ model }) {
+    if (source.live) listDevices();
+    takes.push({ name: source.name, began: new Date().toISOString(), model, timeline });
+    transcript.begin(timeline);
+    byId("sight").hidden = false;
+    picture.follow(timeline, now);
+  }
+
+  function leave(caption) {
+    transcript.end(caption);
     announcer.end();
+    take = null;
+    delete document.body.dataset.link;
     showLevel(0);
+    byId("progress").hidden = true;
+    byId("meter").hidden = false;
     picture.rest();
-    show("idle");
+    status.rest();
   }
 
   take = new Take(source, streamAddress(location.href), {
-    state: (state, detail) => enter[state](detail),
+    state: (state, detail) => {
+      enter[state](detail);
+      show(take ? state : "idle");
+    },
+    link: (state, reason) => {
+      document.body.dataset.link = state;
+      status.link(state, reason);
+      if (take && document.body.dataset.state === "finishing") show("finishing");
+    },
     frame: (frame) => {
-      timeline.hear(frame);
-      delay.heard(timeline.seconds, wallClock());
-      showLevel(frame.rms);
-      byId("elapsed").textContent = clock(timeline.seconds);
+      sound.append(frame.bytes);
+      if (source.live) {
+        picture.hear(frame.bytes);
+        delay.heard(sound.seconds, wallClock());
+        showLevel(frame.rms);
+        status.waiting(take.stream.waiting);
+      } else {
+        byId("progress").value = take.stream.decided / source.seconds;
+        status.progress(source, take.stream.decided, wallClock());
+      }
+      showElapsed(sound.seconds);
       if (debug) window.cortadoSent.push(frame.bytes);
     },
     characters: (some) => {
       timeline.mark(some);
       transcript.append(some);
       announcer.append(some);
-      byId("copy").disabled = false;
+      if (byId("copy").disabled) showText();
       // A recording is sent faster than it was spoken, and the end of a take is not waited for.
       if (!source.live || take.state !== "listening") return;
       for (const { time } of some) delay.shown(time, wallClock());
       byId("delay").textContent = seconds(delay.seconds);
     },
-    endpoint: () => transcript.breakLine(),
-    pressure: (pressure) => {
-      if (source.live && document.body.dataset.state === "listening") say(HEARING[pressure]);
+    endpoint: () => {
+      timeline.endUtterance();
+      transcript.breakLine();
     },
   });
+  if (debug) Object.assign(window, { cortadoTake: take, cortadoTakes: takes, cortadoPicture: picture });
   take.run();
 }
 
-function startMicrophone() {
-  again = startMicrophone;
-  run(new Microphone({ device: byId("device").value, cleanUp: byId("clean-up").checked }));
+function start(source, anew) {
+  if (take) return;
+  again = anew;
+  run(source);
 }
 
+function startMicrophone() {
+  const { device, cleanUp } = { device: byId("device").value, cleanUp: byId("clean-up").checked };
+  start(microphone({ device, cleanUp }), startMicrophone);
+}
+
+const startSample = () => start(new Sample(), startSample);
+const startShared = () => start(sharedSound(), startShared);
+
 function startRecording(file) {
-  if (take || !file) return;
-  again = () => startRecording(file);
-  run(new Recording(file));
+  if (file) start(new Recording(file), () => startRecording(file));
+}
+
+/** Play a take from a second on. */
+function play(timeline, second) {
+  if (!timeline) return;
+  if (take) picture.freeze(true);
+  player.play(timeline, second);
+}
+
+function followPlayer() {
+  const { time, timeline } = player;
+  if (!timeline) return;
+  if (time !== null) {
+    picture.play(timeline, time);
+    transcript.point(timeline, time);
+  }
+  setTimeout(followPlayer, 40);
 }
 
 async function listDevices() {
   const select = byId("device");
-  const chosen = select.value;
+  const chosen = select.value || settings.read().device;
   const options = (await devices()).map((each) => new Option(each.label, each.deviceId));
   select.replaceChildren(select.options[0], ...options);
   select.value = options.some((each) => each.value === chosen) ? chosen : "";
@@ -161,40 +263,66 @@ async function listDevices() {
 
 async function copy() {
   try {
-    await navigator.clipboard.writeText(transcript.text);
+    await navigator.clipboard.writeText(text(takes));
   } catch {
     // Where the page is not secure there is no clipboard; the selection is then ready for Ctrl+C.
     getSelection().selectAllChildren(byId("transcript"));
-    say("Selected: press Ctrl+C to copy");
+    status.say("Selected: press Ctrl+C to copy");
     return;
   }
   byId("copy").textContent = "Copied";
   setTimeout(() => (byId("copy").textContent = "Copy"), 1500);
 }
 
-byId("toggle").addEventListener("click", () => (take ? take.stop() : startMicrophone()));
-byId("retry").addEventListener("click", () => {
-  byId("toggle").focus(); // the button that was pressed goes away
-  again();
-});
-byId("copy").addEventListener("click", copy);
-byId("clear").addEventListener("click", () => {
+function clear() {
+  player.stop();
+  takes.length = 0;
   transcript.clear();
   announcer.clear();
   picture.clear();
+  byId("sight").hidden = true;
   byId("failure").hidden = true;
   show("idle");
+  status.say("");
   byId("toggle").focus();
-});
-byId("open").addEventListener("click", () => byId("file").click());
+}
+
+const press = {
+  toggle: () => (take ? take.stop() : startMicrophone()),
+  pause: () => take?.pause(),
+  sample: startSample,
+  share: startShared,
+  open: () => byId("file").click(),
+  copy,
+  clear,
+  play: () => (player.timeline ? player.stop() : play(picture.timeline, 0)),
+  freeze: () => picture.freeze(!picture.frozen),
+  "about-open": () => byId("about").showModal(),
+  retry: () => {
+    byId("toggle").focus(); // the button that was pressed goes away
+    again();
+  },
+};
+for (const [id, act] of Object.entries(press)) byId(id).addEventListener("click", act);
+for (const button of document.querySelectorAll("[data-format]")) {
+  button.addEventListener("click", () => save(takes, button.dataset.format));
+}
 byId("file").addEventListener("change", ({ target }) => {
   startRecording(target.files[0]);
   target.value = ""; // so that the same file can be opened again
 });
-byId("transcript").addEventListener("pointerover", ({ target }) => {
-  const { timeline } = target.parentElement;
-  if (target.dataset.time && timeline) picture.show(timeline, Number(target.dataset.time));
-});
+
+const chosen = settings.read();
+for (const [id, name] of [["device", "device"], ["clean-up", "cleanUp"], ["size", "size"], ["theme", "theme"]]) {
+  const element = byId(id);
+  const property = element.type === "checkbox" ? "checked" : "value";
+  if (id !== "device") element[property] = chosen[name];
+  element.addEventListener("change", () => settings.change({ [name]: element[property] }));
+}
+document.addEventListener("settingschange", () => transcript.toEnd());
+document.addEventListener("themechange", () => picture.recolour());
+captionMode(byId("captions"), byId("captions-leave"), () => transcript.toEnd());
+menus([byId("download"), byId("settings")]);
 
 document.addEventListener("dragover", (event) => {
   event.preventDefault();
@@ -208,11 +336,14 @@ document.addEventListener("drop", (event) => {
   document.body.classList.remove("dropping");
   startRecording(event.dataTransfer.files[0]);
 });
+navigator.mediaDevices?.addEventListener?.("devicechange", listDevices);
+window.addEventListener("online", () => take?.stream.retry());
 
 show("idle");
+listDevices();
 fetch("v1/info")
   .then((answer) => answer.json())
-  .then(showModel)
+  .then(showInfo)
   .catch(() => {}); // a server that is gone is told on Start, with what helps
 const failure = obstacle();
 if (failure) showFailure(failure); // say at once that this page cannot record, not on Start

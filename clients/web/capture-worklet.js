@@ -1,8 +1,8 @@
 /**
- * The microphone's end on the audio thread: every block of the device becomes frames of 16 kHz.
+ * A live source's end on the audio thread: every block of the device becomes frames of 16 kHz.
  *
- * Messages out: frames, and "flushed" once after "flush" came in. Nothing is posted before "run",
- * so that no word is taken before the server is ready to hear it.
+ * Messages in: "run", "wait" and "flush". Messages out: frames, and "flushed" once after "flush".
+ * Nothing is posted before "run", so that no word is taken before the server is ready to hear it.
  */
 
 import { Packer } from "./frames.js";
@@ -13,13 +13,19 @@ class Capture extends AudioWorkletProcessor {
     super();
     this.packer = new Packer(sampleRate); // a global of the audio thread: the device's own rate
     this.state = "waiting";
+    this.heard = false;
     this.port.onmessage = (event) => this.#command(event.data);
   }
 
   #command(command) {
-    if (command === "run" && this.state === "waiting") this.state = "running";
-    if (command === "flush" && this.state !== "done") {
-      if (this.state === "running") this.#post(this.packer.flush());
+    if (this.state === "done") return;
+    if (command === "run") {
+      this.state = "running";
+      this.heard = true;
+    } else if (command === "wait") {
+      this.state = "waiting";
+    } else {
+      if (this.heard) this.#post(this.packer.flush());
       this.state = "done";
       this.port.postMessage("flushed");
     }

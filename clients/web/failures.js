@@ -21,7 +21,7 @@ const WORDS = {
   ],
   "no-microphone": [
     "No microphone was found.",
-    "Connect one, or choose another below, under Microphone, and try again.",
+    "Connect one, or choose another below, under Settings, and try again.",
   ],
   "microphone-busy": [
     "The microphone could not be opened.",
@@ -39,6 +39,18 @@ const WORDS = {
     "The browser holds the sound back.",
     "Press Start once more; if it stays so, allow this page to play and record sound.",
   ],
+  "no-shared-sound": [
+    "This browser cannot share the sound of a tab.",
+    "Chromium and Edge can, on computers. A recording can be opened in any browser.",
+  ],
+  "not-shared": [
+    "Nothing was shared.",
+    "Press Shared sound again, and choose a tab or the screen in the browser's window.",
+  ],
+  "shared-without-sound": [
+    "What was shared has no sound.",
+    "Share it again, and tick the box for its sound in the browser's window.",
+  ],
   unreachable: [
     "The server cannot be reached.",
     "It may be stopped, or the network between is down. Try again when it is back.",
@@ -48,7 +60,7 @@ const WORDS = {
     "It may not accept pages from this address, or be full.",
   ],
   dropped: [
-    "The connection was lost.",
+    "The connection was lost for too long.",
     "What was heard until then stays here. A new start makes a new connection.",
   ],
   "no-answer": [
@@ -61,7 +73,7 @@ const WORDS = {
   ],
   "too-slow": [
     "The connection is slower than your voice.",
-    "More than ten seconds of sound were waiting to be sent, so the stream was ended.",
+    "Ten minutes of sound were waiting to be sent, so the take was ended.",
   ],
   "not-audio": [
     "This file could not be read as sound.",
@@ -78,6 +90,7 @@ const WORDS = {
     "The server heard nothing for too long.",
     "No sound reached it, so it ended the stream. What was heard until then stays here.",
   ],
+  taken_over: ["The take goes on elsewhere.", "Another page has taken it over."],
   start_timeout: ["The server waited too long for the start.", "Try again."],
   stream_too_long: [
     "The stream reached the longest that the server allows.",

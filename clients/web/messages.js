@@ -1,16 +1,27 @@
 /** The messages of /v1/stream: what is sent, and what comes, checked before anyone relies on it. */
 
 import { Failure } from "./failures.js";
-import { SAMPLE_RATE } from "./pcm.js";
 
-export const START = JSON.stringify({
-  type: "start",
-  sample_rate: SAMPLE_RATE,
-  encoding: "pcm_s16le",
-});
+/** @param {{sampleRate: number, encoding: string, keep: boolean}} choices */
+export function start({ sampleRate, encoding, keep }) {
+  return JSON.stringify({ type: "start", sample_rate: sampleRate, encoding, keep });
+}
+
+/** Go on with a lost stream, of which so many characters and ends of utterances have come. */
+export function resumeLost(token, characters, utterances) {
+  return JSON.stringify({ type: "resume", token, characters, utterances });
+}
+
+/** Go on with a suspended stream. */
+export function resumeSuspended(state, encoding, keep) {
+  return JSON.stringify({ type: "resume", state, encoding, keep });
+}
+
 export const END = JSON.stringify({ type: "end" });
+export const SUSPEND = JSON.stringify({ type: "suspend" });
 
 const isSeconds = (value) => Number.isFinite(value) && value >= 0;
+const isCount = (value) => Number.isInteger(value) && value >= 0;
 
 /** One time for every character of the text. */
 const isTimed = ({ text, times }) =>
@@ -20,15 +31,17 @@ const isTimed = ({ text, times }) =>
   && times.every(isSeconds);
 
 const SHAPES = {
-  ready: (m) => typeof m.session === "string" && typeof m.model === "string",
+  ready: (m) => typeof m.session === "string" && typeof m.model === "string" && isCount(m.received),
   chars: (m) => isTimed(m) && isSeconds(m.position),
-  endpoint: (m) => isSeconds(m.start) && isSeconds(m.end),
-  final: (m) => isTimed(m) && isSeconds(m.duration),
+  endpoint: (m) =>
+    isCount(m.utterance) && isSeconds(m.start) && isSeconds(m.end) && isSeconds(m.position),
+  final: (m) => isTimed(m) && isSeconds(m.duration) && isCount(m.omitted),
+  suspended: (m) => typeof m.state === "string" && isCount(m.received) && isCount(m.characters),
   error: (m) => typeof m.code === "string" && typeof m.message === "string",
 };
 
 /**
- * The message in a text frame of the server; null for a type that is new to this page, which a
+ * The message in a text frame of the server; null for a type that is new to this client, which a
  * later server may send. Throws Failure "not-understood" for anything else.
  */
 export function parse(text) {

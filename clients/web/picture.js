@@ -1,87 +1,183 @@
 /**
- * The picture under the text: the loudness of the sound, and every character at the instant where
- * it was heard. While a take runs, its right edge is now, so the gap to the newest character is the
- * delay that one can see. Afterwards it can be moved through by hand.
+ * The picture under the text: the log-mel energies of the sound, and under them every character
+ * at the instant where it was heard, with the stretch of sound that the attention weighed for it.
+ * While a take runs, its right edge is now, so the gap to the newest character is the delay that
+ * one can see. It can be frozen and moved through, and a click plays the sound there.
  */
 
-import { FRAME_SECONDS } from "./timeline.js";
+import { palette } from "./palette.js";
+import { Spectrogram } from "./spectrogram.js";
 
-const SCALE = 180; // px per second: one step of the model, 40 ms, is one letter wide
-const MIDDLE = 34; // px from the top, the line that the sound swings about
-const SWING = 28; // px, full scale
-const LETTERS = [80, 93]; // px, baselines; the second row is for letters that would touch
-const LETTER = 7; // px, room of one letter
-const HEIGHT = 112;
+export const SCALE = 180; // px per second: one step of the model, 40 ms, is one letter wide
+export const LETTER = 8; // px, room of one letter
+const BELOW = 48; // px under the energies: chunks, letters, seconds
+const FRAME = 33; // ms between two pictures
+const CLICK = 4; // px that a pointer may move in a click
 
 export class Picture {
-  /** @param {HTMLCanvasElement} canvas */
-  constructor(canvas) {
+  #live = null; // gives the second that is now, while a take runs
+  #drag = null;
+  #spectrograms = new WeakMap(); // by timeline
+  #dirty = false;
+
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {{play: (timeline: any, second: number) => void, frozen: (frozen: boolean) => void}} on
+   */
+  constructor(canvas, on) {
     this.canvas = canvas;
+    this.on = on;
     this.timeline = null;
     this.end = 0; // seconds at the right edge
-    this.now = null; // gives the right edge while a take runs
+    this.frozen = false;
+    this.cursor = null; // the second that is being played
     this.still = matchMedia("(prefers-reduced-motion: reduce)");
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
-    new ResizeObserver(() => (this.now ? this.draw() : this.#move(0))).observe(canvas);
+    new ResizeObserver(() => this.#resized()).observe(canvas);
     canvas.addEventListener("keydown", (event) => this.#key(event));
-    canvas.addEventListener("pointermove", (event) => {
-      if (event.buttons) this.#move(-event.movementX / SCALE);
-    });
+    canvas.addEventListener("pointerdown", (event) => this.#pressed(event));
+    canvas.addEventListener("pointermove", (event) => this.#moved(event));
+    canvas.addEventListener("pointerup", (event) => this.#released(event));
     canvas.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
   }
 
   /** Show a running take; `now` gives the seconds of sound that have passed. */
   follow(timeline, now) {
-    this.canvas.hidden = false;
     this.timeline = timeline;
-    this.now = now;
+    this.#live = now;
+    this.freeze(false);
+    this.#describe();
     const frame = () => {
-      if (this.now !== now) return;
-      this.draw();
-      requestAnimationFrame(frame);
+      if (this.#live !== now) return;
+      if (!this.frozen) this.#moveTo(this.#edge());
+      if (this.#dirty) this.#draw();
+      setTimeout(() => requestAnimationFrame(frame), FRAME - 16);
     };
     frame();
   }
 
-  /** Stand still at the end of what was heard. */
-  rest() {
-    this.now = null;
-    if (this.timeline) this.show(this.timeline, Infinity);
+  /** Take a live frame of sound of the running take. */
+  hear(bytes) {
+    this.#spectrogram.push(bytes);
   }
 
-  /** Show a finished take so that the second `time` is in view. */
+  /** Stand still where the last characters are. */
+  rest() {
+    this.#live = null;
+    this.freeze(false);
+    if (this.timeline) this.show(this.timeline, this.timeline.spoken - this.#span / 2);
+  }
+
+  /** Stand still, or go on with what is heard now. */
+  freeze(frozen) {
+    if (frozen === this.frozen) return;
+    this.frozen = frozen;
+    this.on.frozen(frozen);
+    if (frozen) this.#describe();
+  }
+
+  /** Show a take so that the second `time` is in the middle. */
   show(timeline, time) {
-    if (this.now) return;
+    if (this.#live) {
+      if (timeline !== this.timeline) return;
+      this.freeze(true);
+    }
     this.timeline = timeline;
-    this.end = this.#within(time + this.#span / 2);
-    this.draw();
+    this.#moveTo(time + this.#span / 2);
+    this.#draw();
+    this.#describe();
+  }
+
+  /** Show what is being played, or that nothing is. */
+  play(timeline, time) {
+    this.cursor = time;
+    if (time === null) return this.redraw();
+    const before = this.end - this.#span;
+    if (timeline !== this.timeline || time < before || time > this.end - 0.2) {
+      this.show(timeline, time + this.#span * 0.4);
+    }
+    return this.redraw();
   }
 
   clear() {
     this.timeline = null;
-    this.canvas.hidden = true;
+    this.cursor = null;
+  }
+
+  /** Draw again, with the colours as they are now. */
+  recolour() {
+    this.colours = null;
+    if (this.timeline) this.#spectrogram.repaint();
+    this.redraw();
+  }
+
+  redraw() {
+    this.#dirty = true;
+    if (!this.#live) this.#draw();
   }
 
   get #span() {
     return this.canvas.clientWidth / SCALE; // seconds
   }
 
-  /** The nearest right edge that leaves no needless room on either side. */
-  #within(end) {
-    return Math.max(this.#span, Math.min(end, this.timeline.seconds + 0.5));
+  get #spectrogram() {
+    const { timeline } = this;
+    if (!this.#spectrograms.has(timeline)) {
+      const changed = () => timeline === this.timeline && this.redraw();
+      this.#spectrograms.set(timeline, new Spectrogram(timeline.sound, changed));
+    }
+    return this.#spectrograms.get(timeline);
+  }
+
+  #resized() {
+    if (!this.timeline) return;
+    this.#moveTo(this.end);
+    this.redraw();
+  }
+
+  /** Put the right edge there, as far as there is something to see. */
+  #moveTo(end) {
+    const last = this.#live && !this.frozen ? Infinity : Math.max(this.timeline.seconds, 0) + 0.5;
+    const now = Math.max(this.#span, Math.min(end, last));
+    if (now !== this.end) this.#dirty = true;
+    this.end = now;
   }
 
   #move(by) {
-    if (this.now || !this.timeline) return;
-    this.end = this.#within(this.end + by);
-    this.draw();
+    if (!this.timeline) return;
+    if (this.#live) this.freeze(true);
+    this.#moveTo(this.end + by);
+    this.redraw();
+    this.#describe();
   }
 
   #key(event) {
     const steps = { ArrowLeft: -0.5, ArrowRight: 0.5, PageUp: -5, PageDown: 5, Home: -1e9, End: 1e9 };
-    if (!(event.key in steps)) return;
+    if (event.key in steps) this.#move(steps[event.key]);
+    else if (event.key === "Enter" || event.key === " ") this.#playAt(this.canvas.clientWidth / 2);
+    else return;
     event.preventDefault();
-    this.#move(steps[event.key]);
+  }
+
+  #pressed(event) {
+    this.#drag = { x: event.clientX, moved: false };
+    this.canvas.setPointerCapture(event.pointerId);
+  }
+
+  #moved(event) {
+    if (!this.#drag) return;
+    this.#drag.moved ||= Math.abs(event.clientX - this.#drag.x) > CLICK;
+    if (this.#drag.moved) this.#move(-event.movementX / SCALE);
+  }
+
+  #released(event) {
+    if (this.#drag && !this.#drag.moved) this.#playAt(event.offsetX);
+    this.#drag = null;
+  }
+
+  #playAt(x) {
+    if (!this.timeline) return;
+    const second = this.end - this.#span + x / SCALE;
+    if (second < this.timeline.seconds) this.on.play(this.timeline, second);
   }
 
   #wheel(event) {
@@ -92,72 +188,74 @@ export class Picture {
 
   /** The right edge of a running take; without motion it goes on by whole pages. */
   #edge() {
-    const seconds = this.now();
+    const seconds = this.#live();
     if (!this.still.matches) return Math.max(this.#span, seconds);
     return this.#span * Math.max(1, Math.ceil(seconds / this.#span));
   }
 
-  draw() {
-    if (!this.timeline || !this.canvas.clientWidth) return;
-    if (this.now) this.end = this.#edge();
+  #draw() {
     const { canvas } = this;
+    const { clientWidth: width, clientHeight: height } = canvas;
+    if (!this.timeline || !width) return;
+    this.#dirty = false;
     const density = window.devicePixelRatio || 1;
-    const width = canvas.clientWidth;
-    const size = [Math.round(width * density), Math.round(HEIGHT * density)];
+    const size = [Math.round(width * density), Math.round(height * density)];
     if (canvas.width !== size[0] || canvas.height !== size[1]) [canvas.width, canvas.height] = size;
+    this.colours ??= palette(canvas);
     const pen = canvas.getContext("2d");
     pen.setTransform(density, 0, 0, density, 0, 0);
-    pen.clearRect(0, 0, width, HEIGHT);
+    pen.clearRect(0, 0, width, height);
     const from = this.end - this.#span;
-    const style = getComputedStyle(canvas);
-    const colour = (name) => style.getPropertyValue(`--${name}`);
-    this.#drawSeconds(pen, from, colour("faint"), style.fontFamily);
-    this.#drawSound(pen, from, colour("sound"));
-    this.#drawMarks(pen, from, colour("accent"), colour("ink"));
-    this.#describe();
+    const floor = height - BELOW; // where the energies end
+    this.#spectrogram.draw(pen, from, this.end, SCALE, 0, floor, this.colours.ramp);
+    this.#drawSeconds(pen, from, height);
+    this.#drawMarks(pen, from, floor);
+    if (this.cursor !== null) {
+      pen.fillStyle = this.colours.ink;
+      pen.fillRect((this.cursor - from) * SCALE - 1, 0, 2, height - 12);
+    }
   }
 
-  #drawSeconds(pen, from, colour, font) {
-    pen.fillStyle = colour;
-    pen.font = `10px ${font}`;
+  #drawSeconds(pen, from, height) {
+    pen.fillStyle = this.colours.soft;
+    pen.font = `10px ${this.colours.sans}`;
     pen.textAlign = "left";
     for (let second = Math.max(0, Math.floor(from)); second <= this.end; second += 1) {
       const x = (second - from) * SCALE;
-      pen.fillRect(Math.round(x), HEIGHT - 12, 1, 12);
-      pen.fillText(`${second} s`, x + 4, HEIGHT - 1);
+      pen.fillRect(Math.round(x), height - 11, 1, 11);
+      pen.fillText(`${second} s`, x + 4, height - 2);
     }
   }
 
-  #drawSound(pen, from, colour) {
-    pen.fillStyle = colour;
-    const wide = FRAME_SECONDS * SCALE;
-    for (const { level, time } of this.timeline.levelsWithin(from, this.end)) {
-      const high = Math.max(0.5, level * SWING);
-      pen.fillRect((time - from) * SCALE + 1, MIDDLE - high, wide - 2, 2 * high);
-    }
-  }
-
-  #drawMarks(pen, from, accent, ink) {
-    pen.font = "500 11px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+  #drawMarks(pen, from, floor) {
+    const { accent, chunk, ink, mono } = this.colours;
+    pen.font = `500 12px ${mono}`;
     pen.textAlign = "center";
-    const taken = LETTERS.map(() => -Infinity); // where each row's last letter stands
-    for (const { text, time } of this.timeline.marksWithin(from, this.end)) {
-      const x = (time - from) * SCALE;
-      pen.fillStyle = accent;
-      pen.fillRect(x - 0.5, MIDDLE, 1, LETTERS[0] - 12 - MIDDLE);
-      if (text !== " ") {
-        const row = x - taken[0] < LETTER && x - taken[1] >= LETTER ? 1 : 0;
-        taken[row] = x;
-        pen.fillStyle = ink;
-        pen.fillText(text, x, LETTERS[row]);
+    for (const mark of this.timeline.marksWithin(from - 0.2, this.end + 0.2)) {
+      const stop = (mark.time - from) * SCALE;
+      const row = floor + 3 + 5 * mark.row; // neighbours' chunks overlap, so each has another row
+      if (mark.from !== null) {
+        pen.fillStyle = chunk;
+        pen.fillRect((mark.from - from) * SCALE, row, (mark.time - mark.from) * SCALE, 4);
       }
+      pen.fillStyle = accent;
+      pen.fillRect(stop - 1, floor, 2, row + 4 - floor); // the stop
+      if (mark.text === " ") continue;
+      pen.globalAlpha = 0.35;
+      pen.fillRect(stop - 0.5, 0, 1, floor);
+      pen.globalAlpha = 1;
+      pen.fillStyle = ink;
+      pen.fillText(mark.text, (mark.place - from) * SCALE, floor + 28);
     }
   }
 
   #describe() {
+    if (!this.timeline) return;
     const shown = Math.min(this.end, this.timeline.seconds);
+    const marks = this.timeline.marksWithin(this.end - this.#span, this.end);
+    const words = marks.map((each) => each.text).join("").trim();
     this.canvas.setAttribute("aria-valuemax", this.timeline.seconds.toFixed(1));
     this.canvas.setAttribute("aria-valuenow", shown.toFixed(1));
-    this.canvas.setAttribute("aria-valuetext", `${shown.toFixed(1)} seconds`);
+    this.canvas.setAttribute("aria-valuetext", `${shown.toFixed(1)} seconds: ${words || "no characters"}`);
   }
 }

@@ -66,6 +66,16 @@ export class Recording {
     for (const frame of packer.flush()) await onframe(frame);
   }
 
+  /** Seconds of the whole recording. */
+  get seconds() {
+    return this.audio.duration;
+  }
+
+  /** Frames wait while nobody takes them, so there is nothing to do. */
+  pause() {}
+
+  resume() {}
+
   stop() {
     this.stopped = true;
   }

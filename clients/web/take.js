@@ -1,31 +1,45 @@
 /**
- * One take: a source, a connection, and what happens between pressing Start and the final text.
+ * One take: a source, a stream, and what happens between pressing Start and the final text.
  *
- * States in order: "opening" (the source), "connecting", "listening", "finishing", then "done",
- * "cancelled" (stopped before anything was heard) or "failed".
+ * States in order: "opening" (the source), "connecting", "listening" and "paused" in turn,
+ * "finishing", then "done", "cancelled" (stopped before anything was heard) or "failed".
  */
 
-import { Connection } from "./connection.js";
 import { Failure } from "./failures.js";
+import { Stream } from "./stream.js";
+
+/** The address of the stream beside the page. */
+export function streamAddress(page) {
+  const address = new URL("v1/stream", page);
+  address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
+  address.search = "";
+  address.hash = "";
+  return address;
+}
 
 export class Take {
   /**
-   * @param source a Microphone or a Recording
+   * @param source a Capture or a Recording
    * @param {{
    *   state: (state: string, detail?: any) => void,
-   *   frame: (frame: {bytes: ArrayBuffer, rms: number, peak: number, samples: number}) => void,
-   *   characters: (characters: {text: string, time: number}[]) => void,
+   *   link: (state: import("./stream.js").State, reason?: Failure) => void,
+   *   frame: (frame: import("./frames.js").Frame) => void,
+   *   characters: (characters: import("./stream.js").Character[]) => void,
    *   endpoint: () => void,
-   *   pressure: (pressure: string) => void,
    * }} view
    */
   constructor(source, address, view) {
     this.source = source;
-    this.address = address;
     this.view = view;
     this.state = "new";
     this.cancelled = new Promise((resolve) => {
       this.cancel = resolve;
+    });
+    this.stream = new Stream(address, {
+      characters: (some) => view.characters(some),
+      endpoint: () => view.endpoint(),
+      restarted: () => view.endpoint(), // the words on both sides do not belong together
+      state: (state, reason) => view.link(state, reason),
     });
   }
 
@@ -37,42 +51,50 @@ export class Take {
       this.#enter("failed", error instanceof Failure ? error : new Failure("fault", String(error)));
     } finally {
       this.source.close();
-      this.connection?.close();
+      this.stream.close();
     }
   }
 
-  /** Finish what was heard, or give up where nothing was yet. */
+  /** Finish what was heard; give up where nothing was yet, or where the server is gone. */
   stop() {
-    if (this.state === "listening") this.source.stop();
-    else if (this.state !== "finishing") this.cancel("cancelled");
+    if (this.state === "paused") this.stream.resume(); // its last characters are still to come
+    if (this.state === "listening" || this.state === "paused") this.source.stop();
+    else if (this.state !== "finishing" || this.stream.state === "lost") this.cancel("cancelled");
+  }
+
+  /** Hear nothing for a while, or go on. */
+  pause() {
+    if (this.state === "listening") {
+      this.source.pause();
+      this.stream.pause().catch(() => {});
+      this.#enter("paused");
+    } else if (this.state === "paused") {
+      this.stream.resume();
+      this.source.resume();
+      this.#enter("listening");
+    }
   }
 
   async #toTheEnd() {
     this.#enter("opening");
     if ((await this.#unlessCancelled(this.source.open())) === "cancelled") return ["cancelled"];
     this.#enter("connecting");
-    this.connection = new Connection(
-      this.address,
-      (some) => this.view.characters(some),
-      () => this.view.endpoint(),
-    );
-    const { ready, failed } = this.connection;
-    const welcome = await this.#unlessCancelled(Promise.race([ready.promise, failed.promise]));
-    if (welcome === "cancelled") return ["cancelled"];
-    this.#enter("listening", welcome);
-    await Promise.race([this.source.deliver((frame) => this.#send(frame)), failed.promise]);
+    const ready = await this.#unlessCancelled(this.stream.open());
+    if (ready === "cancelled") return ["cancelled"];
+    this.#enter("listening", ready);
+    const { failed } = this.stream;
+    await Promise.race([this.source.deliver((frame) => this.#send(frame)), failed]);
     this.#enter("finishing");
-    const final = await this.connection.end();
-    this.#enter("done", final);
+    const final = await this.#unlessCancelled(this.stream.end());
+    if (final === "cancelled") throw new Failure("dropped");
     if (this.source.lost) throw this.source.lost; // the text stands, and the reason beside it
-    return ["ended"];
+    return ["done"];
   }
 
   async #send(frame) {
-    const pressure = this.connection.send(frame.bytes);
     this.view.frame(frame);
-    this.view.pressure(this.source.live ? pressure : "ok");
-    if (!this.source.live) await this.connection.drained();
+    this.stream.send(frame.bytes);
+    if (!this.source.live) await this.stream.drained();
   }
 
   /** Whichever comes first; a promise that loses may still fail, and that is then no news. */

@@ -1,49 +1,68 @@
-/** What the picture shows: the loudness of every frame and the characters at their instants. */
+/** The characters of a take at the instants where they were heard, and where its utterances end. */
 
-import { FRAME, SAMPLE_RATE, meter } from "./pcm.js";
-
-export const FRAME_SECONDS = FRAME / SAMPLE_RATE;
+/**
+ * @typedef {{text: string, time: number, from: number | null, place: number, row: number}} Mark a
+ *   character: the second where it was heard, where the sound begins that the attention weighed,
+ *   where its letter is drawn, which may be a little later so that letters do not touch, and in
+ *   which of two rows its chunk is drawn
+ */
 
 export class Timeline {
-  constructor() {
-    this.levels = []; // one of 0 to 1 per frame
-    this.marks = []; // {text, time}, in order of time
-    this.seconds = 0; // of sound
+  /**
+   * @param {import("./sound.js").Sound} sound
+   * @param {{from: (stop: number, before: number) => number | null}} attention
+   * @param {number} letter seconds that a letter takes in the picture
+   */
+  constructor(sound, attention, letter) {
+    this.sound = sound;
+    this.attention = attention;
+    this.letter = letter;
+    /** @type {Mark[]} in order of time */
+    this.marks = [];
+    this.ends = []; // the counts of marks at which utterances ended
   }
 
-  hear({ rms, samples }) {
-    this.levels.push(meter(rms));
-    this.seconds += samples / SAMPLE_RATE;
+  get seconds() {
+    return this.sound.seconds;
   }
 
+  /** @param {{text: string, time: number}[]} characters */
   mark(characters) {
-    this.marks.push(...characters);
+    for (const { text, time } of characters) {
+      const before = this.marks.at(-1);
+      const from = this.attention.from(time, before?.time ?? 0);
+      const place = Math.max(time, (before?.place ?? -1) + (text === " " ? 0 : this.letter));
+      this.marks.push({ text, time, from, place, row: this.marks.length % 2 });
+    }
   }
 
-  /** Replace the marks by those of the final message. */
-  settle(characters) {
-    this.marks = [...characters];
+  /** What comes belongs to another utterance. */
+  endUtterance() {
+    if (this.marks.length > (this.ends.at(-1) ?? 0)) this.ends.push(this.marks.length);
   }
 
-  /** The levels of the frames within [from, to) seconds, each with its start in seconds. */
-  levelsWithin(from, to) {
-    const first = Math.max(0, Math.floor(from / FRAME_SECONDS));
-    return this.levels
-      .slice(first, Math.max(first, Math.ceil(to / FRAME_SECONDS)))
-      .map((level, i) => ({ level, time: (first + i) * FRAME_SECONDS }));
+  /** The marks of each utterance. */
+  get utterances() {
+    const starts = [0, ...this.ends];
+    return starts.map((start, i) => this.marks.slice(start, starts[i + 1])).filter((each) => each.length);
   }
 
-  /** The marks within [from, to) seconds, found by bisection: hours of speech stay cheap. */
+  /** The second until which there is something to see. */
+  get spoken() {
+    return this.marks.length ? Math.min(this.seconds, this.marks.at(-1).place + 0.6) : this.seconds;
+  }
+
+  /** The marks whose letters stand within [from, to) seconds, found by bisection. */
   marksWithin(from, to) {
     return this.marks.slice(this.#firstFrom(from), this.#firstFrom(to));
   }
 
-  #firstFrom(time) {
+  #firstFrom(place) {
     let low = 0;
     let high = this.marks.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (this.marks[middle].time < time) low = middle + 1;
+      if (this.marks[middle].place < place) low = middle + 1;
       else high = middle;
     }
     return low;

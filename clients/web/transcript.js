@@ -1,78 +1,130 @@
-/** The text on the page: one paragraph per take, each character with the time it was heard at. */
+/** The text on the page: a block for each utterance, with the time at which it began. */
 
-import { seconds } from "./format.js";
+import { clock, seconds } from "./format.js";
 
 const STICKY = 48; // px from the end within which the view follows new text
+const LEAD = 0.25; // seconds before a character at which its sound is played
 
 export class Transcript {
-  /** @param {HTMLElement} root  @param {HTMLElement} hint shown while there is no text */
-  constructor(root, hint) {
+  #timelines = new WeakMap(); // by the article that shows them
+  #article = null; // of the take that is running
+  #text = null; // of the utterance that is running
+  #word = null; // the place for the word that is running
+
+  /**
+   * @param {HTMLElement} root
+   * @param {HTMLElement} hint shown while there is no text
+   * @param {{point: (timeline: any, second: number) => void, play: (timeline: any, second: number) => void}} on
+   */
+  constructor(root, hint, on) {
     this.root = root;
     this.hint = hint;
-    this.paragraph = null; // of the take that is running
-    this.breaks = false; // the line, before the next character
+    root.addEventListener("scroll", () => this.#edges(), { passive: true });
+    new ResizeObserver(() => this.#edges()).observe(root);
     // A title for each character only once it is pointed at: hours of text stay light.
     root.addEventListener("pointerover", ({ target }) => {
-      if (target.dataset.time) target.title = `heard at ${seconds(Number(target.dataset.time))}`;
+      if (!target.dataset.time) return;
+      target.title = `heard at ${seconds(Number(target.dataset.time))}: press to listen`;
+      on.point(this.#timelineOf(target), Number(target.dataset.time));
+    });
+    root.addEventListener("click", ({ target }) => {
+      if (!target.dataset.time || !getSelection().isCollapsed) return;
+      on.play(this.#timelineOf(target), Math.max(0, Number(target.dataset.time) - LEAD));
     });
   }
 
-  /** Begin a paragraph; `timeline` is what its characters can be looked up in. */
+  /** Begin a take; `timeline` is what its characters can be looked up in. */
   begin(timeline) {
-    const take = element("article", "take");
-    this.paragraph = element("p", "text live");
-    this.paragraph.timeline = timeline;
-    this.breaks = false;
-    take.append(this.paragraph);
+    this.#article = element("article", "take");
+    this.#timelines.set(this.#article, timeline);
+    this.#text = null;
     this.hint.hidden = true;
-    this.#following(() => this.root.append(take));
+    this.#following(() => this.root.append(this.#article));
   }
 
   /** Add characters at the end; what stands is never changed. */
   append(characters) {
-    const spans = characters.map(character);
-    // The space before an utterance's first word hangs at the end of the line before.
-    const word = this.breaks ? spans.findIndex(({ textContent }) => textContent.trim()) : -1;
-    if (word >= 0) {
-      spans.splice(word, 0, element("br", "utterance"));
-      this.breaks = false;
-    }
-    this.#following(() => this.paragraph.append(...spans));
+    this.#following(() => characters.forEach((each) => this.#add(each)));
   }
 
-  /** Let what comes next begin a line: an utterance has ended. */
+  /** An utterance has ended: what comes next begins a block of its own. */
   breakLine() {
-    this.breaks = true;
+    if (!this.#text) return;
+    this.#text.classList.remove("live");
+    for (const word of this.#text.querySelectorAll(".word")) word.textContent = word.textContent; // without its characters' elements
+    this.#text = null;
   }
 
-  /** End the paragraph with the final characters and a line that says what it was made of. */
-  settle(characters, caption) {
-    const text = characters.map((each) => each.text).join("");
-    if (this.paragraph.textContent !== text) {
-      this.paragraph.replaceChildren(...characters.map(character));
-    }
-    this.end(text.trim() ? caption : `${caption}, no speech recognised`);
-  }
-
-  /** End the paragraph as it stands. */
+  /** End the take with a line that says what it was made of. */
   end(caption) {
-    if (!this.paragraph) return;
-    this.paragraph.classList.remove("live");
+    if (!this.#article) return;
+    this.breakLine();
     const line = element("p", "caption");
-    line.textContent = caption;
-    this.#following(() => this.paragraph.after(line));
-    this.paragraph = null;
+    line.textContent = this.#article.childElementCount ? caption : `${caption}, no speech recognised`;
+    this.#following(() => this.#article.append(line));
+    this.#article = null;
   }
 
-  /** The whole text, a line for each utterance and a blank line between takes. */
-  get text() {
-    const paragraphs = [...this.root.querySelectorAll(".text")];
-    return paragraphs.map(lines).filter(Boolean).join("\n\n");
+  /** Show which word of a take is being played, or none. */
+  point(timeline, second) {
+    this.pointed?.classList.remove("played");
+    this.pointed = null;
+    if (second === null) return;
+    const article = [...this.root.children].find((each) => this.#timelines.get(each) === timeline);
+    const words = article?.querySelectorAll(".word") ?? [];
+    let low = 0;
+    let high = words.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (Number(words[middle].dataset.time) - LEAD <= second) low = middle + 1;
+      else high = middle;
+    }
+    this.pointed = words[low - 1] ?? null;
+    this.pointed?.classList.add("played");
   }
 
   clear() {
     for (const take of this.root.querySelectorAll(".take")) take.remove();
     this.hint.hidden = false;
+    this.#edges();
+  }
+
+  /** Keep the end in view, as after a change of the window or of the type. */
+  toEnd() {
+    this.root.scrollTop = this.root.scrollHeight;
+  }
+
+  #add({ text, time }) {
+    if (!text.trim()) {
+      this.#text?.append(text); // none before an utterance's first word
+      this.#word = null;
+      return;
+    }
+    if (!this.#text) this.#beginUtterance(time);
+    if (!this.#word) {
+      this.#word = element("span", "word");
+      this.#word.dataset.time = time.toFixed(2);
+      this.#text.append(this.#word);
+    }
+    const span = element("span", "character");
+    span.textContent = text;
+    span.dataset.time = time.toFixed(2);
+    this.#word.append(span);
+  }
+
+  #beginUtterance(time) {
+    const block = element("div", "utterance");
+    const label = element("time", "");
+    label.textContent = clock(time);
+    label.dateTime = `PT${time.toFixed(2)}S`;
+    this.#text = element("p", "text live");
+    this.#word = null;
+    block.append(label, this.#text);
+    this.#article.append(block);
+  }
+
+  #timelineOf(node) {
+    return this.#timelines.get(node.closest(".take"));
   }
 
   /** Do something that adds text, and keep the end in view if it was. */
@@ -81,21 +133,15 @@ export class Transcript {
     const follows = root.scrollHeight - root.scrollTop - root.clientHeight < STICKY;
     change();
     if (follows) root.scrollTop = root.scrollHeight;
+    this.#edges();
   }
-}
 
-function lines(paragraph) {
-  const parts = [...paragraph.children].map((each) =>
-    each.tagName === "BR" ? "\n" : each.textContent,
-  );
-  return parts.join("").replaceAll(/ +\n/g, "\n").trim();
-}
-
-function character({ text, time }) {
-  const span = element("span", "character");
-  span.textContent = text;
-  span.dataset.time = time.toFixed(2);
-  return span;
+  /** Where text goes on beyond an edge, the style sheet lets it fade instead of being cut. */
+  #edges() {
+    const { root } = this;
+    root.classList.toggle("more-above", root.scrollTop > 1);
+    root.classList.toggle("more-below", root.scrollHeight - root.scrollTop - root.clientHeight > 1);
+  }
 }
 
 function element(name, className) {

@@ -100,7 +100,8 @@ class Page(Watched):
 
     def press(self, key: str) -> None:
         """Press and release a key, such as Tab, Enter or a space."""
-        codes = {"Enter": (13, "\r"), " ": (32, " "), "Tab": (9, "")}
+        codes = {"Enter": (13, "\r"), " ": (32, " "), "Tab": (9, ""), "Escape": (27, "")}
+        codes |= {"ArrowLeft": (37, ""), "Home": (36, ""), "End": (35, "")}
         code, text = codes[key]
         for kind in ("keyDown", "keyUp"):
             self.command(
@@ -116,10 +117,19 @@ class Page(Watched):
         return str(self.evaluate(f"document.getElementById({element!r}).innerText"))
 
     def transcript(self) -> str:
-        """Return the text of the latest take."""
+        """Return the text of the latest take, a line for each utterance."""
         return str(
-            self.evaluate("[...document.querySelectorAll('.text')].at(-1)?.textContent ?? ''")
+            self.evaluate(
+                """[...([...document.querySelectorAll('.take')].at(-1)?.querySelectorAll('.text')
+                    ?? [])].map((each) => each.textContent.trim()).join("\\n")"""
+            )
         )
+
+    def open_file(self, path: Path) -> None:
+        """Choose a file as a person does in the browser's window."""
+        document = self.command("DOM.getDocument")["root"]["nodeId"]
+        found = self.command("DOM.querySelector", nodeId=document, selector="#file")
+        self.command("DOM.setFileInputFiles", nodeId=found["nodeId"], files=[str(path)])
 
     def sent(self) -> bytes:
         """Return the PCM that the page has sent; it must have been opened with ?debug=1."""
@@ -167,7 +177,8 @@ def chromium(profile: Path, *flags: str) -> Iterator[Page]:
     command = [path, *FLAGS, *flags, f"--user-data-dir={profile}", "about:blank"]
     with running(command, log) as process:
         endpoint = begun(process, log, lambda: _endpoint(profile))
-        with connect(endpoint, max_size=2**28) as socket:
+        # Nobody reads between two commands, so nothing may wait for that: neither events nor pings.
+        with connect(endpoint, max_size=2**28, max_queue=None, ping_interval=None) as socket:
             browser = Page(socket, "")
             pages = browser.command("Target.getTargets")["targetInfos"]
             target = next(each["targetId"] for each in pages if each["type"] == "page")

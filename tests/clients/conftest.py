@@ -8,8 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 from cortado.model import checkpoint, checkpoint_reader
+from cortado.tests.clients import chromium
+from cortado.tests.clients.chromium import Page
 from cortado.tests.clients.serving import Served, serving
-from cortado.tests.clients.speech import speech, write
+from cortado.tests.clients.speech import RATE, speech, write
 from cortado.tests.model.untrained import untrained
 from cortado.tests.training.tiny import MODEL
 
@@ -49,6 +51,38 @@ def spoken(folder: Path) -> NDArray[np.float32]:
 @pytest.fixture(scope="session")
 def recording(spoken: NDArray[np.float32], folder: Path) -> Path:
     return write(folder / "speech.wav", spoken)
+
+
+BEFORE = 1.0  # seconds of silence: capture begins with the permission, the stream when it is ready
+ELSEWHERE = "cortado.test"  # a name that is not localhost, so that http is not secure
+
+
+@pytest.fixture(scope="session")
+def browser(
+    spoken: NDArray[np.float32], folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Page]:
+    """One Chromium for all tests of the page; its microphone hears the recording."""
+    silence = np.zeros(round(BEFORE * RATE), np.float32)
+    microphone = write(folder / "microphone.wav", np.concatenate([silence, spoken, silence]))
+    flags = (
+        "--use-fake-device-for-media-stream",
+        f"--use-file-for-fake-audio-capture={microphone}%noloop",
+        f"--host-resolver-rules=MAP {ELSEWHERE} 127.0.0.1",
+    )
+    with chromium.chromium(tmp_path_factory.mktemp("profile"), *flags) as page:
+        yield page
+
+
+@pytest.fixture
+def page(browser: Page, server: Served) -> Page:
+    """The page as it is opened for the first time, with a microphone that is allowed."""
+    browser.allow_microphone("granted")
+    browser.look()
+    browser.open(server.page + "/?debug=1")
+    browser.evaluate("localStorage.clear()")
+    browser.open(server.page + "/?debug=1&again")
+    browser.messages.clear()
+    return browser
 
 
 @pytest.fixture(scope="module")

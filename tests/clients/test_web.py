@@ -1,8 +1,10 @@
 """The web page's files: whole, from nowhere else, and each module tested under node."""
 
+import json
 import re
 import shutil
 import subprocess
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from cortado.server.protocol.messages import ErrorCode
 WEB = Path(__file__).parent.parent.parent / "clients" / "web"
 NODE_TESTS = sorted((Path(__file__).parent / "web").glob("*.test.js"))
 SCRIPTS = sorted(WEB.glob("*.js"))
+SAMPLE = "sample.webm"
+TEXTS = sorted(path for path in WEB.iterdir() if path.name != SAMPLE)
 
 # What only a wrong client can cause is told by the server's own sentence.
 CAUSED_BY_CLIENTS = {
@@ -23,10 +27,10 @@ CAUSED_BY_CLIENTS = {
     ErrorCode.UNSUPPORTED_SAMPLE_RATE,
     ErrorCode.INVALID_AUDIO,
     ErrorCode.MESSAGE_TOO_BIG,
-    ErrorCode.INVALID_STATE,  # the page neither suspends streams
-    ErrorCode.UNKNOWN_STREAM,  # nor asks for them to be kept
-    ErrorCode.TAKEN_OVER,
+    ErrorCode.INVALID_STATE,  # with these two the page begins a new stream
+    ErrorCode.UNKNOWN_STREAM,
 }
+MAX_BYTES = 300_000  # of the whole page, sample and all
 
 
 class Tags(HTMLParser):
@@ -60,8 +64,12 @@ def test_the_modules_pass_their_tests_under_node(path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_the_page_is_small() -> None:
+    assert sum(path.stat().st_size for path in WEB.iterdir()) < MAX_BYTES
+
+
 def test_the_page_needs_nothing_from_elsewhere() -> None:
-    for path in WEB.iterdir():
+    for path in TEXTS:
         text = path.read_text().replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"https?://|wss?://|//[a-z-]+\.[a-z]+/", text), path.name
 
@@ -90,13 +98,29 @@ def test_every_file_that_is_named_is_there_and_every_file_is_named(page: Tags) -
         for name in re.findall(r'(?:from |URL\()"(?:\./)?([\w-]+\.js)"', script.read_text())
     }
     files = {path.name for path in WEB.iterdir()}
-    assert linked | imported | {"index.html", "package.json"} == files
+    pages = {"v1/info"}  # of the server
+    assert (linked | imported | {"index.html", "package.json", SAMPLE}) - pages == files
+    assert f'FILE = "{SAMPLE}"' in (WEB / "sample.js").read_text()
+
+
+def test_the_javascript_client_is_packed_with_all_that_it_imports() -> None:
+    package = json.loads((WEB / "package.json").read_text())
+    project = tomllib.loads((WEB.parent.parent / "pyproject.toml").read_text())["project"]
+    assert package["version"] == project["version"]
+    found, names = set(), [package["exports"]]
+    while names:
+        name = names.pop().removeprefix("./")
+        found.add(name)
+        imported = re.findall(r'from "\./([\w-]+\.js)"', (WEB / name).read_text())
+        names += set(imported) - found
+    assert found == set(package["files"])
 
 
 def test_every_element_that_the_scripts_reach_for_is_on_the_page(page: Tags) -> None:
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
-    used = set(re.findall(r'byId\("([\w-]+)"\)', (WEB / "app.js").read_text()))
+    scripts = (WEB / "app.js").read_text() + (WEB / "about.js").read_text()
+    used = set(re.findall(r'(?:byId|getElementById)\("([\w-]+)"\)', scripts))
     assert used <= set(ids)
 
 

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { sentence } from "../../../clients/web/about.js";
+import { attention } from "../../../clients/web/attention.js";
 import { Delay } from "../../../clients/web/delay.js";
 import { clock, seconds } from "../../../clients/web/format.js";
+import { ramp } from "../../../clients/web/palette.js";
 import { statedRate } from "../../../clients/web/recording.js";
 import { Timeline } from "../../../clients/web/timeline.js";
 
@@ -30,20 +33,69 @@ test("the delay is the median of the last fifteen", () => {
   assert.equal(delay.seconds, 0.25);
 });
 
-test("the timeline finds the levels and the marks of a stretch", () => {
-  const timeline = new Timeline();
-  for (let i = 0; i < 100; i += 1) timeline.hear({ rms: i / 100, samples: 640 });
-  assert.ok(Math.abs(timeline.seconds - 4) < 1e-9);
-  assert.equal(timeline.levelsWithin(1, 2).length, 25);
-  assert.equal(timeline.levelsWithin(1, 2)[0].time, 1);
-  assert.equal(timeline.levelsWithin(-2, 0.04).length, 1);
-  assert.equal(timeline.levelsWithin(90, 99).length, 0);
-  const marks = [0.04, 1, 1, 1.96, 2, 3].map((time, i) => ({ text: "abcdef"[i], time }));
-  timeline.mark(marks.slice(0, 2));
-  timeline.mark(marks.slice(2));
-  assert.equal(timeline.marksWithin(1, 2).map((each) => each.text).join(""), "bcd");
-  timeline.settle(marks.slice(0, 1));
-  assert.deepEqual(timeline.marksWithin(0, 9), marks.slice(0, 1));
+const KNOWN = { from: (stop) => Math.max(0, stop - 0.08) };
+
+function timeline(text, times, ends = []) {
+  const found = new Timeline({ seconds: 100 }, KNOWN, 0.05);
+  [...text].forEach((each, i) => {
+    found.mark([{ text: each, time: times[i] }]);
+    if (ends.includes(i + 1)) found.endUtterance();
+  });
+  return found;
+}
+
+test("letters of one instant stand side by side, and each chunk ends at its stop", () => {
+  const { marks } = timeline("ab c", [0.04, 0.04, 0.08, 2]);
+  assert.deepEqual(marks.map(({ place }) => Number(place.toFixed(3))), [0.04, 0.09, 0.09, 2]);
+  assert.deepEqual(marks.map(({ from }) => Number(from.toFixed(3))), [0, 0, 0, 1.92]);
+  assert.deepEqual(marks.map(({ row }) => row), [0, 1, 0, 1]);
+});
+
+test("the timeline finds the marks of a stretch, and parts utterances", () => {
+  const found = timeline("abcdef", [0.04, 1, 1.06, 1.9, 2.4, 3], [2, 4]);
+  const shown = found.marksWithin(1, 2);
+  assert.equal(shown.map((each) => each.text).join(""), "bcd");
+  assert.deepEqual(found.utterances.map((each) => each.map(({ text }) => text).join("")), ["ab", "cd", "ef"]);
+  found.endUtterance();
+  found.endUtterance();
+  assert.equal(found.utterances.length, 3);
+});
+
+test("what there is to see ends with the last character, not with the silence after it", () => {
+  assert.ok(Math.abs(timeline("ab", [1, 2]).spoken - 2.6) < 1e-9);
+  assert.equal(timeline("", []).spoken, 100);
+});
+
+test("the sound that a stop looked at is told by the card, and not invented", () => {
+  const info = (kind, more = {}) => ({
+    step_ms: 40,
+    card: { config: { decoder: { kind: "bahdanau", attention: { kind, chunk: 2, span: 100, ...more } } } },
+  });
+  const from = (kind, stop, before) => attention(info(kind)).from(stop, before);
+  assert.equal(from("mocha", 1, 0.9), 0.92);
+  assert.equal(from("mocha", 0.04, 0), 0);
+  assert.equal(from("monotonic", 1, 0.5), 0.96);
+  assert.equal(from("matcha", 1, 0.5), 0.5);
+  assert.equal(from("soft", 1, 0.5), null);
+  assert.match(attention(info("mocha", { chunk: 4 })).describe, /160 ms/);
+  const ctc = { step_ms: 40, card: { config: { decoder: { kind: "ctc", attention: { kind: "mocha" } } } } };
+  assert.equal(attention(ctc).from(1, 0), null);
+  assert.equal(attention({ step_ms: 40 }).from(1, 0), null);
+});
+
+test("the sentence about errors is that of the card", () => {
+  const card = (...wers) => ({ card: { card: { scores: wers.map((wer) => ({ wer })) } } });
+  assert.match(sentence(card(0.4767, 0.4999)), /48 to 50 of 100 words/);
+  assert.match(sentence(card(0.12)), / 12 of 100 words/);
+  assert.match(sentence(card()), /not measured/);
+  assert.match(sentence({}), /not measured/);
+});
+
+test("the palette goes from its first colour to its last", () => {
+  const bytes = new Uint8Array(ramp(["#000000", "#804020", "#ffffff"]).buffer);
+  assert.deepEqual([...bytes.slice(0, 4)], [0, 0, 0, 255]);
+  assert.deepEqual([...bytes.slice(-4)], [255, 255, 255, 255]);
+  assert.ok(Math.abs(bytes[127 * 4] - 128) <= 1);
 });
 
 test("times are shown as a clock, durations in seconds", () => {

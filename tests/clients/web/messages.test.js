@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { pressure, streamAddress } from "../../../clients/web/connection.js";
 import { Failure, closeFailure, microphoneFailure, words } from "../../../clients/web/failures.js";
-import { END, START, characters, parse } from "../../../clients/web/messages.js";
+import * as messages from "../../../clients/web/messages.js";
+import { streamAddress } from "../../../clients/web/take.js";
+
+const { characters, parse } = messages;
 
 const named = (name) => Object.assign(new Error("as the browser says"), { name });
 const code = (expected) => (failure) => failure instanceof Failure && failure.code === expected;
@@ -16,28 +18,35 @@ test("the stream is beside the page, secure where the page is", () => {
   );
 });
 
-test("sound that waits in the socket is told after one second and ended after ten", () => {
-  assert.equal(pressure(0), "ok");
-  assert.equal(pressure(32000), "ok");
-  assert.equal(pressure(32001), "slow");
-  assert.equal(pressure(320000), "slow");
-  assert.equal(pressure(320001), "too-slow");
-});
-
 test("the client's messages are those of the protocol", () => {
-  assert.deepEqual(JSON.parse(START), {
+  const choices = { sampleRate: 48000, encoding: "pcm_s16le", keep: true };
+  assert.deepEqual(JSON.parse(messages.start(choices)), {
     type: "start",
-    sample_rate: 16000,
+    sample_rate: 48000,
     encoding: "pcm_s16le",
+    keep: true,
   });
-  assert.deepEqual(JSON.parse(END), { type: "end" });
+  assert.deepEqual(JSON.parse(messages.resumeLost("t", 5, 1)), {
+    type: "resume",
+    token: "t",
+    characters: 5,
+    utterances: 1,
+  });
+  assert.deepEqual(JSON.parse(messages.resumeSuspended("s", "pcm_s16le", true)), {
+    type: "resume",
+    state: "s",
+    encoding: "pcm_s16le",
+    keep: true,
+  });
+  assert.deepEqual(JSON.parse(messages.END), { type: "end" });
+  assert.deepEqual(JSON.parse(messages.SUSPEND), { type: "suspend" });
 });
 
 test("messages of the server are read", () => {
   const chars = { type: "chars", text: "hé", times: [0.04, 0.08], position: 0.2 };
   assert.deepEqual(parse(JSON.stringify(chars)), chars);
   assert.deepEqual(characters(chars), [{ text: "h", time: 0.04 }, { text: "é", time: 0.08 }]);
-  const final = { type: "final", text: "", times: [], duration: 0 };
+  const final = { type: "final", text: "", times: [], duration: 0, omitted: 0 };
   assert.deepEqual(parse(JSON.stringify(final)), final);
   const error = { type: "error", code: "idle_timeout", message: "expected audio, got none" };
   assert.deepEqual(parse(JSON.stringify(error)), error);

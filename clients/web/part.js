@@ -1,0 +1,67 @@
+/**
+ * One stream as the server counts it. A take is one of these, or, where a server could not go on
+ * with the one before (it was restarted, say), several: each begins at a sample of the take.
+ */
+
+import * as messages from "./messages.js";
+
+export class Part {
+  /**
+   * @param {number} base the sample of the take at which it begins
+   * @param {number} sampleRate Hz
+   */
+  constructor(base, sampleRate) {
+    this.base = base;
+    this.sampleRate = sampleRate;
+    /** @type {string | null} */
+    this.token = null; // opens it again if its connection is lost
+    /** @type {string | null} */
+    this.state = null; // the stream itself, while it is suspended
+    this.characters = 0; // that came
+    this.utterances = 0; // whose ends came
+    this.decided = base; // the sample of the take up to which nothing more will be said
+  }
+
+  /** Whether the server may still have it. */
+  get resumable() {
+    return this.state !== null || this.token !== null;
+  }
+
+  /** The first message of a connection that begins it or goes on with it. */
+  hello(encoding, keep) {
+    if (this.state !== null) return messages.resumeSuspended(this.state, encoding, keep);
+    if (this.token !== null) {
+      return messages.resumeLost(this.token, this.characters, this.utterances);
+    }
+    return messages.start({ sampleRate: this.sampleRate, encoding, keep });
+  }
+
+  /** Note characters that came; gives them with times of the take. */
+  heard(message) {
+    const found = messages.characters(message);
+    this.characters += found.length;
+    if (found.length) this.decided = this.#sample(found.at(-1).time);
+    return found.map(({ text, time }) => ({ text, time: this.#takeSeconds(time) }));
+  }
+
+  /** Note the end of an utterance; gives it with times of the take. */
+  ended({ utterance, start, end, position }) {
+    this.utterances = utterance + 1;
+    this.decided = this.#sample(position); // what comes is a new utterance
+    return { start: this.#takeSeconds(start), end: this.#takeSeconds(end) };
+  }
+
+  /** The characters of the final text that had not come before it. */
+  missed({ text, times, omitted }) {
+    const known = Math.max(0, this.characters - omitted);
+    return { text: [...text].slice(known).join(""), times: times.slice(known) };
+  }
+
+  #sample(seconds) {
+    return this.base + Math.round(seconds * this.sampleRate);
+  }
+
+  #takeSeconds(seconds) {
+    return Math.round((seconds + this.base / this.sampleRate) * 1000) / 1000;
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * The last sound of a stream, so that it can be sent again over another connection.
+ *
+ * Positions are samples of the whole stream. What was let go can no longer be read.
+ */
+export class ReplayBuffer {
+  /** @param {number} sampleBytes bytes of one sample */
+  constructor(sampleBytes) {
+    this.sampleBytes = sampleBytes;
+    this.start = 0; // the first sample that is still here
+    this.end = 0; // the sample that comes next
+    /** @type {{at: number, bytes: Uint8Array}[]} in order */
+    this.pieces = [];
+  }
+
+  /** @param {ArrayBuffer | ArrayBufferView} data whole samples; not to be changed afterwards */
+  append(data) {
+    const bytes = ArrayBuffer.isView(data)
+      ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+      : new Uint8Array(data);
+    if (bytes.length % this.sampleBytes) {
+      throw new RangeError(`expected whole samples of ${this.sampleBytes} bytes, got ${bytes.length} bytes`);
+    }
+    if (!bytes.length) return;
+    this.pieces.push({ at: this.end, bytes });
+    this.end += bytes.length / this.sampleBytes;
+  }
+
+  /** Some of the sound from a sample on, as it was appended; null where none has come yet. */
+  read(sample) {
+    const piece = this.pieces[this.#index(sample)];
+    return piece ? piece.bytes.subarray((sample - piece.at) * this.sampleBytes) : null;
+  }
+
+  /** Let go of what lies before a sample, piece by piece. */
+  release(sample) {
+    const count = this.#index(Math.min(sample, this.end));
+    if (count) this.pieces.splice(0, count);
+    this.start = this.pieces.length ? this.pieces[0].at : this.end;
+  }
+
+  /** The piece that holds a sample, found by bisection; the number of pieces if none does. */
+  #index(sample) {
+    if (sample < this.start) {
+      throw new RangeError(`expected a sample from ${this.start} on, got ${sample}`);
+    }
+    let low = 0;
+    let high = this.pieces.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const { at, bytes } = this.pieces[middle];
+      if (at + bytes.length / this.sampleBytes <= sample) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}

@@ -1,0 +1,26 @@
+/** What somebody chose, kept in this browser. */
+
+const KEY = "cortado";
+export const DEFAULTS = { device: "", cleanUp: false, size: "normal", theme: "system" };
+
+/** The settings as they are kept; what is not kept or cannot be read is as by default. */
+export function read() {
+  try {
+    const found = JSON.parse(localStorage.getItem(KEY)) ?? {};
+    const known = Object.entries(DEFAULTS).map(([name, value]) =>
+      [name, typeof found[name] === typeof value ? found[name] : value]);
+    return Object.fromEntries(known);
+  } catch {
+    return { ...DEFAULTS }; // the browser keeps nothing, or what it keeps is damaged
+  }
+}
+
+/** Keep some settings, and tell the page. */
+export function change(some) {
+  try {
+    localStorage.setItem(KEY, JSON.stringify({ ...read(), ...some }));
+  } catch {
+    // a browser that keeps nothing has them for this visit's elements only
+  }
+  document.dispatchEvent(new Event("settingschange"));
+}

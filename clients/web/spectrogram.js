@@ -1,0 +1,110 @@
+/**
+ * The log-mel picture of a take as tiles of five seconds. A few are kept; one that was scrolled
+ * back to is made anew from the take's sound, so that hours of speech take no more room.
+ */
+
+import { BANDS, HOP, MelStream, OVERLAP, frames } from "./mel.js";
+import { SAMPLE_RATE } from "./pcm.js";
+
+const TILE_FRAMES = 500;
+const FRAMES_PER_SECOND = SAMPLE_RATE / HOP;
+export const TILE_SECONDS = TILE_FRAMES / FRAMES_PER_SECOND;
+const TILES = 12; // kept: a minute
+
+class Tile {
+  constructor() {
+    this.levels = new Uint8Array(TILE_FRAMES * BANDS);
+    this.filled = 0; // frames that are known
+    this.painted = 0; // frames that are on the canvas
+    this.canvas = Object.assign(document.createElement("canvas"), { width: TILE_FRAMES, height: BANDS });
+    this.pen = this.canvas.getContext("2d", { willReadFrequently: true }); // small, and changed often
+  }
+
+  paint(palette) {
+    const count = this.filled - this.painted;
+    if (!count) return;
+    const image = this.pen.createImageData(count, BANDS);
+    const pixels = new Uint32Array(image.data.buffer);
+    for (let frame = 0; frame < count; frame += 1) {
+      const at = (this.painted + frame) * BANDS;
+      for (let band = 0; band < BANDS; band += 1) {
+        pixels[(BANDS - 1 - band) * count + frame] = palette[this.levels[at + band]];
+      }
+    }
+    this.pen.putImageData(image, this.painted, 0);
+    this.painted = this.filled;
+  }
+}
+
+export class Spectrogram {
+  #tiles = new Map(); // by number, the one used last at the end
+  #mel = new MelStream();
+  #frames = 0; // that were pushed
+
+  /** @param {import("./sound.js").Sound} sound  @param {() => void} onchange a tile has come */
+  constructor(sound, onchange) {
+    this.sound = sound;
+    this.onchange = onchange;
+  }
+
+  /** Take a live frame of 16-bit samples; the others are made when they are looked at. */
+  push(bytes) {
+    const samples = Float32Array.from(new Int16Array(bytes), (value) => value / 32768);
+    const levels = this.#mel.push(samples);
+    for (let at = 0; at < levels.length; at += BANDS) {
+      const number = Math.floor(this.#frames / TILE_FRAMES);
+      const place = this.#frames % TILE_FRAMES;
+      const tile = place ? this.#tiles.get(number) : this.#add(number, new Tile());
+      if (tile?.filled === place) { // else it was let go: it will be made from the sound
+        tile.levels.set(levels.subarray(at, at + BANDS), place * BANDS);
+        tile.filled = place + 1;
+      }
+      this.#frames += 1;
+    }
+  }
+
+  /** Draw what lies within [from, to) seconds, `scale` px a second, from the px `top` on. */
+  draw(pen, from, to, scale, top, height, palette) {
+    const last = Math.min(to, this.sound.seconds);
+    for (let number = Math.max(0, Math.floor(from / TILE_SECONDS)); number * TILE_SECONDS < last; number += 1) {
+      const tile = this.#tiles.get(number) ?? this.#make(number);
+      this.#add(number, tile);
+      tile.paint(palette);
+      if (!tile.filled) continue;
+      const x = (number * TILE_SECONDS - from) * scale;
+      const wide = (tile.filled / FRAMES_PER_SECOND) * scale;
+      pen.drawImage(tile.canvas, 0, 0, tile.filled, BANDS, x, top, wide, height);
+    }
+  }
+
+  /** Paint everything again, for the colours have changed. */
+  repaint() {
+    for (const tile of this.#tiles.values()) tile.painted = 0;
+  }
+
+  #add(number, tile) {
+    this.#tiles.delete(number);
+    this.#tiles.set(number, tile);
+    if (this.#tiles.size > TILES) this.#tiles.delete(this.#tiles.keys().next().value);
+    return tile;
+  }
+
+  /** A tile that will be filled as soon as its sound is read. */
+  #make(number) {
+    const tile = new Tile();
+    const first = number * TILE_FRAMES * HOP;
+    this.#fill(tile, first).then(this.onchange, () => {});
+    return tile;
+  }
+
+  async #fill(tile, first) {
+    const before = Math.min(first, OVERLAP);
+    const samples = await this.sound.read(first - before, first + TILE_FRAMES * HOP);
+    const all = new Float32Array(OVERLAP - before + samples.length);
+    all.set(samples, OVERLAP - before);
+    const levels = frames(all);
+    tile.levels.set(levels);
+    tile.filled = levels.length / BANDS;
+    tile.painted = 0;
+  }
+}

@@ -1,0 +1,70 @@
+/** The one line that says what is going on; the same line again is no news to a screen reader. */
+
+import { clock } from "./format.js";
+
+const WAITING = 1; // seconds of sound that wait to be sent: say so
+const NEWS = 4; // seconds that a piece of news stands
+const EVERY = 1; // seconds between two lines of progress
+
+export class Status {
+  #usual = ""; // what stands when there is no news
+  #until = 0;
+  #lost = false;
+  #told = 0;
+
+  /** @param {HTMLElement} element */
+  constructor(element) {
+    this.element = element;
+  }
+
+  say(text) {
+    this.#usual = text;
+    if (!this.#lost) this.#show(text);
+  }
+
+  /** The take is over: nothing is lost or waited for any more. */
+  rest() {
+    this.#lost = false;
+    this.say("");
+  }
+
+  listen(source) {
+    this.began = null;
+    this.say(source.live ? "Listening" : `Hearing ${source.name}`);
+  }
+
+  /** The connection is lost, or there again. */
+  link(state) {
+    const was = this.#lost;
+    if (state === "lost") {
+      this.#lost = true;
+      if (this.#usual !== "Paused") this.#show("Connection lost. What is said is kept; connecting again");
+    } else if (state === "open" && was) {
+      this.#lost = false;
+      this.#until = performance.now() + NEWS * 1000;
+      this.#show("Connected again, nothing was lost");
+    } else if (state !== "connecting") {
+      this.#lost = false;
+    }
+  }
+
+  /** So many seconds of live sound wait to be sent. */
+  waiting(seconds) {
+    if (this.#lost || performance.now() < this.#until) return;
+    this.#show(seconds > WAITING ? `Slow connection: ${Math.ceil(seconds)} s of sound wait to be sent` : this.#usual);
+  }
+
+  /** So many seconds of a recording were heard at an instant of the wall clock. */
+  progress(source, heard, now) {
+    this.began ??= now;
+    if (this.#lost || now - this.#told < EVERY || !heard) return;
+    this.#told = now;
+    const share = Math.min(1, heard / source.seconds);
+    const left = (now - this.began) * (1 / share - 1);
+    this.say(`Hearing ${source.name}: ${Math.round(100 * share)} %, ${clock(left)} left`);
+  }
+
+  #show(text) {
+    if (this.element.textContent !== text) this.element.textContent = text;
+  }
+}

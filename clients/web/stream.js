@@ -1,0 +1,446 @@
+/**
+ * A stream of speech to a Cortado server, for browsers and for Node.
+ *
+ *     const stream = new Stream(address, {
+ *       characters: (some) => process.stdout.write(some.map((each) => each.text).join("")),
+ *     });
+ *     await stream.open();
+ *     stream.send(pcm); // 16-bit samples at 16 kHz, any number at a time
+ *     await stream.end();
+ *
+ * It loses nothing when its connection is lost. It connects again, goes on where the server
+ * stopped hearing, and sends what was spoken in between. Where the server cannot go on, because it
+ * was restarted, a new stream begins after the last character that came.
+ * docs/protocol.md describes the messages.
+ */
+
+import { Failure, closeFailure } from "./failures.js";
+import { END, SUSPEND, parse } from "./messages.js";
+import { Part } from "./part.js";
+import { answers } from "./reach.js";
+import { ReplayBuffer } from "./replay-buffer.js";
+
+const MODEL_RATE = 16000; // Hz
+const READY_WITHIN = 15; // seconds
+const FINAL_WITHIN = 60; // seconds since the last message: the server may have much to catch up with
+const STALLED_AFTER = 20; // seconds in which the socket passed nothing on: the connection is dead
+const SEND_AHEAD = 1; // seconds of sound that wait in the socket; the rest waits here
+const REPLAY = 600; // seconds of sound that are held at most, and for how long is tried again
+const STEADY_AFTER = 10; // seconds that a connection has to last to count as a good one
+const BACKOFF = [0, 0.25, 0.5, 1, 2, 4]; // seconds before each attempt, the last for all others
+const PUMP = 20; // ms; a WebSocket has no event for room in it, so the clock must do
+
+const SAMPLE_BYTES = { pcm_s16le: 2, pcm_f32le: 4 };
+// The server cannot go on with this stream; it may begin another.
+const GONE = new Set(["unknown_stream", "invalid_state"]);
+// Trying again would end in the same way.
+const FATAL = new Set([
+  "taken_over",
+  "invalid_message",
+  "unexpected_message",
+  "unsupported_encoding",
+  "unsupported_sample_rate",
+  "invalid_audio",
+  "message_too_big",
+  "not-understood",
+]);
+
+/**
+ * @typedef {{text: string, time: number}} Character  time in seconds of the whole stream
+ * @typedef {{start: number, end: number}} Utterance  in seconds of the whole stream
+ * @typedef {"new" | "connecting" | "open" | "lost" | "paused" | "done" | "failed" | "closed"} State
+ *
+ * @typedef {object} Handlers
+ * @property {(characters: Character[]) => void} [characters]  as they are decided; never revised
+ * @property {(utterance: Utterance) => void} [endpoint]  after the characters of an utterance
+ * @property {(state: State, reason?: Failure) => void} [state]  "lost": it is connecting again
+ * @property {(seconds: number) => void} [restarted]  the server began anew from there
+ *
+ * @typedef {object} Options
+ * @property {number} [sampleRate]  Hz, 16000 if not given
+ * @property {"pcm_s16le" | "pcm_f32le"} [encoding]
+ * @property {boolean} [keep]  whether the server keeps the stream if the connection is lost
+ * @property {any} [WebSocket]  where there is no global one, as in Node before 22
+ *
+ * @typedef {{session: string, model: string, lookahead_ms: number, step_ms: number}} Ready
+ */
+
+export class Stream {
+  #socket = null;
+  #welcome = null; // {resolve, reject} until the server is ready
+  #live = false; // sound can be sent
+  #cursor = 0; // the next sample to send
+  #last = ""; // what to say after the last sample: end or suspend
+  #said = false; // it was
+  #stall = { amount: 0, since: 0 };
+  #attempt = 0;
+  #goodAt = 0;
+  #timers = { pump: null, patience: null, steady: null, backoff: null };
+  #retry = () => {};
+  #drained = []; // resolvers of those who wait for room
+  #final = deferred();
+  #failed = deferred();
+  #paused = deferred();
+
+  /**
+   * @param {string | URL} address of /v1/stream, by the scheme ws or wss
+   * @param {Handlers} [handlers]
+   * @param {Options} [options]
+   */
+  constructor(address, handlers = {}, options = {}) {
+    const { sampleRate = MODEL_RATE, encoding = "pcm_s16le", keep = true } = options;
+    if (!(encoding in SAMPLE_BYTES)) throw new RangeError(`expected pcm_s16le or pcm_f32le, got ${encoding}`);
+    this.address = new URL(address);
+    this.handlers = handlers;
+    this.sampleRate = sampleRate;
+    this.encoding = encoding;
+    this.keep = keep;
+    this.WebSocket = options.WebSocket ?? globalThis.WebSocket;
+    if (!this.WebSocket) throw new TypeError("expected a WebSocket constructor in the options, got none");
+    /** @type {State} */
+    this.state = "new";
+    this.part = new Part(0, sampleRate);
+    this.replay = new ReplayBuffer(SAMPLE_BYTES[encoding]);
+  }
+
+  /** Connect, once; what goes wrong from then on is mended. @returns {Promise<Ready>} */
+  async open() {
+    this.#enter("connecting");
+    try {
+      const ready = await this.#connect();
+      this.#goOn(ready);
+      return ready;
+    } catch (failure) {
+      if (this.state !== "closed") this.#fail(failure);
+      throw failure;
+    }
+  }
+
+  /** Send samples: whole ones, in the encoding. @param {ArrayBuffer | ArrayBufferView} data */
+  send(data) {
+    if (this.#over || this.#last === END) return;
+    this.replay.append(data);
+    const surplus = this.replay.end - REPLAY * this.sampleRate;
+    if (surplus > this.replay.start) {
+      if (surplus > this.#cursor) return void this.#fail(new Failure("too-slow"));
+      this.replay.release(surplus);
+    }
+    this.#pump();
+  }
+
+  /** Seconds of sound that have not left yet. */
+  get waiting() {
+    const here = (this.replay.end - this.#cursor) / this.sampleRate;
+    return here + (this.#live ? this.#inSocket : 0);
+  }
+
+  /** Seconds of the stream that were sent. */
+  get sent() {
+    return this.#cursor / this.sampleRate;
+  }
+
+  /** Seconds of the stream up to which everything is decided, for certain. */
+  get decided() {
+    return this.part.decided / this.sampleRate;
+  }
+
+  /** Wait until little is waiting: for a source that need not keep time. */
+  drained() {
+    if (this.#over || this.#empty) return Promise.resolve();
+    return Promise.race([new Promise((done) => this.#drained.push(done)), this.failed]);
+  }
+
+  /** Rejects with the Failure that ends the stream; never fulfilled. */
+  get failed() {
+    return this.#failed.promise;
+  }
+
+  /** Give the slot back until resume(); sound that is sent meanwhile waits. */
+  pause() {
+    this.#paused = deferred();
+    // Only a stream at the model's own rate can be suspended; of others the token is what is left.
+    if (this.state === "open" && this.sampleRate === MODEL_RATE) this.#conclude(SUSPEND);
+    else if (this.state === "open" || this.state === "lost") this.#rest();
+    return Promise.race([this.#paused.promise, this.failed]);
+  }
+
+  /** Go on after pause(). */
+  resume() {
+    if (this.state === "paused") this.#recover();
+    else if (this.#last === SUSPEND) this.#paused.promise.then(() => this.#recover(), () => {});
+  }
+
+  /** Say that the sound has ended, and wait for the last characters. */
+  async end() {
+    if (this.state === "paused") this.#recover();
+    this.#conclude(END);
+    return Promise.race([this.#final.promise, this.failed]);
+  }
+
+  /** While the connection is lost: try now, for there is news of the network. */
+  retry() {
+    this.#retry();
+  }
+
+  /** Give the stream up. */
+  close() {
+    if (!this.#over) this.#enter("closed");
+    this.#release();
+  }
+
+  get #over() {
+    return this.state === "done" || this.state === "failed" || this.state === "closed";
+  }
+
+  get #inSocket() {
+    return this.#socket.bufferedAmount / (this.sampleRate * this.replay.sampleBytes);
+  }
+
+  get #empty() {
+    return this.#live && this.#cursor === this.replay.end && this.#inSocket <= SEND_AHEAD;
+  }
+
+  #enter(state, reason) {
+    this.state = state;
+    this.handlers.state?.(state, reason);
+  }
+
+  /** Open a connection; gives the server's greeting. */
+  #connect() {
+    const socket = new this.WebSocket(this.address.href);
+    const hello = this.part.hello(this.encoding, this.keep);
+    const mine = (act) => (event) => this.#socket === socket && act(event);
+    let opened = false;
+    socket.binaryType = "arraybuffer";
+    this.#socket = socket;
+    this.#welcome = deferred();
+    this.#expect(READY_WITHIN);
+    socket.onopen = mine(() => {
+      opened = true;
+      socket.send(hello);
+    });
+    socket.onmessage = mine((event) => this.#receive(event.data));
+    const missed = once(async () => {
+      // A client is not told a refusal from a server that is gone; asking it in plain HTTP does.
+      const failure = new Failure((await answers(this.address)) ? "refused" : "unreachable");
+      mine(() => this.#drop(failure))();
+    });
+    socket.onerror = mine(() => opened || missed()); // in Node no close follows it
+    socket.onclose = mine((event) =>
+      (opened ? this.#drop(closeFailure(event.code, event.reason)) : missed()));
+    return this.#welcome.promise;
+  }
+
+  /** The server is ready: send from where it stopped hearing. */
+  #goOn(ready) {
+    const cursor = this.part.base + ready.received;
+    if (cursor < this.replay.start) throw new Failure("unknown_stream", "its sound is gone");
+    this.part.token = ready.token ?? null;
+    this.part.state = null;
+    this.#cursor = cursor;
+    this.#live = true;
+    this.#said = false;
+    this.#stall = { amount: 0, since: now() };
+    this.#timers.steady = setTimeout(() => this.#good(), STEADY_AFTER * 1000);
+    this.#enter("open");
+    this.#pump();
+  }
+
+  /** Pass on what there is room for, then the last word if it is due. */
+  #pump() {
+    clearTimeout(this.#timers.pump);
+    if (!this.#live || this.#said) return;
+    while (this.#cursor < this.replay.end) {
+      if (this.#inSocket > SEND_AHEAD) return this.#pumpLater();
+      const bytes = this.replay.read(this.#cursor);
+      this.#socket.send(bytes);
+      this.#cursor += bytes.length / this.replay.sampleBytes;
+    }
+    if (this.#last) {
+      this.#said = true;
+      this.#socket.send(this.#last);
+      this.#expect(FINAL_WITHIN);
+    }
+    if (!this.#empty) return this.#pumpLater();
+    for (const done of this.#drained.splice(0)) done();
+  }
+
+  #pumpLater() {
+    const amount = this.#socket.bufferedAmount;
+    if (amount !== this.#stall.amount) this.#stall = { amount, since: now() };
+    if (now() - this.#stall.since > STALLED_AFTER) return this.#drop(new Failure("no-answer"));
+    this.#timers.pump = setTimeout(() => this.#pump(), PUMP);
+  }
+
+  #conclude(word) {
+    this.#last = word;
+    this.#pump();
+  }
+
+  #receive(data) {
+    let message;
+    try {
+      message = parse(data);
+    } catch (failure) {
+      return this.#drop(failure);
+    }
+    if (this.#said) this.#expect(FINAL_WITHIN);
+    const act = {
+      ready: () => this.#greeted(message),
+      chars: () => this.#heard(message),
+      endpoint: () => this.#utterance(message),
+      final: () => this.#finish(message),
+      suspended: () => this.#suspended(message),
+      error: () => this.#drop(new Failure(message.code, message.message)),
+    }[message?.type];
+    return act?.();
+  }
+
+  #greeted(ready) {
+    clearTimeout(this.#timers.patience);
+    this.#welcome?.resolve(ready);
+    this.#welcome = null;
+  }
+
+  #heard(message) {
+    this.#good();
+    const found = this.part.heard(message); // also where nobody wants them
+    this.handlers.characters?.(found);
+    this.#letGo();
+  }
+
+  #utterance(message) {
+    const utterance = this.part.ended(message);
+    this.handlers.endpoint?.(utterance);
+    this.#letGo();
+  }
+
+  /** What is decided need not be sent again; what the server has not got yet may have to be. */
+  #letGo() {
+    const sample = Math.min(this.part.decided, this.#cursor, this.replay.end);
+    if (sample > this.replay.start) this.replay.release(sample);
+  }
+
+  #finish(message) {
+    const missed = this.part.missed(message);
+    if (missed.text) this.#heard(missed);
+    this.#enter("done");
+    this.#final.resolve({ duration: this.replay.end / this.sampleRate });
+    this.#release();
+  }
+
+  #suspended({ state }) {
+    this.part.state = state;
+    this.part.token = null;
+    this.#rest();
+  }
+
+  /** Be without a connection until resume(). */
+  #rest() {
+    this.#release();
+    if (this.#last === SUSPEND) this.#last = "";
+    this.#enter("paused");
+    this.#paused.resolve();
+    if (this.#last === END) this.#recover(); // it was ended in the meantime
+  }
+
+  #good() {
+    this.#attempt = 0;
+    this.#goodAt = now();
+  }
+
+  #expect(seconds) {
+    clearTimeout(this.#timers.patience);
+    this.#timers.patience = setTimeout(() => this.#drop(new Failure("no-answer")), seconds * 1000);
+  }
+
+  /** This connection is over. */
+  #drop(failure) {
+    const greeting = this.#welcome !== null;
+    this.#release(failure);
+    if (greeting || this.#over) return undefined; // who waits for the greeting knows
+    if (this.#last === SUSPEND && !FATAL.has(failure.code)) return this.#rest();
+    if (FATAL.has(failure.code)) return this.#fail(failure);
+    return this.#recover(failure);
+  }
+
+  /** Connect again until it works, begin anew where the server cannot go on, or give up. */
+  async #recover(reason) {
+    if (this.#attempt === 0) this.#goodAt = now();
+    this.#enter("lost", reason);
+    let failure = reason;
+    while (this.state === "lost") {
+      await this.#backOff();
+      if (this.state !== "lost") return;
+      try {
+        this.#goOn(await this.#connect());
+        return;
+      } catch (error) {
+        failure = error;
+      }
+      if (this.state !== "lost") return;
+      if (GONE.has(failure.code) && this.part.resumable) this.#startAnew();
+      else if (FATAL.has(failure.code) || now() - this.#goodAt > REPLAY) this.#fail(failure);
+    }
+  }
+
+  async #backOff() {
+    const wait = BACKOFF[Math.min(this.#attempt, BACKOFF.length - 1)];
+    this.#attempt += 1;
+    if (!wait) return;
+    await new Promise((done) => {
+      this.#retry = done;
+      this.#timers.backoff = setTimeout(done, wait * 1000 * (0.75 + Math.random() / 2));
+    });
+    clearTimeout(this.#timers.backoff);
+  }
+
+  #startAnew() {
+    this.#release();
+    this.#attempt = 0;
+    this.part = new Part(Math.max(this.part.decided, this.replay.start), this.sampleRate);
+    this.#cursor = this.part.base;
+    this.handlers.restarted?.(this.part.base / this.sampleRate);
+  }
+
+  #fail(failure) {
+    if (this.#over) return;
+    this.#enter("failed", failure);
+    this.#failed.reject(failure);
+    this.#release();
+  }
+
+  /** Let go of the connection and of whoever waits for it. */
+  #release(failure = new Failure("dropped")) {
+    for (const timer of Object.values(this.#timers)) clearTimeout(timer);
+    this.#retry();
+    this.#live = false;
+    this.#welcome?.reject(failure);
+    this.#welcome = null;
+    const socket = this.#socket;
+    this.#socket = null;
+    if (socket) {
+      socket.onopen = socket.onmessage = socket.onerror = socket.onclose = null;
+      socket.close();
+    }
+    if (this.#over) for (const done of this.#drained.splice(0)) done();
+  }
+}
+
+const now = () => performance.now() / 1000;
+
+function once(act) {
+  let done = false;
+  return () => {
+    if (!done) act();
+    done = true;
+  };
+}
+
+/** A promise with its two ends in hand; a rejection that nobody waits for is no error. */
+function deferred() {
+  const parts = {};
+  parts.promise = new Promise((resolve, reject) => Object.assign(parts, { resolve, reject }));
+  parts.promise.catch(() => {});
+  return parts;
+}

@@ -1,0 +1,309 @@
+"""Every control and state of the page, in a real Chromium that has read one recording."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortado.tests.clients.chromium import Page, executable
+from cortado.tests.clients.serving import Served, transcribe
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),  # a server and a browser start, perhaps beside other work
+    pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
+]
+
+STATE = "document.body.dataset.state === '{}'"
+SIZES = [(360, 640), (740, 360), (768, 1024), (1440, 900)]
+PICTURE = "window.cortadoPicture"
+
+# Whether the parts of the page lie beside one another, within the window.
+LAID_OUT = """(() => {
+    const box = (id) => document.querySelector(id).getBoundingClientRect();
+    const ids = ["header", "#transcript", "#sight", "footer"];
+    const parts = ids.map(box).filter((each) => each.height);
+    const apart = parts.every((each, i) => !i || parts[i - 1].bottom <= each.top + 1);
+    const shown = [...document.querySelectorAll("footer button, summary")].filter((each) =>
+        each.checkVisibility() && !each.closest("details > div"));
+    const inside = shown.every((each) => {
+        const { left, right, top, bottom } = each.getBoundingClientRect();
+        return left >= 0 && right <= innerWidth && top >= 0 && bottom <= innerHeight;
+    });
+    const { scrollWidth, scrollHeight } = document.documentElement;
+    return [apart, inside, scrollWidth <= innerWidth, scrollHeight <= innerHeight];
+})()"""
+
+# Texts whose contrast is below 4.5 (WCAG 2.2, 1.4.3); that of what is disabled may be.
+FAINT = """(() => {
+    const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+    const linear = (value) =>
+        (value <= 10 ? value / 3294.6 : ((value / 255 + 0.055) / 1.055) ** 2.4);
+    const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+    const behind = (element) => {
+        for (let each = element; each; each = each.parentElement) {
+            const found = channels(getComputedStyle(each).backgroundColor);
+            if (found[3] !== 0) return found;
+        }
+        return [255, 255, 255];
+    };
+    const faint = [];
+    for (const element of document.querySelectorAll("body *")) {
+        const own = [...element.childNodes].some((each) => each.nodeType === 3 && each.data.trim());
+        if (!own || !element.checkVisibility() || element.matches(":disabled, .unseen *")) continue;
+        const [a, b] = [channels(getComputedStyle(element).color), behind(element)].map(luminance);
+        const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        if (contrast < 4.5) faint.push([element.outerHTML.slice(0, 80), contrast]);
+    }
+    return faint;
+})()"""
+
+
+@pytest.fixture(scope="module")
+def page(browser: Page, server: Served, recording: Path) -> Iterator[Page]:
+    """The page after it has read a recording."""
+    browser.allow_microphone("granted")
+    browser.look()
+    browser.open(server.page + "/?debug=1")
+    browser.evaluate("localStorage.clear()")
+    browser.open(server.page + "/?debug=1&controls")
+    browser.messages.clear()
+    browser.open_file(recording)
+    browser.wait_for("document.body.dataset.state === 'idle' && document.querySelector('.caption')")
+    yield browser
+    browser.evaluate("localStorage.clear()")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_nothing_runs_over_anything_and_every_text_can_be_read(
+    width: int, height: int, scheme: str, page: Page
+) -> None:
+    page.look(scheme, width, height)
+    page.wait_for(f"document.documentElement.dataset.theme === '{scheme}'")
+    assert page.evaluate(LAID_OUT) == [True] * 4
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    page.click("about-open")
+    faint = page.evaluate(FAINT)
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = false; })")
+    page.click("about-close")
+    assert faint == []
+
+
+def test_the_page_says_what_it_is_to_those_who_cannot_see_it(page: Page) -> None:
+    tree = page.command("Accessibility.getFullAXTree")["nodes"]
+    named = {
+        (node["role"]["value"], node.get("name", {}).get("value", ""))
+        for node in tree
+        if "role" in node and not node.get("ignored")
+    }
+    roles = {"button", "slider", "meter", "checkbox", "combobox", "link"}
+    assert [role for role, name in named if role in roles and not name] == []
+    assert {"banner", "main", "contentinfo"} <= {role for role, _ in named}
+    assert {
+        ("button", "Start"),
+        ("button", "Hear a sample"),
+        ("button", "Copy"),
+        ("button", "Clear"),
+        ("button", "Open a recording"),
+        ("button", "Captions"),
+        ("meter", "Loudness"),
+        ("slider", "Sound and characters over time"),
+        ("region", "Transcript"),
+    } <= named
+    told = page.evaluate("document.getElementById('picture').ariaValueText")
+    assert page.transcript().split()[-1] in told
+
+
+def test_the_errors_are_told_as_the_card_has_them(page: Page) -> None:
+    info = page.evaluate("fetch('v1/info').then((answer) => answer.json())")
+    scores = info["card"].get("card", {}).get("scores", [])
+    sentence = page.text("error-sentence")
+    assert all(str(round(100 * score["wer"])) in sentence for score in scores) or not scores
+    page.click("about-open")
+    assert page.evaluate("document.getElementById('about').open")
+    assert page.evaluate("document.querySelectorAll('#scores tr').length") == len(scores)
+    assert "CC BY 4.0" in page.text("about")
+    page.press("Escape")
+    assert not page.evaluate("document.getElementById('about').open")
+
+
+def download(page: Page, folder: Path, kind: str) -> str:
+    page.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+    page.evaluate("document.querySelector('#download summary').click()")
+    page.evaluate(f"document.querySelector('[data-format={kind}]').click()")
+    for _ in range(200):
+        if found := [*folder.glob(f"cortado-*.{kind}")]:
+            return found[0].read_text()
+        time.sleep(0.05)
+    raise TimeoutError(f"no {kind} was saved")
+
+
+def test_downloads_hold_what_transcribe_gives(
+    page: Page, model: Path, recording: Path, tmp_path: Path
+) -> None:
+    [expected] = transcribe(model, recording)
+    words = expected["text"].split()
+    assert download(page, tmp_path, "txt").split() == words
+    made: dict[str, Any] = json.loads(download(page, tmp_path, "json"))
+    [take] = made["takes"]
+    wanted = [{name: each[name] for name in ("text", "time")} for each in expected["characters"]]
+    assert take["characters"] == wanted
+    assert (take["source"], take["text"].split()) == ("speech.wav", words)
+    blocks = download(page, tmp_path, "srt").strip().split("\n\n")
+    assert blocks[0].startswith("1\n00:00:0")
+    assert " ".join(" ".join(block.split("\n")[2:]) for block in blocks).split() == words
+    assert download(page, tmp_path, "vtt").startswith("WEBVTT\n\n00:00:0")
+
+
+def test_copied_text_is_the_text_on_the_page(page: Page) -> None:
+    permissions = ["clipboardReadWrite", "clipboardSanitizedWrite", "audioCapture"]
+    page.command("Browser.grantPermissions", permissions=permissions)
+    page.click("copy")
+    page.wait_for("document.getElementById('copy').textContent === 'Copied'")
+    assert page.evaluate("navigator.clipboard.readText()").split() == page.transcript().split()
+
+
+def test_at_rest_the_last_character_is_in_view_and_the_picture_can_be_moved(page: Page) -> None:
+    page.look()
+    page.click("transcript")
+    rest = f"{PICTURE}.rest(), [{PICTURE}.end, {PICTURE}.timeline.marks.at(-1).place]"
+    end, last = page.evaluate(rest)
+    assert end - 1100 / 180 < last < end
+    page.evaluate("document.getElementById('picture').focus()")
+    before = page.evaluate("document.getElementById('picture').ariaValueNow")
+    page.press("Home")
+    page.press("End")
+    page.press("ArrowLeft")
+    assert page.evaluate("document.getElementById('picture').ariaValueNow") != before or end < 7
+
+
+def test_the_take_is_played_and_the_word_that_is_heard_is_shown(page: Page) -> None:
+    page.click("play")
+    assert page.text("play") == "Stop playing"
+    page.wait_for(f"{PICTURE}.cursor > 0.3 && document.querySelector('.word.played')")
+    page.click("play")
+    assert page.evaluate(f"{PICTURE}.cursor") is None
+    assert not page.evaluate("document.querySelector('.word.played')")
+
+
+@pytest.mark.parametrize("what", ["#picture", ".word:last-child"])
+def test_a_click_plays_the_sound_there(what: str, page: Page) -> None:
+    page.evaluate(f"{PICTURE}.rest()")
+    x, y, wanted = page.evaluate(
+        f"""(() => {{
+            const {{ left, top, width, height }} =
+                [...document.querySelectorAll("{what}")].at(-1).getBoundingClientRect();
+            const {{ end }} = {PICTURE};
+            const span = document.getElementById("picture").clientWidth / 180;
+            const word = Number([...document.querySelectorAll(".word")].at(-1).dataset.time) - 0.25;
+            const there = "{what}" === "#picture" ? end - span / 2 : word;
+            return [left + width / 2, top + height / 2, there];
+        }})()"""
+    )
+    for kind in ("mousePressed", "mouseReleased"):
+        page.command("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+    page.wait_for(f"{PICTURE}.cursor !== null")
+    assert wanted - 0.1 <= page.evaluate(f"{PICTURE}.cursor") < wanted + 3
+    page.click("play")
+
+
+def test_captions_show_the_last_lines_alone(page: Page) -> None:
+    page.click("captions")
+    page.wait_for("document.body.classList.contains('captioned')")
+    lines, size = page.evaluate(
+        """(() => {
+            const { height } = document.getElementById("transcript").getBoundingClientRect();
+            const { lineHeight, fontSize } = getComputedStyle(document.querySelector(".text"));
+            return [height / parseFloat(lineHeight), parseFloat(fontSize)];
+        })()"""
+    )
+    assert 1 < lines < 3.1
+    assert size >= 32
+    for hidden in ("header", "#sight", "#tools"):
+        assert not page.evaluate(f"document.querySelector('{hidden}').checkVisibility()")
+    page.press("Escape")
+    page.wait_for("!document.body.classList.contains('captioned')")
+    assert page.evaluate("document.getElementById('captions-leave').hidden")
+
+
+def choose(page: Page, element: str, value: str) -> None:
+    page.evaluate(
+        f"""(() => {{
+            const found = document.getElementById("{element}");
+            found.value = "{value}";
+            found.dispatchEvent(new Event("change"));
+        }})()"""
+    )
+
+
+def test_menus_close_by_escape_and_by_a_press_elsewhere(page: Page) -> None:
+    for close in ("press", "click"):
+        page.evaluate("document.querySelector('#settings summary').click()")
+        assert page.evaluate("document.getElementById('settings').open")
+        if close == "press":
+            page.evaluate("document.getElementById('size').focus()")
+            page.press("Escape")
+        else:
+            page.evaluate("document.body.dispatchEvent(new Event('pointerdown', {bubbles: true}))")
+        assert not page.evaluate("document.getElementById('settings').open")
+
+
+def test_the_microphone_can_be_chosen_and_the_picture_frozen_while_it_runs(page: Page) -> None:
+    page.click("toggle")
+    page.wait_for(STATE.format("listening"))
+    page.wait_for("document.querySelectorAll('#device option').length > 1")
+    page.wait_for("window.cortadoSent.length > 20")
+    assert not page.evaluate("document.getElementById('freeze').hidden")
+    page.click("freeze")
+    end = page.evaluate(f"{PICTURE}.end")
+    sent = page.evaluate("window.cortadoSent.length")
+    page.wait_for(f"window.cortadoSent.length > {sent + 25}")
+    assert page.evaluate(f"{PICTURE}.end") == end
+    assert page.text("freeze") == "Follow"
+    page.click("freeze")
+    page.wait_for(f"{PICTURE}.end > Math.max({end}, window.cortadoSent.length / 25 - 1)")
+    page.click("toggle")
+    page.wait_for(STATE.format("idle"))
+
+
+def test_the_sound_of_a_tab_is_heard_until_it_is_no_longer_shared(page: Page) -> None:
+    page.evaluate(
+        """navigator.mediaDevices.getDisplayMedia = async () => {
+            const context = new AudioContext();
+            const sink = context.createMediaStreamDestination();
+            const tone = context.createOscillator();
+            tone.connect(sink);
+            tone.start();
+            window.shared = sink.stream.getAudioTracks()[0];
+            return sink.stream;
+        }"""
+    )
+    page.click("share")
+    page.wait_for(STATE.format("listening"))
+    page.wait_for("window.cortadoSent.length > 10")
+    assert page.evaluate("Number(document.getElementById('meter').ariaValueNow)") > 50
+    page.evaluate("window.shared.dispatchEvent(new Event('ended'))")
+    page.wait_for(STATE.format("idle"))
+    assert page.evaluate("document.getElementById('failure').hidden")
+
+
+def test_settings_are_kept_over_a_visit_and_clear_takes_all_away(page: Page) -> None:
+    page.click("clear")
+    assert page.transcript() == ""
+    assert page.evaluate("document.getElementById('sight').hidden")
+    assert page.evaluate("document.activeElement.id") == "toggle"
+    before = page.evaluate("getComputedStyle(document.querySelector('.invitation')).fontSize")
+    choose(page, "size", "huge")
+    choose(page, "theme", "dark")
+    assert page.messages == []
+    page.open(page.evaluate("location.href") + "2")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.evaluate("document.getElementById('size').value") == "huge"
+    after = page.evaluate("getComputedStyle(document.querySelector('.invitation')).fontSize")
+    assert float(after[:-2]) > 1.5 * float(before[:-2])
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(23, 19, 16)"

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { cues, srt, vtt, words } from "../../../clients/web/captions.js";
+import { FORMATS, text } from "../../../clients/web/download.js";
+import { Timeline } from "../../../clients/web/timeline.js";
+
+/** Characters 0.1 s apart, from a second on. */
+const spoken = (some, from = 1) =>
+  [...some].map((each, i) => ({ text: each, time: Math.round((from + i / 10) * 1000) / 1000 }));
+
+function take(utterances, seconds) {
+  const timeline = new Timeline({ seconds }, { from: () => null }, 0.04);
+  for (const characters of utterances) {
+    timeline.mark(characters);
+    timeline.endUtterance();
+  }
+  return { name: "talk.wav", began: "2026-11-22T19:00:00.000Z", model: "small-en", timeline };
+}
+
+const one = take([spoken("one two "), spoken(" three", 5)], 10);
+const two = take([spoken("four")], 3);
+
+test("words begin a frame before their first character and end with their last", () => {
+  assert.deepEqual(words(spoken(" ab  c ")), [
+    { text: "ab", start: 1.06, end: 1.2 },
+    { text: "c", start: 1.46, end: 1.5 },
+  ]);
+  assert.deepEqual(words([]), []);
+});
+
+test("a caption has two lines of 42 characters, and ends at a pause", () => {
+  const long = words(spoken("abcdefghi ".repeat(20).trim(), 1).map((each, i) => ({ ...each, time: 1 + i / 100 })));
+  const found = cues(long);
+  assert.ok(found.every(({ lines }) => lines.length <= 2 && lines.every((line) => line.length <= 42)));
+  assert.equal(found.flatMap(({ lines }) => lines).join(" ").split(" ").length, 20);
+  const parted = cues([...words(spoken("a b")), ...words(spoken("c", 9))]);
+  assert.deepEqual(parted.map(({ lines }) => lines), [["a b"], ["c"]]);
+});
+
+test("captions do not overlap, and stand long enough to be read", () => {
+  const found = cues(words(spoken("ab cd ef gh ij kl mn op qr st uv wx yz ".repeat(4))));
+  found.forEach(({ start, end }, i) => {
+    assert.ok(end > start);
+    assert.ok(i === 0 || start >= found[i - 1].end);
+  });
+  assert.equal(cues(words(spoken("a")))[0].end, 1.76);
+});
+
+test("a word that is longer than a line is not cut", () => {
+  assert.deepEqual(cues([{ text: "a".repeat(60), start: 0, end: 1 }])[0].lines, ["a".repeat(60)]);
+});
+
+test("srt and vtt are as their formats want them", () => {
+  const some = [
+    { start: 0.5, end: 1.25, lines: ["one", "two"] },
+    { start: 3661.001, end: 3662, lines: ["three"] },
+  ];
+  assert.equal(
+    srt(some),
+    "1\n00:00:00,500 --> 00:00:01,250\none\ntwo\n\n2\n01:01:01,001 --> 01:01:02,000\nthree\n",
+  );
+  assert.equal(
+    vtt(some),
+    "WEBVTT\n\n00:00:00.500 --> 00:00:01.250\none\ntwo\n\n01:01:01.001 --> 01:01:02.000\nthree\n",
+  );
+});
+
+test("the text has a line for each utterance and a blank line between takes", () => {
+  assert.equal(text([one, take([], 2), two]), "one two\nthree\n\nfour");
+});
+
+test("captions of several takes follow one another in time", () => {
+  const [, write] = FORMATS.srt;
+  assert.match(write([one, two]), /3\n00:00:10,960 --> 00:00:11,760\nfour\n$/);
+});
+
+test("json tells every time, each take by its own clock", () => {
+  const { takes } = JSON.parse(FORMATS.json[1]([one, two]));
+  assert.deepEqual(takes.map((each) => each.text), ["one two  three", "four"]);
+  assert.deepEqual(takes[0].utterances.map((each) => each.text), ["one two", "three"]);
+  assert.equal(takes[0].utterances[1].words[0].start, 5.06);
+  assert.deepEqual(takes[1].characters[0], { text: "f", time: 1 });
+  assert.deepEqual([takes[1].source, takes[1].duration, takes[1].model], ["talk.wav", 3, "small-en"]);
+});

@@ -1,0 +1,256 @@
+/** The client's stream against a server that is played by hand: what no real one does on request. */
+
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+
+import { Failure } from "../../../clients/web/failures.js";
+import { ReplayBuffer } from "../../../clients/web/replay-buffer.js";
+import { Stream } from "../../../clients/web/stream.js";
+
+const sockets = [];
+
+/** A WebSocket whose other end is the test. */
+class Socket {
+  constructor(address) {
+    this.address = address;
+    this.bufferedAmount = 0;
+    this.sent = [];
+    this.closed = false;
+    sockets.push(this);
+  }
+
+  send(data) {
+    this.sent.push(typeof data === "string" ? JSON.parse(data) : data.length);
+  }
+
+  close() {
+    this.closed = true;
+  }
+
+  /** The server speaks. */
+  say(message) {
+    this.onmessage?.({ data: JSON.stringify(message) });
+  }
+
+  greet(received = 0, more = {}) {
+    this.onopen();
+    this.say({ type: "ready", session: "s", model: "m", received, token: "t", ...more });
+  }
+
+  get bytes() {
+    return this.sent.filter(Number.isInteger).reduce((sum, each) => sum + each, 0);
+  }
+}
+
+const FRAME = new Uint8Array(1280); // 40 ms
+const chars = (text, times, position = times.at(-1)) => ({ type: "chars", text, times, position });
+const soon = (ms = 1) => new Promise((done) => setTimeout(done, ms));
+
+async function opened(handlers = {}) {
+  const stream = new Stream("ws://here/v1/stream", handlers, { WebSocket: Socket });
+  const ready = stream.open();
+  sockets[0].greet();
+  await ready;
+  return stream;
+}
+
+/** The socket of the next connection, once there is one. */
+async function next(count) {
+  for (let i = 0; sockets.length < count; i += 1) {
+    assert.ok(i < 200, "no further connection");
+    await soon(10);
+  }
+  return sockets[count - 1];
+}
+
+beforeEach(() => sockets.splice(0));
+
+test("the replay buffer gives back what was appended, until it is let go", () => {
+  const buffer = new ReplayBuffer(2);
+  for (let i = 0; i < 4; i += 1) buffer.append(Uint8Array.of(i, i, i, i, i, i));
+  assert.equal(buffer.end, 12);
+  assert.deepEqual([...buffer.read(4)], [1, 1, 1, 1]);
+  assert.equal(buffer.read(12), null);
+  buffer.release(7);
+  assert.equal(buffer.start, 6);
+  assert.throws(() => buffer.read(5), /expected a sample from 6 on, got 5/);
+  buffer.release(12);
+  assert.equal(buffer.start, 12);
+  assert.throws(() => buffer.append(new Uint8Array(3)), /whole samples of 2 bytes, got 3/);
+});
+
+test("a stream asks to be kept, sends what it is given and ends with the final text", async () => {
+  const found = [];
+  const stream = await opened({ characters: (some) => found.push(...some) });
+  assert.equal(sockets[0].sent[0].keep, true);
+  stream.send(FRAME);
+  const final = stream.end();
+  assert.deepEqual(sockets[0].sent.slice(1), [1280, { type: "end" }]);
+  sockets[0].say(chars("a", [0.04]));
+  sockets[0].say({ type: "final", text: "ab", times: [0.04, 0.08], duration: 0.04, omitted: 0 });
+  assert.deepEqual(await final, { duration: 0.04 });
+  assert.deepEqual(found, [{ text: "a", time: 0.04 }, { text: "b", time: 0.08 }]);
+  assert.equal(stream.state, "done");
+});
+
+test("a lost stream is resumed by its token from the sample that the server wants", async () => {
+  const stream = await opened();
+  for (let i = 0; i < 10; i += 1) stream.send(FRAME);
+  sockets[0].say(chars("ab", [0.04, 0.08]));
+  sockets[0].say({ type: "endpoint", utterance: 0, start: 0.04, end: 0.08, position: 0.1 });
+  sockets[0].onclose({ code: 1006, reason: "" });
+  stream.send(FRAME); // spoken while there is no connection
+  const second = await next(2);
+  second.greet(4 * 640 + 100);
+  await soon();
+  assert.deepEqual(second.sent[0], { type: "resume", token: "t", characters: 2, utterances: 1 });
+  assert.equal(second.bytes, 7 * 1280 - 200);
+  stream.close();
+});
+
+test("where the server forgot the stream, a new one begins after the last character", async () => {
+  const found = [];
+  const restarts = [];
+  const stream = await opened({
+    characters: (some) => found.push(...some),
+    restarted: (seconds) => restarts.push(seconds),
+  });
+  for (let i = 0; i < 100; i += 1) stream.send(FRAME);
+  sockets[0].say(chars("ab", [0.4, 0.8], 1));
+  sockets[0].onclose({ code: 1006, reason: "" });
+  const second = await next(2);
+  second.onopen();
+  second.say({ type: "error", code: "unknown_stream", message: "forgotten" });
+  const third = await next(3);
+  third.greet(0, { token: "u" });
+  await soon();
+  assert.equal(third.sent[0].type, "start");
+  assert.equal(third.bytes, 100 * 1280 - 0.8 * 32000);
+  third.say(chars("c", [0.2]));
+  assert.deepEqual(found.at(-1), { text: "c", time: 1 });
+  assert.deepEqual(restarts, [0.8]);
+  third.onclose({ code: 1006, reason: "" });
+  const fourth = await next(4);
+  fourth.greet(3200);
+  await soon();
+  assert.deepEqual(fourth.sent[0], { type: "resume", token: "u", characters: 1, utterances: 0 });
+  assert.equal(fourth.bytes, 100 * 1280 - 0.8 * 32000 - 6400);
+  stream.close();
+});
+
+test("a pause suspends the stream, and what it said is what it goes on with", async () => {
+  const stream = await opened();
+  stream.send(FRAME);
+  const paused = stream.pause();
+  assert.deepEqual(sockets[0].sent.at(-1), { type: "suspend" });
+  sockets[0].say({ type: "suspended", state: "S", received: 640, characters: 0 });
+  await paused;
+  assert.ok(sockets[0].closed);
+  stream.resume();
+  const second = await next(2);
+  second.greet(640);
+  await soon();
+  assert.equal(second.sent[0].state, "S");
+  stream.send(FRAME);
+  assert.equal(second.bytes, 1280);
+  stream.close();
+});
+
+test("a pause outlives the loss of its connection, and an end ends a pause", async () => {
+  const stream = await opened();
+  stream.send(FRAME);
+  const paused = stream.pause();
+  sockets[0].onclose({ code: 1006, reason: "" });
+  await paused;
+  assert.equal(stream.state, "paused");
+  const final = stream.end();
+  const second = await next(2);
+  second.greet(640);
+  await soon();
+  assert.deepEqual(second.sent.map((each) => each.type), ["resume", "end"]);
+  second.say({ type: "final", text: "", times: [], duration: 0.04, omitted: 0 });
+  await final;
+});
+
+test("an end that was said over a lost connection is said again", async () => {
+  const stream = await opened();
+  stream.send(FRAME);
+  const final = stream.end();
+  sockets[0].onclose({ code: 1006, reason: "" });
+  const second = await next(2);
+  second.onopen();
+  second.say({ type: "error", code: "unknown_stream", message: "it was ended" });
+  const third = await next(3);
+  third.greet();
+  await soon();
+  assert.deepEqual(third.sent.slice(1), [1280, { type: "end" }]);
+  third.say({ type: "final", text: "a", times: [0.04], duration: 0.04, omitted: 0 });
+  await final;
+});
+
+test("what no second attempt can mend ends the stream", async () => {
+  const states = [];
+  const stream = await opened({ state: (state) => states.push(state) });
+  const failed = assert.rejects(stream.failed, (failure) => failure instanceof Failure);
+  sockets[0].say({ type: "error", code: "taken_over", message: "by another page" });
+  await failed;
+  assert.deepEqual(states, ["connecting", "open", "failed"]);
+  stream.send(FRAME); // nothing happens
+  assert.equal(sockets.length, 1);
+});
+
+test("the first connection is tried once, and its failure is told", async () => {
+  const stream = new Stream("ws://here/v1/stream", {}, { WebSocket: Socket });
+  const ready = stream.open();
+  sockets[0].onopen();
+  sockets[0].say({ type: "error", code: "too_many_streams", message: "full" });
+  await assert.rejects(ready, { code: "too_many_streams" });
+  assert.equal(stream.state, "failed");
+});
+
+test("sound waits here, not in the socket, while the socket has enough", async () => {
+  const stream = await opened();
+  sockets[0].bufferedAmount = 33_000; // more than a second
+  for (let i = 0; i < 50; i += 1) stream.send(FRAME);
+  assert.equal(sockets[0].bytes, 0);
+  assert.ok(stream.waiting > 3);
+  let drained = false;
+  stream.drained().then(() => (drained = true));
+  await soon(50);
+  assert.equal(drained, false);
+  sockets[0].bufferedAmount = 0;
+  await soon(50);
+  assert.equal(sockets[0].bytes, 50 * 1280);
+  assert.ok(drained);
+  stream.close();
+});
+
+test("ten minutes without any connection are held, more end the stream", async () => {
+  const stream = await opened();
+  sockets[0].onclose({ code: 1006, reason: "" });
+  const minute = new Uint8Array(60 * 32_000);
+  for (let i = 0; i < 10; i += 1) stream.send(minute);
+  assert.equal(stream.waiting, 600);
+  const failed = assert.rejects(stream.failed, { code: "too-slow" });
+  stream.send(FRAME);
+  stream.send(minute);
+  await failed;
+});
+
+test("sound that was sent and is long past is let go, though no character came", async () => {
+  const stream = await opened();
+  const minute = new Uint8Array(60 * 32_000);
+  for (let i = 0; i < 30; i += 1) stream.send(minute);
+  assert.equal(stream.state, "open");
+  assert.ok(stream.replay.end - stream.replay.start <= 11 * 60 * 16_000);
+  stream.close();
+});
+
+test("a message that is none ends the stream; one of a new type does not", async () => {
+  const stream = await opened();
+  sockets[0].say({ type: "weather" });
+  assert.equal(stream.state, "open");
+  const failed = assert.rejects(stream.failed, { code: "not-understood" });
+  sockets[0].onmessage({ data: "hello" });
+  await failed;
+});
