@@ -53,7 +53,7 @@ def recording(spoken: NDArray[np.float32], folder: Path) -> Path:
     return write(folder / "speech.wav", spoken)
 
 
-BEFORE = 1.0  # seconds of silence: capture begins with the permission, the stream when it is ready
+BEFORE = 2.5  # seconds of silence: capture begins with the permission, the stream when it is ready
 ELSEWHERE = "cortado.test"  # a name that is not localhost, so that http is not secure
 
 

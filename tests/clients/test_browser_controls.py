@@ -224,7 +224,7 @@ def test_captions_show_the_last_lines_alone(page: Page) -> None:
     )
     assert 1 < lines < 3.1
     assert size >= 32
-    for hidden in ("header", "#sight", "#tools"):
+    for hidden in ("#errors", "#sight", "#tools"):
         assert not page.evaluate(f"document.querySelector('{hidden}').checkVisibility()")
     page.press("Escape")
     page.wait_for("!document.body.classList.contains('captioned')")
