@@ -70,6 +70,30 @@ def test_an_install_that_fails_says_so_and_is_tried_again_the_next_time(clone: P
         assert "no route to host" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "wanted", "indexed"),
+    [
+        ("install", ".", False),
+        ("install EXTRAS=mic,whisper", ".[mic,whisper]", False),
+        ("install EXTRAS=mic,train", ".[mic,train]", True),
+        ("develop", ".[train,mic,vad,whisper,dev]", True),
+    ],
+)
+def test_torch_and_its_index_are_asked_for_only_where_an_extra_brings_torch(
+    clone: Path, arguments: str, wanted: str, indexed: bool
+) -> None:
+    (clone / ".venv" / "bin").mkdir(parents=True)
+    for name in ("python", "uv"):
+        stub(clone / ".venv" / "bin" / name, 'echo "$*"')
+    done = make(clone, *arguments.split(), "TORCH_INDEX=ADDRESS")
+    assert done.returncode == 0, done.stderr
+    *before, last = [line for line in done.stdout.splitlines() if line.startswith("pip install")]
+    assert last.endswith(f"--constraint constraints.txt --editable {wanted}")
+    assert [("--index-url ADDRESS torch==" in line) for line in before] == [True] * indexed
+    again = make(clone, *arguments.split())
+    assert "pip install" not in again.stdout
+
+
 def test_help_lists_every_target_that_a_user_may_name(clone: Path) -> None:
     text = (clone / "Makefile").read_text()
     targets = text.partition(".PHONY: ")[2].partition("\n")[0].split()

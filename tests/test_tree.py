@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parent.parent
 BINARY = {
@@ -72,6 +73,26 @@ def test_every_dependency_is_pinned_to_one_version() -> None:
     extras = project["optional-dependencies"].values()
     wanted = [*project["dependencies"], *(name for extra in extras for name in extra)]
     assert {re.split(r"[=<>]", name)[0] for name in wanted} <= pinned
+
+
+def test_the_hosted_checks_and_the_hooks_before_a_commit_run_what_is_run_here() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    assert workflow["jobs"]["check"]["steps"][-1] == {"run": ".ci/run"}
+    [hooks] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    commands = [hook["entry"].split()[:2] for hook in hooks["hooks"]]
+    makefile = (ROOT / "Makefile").read_text()
+    for program, *words in commands:
+        assert program.startswith(".venv/bin/")
+        name = program.rpartition("/")[2]
+        assert " ".join([f"$(BIN)/{name}", *words]) in makefile
+    assert hooks["repo"] == "local"
+
+
+@pytest.mark.parametrize("word", ["pip install cortado", "cortado["])
+def test_nothing_tells_people_to_install_another_projects_package(word: str) -> None:
+    own = Path(__file__)
+    telling = [path for path in tracked() if path != own and word in path.read_text()]
+    assert telling == []
 
 
 def test_packages_begin_empty() -> None:

@@ -1,0 +1,42 @@
+"""Fine-tune the shipped model on a folder of recordings, each with a .txt beside it.
+
+    fine_tune.py recordings runs/mine 400
+
+takes 400 updates, and may be stopped and started again. Needs the extra `train` (in a clone: make
+install EXTRAS=train). docs/recipes.md says how to divide recordings, and what to watch.
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import cortado
+from cortado.training.data.prepare import prepare
+from cortado.training.learning.recipe import Corpus, read
+from cortado.training.learning.run import train
+
+RECIPE = Path(cortado.__file__).parent / "training" / "recipes" / "fine-tune.toml"
+
+
+def main(recordings: str, run: str, updates: str = "400") -> None:
+    output = Path(run)
+    (prepared,), problems = prepare("folder", [Path(recordings)], output / "corpus", "english")
+    for problem in problems:
+        print(f"left out: {problem.where}: {problem.what}")
+    recipe = read(RECIPE)
+    (stage,) = recipe.stages
+    checkpoint = train(
+        replace(
+            recipe,
+            corpora=(Corpus(prepared.manifest, 1.0),),
+            validation=(prepared.manifest,),
+            stages=(replace(stage, steps=int(updates)),),
+        ),
+        output,
+    )
+    print(f"{checkpoint} has the new model")
+    print(cortado.load(checkpoint).transcribe(next(Path(recordings).glob("*.wav"))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,96 @@
+"""Every script of examples/ runs: beside a real server, on real speech."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served, transcribe
+
+EXAMPLES = ROOT / "examples"
+# A microphone that hears the recording in WAV, and then Ctrl-C.
+SOUNDDEVICE = """
+import os, wave
+import numpy as np
+
+class InputStream:
+    def __init__(self, rate, block, channels, dtype):
+        self.sound = wave.open(os.environ["WAV"])
+        assert (rate, channels, dtype) == (self.sound.getframerate(), 1, "float32")
+    def __enter__(self):
+        return self
+    def __exit__(self, *exception):
+        self.sound.close()
+    def read(self, count):
+        data = np.frombuffer(self.sound.readframes(count), "<i2").astype(np.float32) / 32768
+        if not len(data):
+            raise KeyboardInterrupt
+        return data[:, None], False
+"""
+
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        not (ROOT / "model/pretrained/small-en/model.safetensors").exists(),
+        reason="needs the shipped model",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def text(model: Path, recording: Path) -> str:
+    found = str(transcribe(model, recording)[0]["text"]).strip()
+    assert len(found.split()) > 3
+    return found
+
+
+def run(name: str, *arguments: str | Path, **environment: str) -> str:
+    command = [sys.executable, os.fspath(EXAMPLES / f"{name}.py"), *map(str, arguments)]
+    own = {**ENVIRONMENT, **environment}
+    done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_transcribe_file(recording: Path, text: str) -> None:
+    first, *words = run("transcribe_file", recording).splitlines()
+    assert first == f"{recording}: {text}"
+    assert [line.split()[2] for line in words] == text.split()
+
+
+def test_stream_file(recording: Path, text: str, server: Served) -> None:
+    assert run("stream_file", recording, server.stream).strip() == text
+
+
+def test_live_captions(recording: Path, text: str, tmp_path: Path) -> None:
+    (tmp_path / "sounddevice.py").write_text(SOUNDDEVICE)
+    said = run("live_captions", PYTHONPATH=os.fspath(tmp_path), WAV=os.fspath(recording))
+    assert said.split() == ["Speak;", "Ctrl-C", "ends.", *text.split()]
+
+
+def test_evaluate(recording: Path, text: str, tmp_path: Path) -> None:
+    row = {"id": "one", "audio": os.fspath(recording), "speaker": "a", "duration": 3.0}
+    manifest = tmp_path / "dev.jsonl"
+    manifest.write_text(json.dumps(row | {"text": f"{text} again"}))
+    words = len(text.split()) + 1
+    assert run("evaluate", manifest).startswith(f"1 of {words} words are wrong: {1 / words:.1%}\n")
+
+
+def test_fine_tune(recording: Path, text: str, tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    (folder / "one.wav").write_bytes(recording.read_bytes())
+    (folder / "one.txt").write_text(text)
+    lines = run("fine_tune", folder, tmp_path / "run", "1").splitlines()
+    assert lines[-2] == f"{tmp_path / 'run' / 'checkpoint'} has the new model"
+    assert lines[-1]
+
+
+def test_each_script_is_listed_and_run_here() -> None:
+    names = {path.stem for path in EXAMPLES.glob("*.py")}
+    assert {name for name in names if f"test_{name}" not in globals()} == set()
+    page = (EXAMPLES / "README.md").read_text()
+    assert {name for name in names if f"({name}.py)" not in page} == set()
