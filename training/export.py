@@ -1,4 +1,4 @@
-"""A model put together for serving: the mean of checkpoints' weights, and their words."""
+"""A checkpoint for serving: the mean of several checkpoints, with a language model."""
 
 import shutil
 from collections.abc import Sequence

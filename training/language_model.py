@@ -1,4 +1,4 @@
-"""Estimates the language model that a search weighs: a word trigram, and a tree of the lexicon.
+"""Estimation of the language model of a search: a word trigram, and the lexicon as a tree.
 
 The trigram is interpolated Kneser-Ney with three discounts for each order (Chen & Goodman 1999),
 stored as in ARPA files: the whole probability of what was seen, and for each history the share that

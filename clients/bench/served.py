@@ -1,4 +1,4 @@
-"""A server of its own process for as long as a block runs, as a benchmark or a test needs it."""
+"""A server in a process of its own, for the time of a benchmark or a test."""
 
 import subprocess
 import sys

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cortado.model.search.offline import Mode as OfflineMode
     from cortado.training.scoring.comparison import Compared
     from cortado.training.scoring.evaluate import Progress, SetScore
-    from cortado.training.scoring.systems import Heard, System, Transcribe
+    from cortado.training.scoring.systems import Hypotheses, System, Transcribe
 
 EXAMPLES = examples(
     "cortado evaluate ../shared/data/librispeech-mini/dev.jsonl",
@@ -230,7 +230,7 @@ def _in_reference(
         return system
 
     def search(one: "Recognizer") -> "Transcribe":
-        def transcribe(audio: "Iterable[Samples]") -> "Heard":
+        def transcribe(audio: "Iterable[Samples]") -> "Hypotheses":
             for index, samples in enumerate(audio):
                 yield index, transcribe_offline(one, samples, wanted)
 
@@ -253,7 +253,7 @@ def _served(url: str) -> "Transcribe":
     from cortado.clients.through_server import transcribe_served
     from cortado.model.streaming.stream import Character
 
-    def transcribe(audio: "Iterable[Samples]") -> "Heard":
+    def transcribe(audio: "Iterable[Samples]") -> "Hypotheses":
         for index, heard in transcribe_served(url, audio):
             yield index, [Character(one.text, one.time) for one in heard]
 

@@ -4,18 +4,18 @@ A digit is a buzz, the harmonics of a pitch, whose two formants move from one pl
 string has a pitch, a vocal tract, a tempo, a loudness and noise of its own, and pauses between.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import soundfile
 from numpy.typing import NDArray
 
 from cortado.model.attention import AttentionConfig
 from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.model.vocabulary import Vocabulary
-from cortado.training.learning.recipe import Augmentation, Corpus, Recipe, Stage
+from cortado.tests.training.recorded import write_corpus
+from cortado.tests.training.tiny import PLAIN
+from cortado.training.learning.recipe import Corpus, Recipe, Stage
 
 RATE = 16_000  # Hz
 HIGHEST = 4_000  # Hz, of the harmonics
@@ -37,9 +37,6 @@ MODEL = RecognizerConfig(
     vocabulary=Vocabulary(DIGITS),
     encoder=EncoderConfig(channels=8, width=64, layers=1),
     decoder=DecoderConfig(width=64, embedding=16, attention=AttentionConfig(width=32)),
-)
-PLAIN = Augmentation(  # changes nothing
-    tempo=0, warp=0, gain=0, noise=0, babble=0, time_masks=0, band_masks=0, silence=0
 )
 
 
@@ -74,17 +71,9 @@ def strings(count: int, random: np.random.Generator) -> list[str]:
 
 
 def corpus(folder: Path, texts: Sequence[str], name: str, random: np.random.Generator) -> Path:
-    """Write recordings of texts; return their manifest."""
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for k, text in enumerate(texts):
-        samples = spoken(text, random)
-        soundfile.write(folder / f"{name}-{k}.wav", samples, RATE)
-        row = {"id": f"{name}-{k}", "audio": f"{name}-{k}.wav", "speaker": f"voice-{k}"}
-        rows.append({**row, "duration": len(samples) / RATE, "text": text})
-    path = folder / f"{name}.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    """Write recordings of texts, each in a voice of its own; return their manifest."""
+    speakers = [f"voice-{k}" for k in range(len(texts))]
+    return write_corpus(folder, ((spoken(text, random), text) for text in texts), name, speakers)
 
 
 def recipe(manifest: Path) -> Recipe:

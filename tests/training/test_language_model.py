@@ -28,7 +28,7 @@ from cortado.training.language_model import Numbers, estimate, write
 
 Arrays = dict[str, NDArray[Any]]
 
-lasting = settings(deadline=None, max_examples=60)
+lasting = settings(deadline=None, max_examples=30)
 texts = st.builds(sentences, st.integers(0, 10_000), st.integers(1, 120))
 
 

@@ -1,16 +1,15 @@
 """A corpus of tones, one for each letter, and a recogniser small enough to learn it in a moment."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import soundfile
 from numpy.typing import NDArray
 
 from cortado.model.attention import AttentionConfig
 from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.model.vocabulary import ENGLISH
+from cortado.tests.training.recorded import write_corpus
 from cortado.training.learning.recipe import Augmentation, Corpus, Recipe, Stage
 
 MODEL = RecognizerConfig(
@@ -34,16 +33,7 @@ def spoken(text: str) -> NDArray[np.float32]:
 
 def corpus(folder: Path, texts: list[str] = TEXTS, name: str = "train") -> Path:
     """Write the recordings of texts; return their manifest."""
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for k, text in enumerate(texts):
-        samples = spoken(text)
-        soundfile.write(folder / f"{name}-{k}.wav", samples, 16_000)
-        row = {"id": f"{name}-{k}", "audio": f"{name}-{k}.wav", "speaker": "tones"}
-        rows.append({**row, "duration": len(samples) / 16_000, "text": text})
-    path = folder / f"{name}.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_corpus(folder, ((spoken(text), text) for text in texts), name)
 
 
 def recipe(manifest: Path) -> Recipe:

@@ -1,4 +1,4 @@
-"""Batches of utterances of like length, a function of the seed and the step alone."""
+"""Batches of utterances of similar length, drawn by the seed and the step alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

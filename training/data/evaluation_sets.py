@@ -1,4 +1,4 @@
-"""What a user points at, as sets of utterances: a manifest, a prepared corpus, a plain folder."""
+"""Sets of utterances to score, from a manifest, a prepared corpus or a plain folder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Manifests of a corpus as its owner has it: every recording read, every flaw listed.
+"""Manifests of a corpus from its discs: every recording is read, every problem is listed.
 
 The same discs give the same bytes, whatever the number of processes.
 """

@@ -1,4 +1,4 @@
-"""Words as phones: what espeak-ng would say, for an encoder that learns to hear them.
+"""Words as phones, as espeak-ng pronounces them, for a loss over phones.
 
 English spelling says little about sound. A loss over phones, on a layer below the one that spells,
 tells the encoder what to hear (Toshniwal et al. 2017; Krishna et al. 2018; Sanabria & Metze 2018).

@@ -1,4 +1,4 @@
-"""Statistics of speakers, by which features may be normalised in training and in scoring.
+"""Statistics of each speaker, to normalise features in training and in scoring.
 
 A speaker is known by the name in the manifest, within it; an utterance whose speaker is not known
 stands for itself.

@@ -1,4 +1,4 @@
-"""Text for the decoder alone: pieces of sentences, a function of the seed and the step."""
+"""Batches of text to train the decoder alone: pieces of sentences, drawn by seed and step."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Where the attention looks for each character of a recording."""
+"""The attention weights of each character of a recording."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""A picture of what the attention looks at: the log-mel frames, the characters, the weights."""
+"""A picture of the attention: log-mel frames, characters, and their weights."""
 
 import io
 from pathlib import Path

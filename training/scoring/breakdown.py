@@ -1,4 +1,4 @@
-"""Where the errors are: by speaker, length or field, and which tokens are confused."""
+"""Errors by speaker, length or field of the manifest, and the most frequent confusions."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence

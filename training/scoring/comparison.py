@@ -1,4 +1,4 @@
-"""An evaluation held against another's JSON, set by set, and whether chance explains the rest."""
+"""An evaluation compared with another's JSON, set by set, with a test of significance."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Emission delay: how long after its end a character is written.
+"""Emission delay: the time from the end of a character to when it is written.
 
 A character is emitted when its step has been computed: at the end of the 40 ms of audio that the
 step waits for, the look-ahead included (`Character.time`, the end of the encoder frame where the

@@ -1,4 +1,4 @@
-"""The edits between what was said and what was heard: jiwer's, and sclite's.
+"""The edits between a reference and a hypothesis: jiwer's, and sclite's.
 
 Error rates are those of jiwer: the fewest edits (Levenshtein). sclite (NIST) weighs a substitution
 4, a deletion and an insertion 3, so it may prefer four edits to three; where both find the same

@@ -1,4 +1,4 @@
-"""What a recogniser hears in sets of utterances, and what that is worth."""
+"""The hypotheses of a system on sets of utterances, and their scores."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

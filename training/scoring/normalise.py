@@ -1,4 +1,4 @@
-"""What is done to reference and hypothesis, alike, before they are compared; always stated."""
+"""Text normalisation, applied to reference and hypothesis alike before they are compared."""
 
 import re
 import warnings

@@ -1,4 +1,4 @@
-"""Evaluations as files: JSON, JSON lines, and what NIST's sclite reads."""
+"""Evaluations as files: JSON, JSON lines, and the formats of NIST's sclite."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""An evaluation as one page that needs nothing else: styles, script, data, sound and pictures."""
+"""An evaluation as one HTML file that refers to no other: tables, sound and pictures."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What is evaluated, a checkpoint in one of its searches or a server, and how it listens."""
+"""Systems that can be evaluated: a checkpoint with one of its searches, or a server."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # they bring torch, without which the fast backend is evaluat
     from cortado.model.features.speaker import Statistics
     from cortado.model.recognizer import Recognizer
 
-Heard = Iterator[tuple[int, Sequence[Character]]]  # a recording's index and what was heard
-Transcribe = Callable[[Iterable[Samples]], Heard]
+Hypotheses = Iterator[tuple[int, Sequence[Character]]]  # the index of a recording, its characters
+Transcribe = Callable[[Iterable[Samples]], Hypotheses]
 Search = Callable[["Recognizer"], Transcribe]
 
 

@@ -1,4 +1,4 @@
-"""What the papers claim of monotonic attention, held against stored runs."""
+"""The papers' claims about monotonic attention, checked against stored runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt

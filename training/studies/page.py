@@ -1,4 +1,4 @@
-"""The table of a study, made of its stored runs alone, and its place on a page."""
+"""The tables of a study, generated from its stored runs into a Markdown page."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A comparison of decoders: which runs it has, what they share, and what tells them apart."""
+"""The plan of a study that compares decoders: its rows, its runs, and what all runs share."""
 
 import dataclasses
 import hashlib

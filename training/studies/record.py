@@ -45,8 +45,8 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """A corpus that a run is trained on."""
+class CorpusShare:
+    """A corpus that a run is trained on, and how often its utterances are drawn."""
 
     name: str
     share: float  # of the utterances drawn
@@ -68,7 +68,7 @@ class Run:
     processes: int
     batch_seconds: float  # of each process
     training_seconds: float  # in updates, of the clock
-    corpora: tuple[Heard, ...]
+    corpora: tuple[CorpusShare, ...]
     scores: tuple[Scored, ...]
 
     def score(self, name: str, mode: str) -> Scored | None:

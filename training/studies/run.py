@@ -1,4 +1,4 @@
-"""The runs of a study: trained, decoded in each way, drawn, and written down."""
+"""The runs of a study: train, decode in each mode, draw the alignments, store the results."""
 
 import hashlib
 import logging
@@ -30,10 +30,9 @@ from cortado.training.scoring.attending import attend
 from cortado.training.scoring.attention_picture import draw
 from cortado.training.scoring.edits import Unit, errors
 from cortado.training.scoring.evaluate import Progress, Rules, SetScore, evaluate
-from cortado.training.scoring.systems import Heard as Found
-from cortado.training.scoring.systems import System, Transcribe, in_order
+from cortado.training.scoring.systems import Hypotheses, System, Transcribe, in_order
 from cortado.training.studies.plan import DIGITS, Plan, Study, plans, shared
-from cortado.training.studies.record import Count, Heard, Run, Scored, Start, stored, write
+from cortado.training.studies.record import CorpusShare, Count, Run, Scored, Start, stored, write
 
 AT_ONCE = 16  # utterances that are decoded in one batch, of like length
 
@@ -111,7 +110,7 @@ def carry_out(plan: Plan, output: Path, start: Path) -> None:
     if plan.study.processes > 1:  # of which each has had one thread
         torch.set_num_threads(plan.study.processes)
     sets = [part.utterances() for part in plan.study.sets]
-    scores = [scored(one) for one in evaluated(recognizer, plan.name, sets, _untold)]
+    scores = [scored(one) for one in evaluated(recognizer, plan.name, sets, _ignore)]
     for one in scores:
         rates = one.words.percent, one.characters.percent
         log.info("%s, %s, %s: WER %.1f CER %.1f", plan.name, one.name, one.mode, *rates)
@@ -120,8 +119,8 @@ def carry_out(plan: Plan, output: Path, start: Path) -> None:
     write(_run(plan, recipe, recognizer, folder, start, scores), plan.result)
 
 
-def _untold(what: str, done: int, total: int) -> None:
-    """Pass over how far an evaluation is: it takes a minute."""
+def _ignore(what: str, done: int, total: int) -> None:
+    """Show no progress: an evaluation takes a minute."""
 
 
 def evaluated(
@@ -145,7 +144,7 @@ def evaluated(
 def batched(recognizer: Recognizer, mode: Mode) -> Transcribe:
     """Return what transcribes recordings in batches of like length."""
 
-    def transcribe(audio: Iterable[Samples]) -> Found:
+    def transcribe(audio: Iterable[Samples]) -> Hypotheses:
         recordings = list(audio)
         by_length = sorted(range(len(recordings)), key=lambda k: len(recordings[k]))
         for first in range(0, len(by_length), AT_ONCE):
@@ -224,12 +223,12 @@ def _start(folder: Path) -> Start:
     return Start(str(card.get("recipe", folder.name)), int(card.get("steps", 0)), digest)
 
 
-def _corpora(recipe: Recipe) -> tuple[Heard, ...]:
+def _corpora(recipe: Recipe) -> tuple[CorpusShare, ...]:
     total = sum(corpus.weight for corpus in recipe.corpora)
     found = []
     for corpus in recipe.corpora:
         kept = [u for u in read_manifest(corpus.manifest) if u.duration <= recipe.max_seconds]
         hours = round(sum(u.duration for u in kept) / 3600, 2)
         share = round(corpus.weight / total, 4)
-        found.append(Heard(set_name(corpus.manifest), share, len(kept), hours))
+        found.append(CorpusShare(set_name(corpus.manifest), share, len(kept), hours))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Where the words of a text are said: a hidden Markov model of letters, trained on what it aligns.
+"""Word times in a recording, by a hidden Markov model of letters trained on the corpus itself.
 
 A streaming recogniser writes a letter some 0.3 s after it was said: too late to cut words by. The
 model with which classical recognisers begin is not. It has a state for each letter and one for

@@ -1,4 +1,4 @@
-"""New utterances out of the words of old ones, put together while training draws them.
+"""New utterances spliced from the words of recorded ones, while training draws them.
 
 An aligner finds the words of a corpus. Sentences of a text are then put together from runs of such
 words, whoever said them. So the recogniser hears real voices say what nobody has said, and cannot

@@ -1,4 +1,4 @@
-"""What one worker process of `cortado synth` does: speak, disguise and write utterances."""
+"""A worker process of `cortado synth`: it speaks utterances, applies effects, writes audio."""
 
 import logging
 import multiprocessing

@@ -1,4 +1,4 @@
-"""How long attention alone takes in decoding (Chiu & Raffel 2018, appendix B).
+"""The time of attention alone in decoding (Chiu & Raffel 2018, appendix B).
 
 Random decoder states attend to random frames, both of width 256; T = U. Each frame is a stop with
 probability 1/2, so that stops advance by one frame a symbol.

@@ -1,4 +1,4 @@
-"""How long attention weights take in training: forward and backward for a batch of utterances.
+"""The time of attention weights in training: forward and backward of a batch of utterances.
 
 The exact expected alignment stands against the papers' closed form, whose denominator is clipped as
 in every public implementation, and against the softmax of soft attention. A decoder needs its

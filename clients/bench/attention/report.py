@@ -1,4 +1,4 @@
-"""The benchmark's figures as tables for the terminal, as JSON and as a plot of decoding speed."""
+"""The results of `cortado bench attention`: tables for the terminal, JSON, a plot of speed."""
 
 import dataclasses
 import json

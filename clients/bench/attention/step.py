@@ -1,4 +1,4 @@
-"""How long one update of the whole recogniser takes with MoChA and with soft attention."""
+"""The time of one update of the whole recogniser, with MoChA and with soft attention."""
 
 import statistics
 import time

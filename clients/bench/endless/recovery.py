@@ -1,4 +1,4 @@
-"""Word errors over a day of speech: do they grow, and do they rise behind a stretch without it?
+"""Word errors over a day: do they grow, and are there more right after a stretch without speech?
 
 A round is all recordings, each once, so rounds can be held against each other. One round scatters;
 so do the few recordings that follow stretches of a kind, and they are not all equally hard: they

@@ -1,4 +1,4 @@
-"""What one stream hears for a day: blocks of speech, and stretches in which nobody speaks.
+"""The sound of a day: blocks of recorded speech, and stretches in which nobody speaks.
 
 Everything is made from one seed, as it is needed.
 """

@@ -1,4 +1,4 @@
-"""Delays of live streams as a benchmark reports them."""
+"""The delays of live streams: percentiles, and whether a number of streams was carried."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Live streams through the engine alone, without sockets: audio comes at the pace of speech."""
+"""Delays of live streams in the engine alone, without sockets, at the pace of speech."""
 
 import asyncio
 import gc

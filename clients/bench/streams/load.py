@@ -1,4 +1,4 @@
-"""Live streams over real websockets, at the pace of speech: how long their characters take."""
+"""Delays of live streams over websockets, at the pace of speech."""
 
 import asyncio
 import math

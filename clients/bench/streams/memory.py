@@ -1,4 +1,4 @@
-"""What a live stream costs in memory and how the work grows, without a clock's pace."""
+"""The memory and the processor time of live streams, at full speed."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""What `cortado bench streams` found, as a table, as JSON and as a plot."""
+"""The results of `cortado bench streams`: a table, JSON, a plot."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 from rich.console import Console
 
@@ -24,6 +23,7 @@ from cortado.model.search.beam import GREEDY
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.test_adaptation import CONFIG, recognizer
 from cortado.tests.model.untrained import noise
+from cortado.tests.training.recorded import write_corpus
 from cortado.tests.training.tiny import PLAIN, TEXTS, corpus, recipe
 from cortado.training.data.augment import FLOOR
 from cortado.training.data.batches import Drawn, Sampler
@@ -68,13 +68,8 @@ def tones(tmp_path_factory: pytest.TempPathFactory) -> LogMelCorpus:
 def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two loud and two soft recordings of two speakers, by turns."""
     folder = tmp_path_factory.mktemp("tiny")
-    rows = []
-    for k in range(4):
-        soundfile.write(folder / f"{k}.wav", (1, 0.1)[k % 2] * noise(k, 1.0), 16_000, "FLOAT")
-        row = {"id": str(k), "audio": f"{k}.wav", "duration": 1.0, "text": "no no"}
-        rows.append(row | {"speaker": "ab"[k % 2]})
-    (folder / "dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder / "dev.jsonl"
+    said = [((1, 0.1)[k % 2] * noise(k, 1.0), "no no") for k in range(4)]
+    return write_corpus(folder, said, "dev", "ab", "FLOAT")
 
 
 def ignore(name: str, done: int, total: int) -> None:
@@ -191,7 +186,11 @@ def test_validation_hears_each_speaker_by_his_own_statistics(tmp_path: Path) -> 
 
 def test_validation_sets_know_who_speaks(manifest: Path) -> None:
     [found] = validation_sets(replace(plan(manifest), validation_utterances=3)).values()
-    assert [(one.id, one.speaker) for one in found] == [("0", "a"), ("1", "b"), ("2", "a")]
+    assert [(one.id, one.speaker) for one in found] == [
+        ("dev-0", "a"),
+        ("dev-1", "b"),
+        ("dev-2", "a"),
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -204,11 +203,11 @@ def scored(manifest: Path) -> SetScore:
 def test_evaluation_takes_statistics_over_each_speaker_s_recordings(
     manifest: Path, scored: SetScore
 ) -> None:
-    assert [one.utterance.id for one in scored.results] == ["0", "1", "2", "3"]
+    assert [one.utterance.id for one in scored.results] == [f"dev-{k}" for k in range(4)]
     for k, result in enumerate(scored.results):
-        said = [[decode(manifest.parent / f"{one}.wav")] for one in range(k % 2, 4, 2)]
+        said = [[decode(manifest.parent / f"dev-{one}.wav")] for one in range(k % 2, 4, 2)]
         voice = adapted(recognizer(), statistics_of(recognizer().features, said))
-        alone = transcribe(OnlineRecognizer(voice), decode(manifest.parent / f"{k}.wav"))
+        alone = transcribe(OnlineRecognizer(voice), decode(manifest.parent / f"dev-{k}.wav"))
         assert result.hypothesis == "".join(one.text for one in alone) != ""
 
 
@@ -243,15 +242,15 @@ def test_a_recording_that_cannot_be_read_is_no_part_of_its_speaker(
 ) -> None:
     for file in manifest.parent.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    (tmp_path / "2.wav").write_text("no audio")
+    (tmp_path / "dev-2.wav").write_text("no audio")
     system = online(recognizer(), "tiny", beam=GREEDY)
     [found] = evaluate(system, gather([tmp_path / "dev.jsonl"]), Rules.named(), ignore)
-    assert [one.utterance.id for one in found.results] == ["0", "1", "3"]
+    assert [one.utterance.id for one in found.results] == ["dev-0", "dev-1", "dev-3"]
     assert len(found.failures) == 1
     assert found.results[1].hypothesis == scored.results[1].hypothesis
     assert found.voices is not None
-    alone = statistics_of(recognizer().features, [[decode(tmp_path / "0.wav")]])
-    np.testing.assert_array_equal(found.voices["0"].mean, alone.mean)
+    alone = statistics_of(recognizer().features, [[decode(tmp_path / "dev-0.wav")]])
+    np.testing.assert_array_equal(found.voices["dev-0"].mean, alone.mean)
 
 
 def test_the_commands_take_such_a_checkpoint_and_servers_do_not(
@@ -259,7 +258,7 @@ def test_the_commands_take_such_a_checkpoint_and_servers_do_not(
 ) -> None:
     checkpoint.save(recognizer(), tmp_path / "voices")
     chosen = ["--checkpoint", str(tmp_path / "voices")]
-    wav = str(manifest.parent / "0.wav")
+    wav = str(manifest.parent / "dev-0.wav")
     assert cli.main(["evaluate", str(manifest), "--mode", "expected", *chosen]) == 0
     assert "not online" in " ".join(capsys.readouterr().out.split())
     assert cli.main(["transcribe", wav, *chosen]) == 0

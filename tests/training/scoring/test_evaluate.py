@@ -6,7 +6,6 @@ from typing import Any
 
 import jiwer
 import pytest
-import soundfile
 from rich.console import Console
 
 from cortado.model import checkpoint
@@ -14,6 +13,7 @@ from cortado.model.audio.decode import decode
 from cortado.model.backends.choice import choose
 from cortado.model.backends.reference import transcribe
 from cortado.tests.model.untrained import noise, untrained
+from cortado.tests.training.recorded import write_corpus
 from cortado.training.data.evaluation_sets import gather, set_name
 from cortado.training.scoring.evaluate import Progress, Rules, SetScore
 from cortado.training.scoring.evaluate import evaluate as evaluate_sets
@@ -43,15 +43,8 @@ def manifest(tmp_path: Path) -> Path:
 
 
 def corpus(folder: Path, count: int) -> Path:
-    folder.mkdir()
-    rows = []
-    for k, text in enumerate(TEXTS[:count]):
-        soundfile.write(folder / f"{k}.wav", noise(k, 0.6 + 0.2 * k), 16_000)
-        row = {"id": str(k), "audio": f"{k}.wav", "duration": 0.6 + 0.2 * k}
-        rows.append({**row, "speaker": f"speaker {k % 2}", "text": text})
-    path = folder / "dev.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    said = [(noise(k, 0.6 + 0.2 * k), text) for k, text in enumerate(TEXTS[:count])]
+    return write_corpus(folder, said, "dev", ("speaker 0", "speaker 1"))
 
 
 def evaluate(
@@ -82,7 +75,7 @@ def test_scores_are_those_of_what_each_file_gives_alone(
 ) -> None:
     [found] = as_json(evaluate(saved, [manifest], ignore), tmp_path)
     online = choose(untrained().recognizer, "reference")
-    recordings = [decode(manifest.parent / f"{k}.wav") for k in range(len(TEXTS))]
+    recordings = [decode(manifest.parent / f"dev-{k}.wav") for k in range(len(TEXTS))]
     hypotheses = ["".join(one.text for one in transcribe(online, each)) for each in recordings]
     words = jiwer.process_words(TEXTS, hypotheses)
     assert set(found) >= KEYS
@@ -115,13 +108,13 @@ def test_sets_come_in_the_order_of_their_manifests_with_progress(
 def test_audio_that_cannot_be_read_is_listed_and_not_scored(
     saved: Path, manifest: Path, tmp_path: Path
 ) -> None:
-    (manifest.parent / "1.wav").write_text("no audio")
-    (manifest.parent / "3.wav").unlink()
+    (manifest.parent / "dev-1.wav").write_text("no audio")
+    (manifest.parent / "dev-3.wav").unlink()
     [one] = evaluate(saved, [manifest], ignore)
-    assert [result.utterance.id for result in one.results] == ["0", "2"]
+    assert [result.utterance.id for result in one.results] == ["dev-0", "dev-2"]
     assert [str(line).split(": expected")[0] for line in one.failures] == [
-        str(manifest.parent / "1.wav"),
-        str(manifest.parent / "3.wav"),
+        str(manifest.parent / "dev-1.wav"),
+        str(manifest.parent / "dev-3.wav"),
     ]
     [found] = as_json([one], tmp_path)
     assert (found["utterances"], found["unreadable"]) == (2, 2)
@@ -129,7 +122,7 @@ def test_audio_that_cannot_be_read_is_listed_and_not_scored(
 
 def test_a_set_of_which_nothing_can_be_read_has_no_rates(saved: Path, tmp_path: Path) -> None:
     path = corpus(tmp_path / "gone", 1)
-    (path.parent / "0.wav").unlink()
+    (path.parent / "dev-0.wav").unlink()
     sets = evaluate(saved, [path], ignore)
     [found] = as_json(sets, tmp_path)
     assert (found["wer"], found["wer_ci95"], found["utterances"]) == (None, None, 0)
@@ -142,7 +135,7 @@ def test_each_hypothesis_is_written_beside_its_reference(
     write_hypotheses(evaluate(saved, [manifest], ignore), tmp_path / "out.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [(row["set"], row["id"], row["reference"]) for row in rows] == [
-        ("tiny/dev", str(k), text) for k, text in enumerate(TEXTS)
+        ("tiny/dev", f"dev-{k}", text) for k, text in enumerate(TEXTS)
     ]
     assert all(row["hypothesis"] for row in rows)
     for row in rows:

@@ -21,7 +21,7 @@ from cortado.training.scoring.delay import Delay
 from cortado.training.studies import page, plan, record
 from cortado.training.studies.claims import claims
 from cortado.training.studies.plan import Plan, Row, Study, plans, shared
-from cortado.training.studies.record import Count, Heard, Run, Scored, Start
+from cortado.training.studies.record import CorpusShare, Count, Run, Scored, Start
 from cortado.training.studies.run import carry_out, run
 
 SHIPPED = Path(recipes.__file__).parents[1] / "recipes" / "compare" / "study.toml"
@@ -179,7 +179,7 @@ def made(row: str, seed: int, online: int | None, expected: int | None) -> Run:
         if errors is not None
         for delay in [Delay(100.0, 200.0 + seed, 80.0, 5) if mode == "online" else None]
     ]
-    heard = (Heard("a/train", 1.0, 9, 0.5),)
+    heard = (CorpusShare("a/train", 1.0, 9, 0.5),)
     start = Start("alone", 7, "abc")
     configuration = f"{row}-{seed}"
     budget = (1234, 450, 2, 40.0, 10.0 * seed)

@@ -1,16 +1,15 @@
 """Words are found where they are said, and put together to sentences that nobody has said."""
 
 import itertools
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 from numpy.typing import NDArray
 
 from cortado.model.features.framing import HOP, SAMPLE_RATE
+from cortado.tests.training.recorded import write_corpus
 from cortado.tests.training.tiny import corpus as tones
 from cortado.tests.training.tiny import recipe
 from cortado.training.data.log_mel_cache import LogMelCorpus, cached
@@ -60,13 +59,7 @@ def corpus(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> LogMelCorpus:
     folder = tmp_path_factory.mktemp("words")
-    rows = []
-    for k, (samples, text, _) in enumerate(recordings):
-        soundfile.write(folder / f"{k}.wav", samples, SAMPLE_RATE)
-        row = {"id": f"{k}", "audio": f"{k}.wav", "speaker": "s", "text": text}
-        rows.append(json.dumps({**row, "duration": len(samples) / SAMPLE_RATE}))
-    manifest = folder / "train.jsonl"
-    manifest.write_text("\n".join(rows))
+    manifest = write_corpus(folder, ((samples, text) for samples, text, _ in recordings))
     return cached(manifest, folder / "cache")
 
 

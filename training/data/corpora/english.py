@@ -1,4 +1,4 @@
-"""Transcripts of any corpus as the recogniser's own characters."""
+"""Transcripts of any corpus as text of a-z, apostrophe and space."""
 
 import unicodedata
 

@@ -1,4 +1,4 @@
-"""Manifests of others: NeMo's and Cortado's JSON lines, Lhotse's cuts."""
+"""Manifests in JSON lines: NeMo's, Cortado's own, and Lhotse's cuts."""
 
 import gzip
 import json

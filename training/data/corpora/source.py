@@ -1,4 +1,4 @@
-"""What a reader of a corpus finds: parts, their utterances, and what is wrong."""
+"""The result of reading a corpus: its parts, their utterances, and a list of problems."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
