@@ -138,7 +138,7 @@ def _most(counts: Counter[Edit]) -> list[tuple[Edit, int]]:
 
 
 def symbol_matrix(results: Iterable[Result]) -> tuple[list[str], list[list[int]]]:
-    """Return the symbols, and how often each (row) was heard as each (column).
+    """Return the symbols, and how often each (row) was recognised as each (column).
 
     Symbols are phones where phones are scored, else characters. The last row and column are
     nothing: what was put in, and what was left out.

@@ -19,9 +19,9 @@ BUFFER = 2  # words that both systems have right, which part one segment from th
 
 @dataclass(frozen=True)
 class Comparison:
-    """A system against another; a difference below 0 says that it is better than the other."""
+    """The error rates of two systems; a difference below 0 says that the first is better."""
 
-    utterances: int  # that both have heard
+    utterances: int  # that both have recognised
     rate: float
     other_rate: float
     difference: float  # rate - other_rate

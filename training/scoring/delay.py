@@ -5,7 +5,7 @@ step waits for, the look-ahead included (`Character.time`, the end of the encode
 attention stopped, plus the look-ahead in steps, plus `Character.late`, the time for which a search
 left it open). Its end is that of its last frame on the CTC
 head's best path for the reference text, by forced alignment with the same model's encoder. Only
-what was heard right counts: characters that the edit alignment matches, spaces left out, since a
+correct characters count: those that the edit alignment matches, spaces left out, since a
 space has no end of its own. What computing and a network add comes on top.
 """
 
@@ -92,10 +92,10 @@ def character_ends(recognizer: "Recognizer", log_probs: "Tensor", text: str) -> 
 def delays(
     reference: str, ends: NDArray[np.float64], heard: Sequence[Character], offset: float
 ) -> list[float]:
-    """Return the seconds from the end of each character heard right until it was emitted.
+    """Return the seconds from the end of each correct character until it was emitted.
 
     Args:
-        reference: what was said.
+        reference: the text.
         ends: (U,) of its characters.
         heard: the hypothesis.
         offset: `emission_offset` of the recogniser.

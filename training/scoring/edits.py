@@ -20,7 +20,7 @@ DIAGONAL, DELETION, INSERTION = range(3)
 
 
 class Edit(NamedTuple):
-    """A token that was said and what was heard in its place; None for nothing."""
+    """A token of the reference and the one in its place in the hypothesis; None for no token."""
 
     said: str | None
     heard: str | None

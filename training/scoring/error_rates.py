@@ -18,7 +18,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Score:
-    """What a set of hypotheses is worth; rates are fractions, counts are of the unit."""
+    """The error rates of a set of hypotheses, as fractions; counts are of the unit."""
 
     wer: float
     cer: float

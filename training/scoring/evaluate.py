@@ -38,7 +38,7 @@ Progress = Callable[[str, int, int], None]  # a set's name, its seconds done, it
 
 @dataclass(frozen=True)
 class Rules:
-    """How hypotheses are held against references."""
+    """How hypotheses are compared with references."""
 
     unit: Unit
     normaliser: Normaliser
@@ -58,7 +58,7 @@ class Rules:
         return "none: phones as they are"
 
     def reference(self, utterance: Utterance) -> str:
-        """Return what was said, as it is compared.
+        """Return the reference, as it is compared.
 
         Raises: ValueError where phones are wanted and the utterance has none.
         """
@@ -67,7 +67,7 @@ class Rules:
         return self._phones(phonetic(utterance))
 
     def hypothesis(self, characters: Sequence[Character]) -> str:
-        """Return what was heard, as it is compared; phones are what spaces part."""
+        """Return the hypothesis, as it is compared; phones are separated by spaces."""
         text = "".join(one.text for one in characters)
         return self._phones(text) if self.unit == "phone" else self.normaliser.apply(text)
 
@@ -81,14 +81,14 @@ class Rules:
 
 @dataclass(frozen=True)
 class Result:
-    """What was heard in an utterance, as it is compared with what was said."""
+    """The hypothesis of an utterance, as it is compared with its reference."""
 
     utterance: Utterance
     characters: tuple[Character, ...]
     reference: str
     hypothesis: str
     unit: Unit = "word"
-    delays: tuple[float, ...] = ()  # seconds, of the characters heard right
+    delays: tuple[float, ...] = ()  # seconds, of the correct characters
 
     @cached_property
     def edits(self) -> list[Edit]:
@@ -103,7 +103,7 @@ class Result:
 
 @dataclass(frozen=True)
 class SetScore:
-    """What a system is worth on a set."""
+    """The score of a system on a set."""
 
     name: str
     system: str
@@ -112,7 +112,7 @@ class SetScore:
     hours: float  # of audio that could be read
     rtf: float  # seconds of features, encoder and decoder per second of audio; not of file formats
     score: Score | None  # None where no audio could be read
-    delay: Delay | None  # None where nothing was heard right, or it could not have been online
+    delay: Delay | None  # None where no character is correct, or the features needed whole speakers
     results: tuple[Result, ...]  # in the set's order
     failures: tuple[AudioError, ...]  # what is wrong with the audio that could not be read
     backend: str = "reference"  # that gave the words, or "server"

@@ -116,7 +116,7 @@ def _compared(result: Result) -> dict[str, Any]:
 
 
 def write_hypotheses(sets: Sequence[SetScore], path: Path) -> None:
-    """Write a JSON line per utterance: what was said, what was heard, and the edits between."""
+    """Write a JSON line per utterance: its reference, its hypothesis, and their edits."""
     with path.open("w", encoding="utf-8") as file:
         for one in sets:
             for result in one.results:
@@ -140,7 +140,7 @@ def _result_as_json(result: Result) -> dict[str, Any]:
 
 
 class Timed(NamedTuple):
-    """A word and when it was heard."""
+    """A word of a hypothesis and its time."""
 
     word: str
     start: float  # seconds

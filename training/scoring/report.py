@@ -15,7 +15,7 @@ from cortado.training.scoring.outputs import groups
 CAPTION = (
     "Rates with 95 % intervals over speakers. A loop is a hypothesis longer than 1.3 x its "
     "reference. The delay is from the end of a character (CTC alignment of the reference) to the "
-    "end of the step that wrote it, look-ahead included: p50 / p90 of the characters heard right. "
+    "end of the step that wrote it, look-ahead included: p50 / p90 of the correct characters. "
     "The real-time factor (RTF) counts features, encoder and decoder, not the decoding "
     "of the file format."
 )
@@ -131,7 +131,7 @@ def _seen(token: str) -> str:
 
 
 def alignment(result: Result) -> Text:
-    """Return what was said above what was heard, token under token."""
+    """Return the reference above the hypothesis, token above token."""
     errors = result.errors
     text = Text(f"{result.utterance.id}: {errors.total} errors in {errors.length}\n", "bold")
     said, heard = Text("  said   "), Text("  heard  ")

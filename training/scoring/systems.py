@@ -73,7 +73,7 @@ class System:
 
     name: str  # of a checkpoint or a server
     mode: str  # how it searches: online, expected, beam
-    hear: Hear  # yields what was heard, as utterances finish
+    hear: Hear  # yields hypotheses as utterances finish
     # Its own, for emission delays and pictures; None where it is unknown or torch is absent.
     recognizer: "Recognizer | None" = None
     backend: str = "reference"  # that gives the words, or "server"
@@ -120,7 +120,7 @@ def offline(recognizer: "Recognizer", name: str, mode: str, search: Search) -> S
 
 
 def in_order(transcribe: Transcribe) -> Hear:
-    """Return what hears recordings that are transcribed without knowing whose they are."""
+    """Return a way to recognise recordings without knowing their speakers."""
 
     def hear(recordings: Recordings) -> Iterator[tuple[Utterance, Sequence[Character]]]:
         for index, characters in transcribe(recordings.of(recordings.utterances)):
@@ -130,7 +130,7 @@ def in_order(transcribe: Transcribe) -> Hear:
 
 
 def by_voice(recognizer: "Recognizer", search: Search) -> Hear:
-    """Return what hears speaker after speaker, each by statistics over all of his recordings."""
+    """Return a way to recognise speaker by speaker, with statistics of all his recordings."""
     from cortado.model.features.speaker import statistics_of
     from cortado.training.data.speakers import grouped
 

@@ -32,7 +32,7 @@ class Scored:
     hours: float
     words: Count
     characters: Count
-    delay: Delay | None = None  # of online decoding; None where nothing was heard right
+    delay: Delay | None = None  # of online decoding; None where no character is correct
 
 
 @dataclass(frozen=True)

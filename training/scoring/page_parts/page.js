@@ -110,7 +110,7 @@ function delaySection(set) {
       { className: "note" },
       `From the end of a character, by CTC forced alignment of the reference with the same model, to the end of ` +
         `the 40 ms step that wrote it, the look-ahead of ${set.delay.lookahead_ms} ms included; ` +
-        `${set.delay.characters.toLocaleString("en")} characters that were heard right, without spaces.`,
+        `${set.delay.characters.toLocaleString("en")} correct characters, without spaces.`,
     ),
     element("div", { className: "matrix" }, histogram(set.delays, set.delay)),
   );
@@ -171,7 +171,7 @@ const legend = () =>
   element(
     "p",
     { className: "note legend" },
-    "Above what was said, below what was heard instead:",
+    "Above the reference, below the hypothesis:",
     element("span", { className: "sub" }, "taken for another"),
     element("span", { className: "del" }, "left out"),
     element("span", { className: "ins" }, "put in"),

@@ -60,7 +60,7 @@ function histogram(delays, { p50_ms: p50, p90_ms: p90 }) {
   return picture;
 }
 
-// Rows are what was said, columns what was heard, by share of the row; the last of each is nothing.
+// Rows are symbols of the reference, columns of the hypothesis, by share of the row; the last is nothing.
 function confusionPicture(symbols, matrix) {
   const size = Math.min(22, 600 / symbols.length);
   const whole = size * symbols.length;

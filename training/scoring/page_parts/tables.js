@@ -84,7 +84,7 @@ function table(columns, rows, { sorted = null, tall = false } = {}) {
   return made;
 }
 
-// What was said above what was heard, token above token.
+// The reference above the hypothesis, token above token.
 function diff(edits, unit) {
   const made = element("div", { className: `diff ${unit}` });
   for (const [said, heard] of edits) {
