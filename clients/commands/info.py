@@ -10,7 +10,7 @@ from cortado.clients.commands.terminal import examples
 if TYPE_CHECKING:
     from cortado.model.description import Description
 
-EXAMPLES = examples("cortado info", "cortado info runs/small-en/best --json")
+EXAMPLES = examples("cortado info", "cortado info runs/small-en/checkpoint --json")
 
 
 def info(
