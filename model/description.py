@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cortado.model.backends.choice import Online, load_online
+from cortado.model.backends.choice import load_recognizer
 from cortado.model.checkpoint_reader import CheckpointError, read, read_card
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP, WINDOW
 from cortado.model.search import language_model as language
+from cortado.model.streaming.interface import StreamingRecognizer
 
 
 @dataclass(frozen=True)
@@ -44,21 +45,21 @@ def describe(folder: Path) -> Description:
         lookahead_ms=card["lookahead_ms"],
         window_ms=_milliseconds(WINDOW),
         backend=serving.name if serving else None,
-        state_bytes=serving.table(1).bytes_per_stream if serving else None,
+        state_bytes=serving.stepper(1).bytes_per_stream if serving else None,
         words=words.known,
         not_streamed=reason,
         card=card["card"],
     )
 
 
-def _streamed(folder: Path) -> tuple[Online | None, str | None]:
+def _streamed(folder: Path) -> tuple[StreamingRecognizer | None, str | None]:
     """Return what serves a checkpoint here, or why nothing does.
 
     Raises:
         CheckpointError: it is broken or of another shape.
     """
     try:
-        return load_online(folder), None
+        return load_recognizer(folder), None
     except CheckpointError:
         raise
     except ValueError as error:

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.audio.decode import Resampler, stream
-from cortado.model.backends.choice import Online, load_online
+from cortado.model.backends.choice import load_recognizer
 from cortado.model.checkpoint_reader import DEFAULT
+from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.search.beam import asked_for
-from cortado.model.streaming.live import Heard, LiveStream
-from cortado.model.streaming.stream import Character
+from cortado.model.streaming.interface import StreamingRecognizer
+from cortado.model.streaming.live import LiveStream
+from cortado.model.streaming.update import Update
 
 Audio = str | PathLike[str] | NDArray[np.floating[Any]]  # a file, or (N,) samples in [-1, 1)
 
@@ -60,7 +62,7 @@ def _word(spoken: list[Character]) -> Word:
 class Transcriber:
     """A loaded recogniser: for files and arrays, and for any number of live streams."""
 
-    def __init__(self, online: Online) -> None:
+    def __init__(self, online: StreamingRecognizer) -> None:
         self._online = online
 
     @property
@@ -118,7 +120,7 @@ class Live:
         return rest + _characters(self._stream.end())
 
 
-def _characters(steps: Iterator[Heard]) -> list[Character]:
+def _characters(steps: Iterator[Update]) -> list[Character]:
     return [one for heard in steps for one in heard.characters]
 
 
@@ -145,7 +147,7 @@ def load(
         ValueError: the backend is not there, or does not know such a model or search.
     """
     words = None if lm is None else str(lm)
-    online = load_online(Path(checkpoint), backend, asked_for(beam, hold, words), words)
+    online = load_recognizer(Path(checkpoint), backend, asked_for(beam, hold, words), words)
     return Transcriber(online)
 
 

@@ -10,9 +10,9 @@ from time import perf_counter
 
 import numpy as np
 
-from cortado.model.backends.choice import Online
 from cortado.model.features.framing import SAMPLES_PER_STEP, STEP_SECONDS
-from cortado.model.streaming.listener import Listener
+from cortado.model.streaming.interface import StreamingRecognizer
+from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.vad import Vad
 
 REPEATS = 5
@@ -36,21 +36,26 @@ class Capacity:
         self.last = perf_counter()
         self._seen = 0  # batches
 
-    def measure(self, online: Online, threads: int, vad: Vad | None = None) -> float:
+    def measure(
+        self, recognizer: StreamingRecognizer, threads: int, vad: Vad | None = None
+    ) -> float:
         """Step batches of noise, endpoints included; return and keep the cost, in seconds.
 
         It is that of speech, in which a search has more to choose from.
         """
-        self._batch = online.batch
-        streams = min(online.batch * threads, max(self._max_streams, 1))
-        listener, rows = Listener(online, streams, threads, vad=vad), np.arange(streams)
+        self._batch = recognizer.batch
+        streams = min(recognizer.batch * threads, max(self._max_streams, 1))
+        pool = Pool(recognizer, streams, threads=threads, vad=vad)
         noise = np.random.default_rng(0).normal(0, 0.05, (streams, SAMPLES_PER_STEP))
-        samples, best = noise.astype(np.float32), np.inf
+        rows, best = [pool.open() for _ in range(streams)], np.inf
         for _ in range(REPEATS):
+            for row, samples in zip(rows, noise.astype(np.float32), strict=True):
+                pool.push(row, samples)
+            batch = pool.take(pool.ready())
             began = perf_counter()
-            listener.step(samples, rows)
+            pool.step(batch)
             best = min(best, perf_counter() - began)
-        self._least = best / streams * (1.2 + A_DOUBLING * log2(online.beam.width))
+        self._least = best / streams * (1.2 + A_DOUBLING * log2(recognizer.beam.width))
         self.last = perf_counter()
         self._set(self._least)
         return self.cost

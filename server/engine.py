@@ -1,9 +1,9 @@
 """The one thread that owns the model and steps all live streams together.
 
-The event loop hands samples in and gets characters back; it never touches the model. The thread
-sleeps until a stream has a step's worth of audio, gathers one step of every stream that has one,
-runs them as one batch, and hands over what was written. A stream that has more audio waiting
-takes one step at a time like every other, so an upload does not hold up live speech.
+A pool holds the streams. The event loop hands samples in and gets updates back; it never touches
+the model. The thread sleeps until a stream has a step's worth of audio, takes one step of every
+stream that has one, runs them as one batch, and hands over what they gave. A stream that has more
+audio waiting takes one step at a time like every other, so an upload does not hold up live speech.
 docs/engine.md describes batching and admission.
 """
 
@@ -13,26 +13,25 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
-from functools import partial
 from time import perf_counter
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cortado.model.backends.choice import Online
-from cortado.model.streaming.listener import Listener
+from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
+from cortado.model.streaming.interface import Rows, Samples, StreamingRecognizer
+from cortado.model.streaming.pool import Batch, Pool
 from cortado.model.streaming.snapshot import Snapshot
-from cortado.model.streaming.stream import Samples
-from cortado.model.streaming.update import FAILED, Update
+from cortado.model.streaming.update import FAILED, Results, Update
 from cortado.model.streaming.vad import Vad
-from cortado.server.backlog import Backlog, Steps
+from cortado.server.arrivals import Arrivals
 from cortado.server.capacity import Capacity
 from cortado.server.live_stream import PIECE_SECONDS, EngineStream
 from cortado.server.metrics import Metrics
-from cortado.server.slots import Slots
-from cortado.server.telling import Leaving, Written
 
 logger = logging.getLogger(__name__)
 
+SPARE = 100  # steps beyond the room: the resampler's last samples, and one of silence
 TURN_SECONDS = 0.001  # that the event loop may hold Python's lock while the engine wants it
 
 
@@ -45,11 +44,11 @@ class EngineFull(Exception):
 
 
 class Engine:
-    """Slots for live streams, and the thread that steps them."""
+    """Rows for live streams, and the thread that steps them."""
 
     def __init__(
         self,
-        online: Online,
+        recognizer: StreamingRecognizer,
         metrics: Metrics,
         *,
         max_streams: int,
@@ -59,39 +58,42 @@ class Engine:
         batch: int | None = None,
         vad: Vad | None = None,
     ) -> None:
-        """Make slots.
+        """Make rows.
 
         Args:
-            online: the recogniser.
+            recognizer: what is heard with.
             metrics: what is counted.
-            max_streams: slots.
+            max_streams: rows.
             buffer_seconds: of audio that wait for the model, per stream.
             threads: of the model; 0 leaves it to the backend.
-            headroom: share of the time kept free by admission; 1 for no limit but the slots.
+            headroom: share of the time kept free by admission; 1 for no limit but the rows.
             batch: most streams in one step; as many as there are if None.
             vad: what hears the streams too, and has a say in where utterances end.
         """
-        self.online = online
+        self.recognizer = recognizer
         self._batch = batch or max_streams
         self._metrics = metrics
         # Less than a step may stay for ever, and the resampler gives more than a piece at a time.
-        seconds = max(buffer_seconds, 4 * PIECE_SECONDS)
-        self._backlog = Backlog(max_streams, seconds, online.flush_steps)
-        self._slots = Slots(max_streams, self._backlog)
-        self._condition = threading.Condition()  # guards the slots and the backlog
+        self._room = int(max(buffer_seconds, 4 * PIECE_SECONDS) * SAMPLE_RATE)
+        self._pool = Pool(recognizer, max_streams, threads=threads, vad=vad)
+        most = self._room // SAMPLES_PER_STEP + recognizer.flush_steps + SPARE
+        self._arrivals = Arrivals(max_streams, most)
+        self._streams: list[EngineStream | None] = [None] * max_streams  # by row
+        self._waits = np.zeros(max_streams, np.bool_)  # rows whose senders wait for room
+        self._leaving: set[int] = set()  # rows that are suspended once all is heard
+        self._condition = threading.Condition()  # guards the pool, but for its step, and the rows
         self._asleep = False  # until audio comes
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._streams = Listener(online, max_streams, threads, vad=vad)  # the thread's own
         # The first steps set up what later ones find: nobody should wait for it.
         self.capacity = Capacity(max_streams, headroom)
-        self._limit(self.capacity.measure(online, self._streams.table.threads, vad))
+        self._limit(self.capacity.measure(recognizer, self._pool.stepper.threads, vad))
 
     @property
     def active(self) -> int:
         """The number of live streams."""
-        return self._slots.taken
+        return len(self._streams) - self._pool.free
 
     @property
     def alive(self) -> bool:
@@ -122,27 +124,28 @@ class Engine:
     def open(
         self,
         sample_rate: int,
-        listener: Callable[[Update], None],
+        on_update: Callable[[Update], None],
         *,
         endpoints: bool = True,
         snapshot: Snapshot | None = None,
     ) -> EngineStream:
-        """Return a stream; `listener` is called on the event loop with each of its updates.
+        """Return a stream; `on_update` is called on the event loop with each of its updates.
 
         With `endpoints` a new one is parted into utterances; `snapshot` is one to go on with.
 
         Raises:
-            EngineFull: there is no free slot, or one stream more could not be carried.
-            SnapshotError: the snapshot is damaged, or of another model or detector.
+            EngineFull: there is no free row, or one stream more could not be carried.
+            SnapshotError: the snapshot is of another model or detector.
         """
-        if snapshot is not None:
-            snapshot.check(self.online.name, self.online.digest)
-            self._streams.check(snapshot.listener)
-        make = partial(EngineStream, self, sample_rate=sample_rate, listener=listener)
         with self._condition:
+            if snapshot is not None:
+                self._pool.check(snapshot)
             if self.active >= self.capacity.streams:
                 raise EngineFull(self.capacity.streams)
-            stream = self._slots.open(make, endpoints, snapshot, perf_counter())
+            row = self._pool.open(endpoints=endpoints, snapshot=snapshot)
+            stream = self._streams[row] = EngineStream(self, row, sample_rate, on_update)
+            self._waits[row] = False
+            self._arrivals.stamp(row, 0, self._pool.complete(row), perf_counter())
         self._metrics.active.inc()
         return stream
 
@@ -152,40 +155,56 @@ class Engine:
         They came `now`, by `perf_counter`; that is now if not given.
         """
         with self._condition:
-            if not self._slots.holds(stream):
+            if not self._holds(stream):
                 return True  # nobody's any more
-            if not self._backlog.push(stream.slot, samples, now or perf_counter()):
-                self._slots.wait(stream)
+            if self._pool.waiting(stream.row) + len(samples) > self._room:
+                self._waits[stream.row] = True
+                stream.wait_for_room()
                 return False
+            self._push(stream.row, samples, now or perf_counter())
             self._wake()
         return True
+
+    def _push(self, row: int, samples: Samples, now: float, *, last: bool = False) -> None:
+        """Take samples, for which room is made."""
+        first = self._pool.complete(row)
+        self._pool.push(row, samples)
+        if last:
+            self._pool.end(row)
+        self._arrivals.stamp(row, first, self._pool.complete(row), now)
 
     def end(self, stream: EngineStream, samples: Samples) -> None:
         """Take the last (N,) samples of `stream`."""
         with self._condition:
-            if self._slots.holds(stream):
-                self._backlog.finish(stream.slot, samples, perf_counter())
+            if self._holds(stream):
+                self._push(stream.row, samples, perf_counter(), last=True)
                 self._wake()
 
     def suspend(self, stream: EngineStream, samples: Samples) -> None:
-        """Take (N,) samples, for which room is made; tell `stream` what it is once all is heard."""
+        """Take (N,) samples of `stream`; an update brings its snapshot once all is heard."""
         with self._condition:
-            if self._slots.holds(stream):
-                self._backlog.push(stream.slot, samples, perf_counter(), forced=True)
-                self._slots.leave(stream.slot)
+            if self._holds(stream):
+                self._push(stream.row, samples, perf_counter())
+                self._leaving.add(stream.row)
                 self._wake()
 
-    def buffered(self, stream: EngineStream) -> int:
-        """Return the samples that wait for a step of `stream`."""
-        return self._backlog.buffered(stream.slot)
+    def waiting(self, stream: EngineStream) -> int:
+        """Return the samples of `stream` that wait for a step."""
+        return self._pool.waiting(stream.row)
 
     def close(self, stream: EngineStream) -> None:
-        """Free the slot of `stream`, if it is still its own."""
+        """Free the row of `stream`, if it is still its own."""
         with self._condition:
-            if not self._slots.holds(stream):
+            if not self._holds(stream):
                 return
-            self._slots.close(stream.slot)
+            self._streams[stream.row] = None
+            self._leaving.discard(stream.row)
+            self._pool.close(stream.row)
         self._metrics.active.dec()
+
+    def _holds(self, stream: EngineStream) -> bool:
+        """Return whether `stream` still has its row."""
+        return self._streams[stream.row] is stream
 
     def _wake(self) -> None:
         if self._asleep:
@@ -198,87 +217,101 @@ class Engine:
 
     def _run(self) -> None:
         try:
-            while (steps := self._gather()) is not None:
-                self._advance(steps)
+            while (gathered := self._gather()) is not None:
+                self._advance(*gathered)
         finally:
             if not self._stopping:
-                self._call(self._fail, self._slots.streams)
+                self._call(self._fail, [stream for stream in self._streams if stream])
 
-    def _gather(self) -> Steps | None:
-        """Return one step of every stream that has one; sleep until there is any."""
+    def _gather(self) -> tuple[Batch, NDArray[np.float64]] | None:
+        """Return one step of every stream that has one, and (R,) when they were complete; sleep
+        until there is any.
+        """
         with self._condition:
             while not self._stopping:
-                for leaving in self._slots.left(self._streams):
-                    self._call(self._let_go, leaving)
-                rows = self._backlog.ready()
-                if len(rows):
-                    since = self._backlog.waiting_since(rows)
-                    if (wait := since.min() + self.capacity.window - perf_counter()) <= 0:
-                        if len(rows) > self._batch:
-                            rows = np.sort(rows[np.argsort(since)[: self._batch]])
-                        beginnings = self._slots.begin(rows)
-                        steps = self._backlog.take(rows)
-                        break
-                    self._condition.wait(wait)
-                else:
+                self._let_go()
+                rows = self._pool.ready()
+                if not len(rows):
                     self._asleep = True
                     self._condition.wait()
-            else:
-                return None
-        beginnings.give(self._streams)
-        return steps
+                    continue
+                since = self._arrivals.of(rows, self._pool.taken(rows))
+                if (wait := since.min() + self.capacity.window - perf_counter()) > 0:
+                    self._condition.wait(wait)
+                    continue
+                if len(rows) > self._batch:
+                    chosen = np.sort(np.argsort(since)[: self._batch])
+                    rows, since = rows[chosen], since[chosen]
+                return self._pool.take(rows), since
+        return None
 
-    def _advance(self, steps: Steps) -> None:
-        """Step streams as one batch and hand what they wrote to the event loop."""
+    def _let_go(self) -> None:
+        """Give the streams that leave, and have no step left, their snapshots."""
+        for row in [row for row in self._leaving if self._pool.drained(row)]:
+            self._leaving.remove(row)
+            self._call(self._left, self._streams[row], self._pool.snapshot(row))
+
+    def _advance(self, batch: Batch, arrivals: NDArray[np.float64]) -> None:
+        """Step streams as one batch and hand what they gave to the event loop."""
         started = perf_counter()
         try:
-            symbols, ends = self._streams.step(steps.samples, steps.rows)
+            output = self._pool.step(batch)
         except Exception:  # whatever it is, the other streams go on
-            logger.exception("step failed", extra={"streams": len(steps.rows)})
+            logger.exception("step failed", extra={"streams": len(batch.steps.rows)})
             with self._condition:
-                failed = self._slots.owners(steps)
+                failed = self._owners(self._pool.drop(batch))
             self._call(self._fail, failed)
             return
         ended = perf_counter()
         with self._condition:
-            written = self._slots.written(steps, symbols, ends)
-            woken = self._slots.woken(steps.rows)
-        if written.streams or woken:
-            self._call(self._tell, written, woken)
-        self._observe(steps, started, ended)
+            results = self._pool.settle(batch, output)
+            owners = self._owners(results.rows)
+            woken = batch.steps.rows[self._waits[batch.steps.rows]]
+            self._waits[woken] = False
+            senders = self._owners(woken)
+        if owners or senders:
+            self._call(self._report, results, owners, senders)
+        self._observe(len(arrivals), arrivals[~batch.steps.flushing], started, ended)
 
-    def _observe(self, steps: Steps, started: float, ended: float) -> None:
-        """Count a batch that took from `started` to `ended`."""
-        if self.capacity.observe(len(steps.rows), started, ended):
+    def _owners(self, rows: Rows) -> list[EngineStream]:
+        """Return the streams of (R,) rows."""
+        return [stream for row in rows.tolist() if (stream := self._streams[row])]
+
+    def _observe(
+        self, streams: int, arrivals: NDArray[np.float64], started: float, ended: float
+    ) -> None:
+        """Count a batch that took from `started` to `ended`; its audio came at `arrivals`."""
+        if self.capacity.observe(streams, started, ended):
             self._limit(self.capacity.cost)
         self._metrics.step.observe(ended - started)
-        self._metrics.batch.observe(len(steps.rows))
-        delays = ended - steps.arrivals
-        self._metrics.delay.observe_many(delays[~np.isnan(delays)])
+        self._metrics.batch.observe(streams)
+        self._metrics.delay.observe_many(ended - arrivals)
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
         """Have one of the next three run on the event loop, in order."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(function, *arguments)
 
-    def _tell(self, written: Written, woken: list[EngineStream]) -> None:
-        """Tell each stream its update, unless its slot has been given back or on."""
-        for stream in woken:
+    def _report(
+        self, results: Results, owners: list[EngineStream], senders: list[EngineStream]
+    ) -> None:
+        """Give each stream its update, unless its row has been given back or on."""
+        for stream in senders:
             stream.wake()
         characters = 0
-        for stream, update in written.updates(self.online.vocabulary, self.online.delay_steps):
+        for stream, (_, update) in zip(owners, self._pool.updates(results), strict=True):
             characters += len(update.characters)
-            if self._slots.holds(stream):
-                stream.listener(update)
+            if self._holds(stream):
+                stream.on_update(update)
         self._metrics.characters.inc(characters)
 
-    def _let_go(self, leaving: Leaving) -> None:
-        """Tell a stream, which has no step left, what it is."""
-        if self._slots.holds(leaving.stream):
-            leaving.stream.listener(leaving.update())
+    def _left(self, stream: EngineStream, snapshot: Snapshot) -> None:
+        """Give a stream, which has no step left, its snapshot."""
+        if self._holds(stream):
+            stream.on_update(Update([], snapshot.position, True, snapshot=snapshot))
 
     def _fail(self, streams: list[EngineStream]) -> None:
         """Tell streams that they cannot go on."""
         for stream in streams:
-            if self._slots.holds(stream):
-                stream.listener(FAILED)
+            if self._holds(stream):
+                stream.on_update(FAILED)

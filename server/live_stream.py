@@ -1,31 +1,52 @@
-"""One live stream as the event loop holds it: audio goes in here, updates come to its listener."""
+"""One live stream as the event loop holds it: audio goes in here, updates are called back."""
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
+
+import numpy as np
 
 from cortado.model.audio.decode import Resampler
-from cortado.model.streaming.stream import Samples
+from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.update import Update
-from cortado.model.streaming.utterances import Utterances
-from cortado.server.backlog import NOTHING
-
-if TYPE_CHECKING:
-    from cortado.server.engine import Engine
 
 PIECE_SECONDS = 0.25  # a large message is resampled piecewise, so as not to hold up the event loop
+NOTHING = np.zeros(0, np.float32)
+
+
+class Host(Protocol):
+    """What steps a live stream: an engine."""
+
+    def hear(self, stream: "EngineStream", samples: Samples) -> bool:
+        """Take (N,) samples at 16 kHz if there is room for them."""
+        ...
+
+    def end(self, stream: "EngineStream", samples: Samples) -> None:
+        """Take the last (N,) samples."""
+        ...
+
+    def suspend(self, stream: "EngineStream", samples: Samples) -> None:
+        """Take (N,) samples; an update brings the snapshot once all is heard."""
+        ...
+
+    def waiting(self, stream: "EngineStream") -> int:
+        """Return the samples that wait for a step."""
+        ...
+
+    def close(self, stream: "EngineStream") -> None:
+        """Free the row."""
+        ...
 
 
 class EngineStream:
-    """One live stream in its slot of the engine; the event loop calls its methods."""
+    """One live stream in its row of the engine; the event loop calls its methods."""
 
     def __init__(
-        self, engine: "Engine", slot: int, sample_rate: int, listener: Callable[[Update], None]
+        self, host: Host, row: int, sample_rate: int, on_update: Callable[[Update], None]
     ) -> None:
-        self.slot = slot
-        self.listener = listener
-        self.utterances = Utterances(engine.online.vocabulary.spaced)
-        self._engine = engine
+        self.row = row
+        self.on_update = on_update
+        self._host = host
         self._piece = max(1, int(sample_rate * PIECE_SECONDS))
         self.taken = 0  # samples at the stream's rate, pushed to this stream or before it
         self.resampler = Resampler(sample_rate)
@@ -34,9 +55,9 @@ class EngineStream:
         self._room = asyncio.Event()
 
     @property
-    def buffered(self) -> int:
+    def waiting(self) -> int:
         """Samples that wait for a step."""
-        return self._engine.buffered(self)
+        return self._host.waiting(self)
 
     async def push(self, samples: Samples) -> None:
         """Hear (N,) samples at the stream's rate; wait while the buffer is full."""
@@ -44,7 +65,7 @@ class EngineStream:
             piece = samples[start : start + self._piece]
             self._unheard = self.resampler.push(piece)
             self.taken += len(piece)
-            while not self._engine.hear(self, self._unheard):
+            while not self._host.hear(self, self._unheard):
                 await self._room.wait()
             self._unheard = NOTHING
             self._turn += len(piece)
@@ -54,15 +75,15 @@ class EngineStream:
 
     def end(self) -> None:
         """Hear nothing more."""
-        self._engine.end(self, self.resampler.finish())
+        self._host.end(self, self.resampler.finish())
 
     def suspend(self) -> None:
-        """Hear what was pushed and nothing more; an update then tells the stream itself."""
-        self._engine.suspend(self, self._unheard)
+        """Hear what was pushed and nothing more; an update then brings the snapshot."""
+        self._host.suspend(self, self._unheard)
 
     def close(self) -> None:
-        """Give the slot back; nothing is heard or told any more."""
-        self._engine.close(self)
+        """Give the row back; nothing is heard any more, and no update comes."""
+        self._host.close(self)
 
     def wait_for_room(self) -> None:
         """Let `push` wait until it is woken."""

@@ -11,9 +11,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from cortado.model import checkpoint_reader
 from cortado.model.audio.decode import Resampler
-from cortado.model.backends.choice import Online, load_online
+from cortado.model.backends.choice import load_recognizer
 from cortado.model.features.framing import SAMPLE_RATE, STEP_SECONDS
 from cortado.model.search.beam import asked_for
+from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Update
 from cortado.model.streaming.vad import load_vad
@@ -46,7 +47,7 @@ class Service:
     step_ms = round(STEP_SECONDS * 1000)
 
     def __init__(
-        self, online: Online, facts: dict[str, Any], name: str, settings: Settings
+        self, online: StreamingRecognizer, facts: dict[str, Any], name: str, settings: Settings
     ) -> None:
         """Serve a recogniser, with the facts of its card and its name.
 
@@ -219,7 +220,9 @@ def load(settings: Settings) -> Service:
     folder = settings.checkpoint or checkpoint_reader.DEFAULT
     facts = checkpoint_reader.read_card(folder)
     lm = settings.lm
-    online = load_online(folder, settings.backend, asked_for(settings.beam, settings.hold, lm), lm)
+    online = load_recognizer(
+        folder, settings.backend, asked_for(settings.beam, settings.hold, lm), lm
+    )
     logger.info("model loaded", extra={"model": folder.resolve().name, "backend": online.name})
     return Service(online, facts, folder.resolve().name, settings)
 

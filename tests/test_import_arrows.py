@@ -27,27 +27,22 @@ FLOORS = (  # of the model, from below; the longest name that fits says
         "configuration",
         "operation",
     ),
-    ("config",),
+    ("config", "emission"),
     ("layer",),
     ("audio", "features", "encoder", "attention", "decoder"),
     ("checkpoint_reader", "recognizer", "adaptation", "checkpoint"),
     ("search",),
     ("streaming",),
     ("backends",),
-    ("description", "transcription"),
+    ("description", "files", "transcription"),
 )
 DEFINITIONS = ("features", "encoder", "attention", "decoder")  # plain torch, on any device
 FAST = ("model.compiled", "model.backends")
 PURE = ("asyncio", "fastapi", "starlette", "torch", "uvicorn", "websockets")
 
 # What is being taken apart; empty when that is done.
-CIRCLES_LEFT = {"model.backends", "model.streaming", "server"}
-UPWARD_LEFT = {
-    ("search.beam", "streaming.stream"),
-    ("search.offline", "streaming.stream"),
-    *(("streaming." + name, "backends.choice") for name in ("listener", "live", "recordings")),
-    ("streaming.transcribe", "backends.choice"),
-}
+CIRCLES_LEFT = {"server.service", "server.session"}
+UPWARD_LEFT: set[tuple[str, str]] = set()
 FAST_LEFT = {"attention.energy", "attention.expected_chunk"}
 
 

@@ -179,7 +179,7 @@ def _system(
     cannot be loaded.
     """
     from cortado.model.attention.config import MONOTONIC
-    from cortado.model.backends.choice import load_online
+    from cortado.model.backends.choice import load_recognizer
     from cortado.model.checkpoint_reader import DEFAULT, read
     from cortado.training.scoring.systems import System, in_order, served
 
@@ -193,7 +193,7 @@ def _system(
     config = read(folder).config
     streams = config.decoder.kind == "ctc" or config.decoder.attention.kind in MONOTONIC
     if mode is Mode.ONLINE and streams and config.features.normalisation != "speaker":
-        return served(load_online(folder, backend, beam, lm), folder.name, _in_torch(folder))
+        return served(load_recognizer(folder, backend, beam, lm), folder.name, _in_torch(folder))
     return _in_reference(folder, mode, backend, beam, lm)
 
 
@@ -226,7 +226,7 @@ def _in_reference(
     if mode is Mode.ONLINE:
         words = language.of(folder, recognizer.config.vocabulary, lm)
         system = online(recognizer, folder.name, backend, beam, words)
-        check_weighed(lm, system.backend)
+        check_weighed(lm, system.backend, system.weighs_words)
         return system
 
     def search(one: "Recognizer") -> "Transcribe":
@@ -251,7 +251,7 @@ def _offline(mode: Mode) -> "OfflineMode":
 
 def _served(url: str) -> "Transcribe":
     from cortado.clients.through_server import transcribe_served
-    from cortado.model.streaming.stream import Character
+    from cortado.model.emission import Character
 
     def transcribe(audio: "Iterable[Samples]") -> "Hypotheses":
         for index, heard in transcribe_served(url, audio):

@@ -21,8 +21,8 @@ from cortado.clients.commands.terminal import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cortado.model.backends.choice import Online
-    from cortado.model.streaming.live import Heard
+    from cortado.model.streaming.interface import StreamingRecognizer
+    from cortado.model.streaming.update import Update
     from cortado.server.recording import Digest, Recorded
 
 EXAMPLES = examples(
@@ -64,7 +64,7 @@ def replay(
         raise typer.Exit(EXIT_FAILURE)
 
 
-def heard(online: "Online", recorded: "Recorded", paced: bool = False) -> "Digest":
+def heard(online: "StreamingRecognizer", recorded: "Recorded", paced: bool = False) -> "Digest":
     """Return the digest of what is written for a recorded stream.
 
     Raises: ValueError where a detector heard it that is not installed.
@@ -81,12 +81,12 @@ def heard(online: "Online", recorded: "Recorded", paced: bool = False) -> "Diges
     stream = LiveStream(online, None if start.endpoints else (), vad)
     began = time.monotonic()
 
-    def take(steps: "Iterator[Heard]") -> None:
-        for characters, endpoint in steps:
-            text = "".join(one.text for one in characters)
-            digest.characters(text, [one.time for one in characters])
-            if endpoint:
-                digest.endpoint(endpoint.start, endpoint.end)
+    def take(updates: "Iterator[Update]") -> None:
+        for update in updates:
+            text = "".join(one.text for one in update.characters)
+            digest.characters(text, [one.time for one in update.characters])
+            if update.endpoint:
+                digest.endpoint(update.endpoint.start, update.endpoint.end)
 
     for at, frame in zip(recorded.times, recorded.frames, strict=True):
         if paced:

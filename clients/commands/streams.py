@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from cortado.clients.bench.served import Served
     from cortado.clients.bench.streams.delays import Point
     from cortado.clients.progress import Report
-    from cortado.model.backends.choice import Online
-    from cortado.model.streaming.stream import Samples
+    from cortado.model.streaming.interface import Samples, StreamingRecognizer
 
 EXAMPLES = examples(
     "cortado bench streams --audio talk.mp3",
@@ -151,7 +150,7 @@ def _speech(paths: list[Path]) -> "list[Samples]":
 
 def _engine(
     part: Part,
-    online: "Online",
+    online: "StreamingRecognizer",
     speech: "list[Samples]",
     chunks: list[int] | None,
     counts: list[int] | None,

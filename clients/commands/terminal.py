@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from cortado.model.backends.choice import Online
+    from cortado.model.streaming.interface import StreamingRecognizer
 
 STYLE: dict[str, Any] = {  # of every command
     "add_completion": False,
@@ -63,16 +63,16 @@ Json = Annotated[Path | None, typer.Option("--json", help="Write everything here
 
 def load_served(
     checkpoint: Path | None, backend: str, beam: int | None, hold: int | None, lm: str | None
-) -> "Online":
+) -> "StreamingRecognizer":
     """Return the recogniser that a command's options ask for.
 
     Raises: ValueError where there is none.
     """
-    from cortado.model.backends.choice import load_online
+    from cortado.model.backends.choice import load_recognizer
     from cortado.model.checkpoint_reader import DEFAULT
     from cortado.model.search.beam import asked_for
 
-    return load_online(checkpoint or DEFAULT, backend, asked_for(beam, hold, lm), lm)
+    return load_recognizer(checkpoint or DEFAULT, backend, asked_for(beam, hold, lm), lm)
 
 
 def check_places(*paths: Path | None) -> None:

@@ -41,12 +41,14 @@ def transcribe(
 ) -> None:
     """Print the text of audio files as it is decided."""
     from cortado.model.checkpoint_reader import DEFAULT
+    from cortado.model.files import recognizer_of_each, transcribe_files
     from cortado.model.search.beam import asked_for
-    from cortado.model.streaming.transcribe import file_listener, transcribe_files
     from cortado.model.streaming.vad import load_vad
 
     use_one_thread()
     detector = load_vad() if vad else None
-    listener = file_listener(checkpoint or DEFAULT, backend, asked_for(beam, hold, lm), lm)
-    if not transcribe_files(listener, files, as_json, sys.stdout, complain, detector):
+    recognizer_of = recognizer_of_each(
+        checkpoint or DEFAULT, backend, asked_for(beam, hold, lm), lm
+    )
+    if not transcribe_files(recognizer_of, files, as_json, sys.stdout, complain, detector):
         raise typer.Exit(EXIT_USER_ERROR)

@@ -32,10 +32,10 @@ def warm(
     import numpy as np
 
     from cortado.model.features.framing import SAMPLES_PER_STEP
-    from cortado.model.streaming.listener import Listener
+    from cortado.model.streaming.recordings import transcribe
 
     began = time.perf_counter()
     online = load_served(checkpoint, backend, beam, hold, lm)
-    silence = np.zeros((1, SAMPLES_PER_STEP), np.float32)
-    Listener(online, 1).step(silence, np.zeros(1, np.int64))
+    silence = np.zeros(SAMPLES_PER_STEP, np.float32)
+    transcribe(online, silence)
     typer.echo(f"{online.name} is ready after {time.perf_counter() - began:.1f} s")

@@ -3,17 +3,13 @@ backend for CPUs.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from cortado.model.checkpoint_reader import BROKEN, DEFAULT, CheckpointData, CheckpointError, read
 from cortado.model.search import language_model as language
-from cortado.model.search.beam import USUAL, Beam, weighs
+from cortado.model.search.beam import USUAL, Beam
 from cortado.model.search.language_model import NONE, Language
-from cortado.model.streaming.stream import Samples, Stream
-from cortado.model.vocabulary import Vocabulary
+from cortado.model.streaming.interface import StreamingRecognizer
 
 if TYPE_CHECKING:  # they bring torch, without which the fast backend serves
     from cortado.model.recognizer import Recognizer
@@ -25,89 +21,9 @@ CHOICES = (
 FAST = CHOICES[:6]  # those that may be the fast backend
 
 
-class Table(Protocol):
-    """The states of a number of streams, one a row, stepped in place by one thread at a time."""
-
-    streams: int
-    threads: int
-
-    @property
-    def bytes_per_stream(self) -> int:
-        """Memory of a stream's state."""
-        ...
-
-    def reset(self, rows: NDArray[np.int64]) -> None:
-        """Let the streams in (R,) rows have heard nothing."""
-        ...
-
-    def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the symbols (R, n) that streams write next, -1 for none.
-
-        One that was heard some steps before, in a search of several hypotheses, is the symbol and
-        as many times LATE.
-
-        Args:
-            samples: (R, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each.
-            rows: (R,) which streams, each once.
-        """
-        ...
-
-    def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return (R,) whether the CTC head hears no character at the streams' last step."""
-        ...
-
-    def renew(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Let the decoders of the streams in (R,) rows have written nothing.
-
-        What was heard stays: no sound of the utterance that comes next is lost. Return the symbols
-        (R, n) that were undecided, as `step` does.
-        """
-        ...
-
-    def suspend(self, row: int) -> bytes:
-        """Return a stream's state as bytes, for `resume` of the same model, here or elsewhere."""
-        ...
-
-    def resume(self, row: int, data: bytes) -> None:
-        """Give a row the state that `suspend` returned: the stream goes on to the same bits.
-
-        Raises:
-            SnapshotError: it is damaged, or of another model or kind of CPU.
-        """
-        ...
-
-
-class Online(Protocol):
-    """A recogniser in serving."""
-
-    name: str
-    vocabulary: Vocabulary
-    lookahead_ms: int
-    delay_steps: int  # between the end of an encoder frame and the step that gives it
-    flush_steps: int
-    beam: Beam  # how streams are searched
-    batch: int  # streams, for each thread, in about the least efficient one of the large batches
-
-    @property
-    def digest(self) -> bytes:
-        """What stands for the backend and the weights, in a suspended stream."""
-        ...
-
-    def stream(self) -> Stream:
-        """Return the bookkeeping of a new stream."""
-        ...
-
-    def table(self, streams: int, threads: int | None = None) -> Table:
-        """Return the states of `streams` streams that have heard nothing, stepped by `threads`.
-
-        None is one thread; 0 is as many as are worth it on this machine.
-        """
-        ...
-
-
-def load_online(
+def load_recognizer(
     folder: Path = DEFAULT, backend: str = "auto", beam: Beam | None = None, lm: str | None = None
-) -> Online:
+) -> StreamingRecognizer:
     """Return the recogniser of a checkpoint in the backend that is asked for.
 
     Args:
@@ -128,17 +44,17 @@ def load_online(
         from cortado.model.checkpoint import restored
 
         found = choose(restored(data, folder), backend, beam, words)
-    check_weighed(lm, found.name)
+    check_weighed(lm, found.name, found.beam.weighs_words)
     return found
 
 
-def check_weighed(lm: str | None, name: str) -> None:
+def check_weighed(lm: str | None, name: str, weighed: bool) -> None:
     """Look whether the language model that a user names is weighed in a backend of such a name.
 
     Raises:
         ValueError: it is not: nothing is searched there.
     """
-    if lm not in (None, "none") and not weighs(name):
+    if lm not in (None, "none") and not weighed:
         raise ValueError(f"expected a search, which --lm needs, got the greedy scan of {name}")
 
 
@@ -148,7 +64,9 @@ def searched(beam: Beam | None, words: Language) -> Beam:
     return beam._replace(words=words) if beam.width > 1 and not beam.words.weight else beam
 
 
-def _fast(data: CheckpointData, backend: str, folder: Path, beam: Beam) -> Online | None:
+def _fast(
+    data: CheckpointData, backend: str, folder: Path, beam: Beam
+) -> StreamingRecognizer | None:
     """Return a checkpoint's recogniser in the fast backend, or None where it is unknown to that."""
     from cortado.model.backends.cpu.recognizer import (  # brings a compiler
         FastRecognizer,
@@ -169,7 +87,7 @@ def choose(
     backend: str = "auto",
     beam: Beam | None = None,
     words: Language = NONE,
-) -> Online:
+) -> StreamingRecognizer:
     """Return a recogniser in a backend: "auto" is the fast one where it knows the model.
 
     Args:
@@ -184,13 +102,13 @@ def choose(
     """
     if backend not in CHOICES:
         raise ValueError(f"expected a backend among {', '.join(CHOICES)}, got {backend!r}")
-    from cortado.model.backends.reference import OnlineRecognizer
+    from cortado.model.backends.reference import ReferenceRecognizer
     from cortado.model.features.speaker import check_streams
 
     check_streams(recognizer.config)
     way = searched(beam, words)
     if backend == "reference":
-        return OnlineRecognizer(recognizer, way)
+        return ReferenceRecognizer(recognizer, way)
     if backend == "cuda":
         from cortado.model.backends.cuda import DeviceRecognizer
 
@@ -205,7 +123,7 @@ def choose(
     )
 
     if backend == "auto" and unsupported(recognizer) is not None:
-        return OnlineRecognizer(recognizer, way)
+        return ReferenceRecognizer(recognizer, way)
     return FastRecognizer(recognizer, products=_products(backend), beam=way)
 
 

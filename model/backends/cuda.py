@@ -12,25 +12,28 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cortado.model.backends.blank import BLANK
 from cortado.model.backends.reference import (
-    OnlineRecognizer,
-    OnlineState,
-    ReferenceTable,
+    ReferenceRecognizer,
+    ReferenceStepper,
+    State,
+    as_emissions,
+    searched,
 )
 from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.ctc import CtcState
+from cortado.model.emission import Emissions
 from cortado.model.features.framing import SAMPLES_PER_STEP
-from cortado.model.layer import select, tensors
+from cortado.model.layer import Serial, select, tensors
 from cortado.model.recognizer import Recognizer
-from cortado.model.streaming.endpoint import BLANK
-from cortado.model.streaming.stream import Samples
+from cortado.model.streaming.interface import Rows, Samples
 
 TILE = 512  # rows that are stepped at once, always: the same kernels, whatever the batch
 WARM_UP = 3  # steps before a capture, in which libraries choose and allocate
 
 
-class DeviceRecognizer(OnlineRecognizer):
-    """A recogniser in serving whose weights and streams live on a device."""
+class DeviceRecognizer(ReferenceRecognizer):
+    """A recogniser that streams, whose weights and streams live on a device."""
 
     def __init__(self, recognizer: Recognizer, device: str = "cuda", tile: int = TILE) -> None:
         """Take a recogniser; a copy of it goes to the device.
@@ -42,46 +45,48 @@ class DeviceRecognizer(OnlineRecognizer):
             raise ValueError("expected a GPU that PyTorch can use for backend 'cuda', got none")
         super().__init__(recognizer)
         self.recognizer = copy.deepcopy(self.recognizer).to(device)
-        self.decoder = self.recognizer.decoder
+        model = self.recognizer
+        self.search = searched(model, self.beam)
+        self.layers = Serial(model.features, model.encoder, self.search)
         self.device, self.name, self.batch = torch.device(device), device, tile
 
-    def table(self, streams: int, threads: int | None = None) -> "DeviceTable":
+    def stepper(self, streams: int, threads: int | None = None) -> "DeviceStepper":
         """Return the states of `streams` streams that have heard nothing, on the device."""
-        return DeviceTable(self, streams)
+        return DeviceStepper(self, streams)
 
 
-class DeviceTable(ReferenceTable):
+class DeviceStepper(ReferenceStepper):
     """The states of streams on a device, changed in place: a graph holds their addresses."""
 
-    def __init__(self, online: DeviceRecognizer, streams: int) -> None:
-        super().__init__(online, streams + 1, None)
-        self._device, self._tile = online.device, online.batch
+    def __init__(self, recognizer: DeviceRecognizer, streams: int) -> None:
+        super().__init__(recognizer, streams + 1, None)
+        self._device, self._tile = recognizer.device, recognizer.batch
         self.streams = self._nobody = streams  # the last row is that of a tile's empty places
         every = torch.arange(streams + 1, device=self._device)
         self._state = select(self._state, every)  # what is zero may have been one tensor
         self._samples = torch.zeros(self._tile, SAMPLES_PER_STEP, device=self._device)
         self._rows = torch.full((self._tile,), self._nobody, device=self._device)
-        weight, bias = (torch.from_numpy(part).to(self._device) for part in online.head)
+        weight, bias = (torch.from_numpy(part).to(self._device) for part in recognizer.head)
         self._head = weight, bias
         self._advance = captured(self._step_tile, self._device)
 
     @torch.inference_mode()
     def _step_tile(self) -> Tensor:
-        """Step the streams in `_rows` by `_samples`; return the symbols (tile, cap)."""
-        symbols, part = self._online.step_rows(self._samples, select(self._state, self._rows))
+        """Step the streams in `_rows` by `_samples`; return what the tile emits."""
+        emitted, part = self._recognizer.step_rows(self._samples, select(self._state, self._rows))
         self._put(self._rows, part)
-        return symbols
+        return emitted
 
-    def _put(self, rows: Tensor, part: OnlineState) -> None:
+    def _put(self, rows: Tensor, part: State) -> None:
         for whole, new in zip(tensors(self._state), tensors(part), strict=True):
             whole.index_copy_(0, rows, new)
 
-    def _index(self, rows: NDArray[np.int64]) -> Tensor:
+    def _index(self, rows: Rows) -> Tensor:
         return torch.from_numpy(rows).to(self._device)
 
     @torch.inference_mode()
-    def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the symbols (R, MAX_SYMBOLS_PER_STEP) that streams write next, -1 for none.
+    def step(self, samples: Samples, rows: Rows) -> Emissions:
+        """Return what streams emit next.
 
         Raises:
             ValueError: samples of another shape than (R, SAMPLES_PER_STEP).
@@ -90,27 +95,27 @@ class DeviceTable(ReferenceTable):
             expected = f"({len(rows)}, {SAMPLES_PER_STEP})"
             raise ValueError(f"expected samples {expected}, got {samples.shape}")
         heard, index = torch.from_numpy(samples).to(self._device), self._index(rows)
-        written = []
+        found = []
         for first in range(0, len(rows), self._tile):
             part = slice(first, first + self._tile)
             count = len(index[part])
             self._samples[:count] = heard[part]
             self._rows[:count] = index[part]
             self._rows[count:] = self._nobody
-            written.append(self._advance()[:count].clone())
-        if not written:
-            return np.empty((0, MAX_SYMBOLS_PER_STEP), np.int32)
-        return torch.cat(written).cpu().numpy().astype(np.int32)
+            found.append(self._advance()[:count].clone())
+        if not found:
+            return Emissions.nothing(0, MAX_SYMBOLS_PER_STEP)
+        return as_emissions(torch.cat(found))
 
     @torch.inference_mode()
-    def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def blanks(self, rows: Rows) -> NDArray[np.bool_]:
         """Return (R,) whether the CTC head hears no character at the streams' last step."""
-        decoder, index = self._state.decoder, self._index(rows)
-        if isinstance(decoder, CtcState):
-            found = decoder.symbol[index] == self._blank
+        search, index = self._state[-1], self._index(rows)
+        if isinstance(search, CtcState):
+            found = search.symbol[index] == self._blank
         else:
             weight, bias = self._head
-            found = (decoder.values[index, -1] @ weight + bias).softmax(1)[:, 0] >= BLANK
+            found = (search.values[index, -1] @ weight + bias).softmax(1)[:, 0] >= BLANK
         heard: NDArray[np.bool_] = found.cpu().numpy()
         return heard
 

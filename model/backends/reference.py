@@ -1,51 +1,40 @@
-"""The one streaming path: serving, transcription and evaluation all take these steps.
+"""The reference: the recogniser as it is trained, stepped by PyTorch.
 
-A step takes 640 samples (40 ms) of each stream, gives one encoder frame, and lets the attention
+A step takes 640 samples (40 ms) of each stream, gives one encoder frame, and lets the search
 advance over it. The state is a value; streams live on dim 0 and do not feel each other.
 """
 
-from functools import cached_property
+from functools import cached_property, reduce
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cortado.model.backends.blank import blanks, head
 from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.ctc import CtcState
-from cortado.model.decoder.decoder import AttentionDecoder, Decoder
+from cortado.model.decoder.decoder import AttentionDecoder
+from cortado.model.emission import Emissions
 from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.features.speaker import check_streams
-from cortado.model.layer import changed, merged, put, select, tensors
+from cortado.model.layer import Serial, changed, merged, put, select, tensors
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.beam import GREEDY, Beam, flush_steps, searching, told_apart
-from cortado.model.search.beam_decoder import Search
-from cortado.model.streaming.endpoint import blanks, head
-from cortado.model.streaming.recordings import transcribe as transcribe
-from cortado.model.streaming.recordings import transcribe_many as transcribe_many
-from cortado.model.streaming.stream import BATCH
-from cortado.model.streaming.stream import FLUSH_STEPS as FLUSH_STEPS
-from cortado.model.streaming.stream import Character as Character
-from cortado.model.streaming.stream import Samples as Samples
-from cortado.model.streaming.stream import Stream as Stream
-from cortado.model.streaming.stream import step_time as step_time
-from cortado.model.streaming.suspension import digest, unwrap, wrap
+from cortado.model.search.beam import GREEDY, Beam, flush_steps, identity, searching
+from cortado.model.search.beam_decoder import BeamSearch
+from cortado.model.search.greedy import GreedySearch
+from cortado.model.streaming.interface import BATCH, Rows, Samples
+from cortado.model.streaming.snapshot import digest
 
 TILE = 8  # rows that are stepped at once, always: libraries sum in another order for other numbers
 
-
-class OnlineState(NamedTuple):
-    """All that the recogniser remembers of each stream."""
-
-    features: Any  # of the log-mel frames and of their normalisation
-    encoder: Any  # of each layer
-    decoder: Any  # DecoderState, SearchState or CtcState, whichever the decoder has
+State = tuple[Any, ...]  # of features, encoder and search, each of S streams
 
 
-class OnlineRecognizer:
-    """A recogniser in serving: frozen weights, states in and out."""
+class ReferenceRecognizer:
+    """A recogniser that streams: frozen weights, states in and out."""
 
     def __init__(self, recognizer: Recognizer, beam: Beam = GREEDY) -> None:
         """Take a recogniser, which is put in evaluation mode.
@@ -65,11 +54,9 @@ class OnlineRecognizer:
         self.vocabulary = recognizer.config.vocabulary
         self.lookahead_ms = recognizer.lookahead_ms
         self.delay_steps = recognizer.delay_steps
-        self.beam = GREEDY
-        self.decoder: Decoder | Search = self.recognizer.decoder
-        if beam.width > 1 and isinstance(recognizer.decoder, AttentionDecoder):
-            self.beam = beam
-            self.decoder = Search(recognizer.decoder, beam, MAX_SYMBOLS_PER_STEP)
+        self.beam = beam if isinstance(recognizer.decoder, AttentionDecoder) else GREEDY
+        self.search = searched(self.recognizer, self.beam)
+        self.layers = Serial(recognizer.features, recognizer.encoder, self.search)
         self.flush_steps = flush_steps(self.beam)
         self.batch = BATCH
         self.name = searching("reference", self.beam)
@@ -80,20 +67,15 @@ class OnlineRecognizer:
         """What stands for the backend and the weights."""
         weights = self.recognizer.state_dict().values()
         parts = (weight.detach().cpu().numpy().tobytes() for weight in weights)
-        return digest([told_apart(self.name, self.beam), *parts])
+        return digest([identity(self.name, self.beam), *parts])
 
-    def initial_state(self, streams: int) -> OnlineState:
+    def initial_state(self, streams: int) -> State:
         """Return the state of streams that have heard nothing."""
-        model = self.recognizer
-        return OnlineState(
-            model.features.initial_state(streams),
-            model.encoder.initial_state(streams),
-            self.decoder.initial_state(streams),
-        )
+        return self.layers.initial_state(streams)
 
     @torch.inference_mode()
-    def step(self, samples: Tensor, state: OnlineState) -> tuple[Tensor, OnlineState]:
-        """Return the symbols (S, n) written at the next step, -1 for none.
+    def step(self, samples: Tensor, state: State) -> tuple[Tensor, State]:
+        """Return what streams emit at the next step: (S, n, 2) symbols, -1 for none, and lateness.
 
         Args:
             samples: (S, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each stream.
@@ -102,7 +84,7 @@ class OnlineRecognizer:
         Raises:
             ValueError: samples of another shape.
         """
-        streams = len(state.decoder.symbol)
+        streams = len(state[-1].symbol)
         if samples.shape != (streams, SAMPLES_PER_STEP):
             raise ValueError(
                 f"expected samples ({streams}, {SAMPLES_PER_STEP}), got {tuple(samples.shape)}"
@@ -110,119 +92,117 @@ class OnlineRecognizer:
         padding = -streams % TILE
         if padding:
             samples = torch.nn.functional.pad(samples, (0, 0, 0, padding))
-            state = merged(state, self.initial_state(padding), lambda x, y: torch.cat([x, y]))
-        symbols, new = self.step_rows(samples[:TILE], changed(state, lambda x: x[:TILE]))
-        for first in range(TILE, len(samples), TILE):
+            state = merged(state, self.initial_state(padding), _joined)
+        tiles = []
+        for first in range(0, len(samples), TILE):
             tile = slice(first, first + TILE)
-            more, after = self.step_rows(samples[tile], changed(state, itemgetter(tile)))
-            symbols = torch.cat([symbols, more])
-            new = merged(new, after, lambda x, y: torch.cat([x, y]))
-        if padding:
-            symbols, new = symbols[:streams], changed(new, lambda x: x[:streams])
-        return symbols, new
+            tiles.append(self.step_rows(samples[tile], changed(state, itemgetter(tile))))
+        found = reduce(lambda one, more: merged(one, more, _joined), tiles)
+        return changed(found, lambda x: x[:streams])
 
-    def step_rows(self, samples: Tensor, state: OnlineState) -> tuple[Tensor, OnlineState]:
-        """Return the symbols and the new state of streams, whose number has a say in the bits."""
-        model = self.recognizer
-        features, feature_state = model.features.step(samples, state.features)
-        frames, encoder_state = model.encoder.step(features, state.encoder)
-        symbols, decoder_state = self.decoder.step(frames, state.decoder)
-        return symbols[:, 0], OnlineState(feature_state, encoder_state, decoder_state)
+    def step_rows(self, samples: Tensor, state: State) -> tuple[Tensor, State]:
+        """Return what streams, whose number has a say in the bits, emit, and their new state."""
+        emitted, state = self.layers.step(samples, state)
+        return emitted[:, 0], state
 
-    def stream(self) -> Stream:
-        """Return the bookkeeping of a new stream."""
-        return Stream(self.vocabulary, self.recognizer.delay_steps, self.flush_steps)
-
-    def table(self, streams: int, threads: int | None = None) -> "ReferenceTable":
+    def stepper(self, streams: int, threads: int | None = None) -> "ReferenceStepper":
         """Return the states of `streams` streams that have heard nothing.
 
         They are stepped by as many of torch's threads; None leaves torch alone, 0 is one.
         """
-        return ReferenceTable(self, streams, threads)
+        return ReferenceStepper(self, streams, threads)
 
 
-class ReferenceTable:
-    """The states of streams, one a row, behind the interface of `model.backends.choice.Table`."""
+def searched(recognizer: Recognizer, beam: Beam) -> GreedySearch | BeamSearch:
+    """Return what decodes a recogniser's frames."""
+    decoder = recognizer.decoder
+    if beam.width == 1 or not isinstance(decoder, AttentionDecoder):
+        return GreedySearch(decoder)
+    return BeamSearch(decoder, beam, MAX_SYMBOLS_PER_STEP)
 
-    def __init__(self, online: OnlineRecognizer, streams: int, threads: int | None) -> None:
-        self._online = online
-        self._state = online.initial_state(streams)
+
+def _joined(first: Tensor, second: Tensor) -> Tensor:
+    return torch.cat([first, second])
+
+
+class ReferenceStepper:
+    """The states of streams, one a row: a `Stepper`."""
+
+    def __init__(self, recognizer: ReferenceRecognizer, streams: int, threads: int | None) -> None:
+        self._recognizer = recognizer
+        self._state = recognizer.initial_state(streams)
         self._torch_threads = None if threads is None else max(threads, 1)
         self.threads = self._torch_threads or 1
         self.streams = streams
-        self._blank = len(online.vocabulary)
+        self._blank = recognizer.vocabulary.blank
 
     @property
     def bytes_per_stream(self) -> int:
         """Memory of a stream's state."""
-        return sum(x.numel() * x.element_size() for x in tensors(self._online.initial_state(1)))
+        return sum(x.numel() * x.element_size() for x in tensors(self._fresh(1)))
 
-    def _index(self, rows: NDArray[np.int64]) -> Tensor:
+    def _fresh(self, streams: int) -> State:
+        return self._recognizer.initial_state(streams)
+
+    def _index(self, rows: Rows) -> Tensor:
         return torch.from_numpy(rows)
 
-    def _put(self, rows: Tensor, part: OnlineState) -> None:
+    def _put(self, rows: Tensor, part: State) -> None:
         self._state = put(self._state, rows, part)
 
-    def reset(self, rows: NDArray[np.int64]) -> None:
+    def reset(self, rows: Rows) -> None:
         """Let the streams in (R,) rows have heard nothing."""
-        self._put(self._index(rows), self._online.initial_state(len(rows)))
+        self._put(self._index(rows), self._fresh(len(rows)))
 
-    def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the symbols (R, n) that streams write next, -1 for none.
+    def step(self, samples: Samples, rows: Rows) -> Emissions:
+        """Return what streams emit next.
 
         Raises:
             ValueError: samples of another shape than (R, SAMPLES_PER_STEP).
         """
         if self._torch_threads not in (None, torch.get_num_threads()):
             torch.set_num_threads(self.threads)
-        chosen = rows.tolist()
-        symbols, part = self._online.step(torch.from_numpy(samples), select(self._state, chosen))
-        self._state = put(self._state, chosen, part)
-        return symbols.numpy().astype(np.int32)
+        index = self._index(rows)
+        if not len(rows):
+            return Emissions.nothing(0, MAX_SYMBOLS_PER_STEP)
+        emitted, part = self._recognizer.step(torch.from_numpy(samples), select(self._state, index))
+        self._put(index, part)
+        return as_emissions(emitted)
 
-    def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def blanks(self, rows: Rows) -> NDArray[np.bool_]:
         """Return (R,) whether the CTC head hears no character at the streams' last step."""
-        decoder, index = self._state.decoder, torch.as_tensor(rows)
-        if isinstance(decoder, CtcState):
-            heard: NDArray[np.bool_] = (decoder.symbol[index] == self._blank).numpy()
+        search, index = self._state[-1], self._index(rows)
+        if isinstance(search, CtcState):
+            heard: NDArray[np.bool_] = (search.symbol[index] == self._blank).numpy()
             return heard
-        return blanks(decoder.values[index, -1].numpy(), self._online.head)
+        return blanks(search.values[index, -1].numpy(), self._recognizer.head)
 
-    def renew(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Let the decoders of the streams in (R,) rows have written nothing.
-
-        Return the symbols (R, n) that were undecided, as `step` does.
-        """
+    def renew(self, rows: Rows) -> Emissions:
+        """Let the decoders of streams have written nothing; return what was not committed."""
         index = self._index(rows)
         heard = select(self._state, index)
-        rest = np.full((len(rows), 0), -1, np.int32)
-        if isinstance(self._online.decoder, Search):
-            rest, fresh = self._online.decoder.renewed(heard.decoder)
-        else:
-            fresh = self._online.decoder.initial_state(len(rows))
-            if not isinstance(fresh, CtcState):  # whose windows have been heard, and stay
-                fresh = heard.decoder._replace(lstm=fresh.lstm, symbol=fresh.symbol)
-        self._put(index, heard._replace(decoder=fresh))
+        rest, fresh = self._recognizer.search.renewed(heard[-1])
+        self._put(index, (*heard[:-1], fresh))
         return rest
 
-    def suspend(self, row: int) -> bytes:
-        """Return a stream's state as bytes, for `resume` of the same model, here or elsewhere."""
-        parts = tensors(select(self._state, [row]))
-        return wrap(self._online.digest, b"".join(x.cpu().numpy().tobytes() for x in parts))
+    def snapshot(self, row: int) -> bytes:
+        """Return a stream's state."""
+        parts = tensors(select(self._state, self._index(np.array([row]))))
+        return b"".join(x.cpu().numpy().tobytes() for x in parts)
 
-    def resume(self, row: int, data: bytes) -> None:
-        """Give a row the state that `suspend` returned: the stream goes on to the same bits.
-
-        Raises:
-            SnapshotError: it is damaged, or of another model.
-        """
-        state = bytearray(unwrap(self._online.digest, data, self.bytes_per_stream))
-        start = 0
+    def restore(self, row: int, state: bytes) -> None:
+        """Give a row the state that `snapshot` of the same model returned."""
+        data, start = bytearray(state), 0
 
         def read(tensor: Tensor) -> Tensor:
             nonlocal start
             first, start = start, start + tensor.numel() * tensor.element_size()
-            kept = torch.frombuffer(state[first:start], dtype=tensor.dtype)
-            return kept.view(tensor.shape).to(tensor.device)
+            found = torch.frombuffer(data[first:start], dtype=tensor.dtype)
+            return found.view(tensor.shape).to(tensor.device)
 
-        self._put(self._index(np.array([row])), changed(self._online.initial_state(1), read))
+        self._put(self._index(np.array([row])), changed(self._fresh(1), read))
+
+
+def as_emissions(emitted: Tensor) -> Emissions:
+    """Return what was emitted (S, n, 2), as arrays."""
+    return Emissions(*emitted.cpu().numpy().astype(np.int32).transpose(2, 0, 1))

@@ -5,11 +5,11 @@ has missed. Here each of a stream's hypotheses both stops and goes on, and write
 the best few survive the frame. A hypothesis' probability is that of its stops, of the frames that
 its scan passes and of its symbols, which is what training makes likely.
 
-What a share `sure` of the survivors' probability has in common is told, and taken back never; what
-the best of them has heard is told after `hold` frames, whatever the others say. Those that differ
-are given up then. One that has heard what the best has not is given up after `grace` frames. So a
-stream's state is bounded, no symbol is told later than that, and what is told is a function of the
-audio alone.
+A symbol is committed, and never revised, once hypotheses with a share `agreement` of the survivors'
+probability have it in common; what the best of them has heard is committed after `hold` frames,
+whatever the others say. Those that differ are given up then. One that has heard what the best has
+not is given up after `grace` frames. So a stream's state is bounded, no symbol is committed later
+than that, and what is committed is a function of the audio alone.
 
 With a language model each symbol is weighed by the words that it may become (language_model.py).
 
@@ -20,7 +20,7 @@ This is the bookkeeping, compiled; the decoder's numbers come from whoever steps
         writing = divide(asked, energies)     # those that stop, each to be given its logits
         asked = extend(writing, logits)       # the best of what they write
     survive(...)                              # what is kept, and where its decoder state lies
-    tell(...)                                 # what is certain by now
+    commit(...)                               # what is certain by now
 """
 
 import hashlib
@@ -33,10 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import exp, log
+from cortado.model.emission import FLUSH_STEPS, Emissions
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search import language_model as language
 from cortado.model.search.language_model import Language
-from cortado.model.streaming.stream import FLUSH_STEPS, LATE
 
 Array = NDArray[Any]
 
@@ -50,12 +50,17 @@ class Beam(NamedTuple):
     """How a stream is searched."""
 
     width: int = 8  # hypotheses; 1 for the greedy scan, without a search
-    hold: int = 7  # frames after which what the best hypothesis has heard is told anyway
+    hold: int = 7  # frames after which what the best hypothesis has heard is committed anyway
     grace: int = 12  # frames for which others may have heard what the best one has not
-    cut: float = 3.5  # nepers below the best hypothesis at which one is given up
+    pruning: float = 3.5  # nats below the best hypothesis at which one is given up
     floor: float = 0.1  # probability of a stop below which it is not tried
-    sure: float = 0.9  # share of the probability that a symbol needs, to be told at once
+    agreement: float = 0.9  # share of the probability that commits a symbol at once
     words: Language = language.NONE  # what words are weighed with beside the recogniser
+
+    @property
+    def weighs_words(self) -> bool:
+        """Whether a language model has a say."""
+        return self.width > 1 and self.words.weight > 0
 
 
 USUAL = Beam()
@@ -63,7 +68,7 @@ GREEDY = Beam(width=1, hold=0, grace=0)
 
 
 def flush_steps(beam: Beam) -> int:
-    """Return the steps of silence after the end of the input until all is told."""
+    """Return the steps of silence after the end of the input until all is committed."""
     return FLUSH_STEPS + beam.grace
 
 
@@ -94,24 +99,19 @@ def searching(backend: str, beam: Beam) -> str:
     """Return the name of a backend that searches."""
     if beam.width == 1:
         return backend
-    return f"{backend}-beam{beam.width}" + ("-lm" if beam.words.weight > 0 else "")
+    return f"{backend}-beam{beam.width}" + ("-lm" if beam.weighs_words else "")
 
 
-def weighs(name: str) -> bool:
-    """Return whether a backend of such a name weighs words."""
-    return name.endswith("-lm")
-
-
-def told_apart(name: str, beam: Beam) -> bytes:
-    """Return what tells a backend and its search from others, in a suspended stream."""
+def identity(name: str, beam: Beam) -> bytes:
+    """Return what tells a backend and its search from others, in a snapshot."""
     if beam.width == 1:
         return name.encode()
     numbers = repr((*beam[:-1], *beam.words[:5])).encode()
     return b"".join([name.encode(), numbers, *(part.tobytes() for part in beam.words[5:])])
 
 
-def told_at_once(beam: Beam, cap: int) -> int:
-    """Return the most symbols that a step tells, where a frame has `cap` at most."""
+def most_committed(beam: Beam, cap: int) -> int:
+    """Return the most symbols that a step commits, where a frame has `cap` at most."""
     if beam.width == 1:
         return cap
     return cap * (beam.grace + 1)  # all that a hypothesis has heard, once it is the best
@@ -123,12 +123,12 @@ class Hypotheses(NamedTuple):
     scores: Array  # (S, K) float32: relative to the best; -inf for none
     hashes: Array  # (S, K) int64: of the whole text
     words: Array  # (S, K, 3) int32: what the language model knows of it: a node, two words
-    lengths: Array  # (S, K) int32: symbols that are not told yet
+    lengths: Array  # (S, K) int32: symbols that are not committed yet
     symbols: Array  # (S, K, N) int16: those, from `first` on, round about
     frames: Array  # (S, K, N) int32: in which they were heard
     first: Array  # (S, 1) int32
     clock: Array  # (S, 1) int32: frames
-    newest: Array  # (S, 1) int32: in which the last symbol that was told was heard
+    newest: Array  # (S, 1) int32: in which the last committed symbol was heard
 
 
 class Entries(NamedTuple):
@@ -154,7 +154,7 @@ class Entries(NamedTuple):
 
 def hypotheses(streams: int, beam: Beam, cap: int) -> Hypotheses:
     """Return the hypotheses of streams before any audio, `cap` symbols a frame at most."""
-    k, n = beam.width, told_at_once(beam, cap)
+    k, n = beam.width, most_committed(beam, cap)
     found = Hypotheses(
         scores=np.full((streams, k), _NOTHING),
         hashes=np.zeros((streams, k), np.int64),
@@ -172,7 +172,7 @@ def hypotheses(streams: int, beam: Beam, cap: int) -> Hypotheses:
 
 def entries(streams: int, beam: Beam, cap: int) -> Entries:
     """Return room for a frame of so many streams."""
-    k, n = beam.width, told_at_once(beam, cap)
+    k, n = beam.width, most_committed(beam, cap)
     each = (streams, k * (cap + 1))
     return Entries(
         entered=np.zeros(streams, np.int64),
@@ -233,7 +233,7 @@ def divide(asked: int, energies: Array, more: bool, beam: Beam, e: Entries) -> i
         stop = min(energy, np.float32(0)) - log(_ONE + exp(-abs(energy)))
         e.passed[r, k] = e.scores[r, k] + (stop - energy)
         score = e.scores[r, k] + stop
-        if more and stop >= floor and score >= e.best[r] - np.float32(beam.cut):
+        if more and stop >= floor and score >= e.best[r] - np.float32(beam.pruning):
             e.writing[writing, 0], e.writing[writing, 1] = r, k
             e.stopped[writing] = score
             writing += 1
@@ -297,7 +297,7 @@ def _extending(source: str) -> Callable[..., int]:
         asked, n = 0, 0
         while n < writing:
             r, end = e.writing[n, 0], n
-            least = e.best[r] - np.float32(beam.cut)
+            least = e.best[r] - np.float32(beam.pruning)
             while end < writing and e.writing[end, 0] == r:
                 scores = logits[end, :vocabulary]
                 _normalise(scores, e.stopped[end])
@@ -371,7 +371,7 @@ def _keep(r: int, row: int, moves: int, beam: Beam, h: Hypotheses, e: Entries) -
         score = e.passed[r, chosen]
         if n == 0:
             best = score
-        if score == _NOTHING or score < best - np.float32(beam.cut):
+        if score == _NOTHING or score < best - np.float32(beam.pruning):
             break
         e.passed[r, chosen] = _NOTHING
         if e.slots[r, chosen] < 0:
@@ -399,23 +399,30 @@ def _keep(r: int, row: int, moves: int, beam: Beam, h: Hypotheses, e: Entries) -
         scores[free], h.hashes[row, free] = e.scores[r, chosen], e.hashes[r, chosen]
         h.words[row, free] = e.words[r, chosen]
         h.lengths[row, free] = old[e.bases[r, chosen]] + e.added[r, chosen]
-        h.symbols[row, free], h.frames[row, free] = e.symbols[n], e.frames[n]
+        for i in range(h.lengths[row, free]):  # and no more: what else is there is another stream's
+            at = (h.first[row, 0] + i) % ring
+            h.symbols[row, free, at], h.frames[row, free, at] = e.symbols[n, at], e.frames[n, at]
         e.moves[moves + n, 1], e.moves[moves + n, 2] = free, e.slots[r, chosen]
     return moves + fresh
 
 
 @numba.njit(cache=True, nogil=True)
-def tell(rows: Array, beam: Beam, h: Hypotheses, told: Array) -> None:
-    """Set `told` (R, N) to what is certain by now, -1 for nothing.
+def commit(rows: Array, beam: Beam, h: Hypotheses, symbols: Array, late: Array) -> None:
+    """Set symbols (R, N) to what is certain by now, -1 for nothing.
 
-    A symbol s that was heard n frames before the newest is s + LATE n.
+    Args:
+        rows: (R,) which streams.
+        beam: when a symbol is certain.
+        h: hypotheses of all streams.
+        symbols: (R, N) int32, set.
+        late: (R, N) int32, set to the frames from those in which they were heard to the newest.
     """
     ring = h.symbols.shape[2]
     for r in range(len(rows)):
         row = rows[r]
-        told[r] = -1
+        symbols[r], late[r] = -1, 0
         best = _best(h.scores[row])
-        count = _agreed(row, best, beam.sure, h)
+        count = _agreed(row, best, beam.agreement, h)
         now = h.clock[row, 0] - 1  # the frame that has just been heard
         due = 0
         while due < h.lengths[row, best]:
@@ -429,7 +436,8 @@ def tell(rows: Array, beam: Beam, h: Hypotheses, told: Array) -> None:
             at = (h.first[row, 0] + n) % ring
             # another hypothesis may have been the best, and have heard the last one later
             h.newest[row, 0] = max(h.newest[row, 0], h.frames[row, best, at])
-            told[r, n] = h.symbols[row, best, at] + LATE * (now - h.newest[row, 0])
+            symbols[r, n] = h.symbols[row, best, at]
+            late[r, n] = now - h.newest[row, 0]
         if count:
             h.first[row, 0] = (h.first[row, 0] + count) % ring
             for k in range(h.scores.shape[1]):
@@ -446,8 +454,8 @@ def _best(scores: Array) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def _agreed(row: int, best: int, sure: float, h: Hypotheses) -> int:
-    """Return how many symbols of the best hypothesis a share `sure` of all have, too."""
+def _agreed(row: int, best: int, agreement: float, h: Hypotheses) -> int:
+    """Return how many symbols of the best hypothesis a share `agreement` of all have, too."""
     ring, count, scores = h.symbols.shape[2], h.lengths[row, best], h.scores[row]
     if count == 0:
         return 0
@@ -466,7 +474,7 @@ def _agreed(row: int, best: int, sure: float, h: Hypotheses) -> int:
         shares[n] += share
         whole += share
     with_it = shares[count]
-    while count > 0 and with_it < np.float32(sure) * whole:
+    while count > 0 and with_it < np.float32(agreement) * whole:
         count -= 1
         with_it += shares[count]
     return count
@@ -490,21 +498,17 @@ def _give_up(row: int, best: int, count: int, due: int, h: Hypotheses) -> None:
             h.scores[row, k] = _NOTHING
 
 
-def undecided(rows: Array, h: Hypotheses) -> NDArray[np.int32]:
-    """Return (R, n) what the best hypotheses of streams have not told yet, as `tell` does."""
-    found = [_rest(row, h) for row in rows]
-    width = max(map(len, found), default=0)
-    told = np.full((len(rows), width), -1, np.int32)
-    for n, rest in enumerate(found):
-        told[n, : len(rest)] = rest
-    return told
-
-
-def _rest(row: int, h: Hypotheses) -> NDArray[np.int32]:
-    best = int(h.scores[row].argmax())
-    at = (h.first[row, 0] + np.arange(h.lengths[row, best])) % h.symbols.shape[2]
-    late = h.clock[row, 0] - 1 - np.maximum(h.frames[row, best, at], h.newest[row, 0])
-    return h.symbols[row, best, at] + LATE * late
+def uncommitted(rows: Array, h: Hypotheses) -> Emissions:
+    """Return what the best hypotheses of the streams in (R,) rows have not committed yet."""
+    best = h.scores[rows].argmax(1)
+    lengths = h.lengths[rows, best]
+    found = Emissions.nothing(len(rows), int(lengths.max(initial=0)))
+    for n in range(found.symbols.shape[1]):
+        at = (h.first[rows, 0] + n) % h.symbols.shape[2]
+        heard = np.maximum(h.frames[rows, best, at], h.newest[rows, 0])
+        found.symbols[:, n] = np.where(n < lengths, h.symbols[rows, best, at], -1)
+        found.late[:, n] = np.where(n < lengths, h.clock[rows, 0] - 1 - heard, 0)
+    return found
 
 
 def renew(rows: Array, h: Hypotheses) -> None:

@@ -9,7 +9,9 @@ from torch import Tensor
 
 from cortado.model.attention.interface import MonotonicAttention
 from cortado.model.decoder.decoder import AttentionDecoder, Memory, push
+from cortado.model.emission import Emissions
 from cortado.model.encoder.lstm import LSTMState
+from cortado.model.layer import Layer
 from cortado.model.search import beam as search
 from cortado.model.search.beam import Beam, Hypotheses
 from cortado.model.search.expected_beam import chosen
@@ -58,33 +60,37 @@ def _tensors(h: Hypotheses) -> tuple[Tensor, ...]:
     return tuple(map(torch.from_numpy, h))
 
 
-class Search:
-    """A decoder that streams by a search, with the interface of one that scans greedily."""
+class BeamSearch(Layer):
+    """Encoder frames (S, T, H) to emissions (S, T, n, 2), by several hypotheses.
+
+    An emission is a symbol, -1 for none, and the frames since it was heard.
+    """
 
     def __init__(self, decoder: AttentionDecoder, beam: Beam, cap: int) -> None:
         """Take a decoder whose attention is monotonic; `cap` symbols a frame at most."""
+        super().__init__()
         self._decoder, self._beam, self._cap = decoder, beam, cap
 
-    def initial_state(self, streams: int) -> SearchState:
+    def initial_state(self, batch: int) -> SearchState:
         """Return the state of streams that have written nothing."""
-        one = self._decoder.initial_state(streams)
+        one = self._decoder.initial_state(batch)
         width = self._beam.width
         each = (one.lstm.hidden, one.lstm.cell, one.symbol, one.valid)
         wide = [part.unsqueeze(1).repeat(1, width, *[1] * (part.dim() - 1)) for part in each]
-        fresh = search.hypotheses(streams, self._beam, self._cap)
+        fresh = search.hypotheses(batch, self._beam, self._cap)
         hidden, cell, symbol, valid = wide
         return SearchState(hidden, cell, symbol, valid, one.keys, one.values, _tensors(fresh))
 
     def step(self, x: Tensor, state: SearchState) -> tuple[Tensor, SearchState]:
-        """Return what is told (S, T, n) at the next (S, T, H) encoder frames, -1 for nothing."""
-        told = []
+        """Return what is committed at the next (S, T, H) encoder frames."""
+        found = []
         for value in x.unbind(1):
-            symbols, state = self._scan(value, state)
-            told.append(symbols)
-        return torch.stack(told, 1), state
+            emissions, state = self._scan(value, state)
+            found.append(emissions)
+        return torch.stack(found, 1), state
 
     def _scan(self, value: Tensor, state: SearchState) -> tuple[Tensor, SearchState]:
-        """Return what is told (S, n) at one (S, H) encoder frame, -1 for nothing."""
+        """Return what is committed (S, n, 2) at one (S, H) encoder frame."""
         decoder, beam, cap = self._decoder, self._beam, self._cap
         scan: MonotonicAttention = decoder.attention
         streams, width = state.symbol.shape
@@ -119,10 +125,10 @@ class Search:
         hidden, cell, symbol, valid = (
             old.index_put(to, new[slots]) for old, new in zip(state.moving, pool.parts, strict=True)
         )
-        told = np.empty((streams, search.told_at_once(beam, cap)), np.int32)
-        search.tell(rows, beam, h, told)
+        emissions = Emissions.nothing(streams, search.most_committed(beam, cap))
+        search.commit(rows, beam, h, *emissions)
         kept = SearchState(hidden, cell, symbol, valid, keys, values, _tensors(h))
-        return torch.from_numpy(told), kept
+        return torch.from_numpy(np.stack(emissions, 2)), kept
 
     def _places(
         self, entries: NDArray[np.int64], e: search.Entries, state: SearchState
@@ -139,12 +145,12 @@ class Search:
         index, of = torch.from_numpy(padded)
         return index, of
 
-    def renewed(self, state: SearchState) -> tuple[NDArray[np.int32], SearchState]:
-        """Return what is undecided, and the state of streams that have written nothing."""
+    def renewed(self, state: SearchState) -> tuple[Emissions, SearchState]:
+        """Return what is not committed, and the state of streams that have written nothing."""
         streams = len(state.symbol)
         h = state.own_hypotheses()
         rows = np.arange(streams)
-        rest = search.undecided(rows, h)
+        rest = search.uncommitted(rows, h)
         search.renew(rows, h)
         fresh = self.initial_state(streams)
         return rest, fresh._replace(

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from cortado.model.attention.interface import Attention
 from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.decoder import AttentionDecoder, Decoder
+from cortado.model.emission import FLUSH_STEPS, Character, spelt
 from cortado.model.features.framing import SAMPLES_PER_STEP, STEP_SECONDS
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.expected_beam import beam_search
-from cortado.model.streaming.stream import FLUSH_STEPS, Character, spelt
 
 Mode = Literal["hard", "expected", "sampled", "beam"]
 

@@ -1,25 +1,25 @@
 """Where utterances end: rules on the attention's silence, the CTC head's blanks and the length,
 and, where one hears the stream too, on a voice activity detector's quiet.
 
-What is decided rests on a stream's symbols and encoder frames alone, in whole steps, each stream by
-itself: like them it is a function of the audio, the same live and offline.
+What is decided rests on a stream's emissions and encoder frames alone, in whole steps, each stream
+by itself: like them it is a function of the audio, the same live and offline.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.checkpoint_reader import Parameters
+from cortado.model.emission import Emissions
 from cortado.model.features.framing import STEP_SECONDS
-from cortado.model.streaming.stream import LATE
+from cortado.model.streaming.interface import Rows
 
-BLANK = 0.5  # probability from which the CTC head is taken to hear no character
-LANES = 16  # float32 in the widest vector
 NEVER = 1 << 30  # steps
+SILENCE, BLANK, LENGTH, QUIET, SPOKEN = range(5)  # what is counted of an utterance
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,13 @@ class Rule:
 
     @property
     def times(self) -> tuple[float, ...]:
-        """The three, and the fourth if it asks for any."""
-        three = (self.silence, self.blank, self.length)
-        return (*three, self.quiet) if self.quiet else three
+        """The four in seconds."""
+        return self.silence, self.blank, self.length, self.quiet
 
     @property
     def steps(self) -> tuple[int, ...]:
         """The four in steps, rounded up."""
-        return tuple(
-            math.ceil(round(time / STEP_SECONDS, 6))
-            for time in (self.silence, self.blank, self.length, self.quiet)
-        )
+        return tuple(math.ceil(round(time / STEP_SECONDS, 6)) for time in self.times)
 
 
 RULES = (
@@ -73,104 +69,116 @@ QUIET_RULES = (  # for streams that a voice activity detector hears too
 )
 
 
-class Head(NamedTuple):
-    """The CTC head, its first output the blank, then V and as many that never win as fill lanes."""
-
-    weight: NDArray[np.float32]  # (H, P)
-    bias: NDArray[np.float32]  # (P,)
-
-
-def head(recognizer: Parameters) -> Head:
-    """Return the CTC head of a recogniser."""
-    tensors = recognizer.state_dict()
-    parameters = (np.asarray(tensors[f"ctc.{name}"], np.float32) for name in ("weight", "bias"))
-    weight, bias = (np.roll(x, 1, axis=0) for x in parameters)
-    missing = -len(bias) % LANES
-    return Head(
-        np.ascontiguousarray(np.pad(weight, ((0, missing), (0, 0))).T),
-        np.pad(bias, (0, missing), constant_values=-np.inf),
-    )
+Rules = tuple[Rule, ...]
 
 
 class Endpointer:
-    """The utterances of a number of streams, one a row, followed step by step."""
+    """The utterances of S streams, one a row, followed step by step, each by rules of its own."""
 
-    def __init__(self, streams: int, rules: tuple[Rule, ...] = RULES) -> None:
-        self._rules = np.array([rule.steps for rule in rules], np.int64).reshape(-1, 4)
-        # (S, 4) steps: since the last character, of blanks in a row, since the first character, of
-        # quiet in a row, which nobody counts where no rule asks for it
-        self._counts = np.zeros((streams, 4), np.int64)
-        self._told = 4 if self._rules[:, 3].any() else 3  # counts that are suspended
-        self._spoken = np.zeros(streams, np.bool_)  # whether the utterance has a character
+    def __init__(self, streams: int) -> None:
+        self._known: dict[Rules, int] = {}
+        self._rules = np.zeros((0, 0, 4), np.int64)  # (sets of rules, rules, 4) steps
+        self._which = np.zeros(streams, np.int64)  # set of each row
+        # (S, 5) steps since the last character, of blanks in a row, since the first character, of
+        # quiet in a row; and whether the utterance has a character
+        self._counts = np.zeros((streams, 5), np.int64)
+        self._use(())
 
-    def reset(self, rows: NDArray[np.int64]) -> None:
-        """Let the streams in (R,) rows have heard nothing."""
-        self._counts[rows], self._spoken[rows] = 0, False
+    def _use(self, rules: Rules) -> int:
+        """Return the number of a set of rules."""
+        if rules not in self._known:
+            self._known[rules] = len(self._known)
+            most = max(map(len, self._known))
+            padding = (NEVER,) * 4
+            self._rules = np.array(
+                [
+                    [rule.steps for rule in known] + [padding] * (most - len(known))
+                    for known in self._known
+                ],
+                np.int64,
+            ).reshape(len(self._known), most, 4)
+        return self._known[rules]
+
+    def reset(self, rows: Rows, rules: Sequence[Rules]) -> None:
+        """Let the streams in (R,) rows have heard nothing; each is parted by its own rules."""
+        self._counts[rows] = 0
+        self._which[rows] = [self._use(own) for own in rules]
+
+    def rules(self, row: int) -> Rules:
+        """Return the rules of a row."""
+        return list(self._known)[self._which[row]]
+
+    def parted(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return (R,) which streams have any rules."""
+        return self._which[rows] != 0
+
+    def listening(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return (R,) which streams have rules that ask for quiet."""
+        asks = np.array([any(rule.quiet for rule in rules) for rules in self._known])
+        found: NDArray[np.bool_] = asks[self._which[rows]]
+        return found
 
     def step(
         self,
-        rows: NDArray[np.int64],
-        symbols: NDArray[np.int32],
+        rows: Rows,
+        emissions: Emissions,
         blanks: NDArray[np.bool_],
-        quiet: NDArray[np.bool_] | bool = False,
+        quiet: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.bool_]:
         """Return which of the streams in (R,) rows end an utterance with this step.
 
         Args:
             rows: which streams, each once.
-            symbols: (R, n) what the step wrote, -1 for none.
+            emissions: of the step.
             blanks: (R,) whether the CTC head heard no character.
             quiet: (R,) whether the detector heard no speech, for rules that ask for it.
         """
-        wrote: NDArray[np.bool_] = np.any(symbols >= 0, axis=1)
-        counts, spoken = self._counts[rows] + 1, self._spoken[rows]
-        since = np.where(symbols >= 0, symbols // LATE, NEVER).min(1)  # heard, not told
-        counts[wrote, 0] = since[wrote]
-        counts[~blanks, 1] = 0
-        counts[:, 3] *= quiet
-        counts[~spoken, 1:] = 0  # what was before the first character does not count
-        spoken |= wrote
-        met: NDArray[np.bool_] = np.all(counts[:, None] >= self._rules, axis=2)
-        ended = spoken & met.any(1)
-        spoken &= ~ended
-        self._counts[rows], self._spoken[rows] = counts, spoken
+        ended = np.zeros(len(rows), np.bool_)
+        quiet = ended if quiet is None else quiet
+        _follow(rows, *emissions, blanks, quiet, self._rules, self._which, self._counts, ended)
         return ended
 
-    def suspend(self, row: int) -> tuple[int, ...]:
-        """Return what `resume` takes."""
-        return (*self._counts[row, : self._told].tolist(), int(self._spoken[row]))
+    def snapshot(self, row: int) -> list[int]:
+        """Return what `restore` takes."""
+        counts: list[int] = self._counts[row].tolist()
+        return counts
 
-    def resume(self, row: int, kept: tuple[int, ...]) -> None:
-        """Give a row what `suspend` returned."""
-        *counts, spoken = kept
-        self._counts[row, : self._told], self._spoken[row] = counts, bool(spoken)
-
-
-def blanks(frames: NDArray[np.float32], head: Head) -> NDArray[np.bool_]:
-    """Return (R,) whether the CTC head hears no character in encoder frames (R, H).
-
-    Each row is summed in one order, whatever the batch, as a library's product is not.
-    """
-    return _blanks(np.ascontiguousarray(frames), *head, BLANK)
+    def restore(self, row: int, counts: list[int]) -> None:
+        """Give a row what `snapshot` returned."""
+        self._counts[row] = counts
 
 
 @numba.njit(cache=True, nogil=True)
-def _blanks(
-    frames: NDArray[np.float32],
-    weight: NDArray[np.float32],
-    bias: NDArray[np.float32],
-    least: float,
-) -> Any:
-    found = np.empty(len(frames), np.bool_)
-    logits = np.empty_like(bias)
-    for row in range(len(frames)):
-        logits[:] = bias
-        for h in range(len(weight)):
-            value = frames[row, h]
-            for v in range(len(bias)):
-                logits[v] += value * weight[h, v]
-        blank, others = logits[0], 0.0
-        for v in range(1, len(bias)):
-            others += math.exp(min(logits[v] - blank, 80.0))
-        found[row] = least * (1 + others) <= 1
-    return found
+def _follow(
+    rows: Any,
+    symbols: Any,
+    late: Any,
+    blanks: Any,
+    quiet: Any,
+    rules: Any,
+    which: Any,
+    every: Any,
+    ended: Any,
+) -> None:
+    """Count this step of (R,) rows in `every` (S, 5); set (R,) which utterances end with it."""
+    for r in range(len(rows)):
+        counts, own, since = every[rows[r]], rules[which[rows[r]]], NEVER
+        for n in range(symbols.shape[1]):
+            if symbols[r, n] >= 0:
+                since = min(since, late[r, n])  # heard, not committed
+        counts[SILENCE] = since if since < NEVER else counts[SILENCE] + 1
+        counts[BLANK] = counts[BLANK] + 1 if blanks[r] else 0
+        counts[LENGTH] += 1
+        counts[QUIET] = counts[QUIET] + 1 if quiet[r] else 0
+        if not counts[SPOKEN]:  # what was before the first character does not count
+            counts[BLANK] = counts[LENGTH] = counts[QUIET] = 0
+        if since < NEVER:
+            counts[SPOKEN] = 1
+        for k in range(len(own)):
+            met = True
+            for n in range(4):
+                met = met and counts[n] >= own[k, n]
+            ended[r] |= met
+        ended[r] &= counts[SPOKEN] != 0
+        if ended[r]:
+            counts[SPOKEN] = 0

@@ -5,33 +5,18 @@ utterance stands; resumed, in this process or another, it goes on as if nothing 
 docs/streams.md describes the bytes.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator
 
-import numpy as np
-
-from cortado.model.streaming.endpoint import Rule
-from cortado.model.streaming.listener import Listener, check_vad
+from cortado.model.streaming.endpoint import Rules
+from cortado.model.streaming.interface import Samples, StreamingRecognizer
+from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.snapshot import Snapshot
-from cortado.model.streaming.stream import Character, Samples
-from cortado.model.streaming.utterances import Endpoint, Utterances
-
-if TYPE_CHECKING:
-    from cortado.model.backends.choice import Online
-    from cortado.model.streaming.vad import Vad
-
-_ROW = np.zeros(1, np.int64)
-
-
-class Heard(NamedTuple):
-    """What a step of a stream gave."""
-
-    characters: list[Character]
-    endpoint: Endpoint | None  # after the characters
+from cortado.model.streaming.update import Update
+from cortado.model.streaming.vad import Vad
 
 
 class LiveStream:
-    """A stream at the model's rate, 16 kHz.
+    """A stream at the model's rate, 16 kHz: a pool of one.
 
     Other rates are resampled before it: a resampler's state cannot be taken elsewhere, so it stays
     with whoever has the source.
@@ -39,57 +24,55 @@ class LiveStream:
 
     def __init__(
         self,
-        online: "Online",
-        rules: tuple[Rule, ...] | None = None,
-        vad: "Vad | None" = None,
+        recognizer: StreamingRecognizer,
+        rules: Rules | None = None,
+        vad: Vad | None = None,
+        snapshot: Snapshot | None = None,
     ) -> None:
         """Begin a stream, by the usual rules if None; with () it is one utterance.
 
         Raises:
             ValueError: a rule asks for quiet, and there is no detector.
+            SnapshotError: it is to go on from a snapshot, and cannot here.
         """
-        self._online = online
-        self._stream = online.stream()
-        self._listener = Listener(online, 1, rules=rules, vad=vad)
-        self._utterances = Utterances(online.vocabulary.spaced)
+        self._pool = Pool(recognizer, 1, rules=rules, vad=vad)
+        self._row = self._pool.open(snapshot=snapshot)
 
     @property
     def position(self) -> float:
         """Seconds of the input on which the characters so far rest."""
-        return self._stream.position
+        return self._pool.position(self._row)
 
-    def push(self, samples: Samples) -> Iterator[Heard]:
-        """Hear any number of samples (N,); yield what each step gives.
+    def push(self, samples: Samples) -> Iterator[Update]:
+        """Hear any number of samples (N,); yield what the steps give.
 
         Raises:
             ValueError: not one-dimensional float32, or the input has ended.
         """
-        self._stream.push(samples)
+        self._pool.push(self._row, samples)
         return self._steps()
 
-    def end(self) -> Iterator[Heard]:
-        """Hear nothing more; yield what each step gives."""
-        self._stream.end()
+    def end(self) -> Iterator[Update]:
+        """Hear nothing more; yield what the steps give."""
+        self._pool.end(self._row)
         return self._steps()
 
-    def _steps(self) -> Iterator[Heard]:
-        while (step := self._stream.next_step()) is not None:
-            symbols, ended = self._listener.step(step[None], _ROW)
-            written = self._stream.emitted(symbols[0].tolist())
-            yield Heard(*self._utterances.hear(written, bool(ended[0])))
+    def _steps(self) -> Iterator[Update]:
+        while len(self._pool.ready()):
+            for _, update in self._pool.advance():
+                yield update
 
     def suspend(self) -> bytes:
         """Return the stream as bytes, for `resume` with the same model, here or elsewhere.
 
         To be called between steps: once what `push` and `end` yield has been taken.
         """
-        counts, samples = self._stream.suspend()
-        listener, utterances = self._listener.suspend(0), self._utterances.suspend()
-        identity = self._online.name, self._online.digest.hex()
-        return Snapshot(*identity, counts, samples, listener, utterances).to_bytes()
+        return self._pool.snapshot(self._row).to_bytes()
 
     @classmethod
-    def resume(cls, online: "Online", data: bytes, vad: "Vad | None" = None) -> "LiveStream":
+    def resume(
+        cls, recognizer: StreamingRecognizer, data: bytes, vad: Vad | None = None
+    ) -> "LiveStream":
         """Return the stream that `suspend` returned, which goes on to the same bits.
 
         One that began with a detector needs it; one that began without goes on without.
@@ -98,11 +81,17 @@ class LiveStream:
             SnapshotError: it is no stream, damaged, of another version, model or backend, or
                 of a detector that is not there.
         """
-        kept = Snapshot.from_bytes(data)
-        kept.check(online.name, online.digest)
-        check_vad(kept.listener, vad is not None)
-        found = cls(online, kept.listener.rules, vad if kept.listener.vad else None)
-        found._stream.resume(kept.counts, kept.samples)
-        found._utterances.resume(kept.utterances)
-        found._listener.resume(0, kept.listener)
-        return found
+        return cls(recognizer, vad=vad, snapshot=Snapshot.from_bytes(data))
+
+
+def listen(
+    recognizer: StreamingRecognizer,
+    pieces: Iterable[Samples],
+    rules: Rules | None = None,
+    vad: Vad | None = None,
+) -> Iterator[Update]:
+    """Yield what steps give as pieces of audio at 16 kHz come in."""
+    stream = LiveStream(recognizer, rules, vad)
+    for samples in pieces:
+        yield from stream.push(samples)
+    yield from stream.end()

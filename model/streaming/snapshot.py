@@ -6,67 +6,69 @@ They are versioned, checksummed and bound to the model; docs/streams.md describe
 import hashlib
 import json
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
-from cortado.model.streaming.endpoint import Rule
-from cortado.model.streaming.listener import Suspended
-from cortado.model.streaming.stream import Samples
-from cortado.model.streaming.suspension import SnapshotError as SnapshotError
+from cortado.model.streaming.endpoint import Rule, Rules
+from cortado.model.streaming.interface import Samples
+from cortado.model.streaming.utterances import CHARACTERS
 
-MAGIC, VERSION = b"CORTADO STREAM\n\0", 1
-VAD_VERSION = 2  # of a stream that a voice activity detector hears too
+MAGIC, VERSION = b"CORTADO STREAM\n\0", 3
 CHECKSUM = hashlib.sha256().digest_size
-_HEADER = struct.Struct(f"<{len(MAGIC)}sHII")  # magic, version, bytes of the facts, of the samples
+_HEADER = struct.Struct(f"<{len(MAGIC)}sHI")  # magic, version, bytes of the facts
 
 
-@dataclass(frozen=True)
+class SnapshotError(ValueError):
+    """Bytes that are no snapshot, a damaged one, or that of another model."""
+
+
+def digest(parts: Iterable[bytes | memoryview]) -> bytes:
+    """Return 16 bytes that stand for all of `parts`: of a model, or of a detector."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part)
+    return found.digest()[:16]
+
+
+@dataclass(frozen=True, eq=False)
 class Snapshot:
     """A suspended stream."""
 
     backend: str
     model: str  # digest of backend and weights, in hexadecimal
-    counts: list[int | None]  # samples received; steps taken, done, and left to flush, if it ended
+    detector: str  # digest of the voice activity detector that hears the stream; empty for none
+    rules: Rules  # of utterances
+    received: int  # samples
+    steps: int
+    flush: int  # steps of silence that are left after the end of the input; -1 while it goes on
+    endpoint: list[int]  # of Endpointer
+    utterance: list[int]  # of Utterances
     samples: Samples  # (N,) that wait for a step
-    listener: Suspended
-    utterances: list[Any]
-
-    @property
-    def received(self) -> int:
-        """Samples that the stream has received."""
-        return self.counts[0] or 0
+    state: bytes  # of the model
+    heard: bytes  # of the detector
 
     @property
     def position(self) -> float:
         """Seconds of the input on which the characters so far rest."""
-        _, _, done, _ = self.counts
-        return min((done or 0) * SAMPLES_PER_STEP, self.received) / SAMPLE_RATE
+        return min(self.steps * SAMPLES_PER_STEP, self.received) / SAMPLE_RATE
 
     @property
     def characters(self) -> int:
         """Characters that the stream has written."""
-        return int(self.utterances[1])
+        return self.utterance[CHARACTERS]
 
     def to_bytes(self) -> bytes:
         """Return the bytes that `from_bytes` reads, here or elsewhere."""
-        facts: dict[str, Any] = {
-            "backend": self.backend,
-            "model": self.model,
-            "rules": [list(rule.times) for rule in self.listener.rules],
-            "stream": self.counts,
-            "endpoint": self.listener.endpoint,
-            "utterances": self.utterances,
+        parts = self.samples.astype("<f4").tobytes(), self.state, self.heard
+        facts = vars(self) | {
+            "rules": [rule.times for rule in self.rules],
+            **dict(zip(("samples", "state", "heard"), map(len, parts), strict=True)),
         }
-        vad = self.listener.vad
-        if vad:
-            facts["vad"] = len(vad)
-        text, heard = json.dumps(facts).encode(), self.samples.astype("<f4").tobytes()
-        version = VAD_VERSION if vad else VERSION
-        header = _HEADER.pack(MAGIC, version, len(text), len(heard))
-        whole = header + text + heard + self.listener.state + vad
+        text = json.dumps(facts).encode()
+        whole = b"".join([_HEADER.pack(MAGIC, VERSION, len(text)), text, *parts])
         return whole + hashlib.sha256(whole).digest()
 
     @classmethod
@@ -76,43 +78,20 @@ class Snapshot:
         Raises:
             SnapshotError: it is none, damaged or of another version.
         """
-        facts, samples, state = _opened(data)
-        rules = tuple(Rule(*times) for times in facts["rules"])
-        end = len(state) - facts.get("vad", 0)
-        listener = Suspended(state[:end], facts["endpoint"], rules, state[end:])
-        facts_of_stream = facts["stream"], samples, listener, facts["utterances"]
-        return cls(facts["backend"], facts["model"], *facts_of_stream)
-
-    def check(self, backend: str, model: bytes) -> None:
-        """Look whether the snapshot is of a backend and of a model's digest.
-
-        Raises:
-            SnapshotError: it is not.
-        """
-        for name, own, found in (
-            ("backend", backend, self.backend),
-            ("model", model.hex(), self.model),
-        ):
-            if found != own:
-                raise SnapshotError(f"expected a stream of the {name} {own}, got {found}")
-
-
-def _opened(data: bytes) -> tuple[dict[str, Any], Samples, bytes]:
-    """Return the facts, the samples and the states in the bytes of a suspended stream.
-
-    Raises:
-        SnapshotError: they are none, damaged or of another version.
-    """
-    if len(data) < _HEADER.size + CHECKSUM or not data.startswith(MAGIC):
-        raise SnapshotError(f"expected a suspended stream, got {len(data)} other bytes")
-    _, version, text, heard = _HEADER.unpack_from(data)
-    if version not in (VERSION, VAD_VERSION):
-        raise SnapshotError(
-            f"expected a stream of version {VERSION} or {VAD_VERSION}, got version {version}"
-        )
-    if hashlib.sha256(data[:-CHECKSUM]).digest() != data[-CHECKSUM:]:
-        raise SnapshotError("expected a stream as it was suspended, got a damaged one")
-    begin = _HEADER.size + text
-    facts = json.loads(data[_HEADER.size : begin])
-    samples = np.frombuffer(data[begin : begin + heard], "<f4").astype(np.float32)
-    return facts, samples, data[begin + heard : -CHECKSUM]
+        if len(data) < _HEADER.size + CHECKSUM or not data.startswith(MAGIC):
+            raise SnapshotError(f"expected the snapshot of a stream, got {len(data)} other bytes")
+        _, version, length = _HEADER.unpack_from(data)
+        if version != VERSION:
+            raise SnapshotError(
+                f"expected a snapshot of version {VERSION}, got version {version}, which another"
+                " release of Cortado wrote"
+            )
+        if hashlib.sha256(data[:-CHECKSUM]).digest() != data[-CHECKSUM:]:
+            raise SnapshotError("expected a snapshot as it was taken, got a damaged one")
+        at = _HEADER.size + length
+        facts = json.loads(data[_HEADER.size : at])
+        for name in ("samples", "state", "heard"):
+            at, facts[name] = at + facts[name], data[at : at + facts[name]]
+        facts["samples"] = np.frombuffer(facts["samples"], "<f4").astype(np.float32)
+        facts["rules"] = tuple(Rule(*times) for times in facts["rules"])
+        return cls(**facts)

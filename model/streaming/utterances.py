@@ -1,13 +1,19 @@
-"""A stream's characters, parted into utterances where these end."""
+"""The emissions of S streams, parted into utterances where these end, in constant memory."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from cortado.model.streaming.stream import Character
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.model.emission import Emissions
+from cortado.model.streaming.interface import Rows
+from cortado.model.vocabulary import Vocabulary
 
 SPACE = " "
+COUNT, CHARACTERS, START, END, SPACED = range(5)  # what is remembered of a stream
+FRESH = (0, 0, -1, 0, 1)  # at its beginning no space is missed
 
 
 @dataclass(frozen=True)
@@ -19,45 +25,99 @@ class Endpoint:
     end: float  # seconds: the time of its last character
 
 
+class Parting(NamedTuple):
+    """How the emissions of R streams' steps lie in their utterances."""
+
+    spaces: NDArray[np.bool_]  # (R,) whether a space comes before the step's first character
+    utterances: NDArray[np.int64]  # (R,) the one that ends after the step, -1 for none
+    starts: NDArray[np.int64]  # (R,) its first and its last character's time, in steps
+    ends: NDArray[np.int64]
+
+    def of(self, rows: Rows) -> "Parting":
+        """Return that of some of the streams."""
+        return Parting(self.spaces[rows], self.utterances[rows], self.starts[rows], self.ends[rows])
+
+
 class Utterances:
-    """What one stream has said so far, in constant memory."""
+    """What S streams have said so far."""
 
-    def __init__(self, spaced: bool) -> None:
-        """Begin a stream in a vocabulary that has a space or not."""
-        self.count = 0  # utterances that have ended
-        self.characters = 0  # told so far
-        self._spaced = spaced
-        self._start: float | None = None  # of the utterance that goes on, if it has a character
-        self._end = 0.0
-        self._last = SPACE  # character of the stream; at its beginning no space is missed
+    def __init__(self, streams: int, vocabulary: Vocabulary, delay_steps: int) -> None:
+        written = vocabulary.written
+        self._lengths = np.array([len(text) for text in written])
+        self._begins = np.array([text.startswith(SPACE) for text in written])
+        self._closes = np.array([text.endswith(SPACE) for text in written])
+        self._spaced, self._delay_steps = vocabulary.spaced, delay_steps
+        # (S, 5) utterances that have ended; characters; the first and the last character's time, in
+        # steps, of the one that goes on, the first -1 for none; whether the last was a space
+        self._state = np.zeros((streams, 5), np.int64)
 
-    def hear(
-        self, characters: Sequence["Character"], ended: bool
-    ) -> tuple[list["Character"], Endpoint | None]:
-        """Return the characters of a step as they are told, and the endpoint after them.
+    def reset(self, rows: Rows) -> None:
+        """Let the streams in (R,) rows have said nothing."""
+        self._state[rows] = FRESH
+
+    def step(
+        self, rows: Rows, emissions: Emissions, numbers: Rows, ended: NDArray[np.bool_]
+    ) -> Parting:
+        """Return how the emissions of (R,) rows lie in utterances.
 
         An utterance begins a word. A decoder that begins it anew does not write the space before
-        it, so it is put there, at its first character's time: told one after another, characters
-        are the text.
+        it, so it is put there, at its first character's time: one after another, characters are
+        the text.
+
+        Args:
+            rows: which streams, each once.
+            emissions: of their step.
+            numbers: (R,) of the steps in their streams.
+            ended: (R,) whether the utterance ends with the step.
         """
-        told = list(characters)
-        if told and self._start is None:
-            if self._spaced and self._last != SPACE != told[0].text:
-                told.insert(0, replace(told[0], text=SPACE))
-            self._start = told[0].time
-        self.characters += len(told)
-        if told:
-            self._last, self._end = told[-1].text, told[-1].time
-        if not ended or self._start is None:
-            return told, None
-        endpoint = Endpoint(self.count, self._start, self._end)
-        self.count, self._start = self.count + 1, None
-        return told, endpoint
+        found = np.zeros((4, len(rows)), np.int64)
+        symbols = self._lengths, self._begins, self._closes
+        sizes = self._spaced, self._delay_steps
+        _part(rows, *emissions, numbers, ended, *symbols, *sizes, self._state, found)
+        return Parting(found[0] != 0, *found[1:])
 
-    def suspend(self) -> list[Any]:
-        """Return what `resume` takes, of what JSON can hold."""
-        return [self.count, self.characters, self._start, self._end, self._last]
+    def snapshot(self, row: int) -> list[int]:
+        """Return what `restore` takes."""
+        state: list[int] = self._state[row].tolist()
+        return state
 
-    def resume(self, kept: list[Any]) -> None:
-        """Go on where `suspend` was called."""
-        self.count, self.characters, self._start, self._end, self._last = kept
+    def restore(self, row: int, state: list[int]) -> None:
+        """Give a row what `snapshot` returned."""
+        self._state[row] = state
+
+
+@numba.njit(cache=True, nogil=True)
+def _part(
+    rows: Any,
+    symbols: Any,
+    late: Any,
+    numbers: Any,
+    ended: Any,
+    lengths: Any,
+    begins: Any,
+    closes: Any,
+    spaced: bool,
+    delay_steps: int,
+    state: Any,
+    found: Any,
+) -> None:
+    """Set `found` (4, R) to the columns of a `Parting`."""
+    for r in range(len(rows)):
+        said = state[rows[r]]
+        for n in range(symbols.shape[1]):
+            symbol = symbols[r, n]
+            if symbol < 0:
+                continue
+            time = max(numbers[r] - late[r, n] + 1 - delay_steps, 0)
+            if said[START] < 0:
+                said[START] = time
+                if spaced and not said[SPACED] and not begins[symbol]:
+                    found[0, r] = 1
+                    said[CHARACTERS] += 1
+            said[CHARACTERS] += lengths[symbol]
+            said[END], said[SPACED] = time, closes[symbol]
+        found[1, r] = -1
+        if ended[r] and said[START] >= 0:
+            found[1, r], found[2, r], found[3, r] = said[COUNT], said[START], said[END]
+            said[COUNT] += 1
+            said[START] = -1

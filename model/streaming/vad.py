@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
-from cortado.model.streaming.stream import Samples
-from cortado.model.streaming.suspension import digest, unwrap, wrap
+from cortado.model.streaming.interface import Samples
+from cortado.model.streaming.snapshot import digest
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -33,20 +33,20 @@ _SAMPLES, _RATE = np.arange(CONTEXT + WINDOW), np.array(SAMPLE_RATE, np.int64)
 
 
 class Vad:
-    """The detector's weights, for any number of tables."""
+    """The detector's weights, for any number of steppers."""
 
     name = "silero"
 
     def __init__(self, session: "InferenceSession", digest: bytes) -> None:
-        """Take the weights, and what stands for them in a suspended stream."""
+        """Take the weights, and what stands for them in a snapshot."""
         self.session, self.digest = session, digest
 
-    def table(self, streams: int) -> "VadTable":
+    def stepper(self, streams: int) -> "VadStepper":
         """Return the states of `streams` streams that have heard nothing."""
-        return VadTable(self, streams)
+        return VadStepper(self, streams)
 
 
-class VadTable:
+class VadStepper:
     """The detector's states of a number of streams, one a row, stepped by one thread."""
 
     def __init__(self, vad: Vad, streams: int) -> None:
@@ -100,26 +100,13 @@ class VadTable:
         self._state[:, rows] = state[:, : len(rows)]
         return found[: len(rows)]
 
-    def suspend(self, row: int) -> bytes:
-        """Return a stream's state as bytes, for `resume` of the same weights, here or elsewhere."""
+    def snapshot(self, row: int) -> bytes:
+        """Return a stream's state."""
         parts = self._state[:, row], self._heard[row], self._rest[row]
-        return wrap(self._vad.digest, b"".join(part.tobytes() for part in parts))
+        return b"".join(part.tobytes() for part in parts)
 
-    def check(self, data: bytes) -> bytes:
-        """Return the state in the bytes of `suspend`.
-
-        Raises:
-            SnapshotError: they are damaged, or of other weights.
-        """
-        return unwrap(self._vad.digest, data, self.bytes_per_stream)
-
-    def resume(self, row: int, data: bytes) -> None:
-        """Give a row the state that `suspend` returned: the stream goes on to the same bits.
-
-        Raises:
-            SnapshotError: it is damaged, or of other weights.
-        """
-        state = self.check(data)
+    def restore(self, row: int, state: bytes) -> None:
+        """Give a row the state that `snapshot` of the same weights returned."""
         numbers = np.frombuffer(state[:-8], np.float32)
         self._state[:, row] = numbers[: 2 * WIDTH].reshape(2, WIDTH)
         self._heard[row] = numbers[2 * WIDTH :]

@@ -15,7 +15,7 @@ import pytest
 from cortado.clients import cli
 from cortado.clients.commands.terminal import check_places
 from cortado.model.attention import AttentionConfig
-from cortado.model.backends.choice import load_online
+from cortado.model.backends.choice import load_recognizer
 from cortado.model.checkpoint import save
 from cortado.model.checkpoint_reader import CARD
 from cortado.model.config import DecoderConfig, RecognizerConfig
@@ -202,10 +202,10 @@ def test_info_as_json_agrees_with_the_checkpoint(checkpoint: Path, capsys: Captu
 def test_info_states_the_memory_of_the_backend_that_serves(
     checkpoint: Path, capsys: Capture
 ) -> None:
-    serving = load_online(checkpoint)
+    serving = load_recognizer(checkpoint)
     assert cli.main(["info", os.fspath(checkpoint)]) == 0
     [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("memory")]
-    own = serving.table(1).bytes_per_stream
+    own = serving.stepper(1).bytes_per_stream
     assert line.endswith(f"{own:,} bytes of state per stream in {serving.name}, which serves")
 
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import cortado
-from cortado.model.streaming.stream import Character
+from cortado.model.emission import Character
 from cortado.model.transcription import Transcriber, Transcript, Word
 from cortado.tests.clients import serving
 

@@ -12,15 +12,16 @@ import torch
 
 from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.adaptation import adapted, own
-from cortado.model.backends.choice import choose, load_online
-from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.model.backends.choice import choose, load_recognizer
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.config import FeatureConfig, RecognizerConfig
 from cortado.model.features.log_mel import Features, LogMel
 from cortado.model.features.speaker import LEAST_DEVIATION, Statistics, standardised, statistics_of
+from cortado.model.files import recognizer_of_each, transcribe_files
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.beam import USUAL
 from cortado.model.search.offline import transcribe_offline
-from cortado.model.streaming.transcribe import file_listener, transcribe_files
+from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.tiny import MODEL
 
@@ -94,7 +95,7 @@ def test_a_stream_of_an_adapted_recogniser_is_the_whole_recording() -> None:
     samples = noise(5, 2.0)
     found = own(recognizer(), samples)
     whole = transcribe_offline(found, samples, "hard")
-    assert transcribe(OnlineRecognizer(found), samples)[: len(whole)] == whole
+    assert transcribe(ReferenceRecognizer(found), samples)[: len(whole)] == whole
 
 
 def test_only_a_recogniser_of_speakers_statistics_is_adapted() -> None:
@@ -111,9 +112,9 @@ def test_whatever_streams_refuses_speakers_statistics_and_says_why(tmp_path: Pat
     why = r"'running' or 'fixed'.* got 'speaker': .*nobody knows"
     for backend in ("auto", "reference", "fast"):
         with pytest.raises(ValueError, match=why):
-            load_online(tmp_path, backend)
+            load_recognizer(tmp_path, backend)
     with pytest.raises(ValueError, match=why):
-        OnlineRecognizer(recognizer())
+        ReferenceRecognizer(recognizer())
     with pytest.raises(ValueError, match="adapted to a speaker"):
         recognizer().encode(torch.zeros(1, 640))
     with pytest.raises(ValueError, match="adapted to a speaker"):
@@ -141,8 +142,8 @@ def test_a_file_is_transcribed_by_its_own_statistics(tmp_path: Path) -> None:
         soundfile.write(path, samples, 16_000, "FLOAT")
     out = StringIO()
     checkpoint.save(recognizer(), tmp_path)
-    assert transcribe_files(file_listener(tmp_path), paths, False, out, lambda _: None)
-    heard = [OnlineRecognizer(own(recognizer(), samples), USUAL) for samples in recordings]
+    assert transcribe_files(recognizer_of_each(tmp_path), paths, False, out, lambda _: None)
+    heard = [ReferenceRecognizer(own(recognizer(), samples), USUAL) for samples in recordings]
     texts = [
         "".join(one.text for one in transcribe(each, samples))
         for each, samples in zip(heard, recordings, strict=True)
@@ -155,7 +156,7 @@ def test_a_file_that_cannot_be_read_is_said_once(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_text("no audio")
     said: list[str] = []
     checkpoint.save(recognizer(), tmp_path)
-    listener, out = file_listener(tmp_path), StringIO()
+    listener, out = recognizer_of_each(tmp_path), StringIO()
     files = [tmp_path / "a.wav", tmp_path / "none.wav"]
     assert not transcribe_files(listener, files, False, out, lambda error: said.append(str(error)))
     assert len(said) == 2

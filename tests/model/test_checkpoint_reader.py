@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from cortado.model import checkpoint, checkpoint_reader
-from cortado.model.backends.choice import choose, load_online
+from cortado.model.backends.choice import choose, load_recognizer
 from cortado.model.checkpoint_reader import WEIGHTS, CheckpointError, read
 from cortado.model.config import RecognizerConfig
 from cortado.model.recognizer import Recognizer
@@ -44,7 +44,7 @@ def test_the_tensors_are_those_that_torch_reads(folder: Path) -> None:
 
 
 def test_a_fast_recogniser_is_the_same_from_disk_and_from_a_module(folder: Path) -> None:
-    stored, loaded = load_online(folder), choose(checkpoint.load(folder))
+    stored, loaded = load_recognizer(folder), choose(checkpoint.load(folder))
     assert stored.digest == loaded.digest
     facts = [(one.lookahead_ms, one.delay_steps, one.flush_steps) for one in (stored, loaded)]
     assert facts[0] == facts[1]
@@ -70,4 +70,4 @@ def test_a_tensor_that_is_missing_or_of_another_shape_is_named(
     save_file(tensors, tmp_path / WEIGHTS)
     (tmp_path / checkpoint_reader.CARD).write_bytes((folder / checkpoint_reader.CARD).read_bytes())
     with pytest.raises(CheckpointError, match=name.replace(".", r"\.")):
-        load_online(tmp_path)
+        load_recognizer(tmp_path)

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from cortado.model.attention.config import MONOTONIC, SCORES, Kind
-from cortado.model.backends.reference import OnlineRecognizer, transcribe, transcribe_many
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.checkpoint import load, save
 from cortado.model.config import RecognizerConfig
 from cortado.model.configuration import build
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import decode, modes
+from cortado.model.streaming.recordings import transcribe, transcribe_many
 from cortado.tests.model.untrained import encoded, noise
 
 FOLDER = Path("/nowhere")
@@ -72,9 +73,9 @@ def test_streams_write_together_what_they_write_alone(decoder: dict[str, Any]) -
     model = recognizer(decoder)
     if not model.decoder.online:
         with pytest.raises(ValueError, match="expected a monotonic attention for streams, got "):
-            OnlineRecognizer(model)
+            ReferenceRecognizer(model)
         return
-    online = OnlineRecognizer(model)
+    online = ReferenceRecognizer(model)
     recordings = [noise(seed, 0.3 + 0.2 * seed) for seed in range(3)]
     together = dict(transcribe_many(online, recordings, 2))
     for index, samples in enumerate(recordings):

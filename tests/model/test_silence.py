@@ -5,8 +5,9 @@ import pytest
 from numpy.typing import NDArray
 
 from cortado.model import checkpoint, checkpoint_reader
-from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.features.framing import SAMPLE_RATE
+from cortado.model.streaming.recordings import transcribe
 
 SECONDS = 20
 TIME = np.arange(SECONDS * SAMPLE_RATE) / SAMPLE_RATE
@@ -23,5 +24,5 @@ SOUNDS = {
 @pytest.mark.skipif(not checkpoint_reader.DEFAULT.exists(), reason="no shipped model in the tree")
 @pytest.mark.parametrize("sound", SOUNDS.values(), ids=SOUNDS.keys())
 def test_nothing_is_written_where_nobody_speaks(sound: NDArray[np.float64]) -> None:
-    online = OnlineRecognizer(checkpoint.load())
+    online = ReferenceRecognizer(checkpoint.load())
     assert transcribe(online, sound.astype(np.float32)) == []

@@ -10,13 +10,14 @@ import pytest
 import soundfile
 
 from cortado.model.audio.decode import AudioError, decode
-from cortado.model.backends.reference import OnlineRecognizer, transcribe
-from cortado.model.streaming.transcribe import transcribe_files
+from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.files import transcribe_files
+from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise, untrained
 
 
 @cache
-def online() -> OnlineRecognizer:
+def online() -> ReferenceRecognizer:
     return untrained()
 
 

@@ -5,11 +5,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cortado.model.backends.reference import OnlineRecognizer
-from cortado.model.config import RecognizerConfig
+from cortado.model.attention.config import AttentionConfig
+from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.recognizer import Recognizer
 
+TINY = RecognizerConfig(
+    encoder=EncoderConfig(channels=4, width=16, layers=1),
+    decoder=DecoderConfig(width=16, embedding=8, attention=AttentionConfig(width=8)),
+)
 SEED = 2  # of the few tried, the one whose stops and symbols depend most on the audio
 GAIN = 10
 SURE = 30  # logits grow by as much: a search takes what is unsure for nothing
@@ -34,7 +39,7 @@ def encoded(recognizer: Recognizer, samples: NDArray[np.float32]) -> Tensor:
     return torch.cat(frames)
 
 
-def untrained(config: RecognizerConfig | None = None, seed: int = SEED) -> OnlineRecognizer:
+def untrained(config: RecognizerConfig | None = None, seed: int = SEED) -> ReferenceRecognizer:
     """A recogniser, by default as large as the real one, that stops at about half of the frames.
 
     Untrained encoders give nearly the same frame for all audio, so what reads the frames is
@@ -59,4 +64,4 @@ def untrained(config: RecognizerConfig | None = None, seed: int = SEED) -> Onlin
         attention.monotonic.bias.zero_()
         decoder.output.weight.mul_(SURE)
         decoder.output.bias.mul_(SURE)
-    return OnlineRecognizer(recognizer)
+    return ReferenceRecognizer(recognizer)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cortado.model.attention import AttentionConfig
-from cortado.model.backends.reference import OnlineRecognizer
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.tests.model.untrained import untrained
 from cortado.tests.server.running import Running, running
@@ -19,13 +19,13 @@ SEED = 10  # of a dozen, the one that writes the most symbols
 
 
 @pytest.fixture(scope="session")
-def online() -> OnlineRecognizer:
+def online() -> ReferenceRecognizer:
     torch.set_num_threads(1)
     return untrained(TINY, SEED)
 
 
 @pytest.fixture(scope="session")
-def server(online: OnlineRecognizer) -> Iterator[Running]:
+def server(online: ReferenceRecognizer) -> Iterator[Running]:
     with running(online) as server:
         yield server
 

@@ -14,7 +14,8 @@ import numpy as np
 import websockets
 from numpy.typing import NDArray
 
-from cortado.model.backends.reference import Character, OnlineRecognizer
+from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.emission import Character
 from cortado.server.run import Server, listen
 from cortado.server.service import Service
 from cortado.server.settings import Settings
@@ -53,7 +54,7 @@ class Running:
 
 
 @contextmanager
-def running(online: OnlineRecognizer, **settings: Any) -> Iterator[Running]:
+def running(online: ReferenceRecognizer, **settings: Any) -> Iterator[Running]:
     """Run a server around `online`; the settings that are not given are the defaults."""
     settings = {"port": 0, "close_timeout_seconds": 0.5} | settings
     service = Service(online, {}, "untrained", Settings(**settings))

@@ -11,7 +11,7 @@ import websockets
 
 from cortado.clients.cli import main
 from cortado.model import checkpoint, checkpoint_reader
-from cortado.model.backends.reference import OnlineRecognizer
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.server import logs
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.run import address, listen
@@ -26,7 +26,7 @@ def test_the_process_is_alive_and_the_model_ready(server: Running) -> None:
     assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
 
 
-def test_a_server_that_drains_is_alive_but_not_ready(online: OnlineRecognizer) -> None:
+def test_a_server_that_drains_is_alive_but_not_ready(online: ReferenceRecognizer) -> None:
     with running(online) as server:
         server.service.draining = True
         assert httpx.get(f"{server.page}/health").status_code == 200
@@ -36,7 +36,7 @@ def test_a_server_that_drains_is_alive_but_not_ready(online: OnlineRecognizer) -
         assert (heard.error, heard.close_code) == (ErrorCode.SHUTTING_DOWN, 1012)
 
 
-def test_a_server_whose_model_stopped_is_not_ready(online: OnlineRecognizer) -> None:
+def test_a_server_whose_model_stopped_is_not_ready(online: ReferenceRecognizer) -> None:
     with running(online) as server:
         server.service.engine.stop()
         assert httpx.get(f"{server.page}/ready").status_code == 503
@@ -51,7 +51,7 @@ def test_info_tells_the_models_facts_and_the_limits(server: Running) -> None:
     assert info["limits"]["max_streams"] == 2048
 
 
-def test_metrics_count_what_was_heard(online: OnlineRecognizer) -> None:
+def test_metrics_count_what_was_heard(online: ReferenceRecognizer) -> None:
     with running(online) as server:
         heard = say(server.url, START, pcm(noise(1, 1.0)), END)
         assert server.is_at_rest()
@@ -94,7 +94,7 @@ def test_nothing_but_the_page_is_served(path: str, server: Running) -> None:
 
 
 def test_streams_are_told_of_a_shutdown_and_keep_what_was_decided(
-    online: OnlineRecognizer,
+    online: ReferenceRecognizer,
 ) -> None:
     async def speak(server: Running) -> Heard:
         async with websockets.connect(server.url) as connection:
@@ -133,7 +133,7 @@ def test_a_missing_checkpoint_is_one_clear_line(
 
 
 def test_a_broken_checkpoint_is_one_clear_line(
-    tmp_path: Path, online: OnlineRecognizer, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, online: ReferenceRecognizer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint.save(online.recognizer, tmp_path)
     (tmp_path / checkpoint_reader.WEIGHTS).write_bytes(b"not weights")

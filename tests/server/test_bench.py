@@ -11,7 +11,7 @@ from cortado.clients.bench.streams.babble import babble
 from cortado.clients.bench.streams.delays import Point
 from cortado.clients.bench.streams.live import measure
 from cortado.clients.bench.streams.memory import age, memory, work
-from cortado.model.backends.reference import OnlineRecognizer
+from cortado.model.backends.reference import ReferenceRecognizer
 
 
 def point(streams: int, p99: float, part: str = "engine") -> Point:
@@ -20,7 +20,7 @@ def point(streams: int, p99: float, part: str = "engine") -> Point:
 
 @pytest.mark.parametrize("batch", [None, 1])
 def test_every_step_of_every_stream_is_measured(
-    online: OnlineRecognizer, batch: int | None
+    online: ReferenceRecognizer, batch: int | None
 ) -> None:
     found = measure(online, [babble(2.0)], streams=3, chunk_ms=80, seconds=0.8, batch=batch)
     assert found.streams == 3
@@ -36,15 +36,15 @@ def test_babble_is_loud_as_speech_and_always_the_same() -> None:
     assert not np.array_equal(samples, babble(3.0, seed=1))
 
 
-def test_memory_and_work_are_told(online: OnlineRecognizer) -> None:
+def test_memory_and_work_are_told(online: ReferenceRecognizer) -> None:
     found = memory(online, 50)
-    assert found.state == online.table(1).bytes_per_stream > 0
+    assert found.state == online.stepper(1).bytes_per_stream > 0
     steps = work(online, [babble(2.0)], (1, 64, 128))
     assert len(steps.seconds) == 3
     assert min(steps.seconds) > 0
 
 
-def test_a_stream_of_any_age_keeps_its_clock(online: OnlineRecognizer) -> None:
+def test_a_stream_of_any_age_keeps_its_clock(online: ReferenceRecognizer) -> None:
     told: list[tuple[str, int, int]] = []
     found = age(online, [babble(2.0)], 0.03, lambda *now: told.append(now))
     assert found.late == pytest.approx(0, abs=1e-3)

@@ -6,11 +6,12 @@ from functools import partial
 
 import pytest
 
-from cortado.model.backends.reference import OnlineRecognizer, transcribe_many
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.streaming.endpoint import Rule
-from cortado.model.streaming.listener import Listener
-from cortado.model.streaming.transcribe import listen
+from cortado.model.streaming.live import listen
+from cortado.model.streaming.pool import Pool
+from cortado.model.streaming.recordings import transcribe_many
 from cortado.server.protocol.messages import Final
 from cortado.server.transcript import Transcript
 from cortado.tests.model.untrained import noise
@@ -21,15 +22,15 @@ RULES = (Rule(silence=0.2), Rule(length=0.6))  # short, as is what an untrained 
 
 
 @pytest.fixture
-def parting(online: OnlineRecognizer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+def parting(online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     """A server by these rules."""
-    monkeypatch.setattr("cortado.server.engine.Listener", partial(Listener, rules=RULES))
+    monkeypatch.setattr("cortado.server.engine.Pool", partial(Pool, rules=RULES))
     with running(online) as server:
         yield server
 
 
 def test_the_ends_of_utterances_are_those_of_the_recording(
-    parting: Running, online: OnlineRecognizer
+    parting: Running, online: ReferenceRecognizer
 ) -> None:
     heard = say(parting.url, START, *cut(pcm(SPEECH), 1), END)
     steps = list(listen(online, [rounded(SPEECH)], RULES))
@@ -51,7 +52,7 @@ def test_the_ends_of_utterances_are_those_of_the_recording(
 
 
 def test_a_client_may_have_its_stream_as_one_utterance(
-    parting: Running, online: OnlineRecognizer
+    parting: Running, online: ReferenceRecognizer
 ) -> None:
     start = json.dumps({"type": "start", "endpoints": False})
     heard = say(parting.url, start, *cut(pcm(SPEECH), 2), END)

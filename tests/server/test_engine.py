@@ -1,14 +1,21 @@
 """The engine's thread, without a socket: who is stepped when, and who is told."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import numpy as np
 import pytest
 
-from cortado.model.backends.reference import Character, OnlineRecognizer, Samples, transcribe
+from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.emission import Character
 from cortado.model.features.framing import STEP_SECONDS
+from cortado.model.streaming.interface import Samples
+from cortado.model.streaming.pool import Pool
+from cortado.model.streaming.recordings import transcribe
+from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import Update
 from cortado.server.engine import Engine, EngineFull
 from cortado.server.live_stream import EngineStream
@@ -20,8 +27,8 @@ STEP = 640
 SPEECH = noise(5, 1.2)
 
 
-class Listener:
-    """Keeps what one stream is told."""
+class Heard:
+    """Keeps the updates of one stream."""
 
     def __init__(self) -> None:
         self.updates: list[Update] = []
@@ -40,7 +47,7 @@ class Listener:
 
 @asynccontextmanager
 async def running(
-    online: OnlineRecognizer, max_streams: int = 4, buffer_seconds: float = 10.0
+    online: ReferenceRecognizer, max_streams: int = 4, buffer_seconds: float = 10.0
 ) -> AsyncIterator[Engine]:
     engine = Engine(online, Metrics(), max_streams=max_streams, buffer_seconds=buffer_seconds)
     engine.start()
@@ -52,16 +59,16 @@ async def running(
 
 
 async def hear(engine: Engine, samples: Samples) -> list[Character]:
-    listener = Listener()
-    stream = engine.open(16_000, listener)
+    heard = Heard()
+    stream = engine.open(16_000, heard)
     await stream.push(samples)
     stream.end()
-    characters = await listener.characters()
+    characters = await heard.characters()
     stream.close()
     return characters
 
 
-def test_a_slot_that_changes_hands_starts_afresh(online: OnlineRecognizer) -> None:
+def test_a_slot_that_changes_hands_starts_afresh(online: ReferenceRecognizer) -> None:
     async def scenario() -> None:
         async with running(online, max_streams=1) as engine:
             first = await hear(engine, noise(6, 1.0))
@@ -71,10 +78,12 @@ def test_a_slot_that_changes_hands_starts_afresh(online: OnlineRecognizer) -> No
     asyncio.run(scenario())
 
 
-def test_what_was_meant_for_the_last_owner_of_a_slot_is_dropped(online: OnlineRecognizer) -> None:
+def test_what_was_meant_for_the_last_owner_of_a_slot_is_dropped(
+    online: ReferenceRecognizer,
+) -> None:
     async def scenario() -> None:
         async with running(online, max_streams=1) as engine:
-            last, next_ = Listener(), Listener()
+            last, next_ = Heard(), Heard()
             stream = engine.open(16_000, last)
             # No await between here and the next owner: what the thread gives must come too late.
             engine.hear(stream, SPEECH)
@@ -82,7 +91,7 @@ def test_what_was_meant_for_the_last_owner_of_a_slot_is_dropped(online: OnlineRe
             stream.close()
             assert engine.active == 0
             owner = engine.open(16_000, next_)
-            assert owner.slot == stream.slot
+            assert owner.row == stream.row
             await owner.push(SPEECH)
             owner.end()
             assert await next_.characters() == transcribe(online, SPEECH)
@@ -95,10 +104,56 @@ def test_what_was_meant_for_the_last_owner_of_a_slot_is_dropped(online: OnlineRe
     asyncio.run(scenario())
 
 
-def test_an_upload_does_not_hold_up_live_speech(online: OnlineRecognizer) -> None:
+def test_characters_are_made_on_the_event_loop_and_steps_are_not(
+    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: dict[str, set[threading.Thread]] = {"step": set(), "updates": set()}
+    for name, seen in threads.items():
+        plain = getattr(Pool, name)
+
+        def watched(*arguments: object, plain: Any = plain, seen: Any = seen) -> object:
+            seen.add(threading.current_thread())
+            return plain(*arguments)
+
+        monkeypatch.setattr(Pool, name, watched)
+
+    async def scenario() -> None:
+        async with running(online) as engine:
+            threads["step"].clear()  # of the measurement before the start
+            assert await hear(engine, SPEECH) == transcribe(online, SPEECH)
+
+    asyncio.run(scenario())
+    assert threads["updates"] == {threading.main_thread()}
+    assert threads["step"] - threads["updates"]
+
+
+def test_a_stream_that_is_suspended_has_given_all_that_it_wrote(
+    online: ReferenceRecognizer,
+) -> None:
+    async def scenario() -> None:
+        async with running(online) as engine:
+            first, second = Heard(), Heard()
+            stream = engine.open(16_000, first)
+            await stream.push(SPEECH[:10_000])
+            stream.suspend()
+            before = await first.characters()
+            snapshot = first.updates[-1].snapshot
+            assert snapshot is not None
+            assert (snapshot.characters, snapshot.received) == (len(before), 10_000)
+            assert first.updates[-1].position == snapshot.position == 15 * STEP / 16_000
+            stream.close()
+            other = engine.open(16_000, second, snapshot=Snapshot.from_bytes(snapshot.to_bytes()))
+            await other.push(SPEECH[10_000:])
+            other.end()
+            assert before + await second.characters() == transcribe(online, SPEECH)
+
+    asyncio.run(scenario())
+
+
+def test_an_upload_does_not_hold_up_live_speech(online: ReferenceRecognizer) -> None:
     async def scenario() -> None:
         async with running(online, buffer_seconds=30.0) as engine:
-            bulk, live = Listener(), Listener()
+            bulk, live = Heard(), Heard()
             uploading, speaking = engine.open(16_000, bulk), engine.open(16_000, live)
             engine.hear(uploading, np.tile(SPEECH, 20))  # 600 steps
             while not bulk.updates:
@@ -114,14 +169,14 @@ def test_an_upload_does_not_hold_up_live_speech(online: OnlineRecognizer) -> Non
     asyncio.run(scenario())
 
 
-def test_a_full_buffer_makes_the_sender_wait(online: OnlineRecognizer) -> None:
+def test_a_full_buffer_makes_the_sender_wait(online: ReferenceRecognizer) -> None:
     async def scenario() -> None:
         async with running(online, buffer_seconds=1.0) as engine:
             most = 0
 
             def watch(update: Update) -> None:
                 nonlocal most
-                most = max(most, stream.buffered)
+                most = max(most, stream.waiting)
 
             stream: EngineStream = engine.open(16_000, watch)
             await asyncio.wait_for(stream.push(np.tile(SPEECH, 5)), PATIENCE)
@@ -130,19 +185,19 @@ def test_a_full_buffer_makes_the_sender_wait(online: OnlineRecognizer) -> None:
     asyncio.run(scenario())
 
 
-def test_there_are_as_many_streams_as_slots(online: OnlineRecognizer) -> None:
+def test_there_are_as_many_streams_as_slots(online: ReferenceRecognizer) -> None:
     async def scenario() -> None:
         async with running(online, max_streams=2) as engine:
-            streams = [engine.open(16_000, Listener()) for _ in range(2)]
+            streams = [engine.open(16_000, Heard()) for _ in range(2)]
             with pytest.raises(EngineFull):
-                engine.open(16_000, Listener())
+                engine.open(16_000, Heard())
             streams[0].close()
-            assert engine.open(16_000, Listener()).slot == 0
+            assert engine.open(16_000, Heard()).row == 0
 
     asyncio.run(scenario())
 
 
-def test_streams_that_come_and_go_do_not_feel_each_other(online: OnlineRecognizer) -> None:
+def test_streams_that_come_and_go_do_not_feel_each_other(online: ReferenceRecognizer) -> None:
     async def scenario() -> None:
         async with running(online, max_streams=3) as engine:
             speech = [noise(seed, 0.4 + 0.2 * (seed % 4)) for seed in range(12)]

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cortado.model.backends.reference import OnlineRecognizer, OnlineState, transcribe
+from cortado.model.backends.reference import ReferenceRecognizer, State
+from cortado.model.streaming.recordings import transcribe
 from cortado.server.protocol.messages import CLOSE_CODES, ErrorCode
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (
@@ -50,7 +51,7 @@ WRONG = {
 
 
 @pytest.fixture(scope="module")
-def strict(online: OnlineRecognizer) -> Iterator[Running]:
+def strict(online: ReferenceRecognizer) -> Iterator[Running]:
     """A server of small numbers."""
     with running(online, max_message_bytes=8000, max_streams=2, max_connections=3) as server:
         yield server
@@ -86,12 +87,12 @@ def test_a_message_far_too_big_is_cut_off(strict: Running) -> None:
     assert strict.is_at_rest()
 
 
-def test_a_client_that_never_starts_is_closed(online: OnlineRecognizer) -> None:
+def test_a_client_that_never_starts_is_closed(online: ReferenceRecognizer) -> None:
     with running(online, start_timeout_seconds=0.2) as server:
         assert refused(say(server.url), ErrorCode.START_TIMEOUT)
 
 
-def test_a_client_that_falls_silent_is_closed(online: OnlineRecognizer) -> None:
+def test_a_client_that_falls_silent_is_closed(online: ReferenceRecognizer) -> None:
     with running(online, idle_timeout_seconds=0.5) as server:
         assert refused(say(server.url, START, b""), ErrorCode.IDLE_TIMEOUT)
         heard = say(server.url, START, pcm(SPEECH), b"")
@@ -100,14 +101,14 @@ def test_a_client_that_falls_silent_is_closed(online: OnlineRecognizer) -> None:
         assert server.is_at_rest()
 
 
-def test_a_stream_may_last_only_so_long_in_audio(online: OnlineRecognizer) -> None:
+def test_a_stream_may_last_only_so_long_in_audio(online: ReferenceRecognizer) -> None:
     with running(online, max_stream_seconds=5.0) as server:
         heard = say(server.url, START, *[pcm(SPEECH)] * 6)
         assert refused(heard, ErrorCode.STREAM_TOO_LONG)
         assert server.is_at_rest()
 
 
-def test_a_stream_may_last_only_so_long_by_the_clock(online: OnlineRecognizer) -> None:
+def test_a_stream_may_last_only_so_long_by_the_clock(online: ReferenceRecognizer) -> None:
     with running(online, max_stream_seconds=1.5) as server:
         assert refused(say(server.url, START, pcm(SPEECH)), ErrorCode.STREAM_TOO_LONG)
         assert server.is_at_rest()
@@ -182,7 +183,7 @@ def test_a_client_that_closes_early_frees_its_slot(at_rest: Running) -> None:
     assert at_rest.is_at_rest()
 
 
-def test_a_slow_reader_is_given_up_and_blocks_nobody(online: OnlineRecognizer) -> None:
+def test_a_slow_reader_is_given_up_and_blocks_nobody(online: ReferenceRecognizer) -> None:
     async def both(server: Running) -> Heard:
         narrow = socket.socket()
         narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
@@ -204,16 +205,16 @@ def test_a_slow_reader_is_given_up_and_blocks_nobody(online: OnlineRecognizer) -
         assert server.is_at_rest()
 
 
-class Fragile(OnlineRecognizer):
+class Fragile(ReferenceRecognizer):
     """A recogniser that cannot bear loud audio."""
 
-    def step(self, samples: Tensor, state: OnlineState) -> tuple[Tensor, OnlineState]:
+    def step(self, samples: Tensor, state: State) -> tuple[Tensor, State]:
         if samples.abs().max() > 0.99:
             raise RuntimeError("too loud")
         return super().step(samples, state)
 
 
-def test_a_step_that_fails_ends_its_streams_and_no_others(online: OnlineRecognizer) -> None:
+def test_a_step_that_fails_ends_its_streams_and_no_others(online: ReferenceRecognizer) -> None:
     with running(Fragile(online.recognizer)) as server:
         loud = say(server.url, START, np.full(1000, 32767, "<i2").tobytes())
         assert loud.error == ErrorCode.INTERNAL_ERROR

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cortado.clients.commands.replay import heard
-from cortado.model.backends.reference import OnlineRecognizer
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.server.protocol.messages import Start
 from cortado.server.recording import Recorder, read
 from cortado.tests.model.untrained import noise
@@ -17,7 +17,7 @@ FACTS = {"model": "m", "backend": "reference", "digest": "00"}
 
 @pytest.mark.parametrize("start", [START, '{"type":"start","sample_rate":44100,"endpoints":false}'])
 def test_a_recorded_stream_is_heard_again_alike(
-    start: str, online: OnlineRecognizer, tmp_path: Path
+    start: str, online: ReferenceRecognizer, tmp_path: Path
 ) -> None:
     with running(online, record=tmp_path / "new") as server:
         said = say(server.url, start, *cut(pcm(SPEECH), 3), END)
@@ -36,7 +36,7 @@ def test_a_recorded_stream_is_heard_again_alike(
 
 
 def test_streams_that_are_not_whole_or_too_long_are_not_kept(
-    online: OnlineRecognizer, tmp_path: Path
+    online: ReferenceRecognizer, tmp_path: Path
 ) -> None:
     with running(online, record=tmp_path, record_seconds=1.0) as server:
         say(server.url, START, pcm(SPEECH), END)
@@ -48,7 +48,7 @@ def test_streams_that_are_not_whole_or_too_long_are_not_kept(
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_without_the_setting_nothing_is_recorded(online: OnlineRecognizer) -> None:
+def test_without_the_setting_nothing_is_recorded(online: ReferenceRecognizer) -> None:
     with running(online) as server:
         assert server.service.recorder is None
 

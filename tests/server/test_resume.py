@@ -12,8 +12,9 @@ import pytest
 import websockets
 
 from cortado.model.audio.decode import Resampler
-from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.live import LiveStream
+from cortado.model.streaming.recordings import transcribe
 from cortado.server.protocol.messages import Chars, Endpoint, ErrorCode
 from cortado.server.seal import Seal
 from cortado.server.transcript import Transcript
@@ -39,7 +40,7 @@ KEY = "a key that servers share"
 
 
 @pytest.fixture(scope="module")
-def pair(online: OnlineRecognizer) -> Iterator[tuple[Running, Running]]:
+def pair(online: ReferenceRecognizer) -> Iterator[tuple[Running, Running]]:
     """Two servers of one model and one key."""
     with running(online, state_key=KEY) as one, running(online, state_key=KEY) as other:
         yield one, other
@@ -58,7 +59,7 @@ def suspended(url: str, *frames: str | bytes) -> tuple[Heard, str]:
 
 @pytest.mark.parametrize("place", [0, 317, 12_345, 20_480, 39_999])
 def test_a_suspended_stream_goes_on_at_another_server_as_if_nothing_had_been(
-    place: int, pair: tuple[Running, Running], online: OnlineRecognizer
+    place: int, pair: tuple[Running, Running], online: ReferenceRecognizer
 ) -> None:
     first, state = suspended(pair[0].url, START, pcm(SPEECH[:place]))
     second = say(pair[1].url, resume(state=state), pcm(SPEECH[place:]), END)
@@ -71,7 +72,7 @@ def test_a_suspended_stream_goes_on_at_another_server_as_if_nothing_had_been(
 
 
 def test_a_stream_may_move_many_times(
-    pair: tuple[Running, Running], online: OnlineRecognizer
+    pair: tuple[Running, Running], online: ReferenceRecognizer
 ) -> None:
     heard, state = suspended(pair[0].url, START)
     text = heard.text
@@ -84,7 +85,7 @@ def test_a_stream_may_move_many_times(
 
 
 def test_a_suspended_stream_is_one_of_the_library(
-    pair: tuple[Running, Running], online: OnlineRecognizer
+    pair: tuple[Running, Running], online: ReferenceRecognizer
 ) -> None:
     first, state = suspended(pair[0].url, START, pcm(SPEECH[:20_000]))
     stream = LiveStream.resume(online, Seal(KEY).open(state))
@@ -100,7 +101,7 @@ def turned(state: str) -> str:
 
 
 def test_a_state_that_is_damaged_or_foreign_is_refused(
-    pair: tuple[Running, Running], online: OnlineRecognizer
+    pair: tuple[Running, Running], online: ReferenceRecognizer
 ) -> None:
     _, state = suspended(pair[0].url, START, pcm(SPEECH))
     for wrong in (
@@ -121,7 +122,7 @@ def test_a_state_that_is_damaged_or_foreign_is_refused(
     assert all(server.is_at_rest() for server in pair)
 
 
-def test_a_state_larger_than_a_message_is_refused(online: OnlineRecognizer) -> None:
+def test_a_state_larger_than_a_message_is_refused(online: ReferenceRecognizer) -> None:
     with running(online, max_message_bytes=1024) as server:
         heard = say(server.url, resume(state="A" * 2000))
         assert (heard.error, heard.close_code) == (ErrorCode.MESSAGE_TOO_BIG, 1009)
@@ -150,7 +151,7 @@ def is_kept(server: Running) -> bool:
 
 @pytest.mark.parametrize("rate", [16_000, 44_100])
 def test_a_lost_stream_goes_on_where_the_server_stopped_hearing(
-    rate: int, at_rest: Running, online: OnlineRecognizer
+    rate: int, at_rest: Running, online: ReferenceRecognizer
 ) -> None:
     samples = SPEECH if rate == 16_000 else rounded(Resampler(16_000, rate).push(SPEECH))
     half = len(samples) // 2
@@ -169,7 +170,7 @@ def test_a_lost_stream_goes_on_where_the_server_stopped_hearing(
 
 
 def test_characters_that_a_client_has_are_not_told_again(
-    at_rest: Running, online: OnlineRecognizer
+    at_rest: Running, online: ReferenceRecognizer
 ) -> None:
     ready = asyncio.run(lose(at_rest.url, KEEP, pcm(SPEECH), 0.3))
     assert is_kept(at_rest)
@@ -182,7 +183,7 @@ def test_characters_that_a_client_has_are_not_told_again(
 
 
 def test_a_connection_that_only_seems_to_live_is_taken_over(
-    at_rest: Running, online: OnlineRecognizer
+    at_rest: Running, online: ReferenceRecognizer
 ) -> None:
     async def talk() -> tuple[Heard, Heard]:
         async with websockets.connect(at_rest.url) as first:
@@ -198,7 +199,9 @@ def test_a_connection_that_only_seems_to_live_is_taken_over(
     assert second.text == spelt(transcribe(online, SPEECH))[0]
 
 
-def test_a_stream_that_is_not_kept_is_unknown(at_rest: Running, online: OnlineRecognizer) -> None:
+def test_a_stream_that_is_not_kept_is_unknown(
+    at_rest: Running, online: ReferenceRecognizer
+) -> None:
     assert say(at_rest.url, resume(token="none")).error == ErrorCode.UNKNOWN_STREAM
     ready = asyncio.run(lose(at_rest.url, KEEP, pcm(SPEECH)))
     assert is_kept(at_rest)
@@ -208,7 +211,7 @@ def test_a_stream_that_is_not_kept_is_unknown(at_rest: Running, online: OnlineRe
     assert say(at_rest.url, resume(token=ready["token"])).error == ErrorCode.UNKNOWN_STREAM
 
 
-def test_streams_are_kept_for_a_while_and_the_newest_few(online: OnlineRecognizer) -> None:
+def test_streams_are_kept_for_a_while_and_the_newest_few(online: ReferenceRecognizer) -> None:
     with running(online, keep_seconds=0.5, keep_streams=2) as server:
         tokens = []
         for kept in (1, 2, 2):
@@ -222,7 +225,7 @@ def test_streams_are_kept_for_a_while_and_the_newest_few(online: OnlineRecognize
         assert "token" not in say(server.url, KEEP, END).messages[0]
 
 
-def test_a_stream_that_nobody_lets_in_is_still_kept(online: OnlineRecognizer) -> None:
+def test_a_stream_that_nobody_lets_in_is_still_kept(online: ReferenceRecognizer) -> None:
     async def talk(url: str) -> tuple[Heard, Heard]:
         ready = await lose(url, KEEP, pcm(SPEECH[:8000]))
         while server.service.live:

@@ -10,8 +10,10 @@ import pytest
 
 from cortado.model import checkpoint
 from cortado.model.audio.decode import decode
-from cortado.model.backends.reference import OnlineRecognizer, Samples, transcribe
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.checkpoint_reader import CARD, DEFAULT
+from cortado.model.streaming.interface import Samples
+from cortado.model.streaming.recordings import transcribe
 from cortado.server.service import load
 from cortado.server.settings import read_settings
 from cortado.tests.server.running import (
@@ -41,12 +43,12 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def shipped() -> OnlineRecognizer:
-    return OnlineRecognizer(checkpoint.load(DEFAULT))
+def shipped() -> ReferenceRecognizer:
+    return ReferenceRecognizer(checkpoint.load(DEFAULT))
 
 
 @pytest.fixture(scope="module")
-def server(shipped: OnlineRecognizer) -> Iterator[Running]:
+def server(shipped: ReferenceRecognizer) -> Iterator[Running]:
     # all are to be taken, however busy the machine is on which the tests run
     with running(shipped, max_streams=CLIENTS, headroom=1) as server:
         yield server
@@ -65,7 +67,7 @@ def speech() -> list[Samples]:
 
 
 def test_thirty_readers_each_get_the_sentence_that_they_get_alone(
-    server: Running, shipped: OnlineRecognizer, speech: list[Samples]
+    server: Running, shipped: ReferenceRecognizer, speech: list[Samples]
 ) -> None:
     alone = [spelt(transcribe(shipped, samples)) for samples in speech]
 

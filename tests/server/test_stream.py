@@ -9,7 +9,8 @@ import pytest
 import websockets
 
 from cortado.model.audio.decode import Resampler
-from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (
     END,
@@ -30,7 +31,7 @@ CLIENTS = 30
 
 
 def test_a_client_gets_ready_then_characters_then_the_whole_text(
-    at_rest: Running, online: OnlineRecognizer
+    at_rest: Running, online: ReferenceRecognizer
 ) -> None:
     text, times = spelt(transcribe(online, rounded(SPEECH)))
     heard = say(at_rest.url, START, pcm(SPEECH), END)
@@ -44,7 +45,7 @@ def test_a_client_gets_ready_then_characters_then_the_whole_text(
     assert len(set(text)) > 2
 
 
-def test_ready_says_how_the_server_listens(at_rest: Running, online: OnlineRecognizer) -> None:
+def test_ready_says_how_the_server_listens(at_rest: Running, online: ReferenceRecognizer) -> None:
     start = '{"type":"start","sample_rate":48000,"encoding":"pcm_f32le"}'
     ready = say(at_rest.url, start, END).messages[0]
     assert len(ready.pop("session")) == 16
@@ -70,19 +71,23 @@ def test_characters_rest_on_audio_that_was_sent(at_rest: Running) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_frames_may_be_cut_anywhere(seed: int, at_rest: Running, online: OnlineRecognizer) -> None:
+def test_frames_may_be_cut_anywhere(
+    seed: int, at_rest: Running, online: ReferenceRecognizer
+) -> None:
     heard = say(at_rest.url, START, *cut(pcm(SPEECH), seed), END)
     assert (heard.text, heard.times) == spelt(transcribe(online, rounded(SPEECH)))
 
 
-def test_floats_give_the_same_text(at_rest: Running, online: OnlineRecognizer) -> None:
+def test_floats_give_the_same_text(at_rest: Running, online: ReferenceRecognizer) -> None:
     start = '{"type":"start","encoding":"pcm_f32le"}'
     heard = say(at_rest.url, start, *cut(SPEECH.astype("<f4").tobytes(), 5), END)
     assert (heard.text, heard.times) == spelt(transcribe(online, SPEECH))
 
 
 @pytest.mark.parametrize("rate", [8000, 44_100, 48_000])
-def test_other_rates_are_resampled(rate: int, at_rest: Running, online: OnlineRecognizer) -> None:
+def test_other_rates_are_resampled(
+    rate: int, at_rest: Running, online: ReferenceRecognizer
+) -> None:
     samples = rounded(Resampler(16_000, rate).push(np.tile(SPEECH, 2)))
     resampler = Resampler(rate)
     whole = np.concatenate([resampler.push(samples), resampler.finish()])
@@ -117,7 +122,7 @@ def test_characters_come_while_the_client_speaks(at_rest: Running) -> None:
 
 
 def test_thirty_clients_each_get_what_they_get_alone(
-    at_rest: Running, online: OnlineRecognizer
+    at_rest: Running, online: ReferenceRecognizer
 ) -> None:
     speech = [noise(seed, 1.0 + seed % 5 / 2) for seed in range(CLIENTS)]
     alone = [spelt(transcribe(online, rounded(samples))) for samples in speech]
@@ -137,7 +142,7 @@ def test_thirty_clients_each_get_what_they_get_alone(
 
 
 def test_an_upload_faster_than_real_time_waits_and_loses_nothing(
-    online: OnlineRecognizer,
+    online: ReferenceRecognizer,
 ) -> None:
     samples = np.tile(SPEECH, 4)
     with running(online, buffer_seconds=1.0) as server:
@@ -147,7 +152,7 @@ def test_an_upload_faster_than_real_time_waits_and_loses_nothing(
 
 
 def test_neither_text_nor_audio_is_logged(
-    online: OnlineRecognizer, caplog: pytest.LogCaptureFixture
+    online: ReferenceRecognizer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "cortado.server")
     with running(online) as server:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from cortado.clients.commands.replay import heard
-from cortado.model.backends.reference import OnlineRecognizer
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.endpoint import QUIET_RULES
+from cortado.model.streaming.live import listen
 from cortado.model.streaming.snapshot import Snapshot
-from cortado.model.streaming.transcribe import listen
 from cortado.model.streaming.vad import load_vad
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.recording import read
@@ -31,19 +31,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def hearing(online: OnlineRecognizer, folder: Path) -> Iterator[Running]:
+def hearing(online: ReferenceRecognizer, folder: Path) -> Iterator[Running]:
     with running(online, vad=True, state_key=KEY, record=folder) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def plain(online: OnlineRecognizer) -> Iterator[Running]:
+def plain(online: ReferenceRecognizer) -> Iterator[Running]:
     with running(online, state_key=KEY) as server:
         yield server
 
 
 def test_a_stream_is_that_of_the_library_and_of_its_recording(
-    hearing: Running, online: OnlineRecognizer, folder: Path
+    hearing: Running, online: ReferenceRecognizer, folder: Path
 ) -> None:
     said = say(hearing.url, START, *cut(pcm(SPEECH), 1), END)
     steps = list(listen(online, [SPEECH], vad=load_vad()))
@@ -59,11 +59,11 @@ def test_a_stream_is_that_of_the_library_and_of_its_recording(
 
 
 def test_a_stream_that_is_suspended_goes_on_where_the_detector_is(
-    hearing: Running, online: OnlineRecognizer
+    hearing: Running, online: ReferenceRecognizer
 ) -> None:
     first, state = suspended(hearing.url, START, pcm(SPEECH[:20_000]))
-    kept = Snapshot.from_bytes(Seal(KEY).open(state))
-    assert (kept.listener.rules, bool(kept.listener.vad)) == (QUIET_RULES, True)
+    snapshot = Snapshot.from_bytes(Seal(KEY).open(state))
+    assert (snapshot.rules, bool(snapshot.heard)) == (QUIET_RULES, True)
     second = say(hearing.url, resume(state=state), pcm(SPEECH[20_000:]), END)
     steps = listen(online, [SPEECH], vad=load_vad())
     characters = [one for step in steps for one in step.characters]
@@ -81,7 +81,7 @@ def test_a_stream_that_began_with_the_detector_is_refused_by_a_server_without(
 
 
 def test_a_stream_that_began_without_the_detector_goes_on_without(
-    hearing: Running, plain: Running, online: OnlineRecognizer
+    hearing: Running, plain: Running, online: ReferenceRecognizer
 ) -> None:
     first, state = suspended(plain.url, START, pcm(SPEECH[:20_000]))
     second = say(hearing.url, resume(state=state), pcm(SPEECH[20_000:]), END)

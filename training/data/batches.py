@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cortado.model.backends.reference import FLUSH_STEPS
+from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import FRAMES_PER_STEP
 from cortado.model.features.speaker import Statistics, standardised
 from cortado.model.vocabulary import Vocabulary

@@ -14,11 +14,13 @@ from matplotlib.figure import Figure
 from torch.utils.tensorboard import SummaryWriter
 
 from cortado.model.adaptation import own
-from cortado.model.backends.reference import OnlineRecognizer, Samples, transcribe_many
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.features.speaker import by_speaker
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import flushed, transcribe_offline
+from cortado.model.streaming.interface import Samples
+from cortado.model.streaming.recordings import transcribe_many
 from cortado.training.data.speakers import transcribed
 from cortado.training.learning.recipe import Stage
 
@@ -135,7 +137,7 @@ class Monitor:
 def decoder_transcripts(model: Recognizer, utterances: Sequence[Samples]) -> list[str]:
     """Return the decoder's texts, decoded as streams are where it can."""
     if model.decoder.online:
-        found = dict(transcribe_many(OnlineRecognizer(copy.deepcopy(model)), utterances))
+        found = dict(transcribe_many(ReferenceRecognizer(copy.deepcopy(model)), utterances))
         return ["".join(c.text for c in found[k]) for k in range(len(utterances))]
     written = [transcribe_offline(model, samples, "expected") for samples in utterances]
     return ["".join(c.text for c in one) for one in written]

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cortado.model.attention.interface import MonotonicAttention
-from cortado.model.backends.reference import Character, Samples
 from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.decoder import AttentionDecoder, Memory, moved, push
+from cortado.model.emission import Character
 from cortado.model.features.framing import HOP, SAMPLES_PER_STEP, STEP_SECONDS
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import (
@@ -21,6 +21,7 @@ from cortado.model.search.offline import (
     teacher_forced,
     transcribe_offline,
 )
+from cortado.model.streaming.interface import Samples
 
 Matrix = NDArray[np.float32]
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.audio.decode import Samples
+from cortado.model.emission import FLUSH_STEPS, Character
 from cortado.model.features.framing import SAMPLES_PER_STEP, STEP_SECONDS
-from cortado.model.streaming.stream import FLUSH_STEPS, Character
 
 if TYPE_CHECKING:  # delays need torch, but not everything that reports them
     from torch import Tensor

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cortado.model.audio.decode import AudioError
+from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
-from cortado.model.streaming.stream import Character
 from cortado.training.data.evaluation_sets import NamedSet
 from cortado.training.data.manifest import Utterance, phonetic, spoken
 from cortado.training.data.phones import GLOTTAL_STOP, PHONES_61, fold

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cortado.model.emission import Character
 from cortado.model.features.framing import STEP_SECONDS
-from cortado.model.streaming.stream import Character
 from cortado.training.scoring.breakdown import (
     Group,
     by_field,

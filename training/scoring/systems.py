@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from cortado.model.adaptation import adapted
 from cortado.model.audio.decode import AudioError, Samples
-from cortado.model.backends.choice import Online, choose
+from cortado.model.backends.choice import choose
+from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.search.beam import Beam
 from cortado.model.search.language_model import NONE, Language
+from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.recordings import transcribe_many
-from cortado.model.streaming.stream import Character
 from cortado.training.data.manifest import Utterance
 from cortado.training.data.recordings import samples_of
 
@@ -77,12 +78,15 @@ class System:
     # Its own, for emission delays and pictures; None where it is unknown or torch is absent.
     recognizer: "Recognizer | None" = None
     backend: str = "reference"  # that gives the words, or "server"
+    weighs_words: bool = False  # by a language model, in a search of ours
 
 
-def served(chosen: Online, name: str, recognizer: "Recognizer | None" = None) -> System:
+def served(
+    chosen: StreamingRecognizer, name: str, recognizer: "Recognizer | None" = None
+) -> System:
     """Return a recogniser as it serves, in the backend that it is in."""
     hear = in_order(lambda audio: transcribe_many(chosen, audio))
-    return System(name, "online", hear, recognizer, chosen.name)
+    return System(name, "online", hear, recognizer, chosen.name, chosen.beam.weighs_words)
 
 
 def online(
@@ -106,8 +110,9 @@ def online(
         return lambda audio: transcribe_many(chosen, audio)
 
     nobody = adapted(recognizer, statistics_of(recognizer.features, []))
-    used = choose(nobody, backend, beam, words).name  # what cannot be is said at once
-    return System(name, "online", by_voice(recognizer, search), recognizer, used)
+    used = choose(nobody, backend, beam, words)  # what cannot be is said at once
+    facts = recognizer, used.name, used.beam.weighs_words
+    return System(name, "online", by_voice(recognizer, search), *facts)
 
 
 def offline(recognizer: "Recognizer", name: str, mode: str, search: Search) -> System:

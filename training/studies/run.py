@@ -16,8 +16,8 @@ from cortado.model.checkpoint_reader import WEIGHTS, read_card
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.beam import GREEDY
 from cortado.model.search.offline import Mode, modes, transcribe_batch
+from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.recordings import transcribe_many
-from cortado.model.streaming.stream import Samples
 from cortado.training.data.evaluation_sets import NamedSet, set_name
 from cortado.training.data.manifest import Utterance
 from cortado.training.data.manifest import read as read_manifest

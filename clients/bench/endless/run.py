@@ -22,10 +22,10 @@ from cortado.clients.bench.endless.recovery import (
     tenths,
 )
 from cortado.clients.bench.endless.sounds import BLOCK, STRETCH, STRETCHES, Sound, Spoken, day
-from cortado.model.backends.choice import Online
+from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
+from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.live import LiveStream
-from cortado.model.streaming.stream import Character
 from cortado.training.scoring.edits import errors
 
 LATE = 1.0  # seconds after a recording in which its last characters may still be written
@@ -58,7 +58,7 @@ class Findings:
 
 
 def endure(
-    online: Online,
+    online: StreamingRecognizer,
     speech: Sequence[Spoken],
     hours: float,
     report: Callable[[str, int, int], None],
@@ -107,7 +107,9 @@ class _Stretch(NamedTuple):
 class _Day:
     """One stream and the figures gathered while it hears a day of sound."""
 
-    def __init__(self, online: Online, speech: Sequence[Spoken], sounds: Iterator[Sound]) -> None:
+    def __init__(
+        self, online: StreamingRecognizer, speech: Sequence[Spoken], sounds: Iterator[Sound]
+    ) -> None:
         self._online, self._speech, self._sounds = online, speech, sounds
         self._stream = LiveStream(online)
         self._delay = online.delay_steps
@@ -164,7 +166,8 @@ class _Day:
         for first in range(0, len(sound.samples), SAMPLES_PER_STEP):
             piece = sound.samples[first : first + SAMPLES_PER_STEP]
             self._pushed += len(piece)
-            for characters, endpoint in self._stream.push(piece):
+            for update in self._stream.push(piece):
+                characters, endpoint = update.characters, update.endpoint
                 self._take(characters)
                 if endpoint:
                     self.found.utterances += 1
@@ -186,7 +189,7 @@ class _Day:
             self._behind = kind
             self._quiet[kind] += max(0.0, end - start - LATE)
 
-    def _take(self, characters: list[Character]) -> None:
+    def _take(self, characters: Sequence[Character]) -> None:
         """Take what one step wrote: its time is that of a step, counted in integers."""
         self._steps += 1
         if self._steps == WARM:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cortado.model.features.framing import SAMPLE_RATE
-from cortado.model.streaming.stream import Samples
+from cortado.model.streaming.interface import Samples
 
 SYLLABLES = 4.0  # a second
 CORNER = 600.0  # Hz: above it, speech falls off

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.clients.bench.streams.delays import Point, percentiles
-from cortado.model.backends.choice import Online
 from cortado.model.features.framing import SAMPLE_RATE
-from cortado.model.streaming.stream import Samples
+from cortado.model.streaming.interface import Samples, StreamingRecognizer
 from cortado.model.streaming.update import Update
 from cortado.server.engine import Engine
 from cortado.server.live_stream import EngineStream
@@ -38,7 +37,7 @@ class _Recorder:
 
 
 def measure(
-    online: Online,
+    online: StreamingRecognizer,
     speech: Sequence[Samples],
     *,
     streams: int,

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.backends.choice import Online
+from cortado.model.emission import step_time
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP, STEP_SECONDS
-from cortado.model.streaming.stream import Samples, step_time
+from cortado.model.streaming.interface import Samples, StreamingRecognizer
 
 Report = Callable[[str, int, int], None]
 
@@ -44,20 +44,22 @@ def resident() -> int:
     return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if path.exists() else 0
 
 
-def memory(online: Online, streams: int = 1000) -> Memory:
+def memory(online: StreamingRecognizer, streams: int = 1000) -> Memory:
     """Return what the states of `streams` streams take."""
-    small = online.table(1)
+    small = online.stepper(1)
     small.step(np.zeros((1, SAMPLES_PER_STEP), np.float32), np.zeros(1, np.int64))
     gc.collect()
     before = resident()
-    table = online.table(streams)
+    table = online.stepper(streams)
     table.reset(np.arange(streams))
     table.step(np.zeros((streams, SAMPLES_PER_STEP), np.float32), np.arange(streams))
     return Memory(table.bytes_per_stream, (resident() - before) / streams, streams)
 
 
 def work(
-    online: Online, speech: Sequence[Samples], counts: Sequence[int] = (1, 16, 64, 250, 1000)
+    online: StreamingRecognizer,
+    speech: Sequence[Samples],
+    counts: Sequence[int] = (1, 16, 64, 250, 1000),
 ) -> Work:
     """Return how long a step of so many streams takes one core: the median over speech.
 
@@ -68,7 +70,7 @@ def work(
     steps = steps.reshape(-1, SAMPLES_PER_STEP)
     seconds = []
     for count in counts:
-        table, rows = online.table(count), np.arange(count)
+        table, rows = online.stepper(count), np.arange(count)
         chosen = np.random.default_rng(count).integers(len(steps), size=count)
         times = []
         for step in range(WARM_UP + min(max(FEWEST, TOGETHER // count), MOST)):
@@ -95,21 +97,23 @@ class Age:
     late: float  # seconds by which the last step's time differs from the audio's
 
 
-def age(online: Online, speech: Sequence[Samples], hours: float, progress: Report) -> Age:
+def age(
+    online: StreamingRecognizer, speech: Sequence[Samples], hours: float, progress: Report
+) -> Age:
     """Take one stream through speech, silence, noise and clipping, turn by turn."""
     turns = _turns(speech)
-    table, row = online.table(1), np.zeros(1, np.int64)
+    table, row = online.stepper(1), np.zeros(1, np.int64)
     total, minute = round(hours * 3600 / STEP_SECONDS), round(60 / STEP_SECONDS)
     characters = before = 0
     for step in range(total):
-        symbols = table.step(turns[step % len(turns)][None], row)
-        characters += int((symbols >= 0).sum())
+        emissions = table.step(turns[step % len(turns)][None], row)
+        characters += int((emissions.symbols >= 0).sum())
         if step == minute:
             before = resident()
         if not step % minute:
             progress("minutes of one stream", step // minute, total // minute)
     late = step_time(total - 1, 0) - total * SAMPLES_PER_STEP / SAMPLE_RATE
-    grown, tables, times = resident() - before, (online.table(1), table), np.zeros((minute, 2))
+    grown, tables, times = resident() - before, (online.stepper(1), table), np.zeros((minute, 2))
     for step in range(minute):
         for which in (step % 2, 1 - step % 2):
             began = time.thread_time()

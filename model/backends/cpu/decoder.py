@@ -7,12 +7,12 @@ query is kept and a frame without a stop costs a sum of tanh.
 import numba
 import numpy as np
 
+from cortado.model.backends.blank import BLANK
 from cortado.model.backends.cpu.encoder import gated
 from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, Pool, Scratch, State
 from cortado.model.compiled.functions import FAST, exp, tanh
 from cortado.model.compiled.integers import affine
 from cortado.model.compiled.product import copied, stored, wide
-from cortado.model.streaming.endpoint import BLANK
 
 _ZERO = np.float32(0)
 

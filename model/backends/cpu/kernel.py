@@ -35,6 +35,7 @@ COMPILED = (  # modules of `cortado.model` whose functions are compiled into a s
     "compiled.tiles",
     "compiled.product",
     "compiled.integers",
+    "backends.blank",
     "backends.cpu.gates",
     "backends.cpu.layout",
     "backends.cpu.convolution",
@@ -46,7 +47,6 @@ COMPILED = (  # modules of `cortado.model` whose functions are compiled into a s
     "features.framing",
     "search.beam",
     "search.language_model",
-    "streaming.endpoint",
 )
 
 
@@ -77,12 +77,15 @@ def _compiled(sources: str, searched: bool) -> Callable[..., None]:
         entries: Entries,
         pool: Pool,
         symbols: Array,
+        late: Array,
         cap: int,
         beam: Beam,
         size: int,
         counter: Array,
     ) -> None:
-        """Step the streams in `rows`, a tile of `size` after the other; set `symbols` (R, n).
+        """Step the streams in `rows`, a tile of `size` after the other.
+
+        Set (R, n) symbols, -1 for none, and how many frames late each is.
 
         Threads that call this with one `counter`, (1,) int64 from 0 on, share out the tiles.
         """
@@ -100,7 +103,8 @@ def _compiled(sources: str, searched: bool) -> Callable[..., None]:
                 encoder.convolve(few, group, state, convolutions, t)
             for number in range(len(layers)):
                 encoder.recur(number, tile, state, layers[number], t)
-            written = symbols[start : start + len(tile)]
+            last = start + len(tile)
+            written = symbols[start:last]
             if searched:
                 search.step(
                     tile,
@@ -111,6 +115,7 @@ def _compiled(sources: str, searched: bool) -> Callable[..., None]:
                     entries,
                     pool,
                     written,
+                    late[start:last],
                     cap,
                     beam,
                 )

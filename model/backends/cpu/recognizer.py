@@ -31,6 +31,7 @@ from cortado.model.compiled.tiles import ROWS
 from cortado.model.compiled.vectors import COLUMNS
 from cortado.model.config import MAX_SYMBOLS_PER_STEP, RecognizerConfig
 from cortado.model.configuration import flat
+from cortado.model.emission import Emissions
 from cortado.model.features.framing import PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps
 from cortado.model.search.beam import (
     GREEDY,
@@ -39,14 +40,14 @@ from cortado.model.search.beam import (
     entries,
     flush_steps,
     hypotheses,
+    identity,
+    most_committed,
     renew,
     searching,
-    told_apart,
-    told_at_once,
-    undecided,
+    uncommitted,
 )
-from cortado.model.streaming.stream import BATCH, Samples, Stream
-from cortado.model.streaming.suspension import digest, unwrap, wrap
+from cortado.model.streaming.interface import BATCH, Samples
+from cortado.model.streaming.snapshot import digest
 
 SHARE = 32  # streams from which on a thread more is worth waking
 
@@ -135,19 +136,15 @@ class FastRecognizer:
         self.sizes = weights.sizes(recognizer)
         self.weights = weights.gather(recognizer, self.kind, products == INTEGERS)
         parts = _buffers(self.weights)
-        self.digest = digest([told_apart(self.name, beam), *parts])
+        self.digest = digest([identity(self.name, beam), *parts])
 
-    def stream(self) -> Stream:
-        """Return the bookkeeping of a new stream."""
-        return Stream(self.vocabulary, self.delay_steps, self.flush_steps)
-
-    def table(self, streams: int, threads: int | None = None) -> "FastTable":
+    def stepper(self, streams: int, threads: int | None = None) -> "FastStepper":
         """Return the states of `streams` streams that have heard nothing, stepped by `threads`.
 
         None is one thread; 0 is one for each core.
         """
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        return FastTable(self, streams, 1 if threads is None else threads or cores or 1)
+        return FastStepper(self, streams, 1 if threads is None else threads or cores or 1)
 
 
 class _Room(NamedTuple):
@@ -158,15 +155,15 @@ class _Room(NamedTuple):
     pool: Pool
 
 
-class FastTable:
+class FastStepper:
     """The states of streams in preallocated arrays, stepped in place."""
 
-    def __init__(self, online: FastRecognizer, streams: int, threads: int) -> None:
-        self._online = online
-        beam, cap = online.beam, MAX_SYMBOLS_PER_STEP
-        self._state = empty_state(streams, online.sizes, online.small, beam.width)
+    def __init__(self, recognizer: FastRecognizer, streams: int, threads: int) -> None:
+        self._recognizer = recognizer
+        beam, cap = recognizer.beam, MAX_SYMBOLS_PER_STEP
+        self._state = empty_state(streams, recognizer.sizes, recognizer.small, beam.width)
         self._hypotheses = hypotheses(streams, beam, cap)
-        sizes = (online.sizes, online.small)
+        sizes = (recognizer.sizes, recognizer.small)
         self._rooms = [
             _Room(scratch(*sizes), entries(TILE // beam.width, beam, cap), pool(*sizes, cap))
             for _ in range(threads)
@@ -183,7 +180,7 @@ class FastTable:
     @property
     def _arrays(self) -> tuple[Array, ...]:
         """All that is remembered, the stream on dim 0."""
-        searched = self._online.beam.width > 1
+        searched = self._recognizer.beam.width > 1
         return (*self._state, *self._hypotheses) if searched else tuple(self._state)
 
     def reset(self, rows: NDArray[np.int64]) -> None:
@@ -194,24 +191,21 @@ class FastTable:
         renew(rows, self._hypotheses)
 
     def _begin(self, rows: NDArray[np.int64] | slice) -> None:
-        self._state.mean[rows] = self._online.weights.features.mean
+        self._state.mean[rows] = self._recognizer.weights.features.mean
         self._state.counted[rows] = PRIOR_FRAMES
-        self._state.symbol[rows] = self._online.weights.decoder.start
+        self._state.symbol[rows] = self._recognizer.weights.decoder.start
 
     def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return (R,) whether the CTC head hears no character at the streams' last step."""
         return self._state.blank[rows, 0] != 0
 
-    def renew(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Let the decoders of the streams in (R,) rows have written nothing.
-
-        Return the symbols (R, n) that were undecided, as `step` does.
-        """
-        state, rest = self._state, undecided(rows, self._hypotheses)
+    def renew(self, rows: NDArray[np.int64]) -> Emissions:
+        """Let the decoders of streams have written nothing; return what was not committed."""
+        state, rest = self._state, uncommitted(rows, self._hypotheses)
         renew(rows, self._hypotheses)
         for array in (state.query, state.decoder_hidden, state.decoder_cell):
             array[rows] = 0
-        state.symbol[rows] = self._online.weights.decoder.start
+        state.symbol[rows] = self._recognizer.weights.decoder.start
         return rest
 
     @property
@@ -219,27 +213,20 @@ class FastTable:
         """The arrays themselves, the stream on dim 0."""
         return self._state
 
-    def suspend(self, row: int) -> bytes:
-        """Return a stream's state as bytes, for `resume` of the same model, here or elsewhere."""
-        state = b"".join(array[row].tobytes() for array in self._arrays)
-        return wrap(self._online.digest, state)
+    def snapshot(self, row: int) -> bytes:
+        """Return a stream's state."""
+        return b"".join(array[row].tobytes() for array in self._arrays)
 
-    def resume(self, row: int, data: bytes) -> None:
-        """Give a row the state that `suspend` returned: the stream goes on to the same bits.
-
-        Raises:
-            SnapshotError: it is damaged, or of another model or kind of CPU.
-        """
-        state, start = unwrap(self._online.digest, data, self.bytes_per_stream), 0
+    def restore(self, row: int, state: bytes) -> None:
+        """Give a row the state that `snapshot` of the same model returned."""
+        start = 0
         for array in self._arrays:
             end = start + array[row].nbytes
             array[row] = np.frombuffer(state[start:end], array.dtype).reshape(array[row].shape)
             start = end
 
-    def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the symbols (R, n) that streams write next, -1 for none.
-
-        One that was heard some steps before is the symbol and as many times LATE.
+    def step(self, samples: Samples, rows: NDArray[np.int64]) -> Emissions:
+        """Return what streams emit next.
 
         Args:
             samples: (R, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each.
@@ -249,12 +236,12 @@ class FastTable:
             ValueError: another shape or type, or a row that there is not.
         """
         samples, rows = self._checked(samples, rows)
-        beam, cap = self._online.beam, MAX_SYMBOLS_PER_STEP
-        symbols = np.empty((len(rows), told_at_once(beam, cap)), np.int32)
+        beam, cap = self._recognizer.beam, MAX_SYMBOLS_PER_STEP
+        emissions = Emissions.nothing(len(rows), most_committed(beam, cap))
         counter, run = np.zeros(1, np.int64), kernel(beam.width > 1)
 
         def help_out(room: _Room) -> None:
-            arguments = (*self._online.weights, *room, symbols, cap, beam, size, counter)
+            arguments = (*self._recognizer.weights, *room, *emissions, cap, beam, size, counter)
             run(samples, rows, self._state, self._hypotheses, *arguments)
 
         threads = max(1, min(self.threads, len(rows) // SHARE))
@@ -264,7 +251,7 @@ class FastTable:
         for one in others:
             if not one.cancel():  # too late to be of help
                 one.result()
-        return symbols
+        return emissions
 
     def _checked(self, samples: Samples, rows: NDArray[np.int64]) -> tuple[Samples, Array]:
         expected = (len(rows), SAMPLES_PER_STEP)

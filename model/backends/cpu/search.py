@@ -87,6 +87,7 @@ def step(
     e: Entries,
     p: Pool,
     symbols: Array,
+    late: Array,
     cap: int,
     beam: Beam,
 ) -> None:
@@ -100,7 +101,8 @@ def step(
         t: `t.joined`, encoder frames.
         e: room for a frame.
         p: room for decoder states.
-        symbols: (R, n) int32, set to what is told, -1 for nothing.
+        symbols: (R, n) int32, set to what is committed, -1 for nothing.
+        late: (R, n) int32, set to the frames since it was heard.
         cap: most symbols at one frame.
         beam: how streams are searched.
     """
@@ -124,4 +126,5 @@ def step(
             state.decoder_cell[row, k] = p.cell[slot]
             last = (h.first[row, 0] + h.lengths[row, k] - 1) % h.symbols.shape[2]
             state.symbol[row, k] = h.symbols[row, k, last]
-        search.tell(few, beam, h, symbols[first : first + len(few)])
+        last = first + len(few)
+        search.commit(few, beam, h, symbols[first:last], late[first:last])

@@ -98,7 +98,7 @@ def test_characters_a_minute_are_of_the_sound_in_which_they_are_counted() -> Non
 
 
 def test_times_stay_whole_steps_for_a_year() -> None:
-    from cortado.model.backends.reference import step_time
+    from cortado.model.emission import step_time
 
     for step in (0, 2_160_000, 2_160_001, 788_400_000):
         assert step_time(step + 1, 2) * 1000 == pytest.approx(40 * step, abs=1e-4)

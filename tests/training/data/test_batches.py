@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from cortado.model.backends.reference import FLUSH_STEPS
+from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import FRAMES_PER_STEP, MELS
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.tiny import PLAIN, TEXTS, corpus

@@ -16,10 +16,11 @@ from cortado.clients import cli
 from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.adaptation import adapted
 from cortado.model.audio.decode import Samples, decode
-from cortado.model.backends.reference import OnlineRecognizer, transcribe, transcribe_many
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.features.speaker import statistics_of
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.beam import GREEDY
+from cortado.model.streaming.recordings import transcribe, transcribe_many
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.test_adaptation import CONFIG, recognizer
 from cortado.tests.model.untrained import noise
@@ -169,7 +170,7 @@ def test_validation_hears_each_speaker_by_his_own_statistics(tmp_path: Path) -> 
     said = [Recording(x, "no", str(k), "ab"[k % 2]) for k, x in enumerate(recordings)]
 
     def texts(model: Recognizer, samples: Sequence[Samples]) -> list[str]:
-        found = dict(transcribe_many(OnlineRecognizer(model), samples))
+        found = dict(transcribe_many(ReferenceRecognizer(model), samples))
         return ["".join(one.text for one in found[k]) for k in range(len(samples))]
 
     found = transcribed(recognizer(), recordings, said, texts)
@@ -207,7 +208,7 @@ def test_evaluation_takes_statistics_over_each_speaker_s_recordings(
     for k, result in enumerate(scored.results):
         said = [[decode(manifest.parent / f"dev-{one}.wav")] for one in range(k % 2, 4, 2)]
         voice = adapted(recognizer(), statistics_of(recognizer().features, said))
-        alone = transcribe(OnlineRecognizer(voice), decode(manifest.parent / f"dev-{k}.wav"))
+        alone = transcribe(ReferenceRecognizer(voice), decode(manifest.parent / f"dev-{k}.wav"))
         assert result.hypothesis == "".join(one.text for one in alone) != ""
 
 

@@ -11,9 +11,10 @@ import torch
 from cortado.clients import cli
 from cortado.model.backends.choice import choose
 from cortado.model.backends.cpu.recognizer import unsupported
-from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.checkpoint import load, save
 from cortado.model.checkpoint_reader import read_card
+from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import END, START, pcm, rounded, running, say, spelt
 from cortado.tests.training.data.discs import write_timit
@@ -148,7 +149,7 @@ def test_the_fast_backend_leaves_it_to_the_reference(trained: Trained) -> None:
 
 
 def test_a_stream_of_the_server_writes_what_a_file_does(trained: Trained) -> None:
-    online = OnlineRecognizer(load(trained.eager))
+    online = ReferenceRecognizer(load(trained.eager))
     samples = rounded(samples_of(read(trained.test)[0]))
     with running(online) as server:
         heard = say(server.url, START, pcm(samples), END)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from cortado.model.backends.reference import FLUSH_STEPS
+from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import flushed

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cortado.model.backends.reference import Character
+from cortado.model.emission import Character
 from cortado.training.data.manifest import Segment, Utterance
 from cortado.training.scoring.delay import Delay
 from cortado.training.scoring.error_rates import score

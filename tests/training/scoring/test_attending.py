@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from cortado.model.attention.config import Kind
-from cortado.model.backends.reference import Character, transcribe
+from cortado.model.emission import Character
 from cortado.model.recognizer import Recognizer
+from cortado.model.streaming.recordings import transcribe
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.tiny import MODEL

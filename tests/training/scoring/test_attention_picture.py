@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cortado.model.backends.reference import Character
+from cortado.model.emission import Character
 from cortado.training.scoring.attending import Attending
 from cortado.training.scoring.attention_picture import LETTERS_OF_A_WORD, draw
 

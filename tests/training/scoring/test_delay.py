@@ -7,14 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from cortado.model.backends.reference import (
-    FLUSH_STEPS,
-    Character,
-    OnlineRecognizer,
-    OnlineState,
-    transcribe,
-)
+from cortado.model.backends.reference import ReferenceRecognizer, State
+from cortado.model.emission import FLUSH_STEPS, Character
 from cortado.model.features.framing import SAMPLES_PER_STEP, STEP_SECONDS
+from cortado.model.streaming.recordings import transcribe
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.tiny import MODEL
@@ -28,11 +24,11 @@ from cortado.training.scoring.delay import (
 
 
 @pytest.fixture(scope="module")
-def online() -> OnlineRecognizer:
+def online() -> ReferenceRecognizer:
     return untrained(MODEL)
 
 
-def path(online: OnlineRecognizer, symbols: list[int]) -> Tensor:
+def path(online: ReferenceRecognizer, symbols: list[int]) -> Tensor:
     """(T, V + 1) log probabilities of which one path is nearly certain; -1 is the blank."""
     classes = len(online.vocabulary) + 1
     logits = torch.zeros(len(symbols), classes)
@@ -44,21 +40,21 @@ def heard(text: str, times: list[float]) -> list[Character]:
     return [Character(one, time) for one, time in zip(text, times, strict=True)]
 
 
-def test_a_character_ends_with_its_last_frame_on_the_ctc_path(online: OnlineRecognizer) -> None:
+def test_a_character_ends_with_its_last_frame_on_the_ctc_path(online: ReferenceRecognizer) -> None:
     a, b = online.vocabulary.encode("ab")
     ends = character_ends(online.recognizer, path(online, [-1, -1, -1, a, a, -1, b, b, b]), "ab")
     behind = online.recognizer.delay_steps  # frame j has been computed when j + 1 steps are heard
     assert ends == pytest.approx([(5 - behind) * STEP_SECONDS, (9 - behind) * STEP_SECONDS])
 
 
-def test_a_doubled_letter_ends_twice(online: OnlineRecognizer) -> None:
+def test_a_doubled_letter_ends_twice(online: ReferenceRecognizer) -> None:
     a = online.vocabulary.encode("a")[0]
     ends = character_ends(online.recognizer, path(online, [-1, a, -1, a, -1]), "aa")
     assert ends[1] - ends[0] == pytest.approx(2 * STEP_SECONDS)
 
 
 @pytest.mark.parametrize("text", ["", "ä", "aaa"], ids=["nothing", "unknown", "too long"])
-def test_text_that_cannot_be_aligned_has_no_ends(online: OnlineRecognizer, text: str) -> None:
+def test_text_that_cannot_be_aligned_has_no_ends(online: ReferenceRecognizer, text: str) -> None:
     ends = character_ends(online.recognizer, path(online, [-1, 2, 2]), text)
     assert len(ends) == len(text)
     assert np.isnan(ends).all()
@@ -71,17 +67,17 @@ def test_only_characters_heard_right_count_and_no_spaces() -> None:
     assert delays("a cat", np.full(5, np.nan), heard("a", [0.1]), 0.08) == []
 
 
-def test_the_offset_is_what_a_step_waits_for(online: OnlineRecognizer) -> None:
+def test_the_offset_is_what_a_step_waits_for(online: ReferenceRecognizer) -> None:
     """A character's time and the offset give the end of the very step that wrote it."""
     samples = noise(3, 2.0)
     written: list[int] = []
 
-    class Watched(OnlineRecognizer):
-        def step(self, samples: Tensor, state: OnlineState) -> tuple[Tensor, OnlineState]:
-            symbols, state = super().step(samples, state)
+    class Watched(ReferenceRecognizer):
+        def step(self, samples: Tensor, state: State) -> tuple[Tensor, State]:
+            emitted, state = super().step(samples, state)
             steps.append(len(steps))
-            written.extend(len(steps) for symbol in symbols[0].tolist() if symbol >= 0)
-            return symbols, state
+            written.extend(len(steps) for symbol in emitted[0, :, 0].tolist() if symbol >= 0)
+            return emitted, state
 
     steps: list[int] = []
     characters = transcribe(Watched(online.recognizer), samples)
@@ -93,7 +89,7 @@ def test_the_offset_is_what_a_step_waits_for(online: OnlineRecognizer) -> None:
 
 
 def test_the_ctc_head_hears_a_batch_as_it_hears_each_alone_flush_included(
-    online: OnlineRecognizer,
+    online: ReferenceRecognizer,
 ) -> None:
     recordings = [noise(1, 0.5), noise(2, 0.83)]
     together = ctc_log_probs(online.recognizer, recordings)

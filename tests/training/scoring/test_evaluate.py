@@ -11,7 +11,7 @@ from rich.console import Console
 from cortado.model import checkpoint
 from cortado.model.audio.decode import decode
 from cortado.model.backends.choice import choose
-from cortado.model.backends.reference import transcribe
+from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.recorded import write_corpus
 from cortado.training.data.evaluation_sets import gather, set_name

@@ -12,24 +12,24 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cortado.model.audio.decode import decode
-from cortado.model.backends.reference import Character, OnlineRecognizer
+from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.streaming.endpoint import QUIET_RULES, Rule
-from cortado.model.streaming.listener import Listener
-from cortado.model.streaming.live import Heard, LiveStream
+from cortado.model.streaming.live import LiveStream
+from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.recordings import transcribe_many
-from cortado.model.streaming.snapshot import VAD_VERSION, VERSION, Snapshot
-from cortado.model.streaming.suspension import SnapshotError
-from cortado.model.streaming.vad import SPEECH, TILE, Vad, VadTable, load_vad
-from cortado.tests.model.test_live import TINY
-from cortado.tests.model.untrained import noise, untrained
+from cortado.model.streaming.snapshot import Snapshot, SnapshotError
+from cortado.model.streaming.update import Update
+from cortado.model.streaming.vad import SPEECH, TILE, Vad, load_vad
+from cortado.tests.model.untrained import TINY, noise, untrained
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("silero_vad")
 
 Samples = NDArray[np.float32]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RECORDINGS = ROOT.parent / "shared/data/librispeech-mini"
 ROW = np.zeros(1, np.int64)
 STREAMS = 6
@@ -42,7 +42,7 @@ def vad() -> Vad:
 
 
 @cache
-def online() -> OnlineRecognizer:
+def online() -> ReferenceRecognizer:
     return untrained(TINY, 10)
 
 
@@ -61,7 +61,7 @@ def steps(samples: Samples) -> Samples:
 
 
 def alone(samples: Samples) -> NDArray[np.float32]:
-    table = vad().table(1)
+    table = vad().stepper(1)
     return np.concatenate([table.step(step[None], ROW) for step in steps(samples)])
 
 
@@ -103,7 +103,7 @@ turns = st.lists(
 def test_a_stream_s_probabilities_are_the_same_bits_in_any_company(turns: list[list[int]]) -> None:
     """Streams come in any order, some more often than others, in batches below and above a tile."""
     assert STREAMS > TILE
-    table, taken = vad().table(STREAMS), [0] * STREAMS
+    table, taken = vad().stepper(STREAMS), [0] * STREAMS
     audio = [steps(speech(number)) for number in range(STREAMS)]
     found: list[list[float]] = [[] for _ in range(STREAMS)]
     for rows in turns:
@@ -117,54 +117,43 @@ def test_a_stream_s_probabilities_are_the_same_bits_in_any_company(turns: list[l
 
 def test_the_states_are_the_same_bits_in_a_full_batch() -> None:
     rows = np.arange(STREAMS)
-    many, one = vad().table(STREAMS), vad().table(1)
+    many, one = vad().stepper(STREAMS), vad().stepper(1)
     audio = [steps(speech(number)) for number in range(STREAMS)]
     for step in range(60):
         many.step(np.stack([each[step] for each in audio]), rows)
         one.step(audio[3][step][None], ROW)
-    assert many.suspend(3) == one.suspend(0)
+    assert many.snapshot(3) == one.snapshot(0)
 
 
 @pytest.mark.parametrize("place", range(5))
 def test_a_row_that_is_resumed_goes_on_to_the_same_bits(place: int) -> None:
-    audio, first, second = steps(speech(2)), vad().table(1), vad().table(3)
+    audio, first, second = steps(speech(2)), vad().stepper(1), vad().stepper(3)
     for step in audio[: 30 + place]:
         first.step(step[None], ROW)
-    second.resume(2, first.suspend(0))
+    second.restore(2, first.snapshot(0))
     for step in audio[30 + place : 60]:
         assert first.step(step[None], ROW) == second.step(step[None], ROW + 2)
-    assert first.suspend(0) == second.suspend(2)
+    assert first.snapshot(0) == second.snapshot(2)
 
 
 def test_a_state_has_one_small_size() -> None:
-    table = vad().table(5)
-    fresh = table.suspend(0)
+    table = vad().stepper(5)
+    fresh = table.snapshot(0)
     for step in steps(speech(0)):
         table.step(step[None], ROW)
-    assert len(table.suspend(0)) == len(fresh)
-    assert table.bytes_per_stream == vad().table(1).bytes_per_stream == 2_824
+    assert len(table.snapshot(0)) == len(fresh)
+    assert table.bytes_per_stream == vad().stepper(1).bytes_per_stream == 2_824
     table.reset(ROW)
-    assert table.suspend(0) == fresh
-
-
-@pytest.mark.parametrize("place", [0, 9, 20, 100, -1])
-def test_a_damaged_or_foreign_state_is_refused(place: int) -> None:
-    table = vad().table(1)
-    data = bytearray(table.suspend(0))
-    data[place] ^= 1
-    with pytest.raises(SnapshotError, match=r"^expected "):
-        table.resume(0, bytes(data))
-    with pytest.raises(SnapshotError, match="another model"):
-        VadTable(Vad(vad().session, bytes(16)), 1).resume(0, table.suspend(0))
+    assert table.snapshot(0) == fresh
 
 
 @cache
-def whole(number: int) -> list[Heard]:
+def whole(number: int) -> list[Update]:
     stream = LiveStream(online(), RULES, vad())
     return [*stream.push(speech(number)), *stream.end()]
 
 
-def characters(heard: list[Heard]) -> list[Character]:
+def characters(heard: list[Update]) -> list[Character]:
     return [one for each in heard for one in each.characters]
 
 
@@ -182,82 +171,46 @@ def test_characters_and_ends_do_not_depend_on_who_else_is_heard() -> None:
     recordings = [speech(number) for number in range(STREAMS)]
     many = dict(transcribe_many(online(), recordings, 5, RULES, vad()))
     assert [many[each] for each in range(STREAMS)] == [characters(whole(n)) for n in range(STREAMS)]
-    listener, rows = Listener(online(), STREAMS, None, RULES, vad()), np.arange(STREAMS)
-    audio = [steps(each) for each in recordings]
-    for step in range(min(map(len, audio))):
-        _, ended = listener.step(np.stack([each[step] for each in audio]), rows)
-        assert ended.tolist() == [whole(n)[step].endpoint is not None for n in range(STREAMS)]
 
 
 @given(cuts=st.lists(st.integers(0, len(speech(0))), max_size=4))
 @settings(deadline=None, max_examples=8)
 def test_a_stream_may_be_suspended_after_any_sample(cuts: list[int]) -> None:
-    stream, heard = LiveStream(online(), RULES, vad()), list[Heard]()
+    stream, heard = LiveStream(online(), RULES, vad()), list[Update]()
     for piece in np.split(speech(0), sorted(cuts)):
         heard += stream.push(piece)
         data = stream.suspend()
-        assert data[16] == VAD_VERSION
+        assert Snapshot.from_bytes(data).detector == vad().digest.hex()
         stream = LiveStream.resume(online(), data, vad())
     assert heard + list(stream.end()) == whole(0)
 
 
 def test_a_stream_that_began_with_the_detector_is_refused_where_there_is_none() -> None:
     data = LiveStream(online(), vad=vad()).suspend()
-    assert Snapshot.from_bytes(data).listener.rules == QUIET_RULES
+    assert Snapshot.from_bytes(data).rules == QUIET_RULES
     with pytest.raises(SnapshotError, match="expected a stream that began without"):
         LiveStream.resume(online(), data)
-    with pytest.raises(SnapshotError, match="expected a stream that began without"):
-        Listener(online(), 1).resume(0, Snapshot.from_bytes(data).listener)
+    with pytest.raises(SnapshotError, match="expected a stream of this voice activity detector"):
+        LiveStream.resume(online(), data, Vad(vad().session, bytes(16)))
 
 
-def test_a_stream_that_began_without_the_detector_goes_on_without() -> None:
-    rules = Rule(silence=0.12), Rule(length=0.4)
-    plain = LiveStream(online(), rules)
-    [*plain.push(speech(0)[:20_000])]
-    data = plain.suspend()
-    assert data[16] == VERSION
-    resumed = LiveStream.resume(online(), data, vad())
-    expected = [*plain.push(speech(0)[20_000:]), *plain.end()]
-    assert [*resumed.push(speech(0)[20_000:]), *resumed.end()] == expected
-    assert any(one.endpoint for one in expected)
-
-
-def test_both_kinds_of_streams_share_a_listener() -> None:
-    """A row that goes on without the detector, between rows that it hears, by the usual rules."""
-    audio, rows = [steps(speech(number)) for number in range(3)], np.arange(3)
-    plain, shared = Listener(online(), 1), Listener(online(), 3, vad=vad())
-    for step in audio[1][:20]:
-        plain.step(step[None], ROW)
-    shared.resume(1, plain.suspend(0))
-    for step in range(20, 80):
-        expected = plain.step(audio[1][step][None], ROW)
-        found = shared.step(np.stack([each[step] for each in audio]), rows)
-        assert np.array_equal(found[0][1], expected[0][0])
-        assert found[1][1] == expected[1][0]
-    assert shared.suspend(1) == plain.suspend(0)
-    shared.reset(np.array([1]))
-    assert shared.suspend(1).vad
-
-
-def test_a_stream_that_is_not_parted_is_not_heard_by_the_detector() -> None:
-    listener = Listener(online(), 1, vad=vad())
-    listener.reset(ROW, endpoints=False)
-    state = listener.suspend(0)
-    assert not state.vad
-    Listener(online(), 1).resume(0, state)
-
-
-def test_what_is_suspended_without_the_detector_says_nothing_of_it() -> None:
-    data = LiveStream(online()).suspend()
-    kept = Snapshot.from_bytes(data)
-    assert (data[16], kept.listener.vad, len(kept.listener.endpoint)) == (VERSION, b"", 5)
-    assert b"vad" not in data
-    assert b'"rules": [[0.8, 0.6, 0.0], [2.0, 0.0, 0.0], ' in data
-
-
-def test_rules_with_quiet_need_the_detector() -> None:
-    with pytest.raises(ValueError, match="expected a voice activity detector"):
-        LiveStream(online(), RULES)
+def test_streams_with_and_without_the_detector_share_a_pool() -> None:
+    """A row that goes on without the detector, or is not parted, between rows that it hears."""
+    first, rest = np.split(speech(1), [20_000])
+    plain = LiveStream(online())
+    [*plain.push(first)]
+    pool = Pool(online(), 3, vad=vad())
+    snapshot = Snapshot.from_bytes(plain.suspend())
+    rows = [pool.open(snapshot=snapshot), pool.open(), pool.open(endpoints=False)]
+    assert [pool.snapshot(row).detector != "" for row in rows] == [False, True, False]
+    assert not pool.snapshot(rows[0]).heard
+    expected, found = [*plain.push(rest), *plain.end()], []
+    for row in rows:
+        pool.push(row, rest)
+        pool.end(row)
+    while len(pool.ready()):
+        found += [update for row, update in pool.advance() if row == rows[0]]
+    assert found == expected
 
 
 LEAN = """

@@ -8,41 +8,28 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from cortado.model.audio.decode import AudioError, Samples, stream
-from cortado.model.backends.choice import Online, check_weighed, choose, load_online
+from cortado.model.backends.choice import check_weighed, choose, load_recognizer
 from cortado.model.checkpoint_reader import read
+from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.search import language_model as language
 from cortado.model.search.beam import Beam
-from cortado.model.streaming.endpoint import Rule
-from cortado.model.streaming.live import Heard, LiveStream
-from cortado.model.streaming.stream import Character
+from cortado.model.streaming.interface import StreamingRecognizer
+from cortado.model.streaming.live import listen
 from cortado.model.streaming.vad import Vad
 
 
-def listen(
-    online: Online,
-    pieces: Iterable[Samples],
-    rules: tuple[Rule, ...] | None = None,
-    vad: Vad | None = None,
-) -> Iterator[Heard]:
-    """Yield what each step gives as pieces of audio at 16 kHz come in."""
-    stream = LiveStream(online, rules, vad)
-    for samples in pieces:
-        yield from stream.push(samples)
-    yield from stream.end()
-
-
 def characters(
-    online: Online, pieces: Iterable[Samples], vad: Vad | None = None
+    online: StreamingRecognizer, pieces: Iterable[Samples], vad: Vad | None = None
 ) -> Iterator[list[Character]]:
-    """Yield the characters of each step as pieces of audio at 16 kHz come in."""
-    for heard in listen(online, pieces, vad=vad):
-        yield heard.characters
+    """Yield the characters of steps that give any as pieces of audio at 16 kHz come in."""
+    for update in listen(online, pieces, vad=vad):
+        yield list(update.characters)
 
 
-def file_listener(
+def recognizer_of_each(
     folder: Path, backend: str = "auto", beam: Beam | None = None, lm: str | None = None
-) -> Callable[[Path], Online]:
+) -> Callable[[Path], StreamingRecognizer]:
     """Return what gives the recogniser, of a checkpoint's folder, that hears a file.
 
     It is the same for all files, unless it normalises features by statistics of the speaker: then
@@ -55,7 +42,7 @@ def file_listener(
     """
     config = read(folder).config
     if config.features.normalisation != "speaker":
-        online = load_online(folder, backend, beam, lm)
+        online = load_recognizer(folder, backend, beam, lm)
         return lambda path: online
     from cortado.model.adaptation import adapted  # torch, which those that stream may not need
     from cortado.model.checkpoint import load
@@ -65,9 +52,10 @@ def file_listener(
     features = recognizer.features
     nobody = adapted(recognizer, statistics_of(features, []))
     words = language.of(folder, config.vocabulary, lm)
-    check_weighed(lm, choose(nobody, backend, beam, words).name)  # says at once what cannot be
+    chosen = choose(nobody, backend, beam, words)  # says at once what cannot be
+    check_weighed(lm, chosen.name, chosen.beam.weighs_words)
 
-    def own(path: Path) -> Online:
+    def own(path: Path) -> StreamingRecognizer:
         with closing(stream(path)) as pieces:
             statistics = statistics_of(features, [_readable(pieces)])
         return choose(adapted(recognizer, statistics), backend, beam, words)
@@ -82,7 +70,7 @@ def _readable(pieces: Iterable[Samples]) -> Iterator[Samples]:
 
 
 def transcribe_files(
-    listener: Callable[[Path], Online],
+    listener: Callable[[Path], StreamingRecognizer],
     files: Sequence[Path],
     as_json: bool,
     out: TextIO,
@@ -92,7 +80,7 @@ def transcribe_files(
     """Write the text of files to `out` as it is decided; return whether every file was whole.
 
     Args:
-        listener: gives the recogniser that hears a file, as `file_listener` does.
+        listener: gives the recogniser that hears a file, as `recognizer_of_each` does.
         files: in the order in which they are written.
         as_json: write one JSON object per file, on a line of its own when the file is done, with
             file, text, duration (seconds), characters (text, time in seconds) and utterances (text,
@@ -117,7 +105,7 @@ def transcribe_files(
 
 
 def _write_text(
-    online: Online,
+    online: StreamingRecognizer,
     header: Path | None,
     pieces: Iterator[Samples],
     out: TextIO,
@@ -137,7 +125,7 @@ def _write_text(
 
 
 def _write_json(
-    online: Online, path: Path, pieces: Iterator[Samples], out: TextIO, vad: Vad | None
+    online: StreamingRecognizer, path: Path, pieces: Iterator[Samples], out: TextIO, vad: Vad | None
 ) -> None:
     count = 0
 

@@ -11,30 +11,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cortado.model import checkpoint_reader
-from cortado.model.attention import AttentionConfig
 from cortado.model.audio.decode import decode
-from cortado.model.backends.choice import load_online
-from cortado.model.backends.reference import OnlineRecognizer, transcribe
-from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
+from cortado.model.backends.choice import load_recognizer
+from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.checkpoint_reader import DEFAULT
 from cortado.model.streaming.endpoint import Rule
-from cortado.model.streaming.live import Heard, LiveStream
-from cortado.model.streaming.suspension import SnapshotError
-from cortado.tests.model.untrained import noise, untrained
+from cortado.model.streaming.live import LiveStream
+from cortado.model.streaming.recordings import transcribe
+from cortado.model.streaming.snapshot import SnapshotError
+from cortado.model.streaming.update import Update
+from cortado.tests.model.untrained import TINY, noise, untrained
 
 Samples = NDArray[np.float32]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SPEECH = ROOT.parent / "shared/data/librispeech-mini"
-TINY = RecognizerConfig(
-    encoder=EncoderConfig(channels=4, width=16, layers=1),
-    decoder=DecoderConfig(width=16, embedding=8, attention=AttentionConfig(width=8)),
-)
 RULES = (Rule(silence=0.12), Rule(length=0.4))  # short, as is what an untrained model hears
 
 
 @cache
-def online(seed: int = 10) -> OnlineRecognizer:
+def online(seed: int = 10) -> ReferenceRecognizer:
     return untrained(TINY, seed)
 
 
@@ -43,7 +39,7 @@ def speech(seconds: float = 1.5) -> Samples:
 
 
 @cache
-def whole() -> list[Heard]:
+def whole() -> list[Update]:
     stream = LiveStream(online(), RULES)
     return [*stream.push(speech()), *stream.end()]
 
@@ -61,7 +57,7 @@ def test_an_untrained_model_has_endpoints_to_lose() -> None:
 @given(cuts=st.lists(st.integers(0, len(speech())), max_size=6))
 @settings(deadline=None, max_examples=8)
 def test_a_stream_may_be_suspended_after_any_sample(cuts: list[int]) -> None:
-    stream, heard = LiveStream(online(), RULES), list[Heard]()
+    stream, heard = LiveStream(online(), RULES), list[Update]()
     for piece in np.split(speech(), sorted(cuts)):
         heard += stream.push(piece)
         stream = moved(stream)
@@ -73,7 +69,7 @@ def test_a_stream_may_be_suspended_while_it_is_flushed() -> None:
     stream = LiveStream(online(), RULES)
     heard = [*stream.push(speech())]
     ending = stream.end()
-    heard += [next(ending) for _ in range(3)]
+    heard.append(next(ending))
     assert heard + list(moved(stream).end()) == whole()
 
 
@@ -93,8 +89,16 @@ def test_a_damaged_stream_is_refused(place: int) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", bytes(1000)])
 def test_what_is_no_stream_is_refused(data: bytes) -> None:
-    with pytest.raises(SnapshotError, match="expected a suspended stream"):
+    with pytest.raises(SnapshotError, match="expected the snapshot of a stream"):
         LiveStream.resume(online(), data)
+
+
+@pytest.mark.parametrize("version", [1, 2, 4])
+def test_a_stream_of_another_version_is_refused(version: int) -> None:
+    data = LiveStream(online()).suspend()
+    other = data[:16] + version.to_bytes(2, "little") + data[18:]
+    with pytest.raises(SnapshotError, match=f"snapshot of version 3, got version {version}"):
+        LiveStream.resume(online(), other)
 
 
 def test_a_stream_that_is_cut_short_is_refused() -> None:
@@ -119,19 +123,19 @@ RESUME = """
 import sys
 from pathlib import Path
 import numpy as np
-from cortado.model.backends.choice import load_online
+from cortado.model.backends.choice import load_recognizer
 from cortado.model.streaming.live import LiveStream
-stream = LiveStream.resume(load_online(), Path(sys.argv[1]).read_bytes())
+stream = LiveStream.resume(load_recognizer(), Path(sys.argv[1]).read_bytes())
 rest = np.fromfile(sys.argv[2], np.float32)
 print([*stream.push(rest), *stream.end()])
 """
 
 
-@pytest.mark.skipif(not checkpoint_reader.DEFAULT.exists(), reason="no shipped model in the tree")
+@pytest.mark.skipif(not DEFAULT.exists(), reason="no shipped model in the tree")
 def test_a_stream_of_the_shipped_model_goes_on_in_another_process(tmp_path: Path) -> None:
     recordings = sorted(SPEECH.glob("audio/*/*.opus"))
     samples = decode(recordings[0])[:40_000] if recordings else noise(5, 1.2)
-    model = load_online()
+    model = load_recognizer()
     stream = LiveStream(model)
     [*stream.push(samples[:10_000])]
     (tmp_path / "stream").write_bytes(stream.suspend())

@@ -18,14 +18,8 @@ from cortado.model.backends.choice import choose
 from cortado.model.backends.cpu import recognizer as recognizer_module
 from cortado.model.backends.cpu.gates import advance
 from cortado.model.backends.cpu.kernel import COMPILED
-from cortado.model.backends.cpu.layout import TILE
 from cortado.model.backends.cpu.recognizer import FastRecognizer, offered, unsupported
-from cortado.model.backends.reference import (
-    Character,
-    OnlineRecognizer,
-    transcribe,
-    transcribe_many,
-)
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.compiled import product as products_module
 from cortado.model.compiled.product import (
     KINDS,
@@ -42,7 +36,7 @@ from cortado.model.compiled.vectors import COLUMNS, LANES
 from cortado.model.config import DecoderConfig, EncoderConfig, FeatureConfig, RecognizerConfig
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.beam import GREEDY
-from cortado.model.streaming.transcribe import characters
+from cortado.model.streaming.recordings import transcribe
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.untrained import encoded, noise, untrained
 
@@ -50,7 +44,6 @@ Samples = NDArray[np.float32]
 STEP = 640
 HERE = offered()  # of a recogniser
 MATRICES = available()  # of a matrix
-RECORDINGS = 8
 
 pytestmark = pytest.mark.timeout(900)  # the first use compiles
 
@@ -58,7 +51,7 @@ lasting = settings(deadline=None, max_examples=8)
 
 
 @cache
-def reference() -> OnlineRecognizer:
+def reference() -> ReferenceRecognizer:
     return untrained()
 
 
@@ -70,19 +63,6 @@ def fast(products: str) -> FastRecognizer:
 @cache
 def recording(number: int) -> Samples:
     return noise(number, 0.8 + 0.15 * number)
-
-
-@cache
-def alone(products: str, number: int) -> list[Character]:
-    return transcribe(fast(products), recording(number))
-
-
-def bits(online: FastRecognizer, samples: Samples, rows: list[int], streams: int) -> list[bytes]:
-    """Step some rows of a table through (R, T, STEP) samples; return the bytes of their states."""
-    table = online.table(streams, threads=2)
-    for step in range(samples.shape[1]):
-        table.step(samples[:, step], np.array(rows))
-    return [table.suspend(row) for row in rows]
 
 
 def widened(values: NDArray[np.uint16]) -> Samples:
@@ -172,15 +152,15 @@ def test_what_may_reorder_sums_is_inlined() -> None:
 
 def test_in_fp32_the_state_follows_the_references() -> None:
     samples = np.stack([noise(seed, 1.0).reshape(-1, STEP) for seed in range(3)])
-    table, state = fast("fp32").table(3), reference().initial_state(3)
+    stepper, state = fast("fp32").stepper(3), reference().initial_state(3)
     for step in range(samples.shape[1]):
         here = np.ascontiguousarray(samples[:, step])
         expected, state = reference().step(torch.from_numpy(here), state)
-        assert np.array_equal(table.step(here, np.arange(3)), expected.numpy())
-    newest = (table.state.heard[:, 0] - 1) % table.state.keys.shape[1]
-    keys = table.state.keys[np.arange(3), newest]
-    assert np.allclose(keys, state.decoder.keys[:, -1].numpy(), atol=1e-3)
-    assert np.allclose(table.state.decoder_cell[:, 0], state.decoder.lstm.cell.numpy(), atol=1e-3)
+        assert np.array_equal(stepper.step(here, np.arange(3)).symbols, expected[..., 0].numpy())
+    newest = (stepper.state.heard[:, 0] - 1) % stepper.state.keys.shape[1]
+    keys = stepper.state.keys[np.arange(3), newest]
+    assert np.allclose(keys, state[-1].keys[:, -1].numpy(), atol=1e-3)
+    assert np.allclose(stepper.state.decoder_cell[:, 0], state[-1].lstm.cell.numpy(), atol=1e-3)
 
 
 def test_the_ctc_head_hears_the_blanks_that_the_reference_hears() -> None:
@@ -194,11 +174,11 @@ def test_the_ctc_head_hears_the_blanks_that_the_reference_hears() -> None:
         ctc.weight[blank] = gain * along
         ctc.bias[blank] = math.log(blank) - gain * frames.mean(0) @ along
     logits = ctc(frames)[:, blank].numpy() - math.log(blank)  # of one half, above 0
-    table = FastRecognizer(online.recognizer, products="fp32").table(1)
+    stepper = FastRecognizer(online.recognizer, products="fp32").stepper(1)
     heard = []
     for step in samples.reshape(-1, STEP)[: len(frames)]:
-        table.step(step[None], row)
-        heard.append(bool(table.blanks(row)[0]))
+        stepper.step(step[None], row)
+        heard.append(bool(stepper.blanks(row)[0]))
     sure = np.abs(logits) > 0.01
     assert sure.mean() > 0.9
     assert 10 < np.sum(heard) < len(heard) - 10
@@ -221,106 +201,23 @@ def test_integers_are_also_for_cpus_without_bf16(monkeypatch: pytest.MonkeyPatch
 
 def distance(online: FastRecognizer) -> float:
     """How far the encoder is from the reference's after 2 s, relative to it."""
-    table, state = online.table(1), reference().initial_state(1)
+    stepper, state = online.stepper(1), reference().initial_state(1)
     for step in noise(1, 2.0).reshape(-1, 1, STEP):
-        table.step(step, np.arange(1))
+        stepper.step(step, np.arange(1))
         _, state = reference().step(torch.from_numpy(step), state)
-    expected = state.encoder.layers[-1].cell.numpy()
-    error = table.state.lstm_cell[:, -1] - expected
+    expected = state[1][-2].cell.numpy()
+    error = stepper.state.lstm_cell[:, -1] - expected
     return float(np.sqrt((error**2).mean() / (expected**2).mean()))
 
 
-@pytest.mark.parametrize("products", HERE)
-@pytest.mark.parametrize("streams", [1, 4, 7, TILE - 1, TILE + 1, 2 * TILE + 13])
-def test_a_row_has_the_same_bits_in_a_batch_of_any_size(products: str, streams: int) -> None:
-    online = fast(products)
-    random = np.random.default_rng(streams)
-    crowd = random.normal(0, 0.05, (streams, 6, STEP)).astype(np.float32)
-    subject = recording(3)[: 6 * STEP].reshape(6, STEP)
-    row = int(random.integers(streams))
-    crowd[row] = subject
-    order = random.permutation(streams)
-    together = bits(online, crowd[order], order.tolist(), streams)
-    [by_itself] = bits(online, subject[None], [0], 1)
-    assert together[int(np.flatnonzero(order == row)[0])] == by_itself
+def test_products_and_models_are_told_apart_in_a_snapshot() -> None:
+    other = FastRecognizer(untrained(seed=4).recognizer, products=HERE[0])
+    assert len({one.digest for one in (other, *map(fast, HERE))}) == len(HERE) + 1
 
 
-@pytest.mark.parametrize("products", HERE)
-@pytest.mark.parametrize("noise_", [np.nan, np.inf, 1e30])
-def test_a_stream_does_not_feel_what_is_no_sound_in_another(products: str, noise_: float) -> None:
-    subject = recording(3)[: 6 * STEP].reshape(6, STEP)
-    crowd = np.full((9, 6, STEP), noise_, np.float32)
-    crowd[5] = subject
-    together = bits(fast(products), crowd, list(range(9)), 9)
-    assert together[5] == bits(fast(products), subject[None], [0], 1)[0]
-
-
-@pytest.mark.parametrize("products", HERE)
-@given(number=st.integers(0, RECORDINGS - 1), sizes=st.lists(st.integers(1, 9000), min_size=1))
-@lasting
-def test_a_stream_in_pieces_is_the_whole(products: str, number: int, sizes: list[int]) -> None:
-    samples, start = recording(number), 0
-    pieces: list[Samples] = []
-    while start < len(samples):
-        size = sizes[len(pieces) % len(sizes)]
-        pieces.append(samples[start : start + size])
-        start += size
-    steps = characters(fast(products), pieces)
-    assert [one for step in steps for one in step] == alone(products, number)
-
-
-@pytest.mark.parametrize("products", HERE)
-@pytest.mark.parametrize("streams", [3, 64])
-def test_many_recordings_at_once_are_each_alone(products: str, streams: int) -> None:
-    order = np.random.default_rng(streams).permutation(RECORDINGS + 2) % RECORDINGS
-    found = dict(transcribe_many(fast(products), (recording(k) for k in order), streams))
-    assert found == {index: alone(products, int(k)) for index, k in enumerate(order)}
-
-
-@pytest.mark.parametrize("products", HERE)
-def test_a_row_that_is_reset_has_heard_nothing(products: str) -> None:
-    online = fast(products)
-    table = online.table(2)
-    table.step(np.stack([recording(0)[:STEP], recording(1)[:STEP]]), np.arange(2))
-    before = table.suspend(0)
-    table.reset(np.array([1]))
-    assert table.suspend(1) == online.table(1).suspend(0)
-    assert table.suspend(0) == before
-
-
-def test_a_state_that_is_resumed_elsewhere_goes_on_alike() -> None:
-    online = fast(HERE[0])
-    first, second = online.table(1), online.table(5)
-    steps = recording(7)[: 12 * STEP].reshape(12, 1, STEP)
-    for step in steps[:6]:
-        first.step(step, np.arange(1))
-    second.resume(3, first.suspend(0))
-    for step in steps[6:]:
-        written = second.step(step, np.array([3]))
-        assert np.array_equal(first.step(step, np.arange(1)), written)
-    assert first.suspend(0) == second.suspend(3)
-
-
-@pytest.mark.parametrize("spoilt", [b"", b"nonsense", None])
-def test_what_is_no_state_is_refused(spoilt: bytes | None) -> None:
-    table = fast(HERE[0]).table(1)
-    good = table.suspend(0)
-    bad = good[:-1] + bytes([good[-1] ^ 1]) if spoilt is None else spoilt
-    with pytest.raises(ValueError, match=r"^expected "):
-        table.resume(0, bad)
-
-
-def test_the_state_of_another_model_is_refused() -> None:
-    other = FastRecognizer(untrained(seed=4).recognizer, products="fp32")
-    with pytest.raises(ValueError, match="another model"):
-        fast("fp32").table(1).resume(0, other.table(1).suspend(0))
-
-
-def test_the_state_of_other_products_is_refused() -> None:
-    assert len({fast(products).digest for products in HERE}) == len(HERE)
-    for other in HERE[1:]:
-        with pytest.raises(ValueError, match="another model or CPU"):
-            fast(other).table(1).resume(0, fast(HERE[0]).table(1).suspend(0))
+def test_rows_that_are_not_there_are_refused() -> None:
+    with pytest.raises(ValueError, match="rows"):
+        fast("fp32").stepper(2).step(np.zeros((1, STEP), np.float32), np.array([2]))
 
 
 def test_what_this_cpu_has_is_taken_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,11 +260,3 @@ def test_other_widths_and_symbols_are_known() -> None:
     online = untrained(config)
     found = FastRecognizer(online.recognizer, products="fp32")
     assert transcribe(found, recording(2)) == transcribe(online, recording(2))
-
-
-def test_wrong_samples_and_rows_are_refused() -> None:
-    table = fast("fp32").table(2)
-    with pytest.raises(ValueError, match="samples"):
-        table.step(np.zeros((1, 639), np.float32), np.arange(1))
-    with pytest.raises(ValueError, match="rows"):
-        table.step(np.zeros((1, STEP), np.float32), np.array([2]))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cortado.model.attention import AttentionConfig
 from cortado.model.attention.config import Kind
-from cortado.model.backends.reference import OnlineRecognizer, transcribe
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.recognizer import Recognizer
@@ -26,6 +26,7 @@ from cortado.model.search.offline import (
     transcribe_batch,
     transcribe_offline,
 )
+from cortado.model.streaming.recordings import transcribe
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.untrained import noise, untrained
 
@@ -102,7 +103,7 @@ def test_a_recogniser_of_ctc_alone_transcribes_streams() -> None:
     with torch.no_grad():
         model.ctc.bias[2] = -1.0
     samples = noise(1, 1.0)
-    written = transcribe(OnlineRecognizer(model), samples)
+    written = transcribe(ReferenceRecognizer(model), samples)
     assert written
     assert [one.text for one in transcribe_offline(model, samples, "hard")] == [
         one.text for one in written
@@ -111,7 +112,7 @@ def test_a_recogniser_of_ctc_alone_transcribes_streams() -> None:
 
 def test_a_stream_is_refused_where_the_attention_needs_whole_utterances() -> None:
     with pytest.raises(ValueError, match="expected a monotonic attention for streams, got Soft"):
-        OnlineRecognizer(recognizer("soft"))
+        ReferenceRecognizer(recognizer("soft"))
 
 
 @pytest.mark.parametrize("kind", ["mocha", "soft"])

@@ -1,0 +1,39 @@
+"""The decoder's own greedy scan, as a search whose symbols are committed at once."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cortado.model.decoder.ctc import CtcState
+from cortado.model.decoder.decoder import Decoder
+from cortado.model.emission import Emissions
+from cortado.model.layer import Layer
+
+
+class GreedySearch(Layer):
+    """Encoder frames (S, T, H) to emissions (S, T, cap, 2).
+
+    An emission is a symbol, -1 for none, and the frames since it was heard, of which there are
+    none.
+    """
+
+    def __init__(self, decoder: Decoder) -> None:
+        super().__init__()
+        self._decoder = decoder
+
+    def initial_state(self, batch: int) -> Any:
+        """Return the state of streams that have written nothing."""
+        return self._decoder.initial_state(batch)
+
+    def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Return what the decoder writes at the next (S, T, H) encoder frames."""
+        symbols, state = self._decoder.step(x, state)
+        return torch.stack([symbols, torch.zeros_like(symbols)], 3), state
+
+    def renewed(self, state: Any) -> tuple[Emissions, Any]:
+        """Return nothing, and the state of streams that have written nothing."""
+        fresh = self._decoder.initial_state(len(state.symbol))
+        if not isinstance(fresh, CtcState):  # whose windows have been heard, and stay
+            fresh = state._replace(lstm=fresh.lstm, symbol=fresh.symbol)
+        return Emissions.nothing(len(state.symbol), 0), fresh

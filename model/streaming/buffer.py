@@ -1,0 +1,168 @@
+"""Audio of S streams that waits for its step.
+
+Each stream has a place that holds a quarter of a second, beside all others', whence a batch is
+copied at once; while more waits it has an array of its own, so that memory follows what waits.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
+from cortado.model.streaming.interface import Rows, Samples
+
+USUAL = SAMPLE_RATE // 4  # samples in a row's place, enough while a stream keeps up
+GOES_ON = -1  # steps to flush while the input goes on
+
+
+class Steps(NamedTuple):
+    """The next step of each of R streams."""
+
+    rows: Rows  # (R,)
+    samples: Samples  # (R, SAMPLES_PER_STEP)
+    numbers: NDArray[np.int64]  # (R,) of the steps in their streams, from 0 on
+    flushing: NDArray[np.bool_]  # (R,) whether it is silence after the end of the input
+    owners: NDArray[np.int64]  # (R,) which of a row's owners the step is of
+
+
+class Buffer:
+    """Samples in, steps out, for S rows."""
+
+    def __init__(self, rows: int, flush_steps: int) -> None:
+        """Make `rows` rows, whose inputs are followed by `flush_steps` steps of silence."""
+        self._flush_steps = flush_steps
+        self._places = np.empty((rows, USUAL), np.float32)  # memory from their first use on
+        self._steps = sliding_window_view(self._places.reshape(-1), SAMPLES_PER_STEP)
+        self._samples: list[Samples] = list(self._places)
+        self._apart = np.zeros(rows, np.bool_)  # rows with an array of their own
+        self._start = np.zeros(rows, np.int64)
+        self._end = np.zeros(rows, np.int64)
+        self._flush = np.full(rows, GOES_ON)
+        self._taken = np.zeros(rows, np.int64)  # steps
+        self._done = np.zeros(rows, np.int64)  # steps whose emissions came back
+        self._received = np.zeros(rows, np.int64)  # samples
+        self._owners = np.zeros(rows, np.int64)  # one more with each owner
+        self._rows = np.arange(rows)
+
+    def open(self, row: int) -> None:
+        """Give a row to a new stream; what is under way of the last one is nobody's."""
+        for array in (self._start, self._end, self._taken, self._done, self._received):
+            array[row] = 0
+        self._settle(row)
+        self._flush[row] = GOES_ON
+        self._owners[row] += 1
+
+    close = open  # nothing waits any more
+
+    def restore(self, row: int, received: int, steps: int, flush: int, samples: Samples) -> None:
+        """Let a row that was opened go on where `snapshot` was called."""
+        self._taken[row] = self._done[row] = steps
+        self.push(row, samples)
+        self._received[row], self._flush[row] = received, flush
+
+    def snapshot(self, row: int) -> tuple[int, int, int, Samples]:
+        """Return a row's samples received, steps done, steps to flush, and samples that wait."""
+        counts = (int(array[row]) for array in (self._received, self._done, self._flush))
+        samples = self._samples[row][int(self._start[row]) : int(self._end[row])]
+        return *counts, samples.copy()  # type: ignore[return-value]
+
+    def waiting(self, row: int) -> int:
+        """Return the samples that wait for a step."""
+        return int(self._end[row] - self._start[row])
+
+    def complete(self, row: int) -> int:
+        """Return how many steps of a row are complete: those taken and those that wait."""
+        waiting = self.waiting(row) // SAMPLES_PER_STEP + max(int(self._flush[row]), 0)
+        return int(self._taken[row]) + waiting
+
+    def taken(self, rows: Rows) -> NDArray[np.int64]:
+        """Return (R,) steps that were taken."""
+        return self._taken[rows]
+
+    def push(self, row: int, samples: Samples) -> None:
+        """Add (N,) samples.
+
+        Raises:
+            ValueError: not one-dimensional float32, or the input has ended.
+        """
+        if self._flush[row] != GOES_ON:
+            raise ValueError(f"expected no audio after the end, got {len(samples)} samples")
+        if samples.ndim != 1 or samples.dtype != np.float32:
+            raise ValueError(f"expected (N,) float32 samples, got {samples.shape} {samples.dtype}")
+        self._put(row, samples)
+        self._received[row] += len(samples)
+
+    def end(self, row: int) -> None:
+        """End the input: silence completes the last step, then flushes."""
+        if self._flush[row] == GOES_ON:
+            self._put(row, np.zeros(-self.waiting(row) % SAMPLES_PER_STEP, np.float32))
+            self._flush[row] = self._flush_steps
+
+    def _put(self, row: int, samples: Samples) -> None:
+        """Add samples to a row's array, which is made as long as it takes."""
+        array, start, end = self._samples[row], int(self._start[row]), int(self._end[row])
+        needed = end - start + len(samples)
+        if end + len(samples) > len(array):
+            left = array[start:end].copy()
+            if needed <= USUAL:
+                array = self._settle(row)
+            elif needed > len(array):
+                array = self._samples[row] = np.empty(2 * needed, np.float32)
+                self._apart[row] = True
+            array[: len(left)] = left
+            self._start[row], end = 0, len(left)
+        array[end : end + len(samples)] = samples
+        self._end[row] = end + len(samples)
+
+    def _settle(self, row: int) -> Samples:
+        """Return the row's place, which is its array from now on."""
+        self._apart[row] = False
+        self._samples[row] = self._places[row]
+        return self._samples[row]
+
+    def ready(self) -> Rows:
+        """Return the rows that have a step."""
+        whole = self._end - self._start >= SAMPLES_PER_STEP
+        return self._rows[whole | (self._flush > 0)]
+
+    def take(self, rows: Rows) -> Steps:
+        """Take the next step of ready rows."""
+        starts = self._start[rows]
+        flushing = self._end[rows] - starts < SAMPLES_PER_STEP
+        samples = self._steps[rows * USUAL + np.minimum(starts, USUAL - SAMPLES_PER_STEP)]
+        samples[flushing] = 0
+        for index in np.flatnonzero(self._apart[rows] & ~flushing).tolist():
+            start = starts[index]
+            samples[index] = self._samples[rows[index]][start : start + SAMPLES_PER_STEP]
+        self._flush[rows[flushing]] -= 1
+        self._start[rows[~flushing]] += SAMPLES_PER_STEP
+        numbers = self._taken[rows]
+        self._taken[rows] = numbers + 1
+        return Steps(rows, samples, numbers, flushing, self._owners[rows])
+
+    def count(self, steps: Steps) -> NDArray[np.bool_]:
+        """Count steps as done; return (R,) whether each row is still its owner's."""
+        same = self._owners[steps.rows] == steps.owners
+        self._done[steps.rows[same]] += 1
+        return same
+
+    def drained(self, row: int) -> bool:
+        """Return whether a row's input goes on and every whole step's emissions came back."""
+        waits = self.waiting(row) >= SAMPLES_PER_STEP
+        return not waits and self._flush[row] == GOES_ON and self.at_rest(row)
+
+    def at_rest(self, row: int) -> bool:
+        """Return whether no step of a row is under way."""
+        return bool(self._done[row] == self._taken[row])
+
+    def finished(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return (R,) whether the input has ended and every step's emissions came back."""
+        empty = self._end[rows] - self._start[rows] < SAMPLES_PER_STEP
+        return (self._flush[rows] == 0) & empty & (self._done[rows] == self._taken[rows])
+
+    def positions(self, rows: Rows) -> NDArray[np.float64]:
+        """Return (R,) seconds of the input on which the rows' characters so far rest."""
+        samples = np.minimum(self._done[rows] * SAMPLES_PER_STEP, self._received[rows])
+        return samples / SAMPLE_RATE

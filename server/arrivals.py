@@ -1,0 +1,24 @@
+"""When the audio of each step of S streams was complete, by the clock."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+
+
+class Arrivals:
+    """The times of the last steps of each row."""
+
+    def __init__(self, rows: int, steps: int) -> None:
+        """Make room for the times of `steps` steps that wait in each row."""
+        self._times = np.zeros((rows, steps))  # memory from their first use on
+
+    def stamp(self, row: int, first: int, last: int, now: float) -> None:
+        """Note that the steps of a row from `first` up to before `last` are complete `now`."""
+        size = self._times.shape[1]
+        for step in range(first, last):
+            self._times[row, step % size] = now
+
+    def of(self, rows: Rows, steps: Rows) -> NDArray[np.float64]:
+        """Return (R,) when the (R,) steps of rows were complete."""
+        return self._times[rows, steps % self._times.shape[1]]

@@ -1,0 +1,80 @@
+"""Every backend keeps the one contract of streams."""
+
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from cortado.model import checkpoint
+from cortado.model.audio.decode import decode
+from cortado.model.backends.cpu.recognizer import FastRecognizer, offered
+from cortado.model.backends.cuda import DeviceRecognizer
+from cortado.model.backends.reference import TILE, ReferenceRecognizer
+from cortado.model.recognizer import Recognizer
+from cortado.model.search.beam import GREEDY, USUAL
+from cortado.model.streaming.interface import StreamingRecognizer
+from cortado.model.streaming.recordings import transcribe
+from cortado.tests.model.backends.contract import verify
+from cortado.tests.model.search.words import said
+from cortado.tests.model.untrained import noise, untrained
+
+SPEECH = Path(__file__).parents[4] / "shared/data/librispeech-mini"
+WORDS = USUAL._replace(words=said())
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+
+Make = Callable[[Recognizer], StreamingRecognizer]
+
+BACKENDS: dict[str, Make] = {
+    "reference": ReferenceRecognizer,
+    "reference-beam": lambda model: ReferenceRecognizer(model, USUAL),
+    "reference-words": lambda model: ReferenceRecognizer(model, WORDS),
+    "device-on-cpu": lambda model: DeviceRecognizer(model, "cpu", TILE),
+    "fast-beam": lambda model: FastRecognizer(model, products="fp32", beam=USUAL),
+    "fast-words": lambda model: FastRecognizer(model, products="fp32", beam=WORDS),
+    **{f"fast-{name}": partial(FastRecognizer, products=name) for name in offered()},
+}
+
+pytestmark = pytest.mark.timeout(900)  # the first use compiles
+
+
+@cache
+def model() -> Recognizer:
+    return untrained().recognizer
+
+
+def speech() -> list[NDArray[np.float32]]:
+    return [noise(number, 0.9 + 0.2 * number) for number in range(5)]
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_backend_keeps_the_contract(name: str) -> None:
+    verify(BACKENDS[name](model()), speech())
+
+
+@GPU
+def test_a_gpu_keeps_the_contract() -> None:
+    verify(DeviceRecognizer(model()), speech())
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SPEECH.exists(), reason="no recordings")
+def test_the_shipped_model_keeps_the_contract_on_real_speech() -> None:
+    files = sorted(SPEECH.glob("audio/*/*.opus"))[:4]
+    heard = [decode(path)[: 60_000 + 7_001 * k] for k, path in enumerate(files)]
+    verify(ReferenceRecognizer(checkpoint.load()), heard)
+
+
+@pytest.mark.parametrize("beam", [GREEDY, USUAL, WORDS], ids=["greedy", "beam", "words"])
+def test_in_fp32_the_fast_backend_writes_what_the_reference_writes(beam: object) -> None:
+    reference, fast = (
+        [transcribe(one, samples) for samples in speech()]
+        for one in (
+            ReferenceRecognizer(model(), beam),  # type: ignore[arg-type]
+            FastRecognizer(model(), products="fp32", beam=beam),  # type: ignore[arg-type]
+        )
+    )
+    assert reference == fast

@@ -1,0 +1,280 @@
+"""The search finds the likeliest text, commits it in time, and revises nothing."""
+
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from cortado.model.backends.choice import choose
+from cortado.model.backends.cpu.recognizer import FastRecognizer
+from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.config import MAX_SYMBOLS_PER_STEP
+from cortado.model.emission import FLUSH_STEPS, Emissions
+from cortado.model.features.framing import STEP_SECONDS
+from cortado.model.search import beam as search
+from cortado.model.search import language_model as language
+from cortado.model.search.beam import GREEDY, USUAL, Beam, asked_for, most_committed
+from cortado.model.search.language_model import NONE, Language
+from cortado.model.streaming.recordings import transcribe
+from cortado.tests.model.search.words import said, spoken
+from cortado.tests.model.untrained import noise, untrained
+from cortado.tests.training.trigram import sentences
+from cortado.training.language_model import Numbers as Weights
+
+CAP = MAX_SYMBOLS_PER_STEP
+SYMBOLS = 2
+Text = tuple[int, ...]
+Numbers = Callable[[Text, int], tuple[float, NDArray[np.float64]]]  # energy, logits
+
+lasting = settings(deadline=None, max_examples=40)
+
+
+def decoder(seed: int) -> Numbers:
+    """A decoder whose energies and logits are functions of the text so far and the frame."""
+
+    @cache
+    def numbers(text: Text, frame: int) -> tuple[float, NDArray[np.float64]]:
+        random = np.random.default_rng([seed, frame, len(text), *text])
+        return float(np.float32(random.normal(-0.5, 1.5))), random.normal(0, 1, SYMBOLS)
+
+    return numbers
+
+
+@cache
+def ones() -> Language:
+    return spoken("a ", sentences(1, 30, ("aa", "a", "aaaa")), Weights(0.7, 0.4, -3.0, -1.0))
+
+
+def factors(words: Language, text: Text) -> NDArray[np.float64]:
+    """What a language model multiplies the probability of each symbol with after a text."""
+    found = np.zeros(SYMBOLS, np.float32)
+    if words.weight:
+        node, before, last = 0, 0, 0
+        for symbol in text:
+            node, before, last = language.followed(words, node, before, last, symbol)
+        language.weigh(words, node, before, last, np.float32(-np.inf), found)
+    return np.exp(found.astype(float))
+
+
+def likelihoods(numbers: Numbers, frames: int, words: Language = NONE) -> dict[Text, float]:
+    """The probability of every text after so many frames, summed over all stops."""
+    found: dict[Text, float] = {(): 1.0}
+    for frame in range(frames):
+        after: dict[Text, float] = {}
+        scanning = dict(found)
+        for count in range(CAP + 1):
+            further: dict[Text, float] = {}
+            for text, p in scanning.items():
+                energy, logits = numbers(text, frame)
+                stop = 1 / (1 + np.exp(-energy))
+                after[text] = after.get(text, 0.0) + p * (1 - stop)
+                if count < CAP:
+                    shares = np.exp(logits) / np.exp(logits).sum() * factors(words, text)
+                    for symbol in range(SYMBOLS):
+                        more = p * stop * shares[symbol]
+                        further[*text, symbol] = further.get((*text, symbol), 0.0) + more
+            scanning = further
+        found = after
+    return found
+
+
+class Searched:
+    """A stream searched over a decoder of numbers."""
+
+    def __init__(self, numbers: Numbers, beam: Beam) -> None:
+        self.numbers, self.beam = numbers, beam
+        self.h = search.hypotheses(1, beam, CAP)
+        self.e = search.entries(1, beam, CAP)
+        self.committed: list[tuple[int, int, int]] = []  # symbol, frame heard, frame committed
+        self.frame = 0
+        self.texts: list[Text] = [()] * beam.width
+
+    def step(self) -> None:
+        rows, e = np.zeros(1, np.int64), self.e
+        written: list[Text] = []
+
+        def text(entry: int) -> Text:
+            count = e.added[0, entry]
+            return (*self.texts[e.bases[0, entry]], *e.written[0, entry, :count].tolist())
+
+        asked = search.begin(rows, self.h, e)
+        for count in range(CAP + 1):
+            texts = [text(k) for _, k in e.asked[:asked]]
+            energies = np.array([self.numbers(one, self.frame)[0] for one in texts], np.float32)
+            writing = search.divide(asked, energies, count < CAP, self.beam, e)
+            if not writing:
+                break
+            texts = [text(k) for _, k in e.writing[:writing]]
+            logits = np.array([self.numbers(one, self.frame)[1] for one in texts], np.float32)
+            asked = search.extend(writing, logits, SYMBOLS, len(written), self.beam, e)
+            written += texts
+        moves = e.moves[: search.survive(rows, self.beam, self.h, e)]
+        self.texts = [
+            next(
+                ((*written[slot], self._last(k)) for _, at, slot in moves.tolist() if at == k),
+                before,
+            )
+            for k, before in enumerate(self.texts)
+        ]
+        shape = 2, 2, most_committed(self.beam, CAP)
+        told = np.full(shape, -7, np.int32)
+        search.commit(rows, self.beam, self.h, *(part[:1] for part in told))
+        assert (told[:, 1] == -7).all()
+        [emissions] = Emissions(*told[:, :1]).lists()
+        self.committed += [(s, self.frame - late, self.frame) for s, late in emissions]
+        self.frame += 1
+
+    def _last(self, k: int) -> int:
+        h = self.h
+        at = (h.first[0, 0] + h.lengths[0, k] - 1) % h.symbols.shape[2]
+        return int(h.symbols[0, k, at])
+
+    @property
+    def best(self) -> Text:
+        return self.texts[int(self.h.scores[0].argmax())]
+
+
+@lasting
+@given(seed=st.integers(0, 10_000), frames=st.integers(1, 4), weighs=st.booleans())
+def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
+    seed: int, frames: int, weighs: bool
+) -> None:
+    numbers, words = decoder(seed), ones() if weighs else NONE
+    wanted = likelihoods(numbers, frames, words)
+    beam = Beam(width=600, hold=25, grace=25, pruning=1e9, floor=1e-30, agreement=1.1, words=words)
+    one = Searched(numbers, beam)
+    for _ in range(frames):
+        one.step()
+    assert len(wanted) == (one.h.scores[0] > -np.inf).sum()
+    most = max(wanted.values())
+    for k, score in enumerate(one.h.scores[0]):
+        if score > -np.inf:
+            assert score == pytest.approx(np.log(wanted[one.texts[k]] / most), abs=2e-4)
+    search.renew(np.zeros(1, np.int64), one.h)
+    assert not one.h.words.any()
+
+
+@lasting
+@given(
+    seed=st.integers(0, 10_000),
+    width=st.integers(2, 6),
+    hold=st.integers(0, 5),
+    more=st.integers(0, 5),
+    agreement=st.floats(0.5, 1.0),
+)
+def test_what_is_committed_is_in_time_and_is_the_beginning_of_every_hypothesis(
+    seed: int, width: int, hold: int, more: int, agreement: float
+) -> None:
+    grace = hold + more
+    beam = Beam(width=width, hold=hold, grace=grace, pruning=4.0, floor=0.01, agreement=agreement)
+    one = Searched(decoder(seed), beam)
+    for _ in range(30):
+        one.step()
+        told = tuple(symbol for symbol, _, _ in one.committed)
+        alive = [text for text, s in zip(one.texts, one.h.scores[0], strict=True) if s > -np.inf]
+        assert all(text[: len(told)] == told for text in alive)
+        assert len(set(alive)) == len(alive)
+        assert max(one.h.scores[0]) <= 0
+        [rest] = search.uncommitted(np.zeros(1, np.int64), one.h).lists()
+        assert (*told, *(symbol for symbol, _ in rest)) == one.best
+        assert all(late < hold for _, late in rest)
+    assert all(committed - heard <= grace for _, heard, committed in one.committed)
+    assert all(a[1] <= b[1] for a, b in pairwise(one.committed))
+    search.renew(np.zeros(1, np.int64), one.h)
+    assert search.uncommitted(np.zeros(1, np.int64), one.h).symbols.shape == (1, 0)
+
+
+def test_a_likelier_beginning_wins_though_another_was_best_at_first() -> None:
+    """A greedy scan would write 0; what follows makes 1 likelier."""
+
+    def numbers(text: Text, frame: int) -> tuple[float, NDArray[np.float64]]:
+        if not text:
+            return (9.0 if frame == 0 else -9.0), np.array([0.55, 0.45])
+        certain = text == (1,)
+        return (3.0 if frame == 1 and len(text) == 1 else -9.0), (
+            np.array([9.0, 0.0]) if certain else np.array([0.0, 0.0])
+        )
+
+    patient = Searched(numbers, Beam(width=4, hold=2, grace=2, pruning=9.0, floor=1e-3))
+    hasty = Searched(numbers, Beam(width=4, hold=0, grace=0, pruning=9.0, floor=1e-3))
+    for one in (patient, hasty):
+        for _ in range(4):
+            one.step()
+    assert [symbol for symbol, _, _ in patient.committed] == [1, 0]
+    assert hasty.committed[0][0] == 0
+
+
+def test_all_that_a_hypothesis_has_heard_is_committed_once_it_is_the_best() -> None:
+    """The best has heard nothing for twelve frames, then one is likelier that has heard much."""
+
+    def numbers(text: Text, frame: int) -> tuple[float, NDArray[np.float64]]:
+        if not text:  # which is likelier up to frame 12, where something was missed
+            return {0: -0.2, 12: 20.0}.get(frame, -20.0), np.array([9.0, 0.0])
+        return (20.0 if len(text) <= frame else -20.0), np.array([9.0, 0.0])  # one a frame
+
+    one = Searched(numbers, Beam(width=6, hold=3, grace=12, pruning=30.0, floor=1e-6))
+    most = 0
+    for _ in range(20):
+        before = len(one.committed)
+        one.step()
+        most = max(most, len(one.committed) - before)
+    assert most > 8
+
+
+def test_a_wish_becomes_a_search() -> None:
+    assert asked_for(None, None) is None
+    assert asked_for(1, None) == GREEDY
+    assert asked_for(4, None) == USUAL._replace(width=4)
+    assert asked_for(None, 400) == USUAL._replace(hold=10, grace=12)
+    for width, hold in ((0, None), (33, None), (None, -1), (None, 2001), (1, 400)):
+        with pytest.raises(ValueError, match="expected"):
+            asked_for(width, hold)
+
+
+def test_a_backend_is_named_by_its_search() -> None:
+    model = untrained().recognizer
+    assert choose(model, "reference").name == "reference-beam8"
+    assert choose(model, "reference", GREEDY).name == "reference"
+    assert choose(model, "reference").digest != choose(model, "reference", GREEDY).digest
+    assert choose(model, "reference").flush_steps == FLUSH_STEPS + USUAL.grace
+
+
+def test_characters_say_how_late_they_were_committed() -> None:
+    heard = transcribe(ReferenceRecognizer(untrained().recognizer, USUAL), noise(3, 1.5))
+    assert max(one.late for one in heard) == pytest.approx(USUAL.hold * STEP_SECONDS)
+    assert heard != transcribe(untrained(), noise(3, 1.5))
+
+
+def test_a_search_that_needs_less_agreement_commits_earlier() -> None:
+    earlier, beam = 0, Beam(width=6, hold=5, grace=8, pruning=4.0, floor=0.01)
+    for seed in range(30):
+        sooner, later = (
+            Searched(decoder(seed), beam._replace(agreement=agreement)) for agreement in (0.6, 0.95)
+        )
+        while (
+            sooner.committed == later.committed and later.frame < 30
+        ):  # until then, they are the same
+            sooner.step()
+            later.step()
+        assert sooner.committed[: len(later.committed)] == later.committed
+        earlier += len(sooner.committed) > len(later.committed)
+    assert earlier > 10
+
+
+@pytest.mark.parametrize("kind", [ReferenceRecognizer, FastRecognizer])
+def test_a_language_model_is_in_the_name_and_the_digest(
+    kind: type[ReferenceRecognizer] | type[FastRecognizer],
+) -> None:
+    model = untrained().recognizer
+    every = [NONE, said(), said(3), said(2, 2.0)]
+    found = [kind(model, beam=USUAL._replace(words=words)) for words in every]
+    assert [one.name.endswith("-beam8-lm") for one in found] == [False, True, True, True]
+    assert [one.beam.weighs_words for one in found] == [False, True, True, True]
+    assert len({one.digest for one in found}) == 4
+    again = kind(model, beam=USUAL._replace(words=said.__wrapped__()))
+    assert again.digest == found[1].digest

@@ -1,0 +1,66 @@
+"""A recogniser whose streams emit what a test says."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.model.emission import Emission, Emissions
+from cortado.model.search.beam import GREEDY
+from cortado.model.streaming.interface import Rows, Samples
+from cortado.model.vocabulary import Vocabulary
+
+Script = Mapping[int, list[Emission]]  # by the first sample of a step
+
+
+class Scripted:
+    """A stream emits what the script has for the value of its step's first sample."""
+
+    name, lookahead_ms, delay_steps, flush_steps, beam, batch = "scripted", 0, 3, 2, GREEDY, 1
+    digest = bytes(16)
+
+    def __init__(self, script: Script, rest: list[Emission] | None = None) -> None:
+        """Emit by a script; `rest` is not committed where an utterance ends."""
+        self.script, self.rest = script, rest or []
+        self.vocabulary = Vocabulary()
+
+    def stepper(self, streams: int, threads: int | None = None) -> "ScriptedStepper":
+        return ScriptedStepper(self, streams)
+
+
+class ScriptedStepper:
+    """It remembers how many steps each row has taken."""
+
+    bytes_per_stream, threads = 8, 1
+
+    def __init__(self, owner: Scripted, streams: int) -> None:
+        self.owner, self.streams = owner, streams
+        self.steps = np.zeros(streams, np.int64)
+
+    def reset(self, rows: Rows) -> None:
+        self.steps[rows] = 0
+
+    def step(self, samples: Samples, rows: Rows) -> Emissions:
+        self.steps[rows] += 1
+        return emissions([self.owner.script.get(round(float(one[0])), []) for one in samples])
+
+    def blanks(self, rows: Rows) -> NDArray[np.bool_]:
+        return np.ones(len(rows), np.bool_)
+
+    def renew(self, rows: Rows) -> Emissions:
+        return emissions([self.owner.rest] * len(rows))
+
+    def snapshot(self, row: int) -> bytes:
+        return self.steps[row].tobytes()
+
+    def restore(self, row: int, state: bytes) -> None:
+        self.steps[row] = np.frombuffer(state, np.int64)[0]
+
+
+def emissions(rows: list[list[Emission]]) -> Emissions:
+    """Return the emissions of each row as arrays."""
+    found = Emissions.nothing(len(rows), max(map(len, rows), default=0))
+    for row, each in enumerate(rows):
+        for n, one in enumerate(each):
+            found.symbols[row, n], found.late[row, n] = one
+    return found

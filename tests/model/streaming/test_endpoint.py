@@ -1,0 +1,157 @@
+"""Where utterances end, by rules on what was written and heard."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cortado.model.emission import Emission, Emissions
+from cortado.model.streaming.endpoint import QUIET_RULES, RULES, Endpointer, Rule
+from cortado.tests.model.streaming.scripted import emissions
+
+ROW = np.zeros(1, np.int64)
+
+Steps = list[tuple[bool, bool]]  # whether a character was written, whether the head heard none
+
+steps = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60)
+
+
+def emitted(wrote: list[bool], late: int = 0) -> Emissions:
+    return emissions([[Emission(3, late)] if each else [] for each in wrote])
+
+
+def endpointer(streams: int, *rules: Rule) -> Endpointer:
+    one = Endpointer(streams)
+    one.reset(np.arange(streams), [rules or RULES] * streams)
+    return one
+
+
+def ends(heard: Steps, *rules: Rule) -> list[int]:
+    """Return the steps, from 0 on, after which an utterance of one stream ends."""
+    one = endpointer(1, *rules)
+    return [
+        step
+        for step, (wrote, blank) in enumerate(heard)
+        if one.step(ROW, emitted([wrote]), np.array([blank]))[0]
+    ]
+
+
+WROTE, SILENT, BUSY = (True, False), (False, True), (False, False)
+
+
+def test_an_utterance_ends_where_its_silence_is_long_enough() -> None:
+    assert ends([WROTE] + [SILENT] * 9, Rule(silence=0.2)) == [5]
+
+
+def test_before_its_first_character_no_utterance_ends() -> None:
+    assert ends([SILENT] * 500) == []
+
+
+def test_an_utterance_ends_once() -> None:
+    assert ends([WROTE] + [SILENT] * 500) == [20]
+
+
+def test_silence_counts_from_when_a_character_was_heard_not_from_its_commitment() -> None:
+    one = endpointer(1, Rule(silence=0.2))
+    found = [
+        one.step(ROW, emitted([wrote], 2), np.array([False]))[0] for wrote in (True, *[False] * 3)
+    ]
+    assert found == [False, False, False, True]
+
+
+def test_blanks_have_to_last() -> None:
+    rule = Rule(silence=0.08, blank=0.2)
+    assert ends([WROTE, BUSY, *[SILENT] * 9], rule) == [6]
+    assert ends([WROTE, *[SILENT] * 4, BUSY, *[SILENT] * 9], rule) == [10]
+
+
+def test_blanks_before_an_utterance_do_not_end_it() -> None:
+    early = [SILENT] * 100 + [(True, True)] + [SILENT] * 9  # before the head hears it
+    assert ends(early, Rule(silence=0.04, blank=0.2)) == [105]
+    assert ends(early) == []
+
+
+def quiet_ends(heard: list[tuple[bool, bool]], *rules: Rule) -> list[int]:
+    """Return the steps that end utterances, each of whether it wrote and whether it was quiet."""
+    one = endpointer(1, *rules)
+    none = np.array([False])
+    return [
+        step
+        for step, (wrote, quiet) in enumerate(heard)
+        if one.step(ROW, emitted([wrote]), none, np.array([quiet]))[0]
+    ]
+
+
+def test_quiet_has_to_last_and_to_follow_a_character() -> None:
+    rule = Rule(silence=0.08, quiet=0.2)
+    assert quiet_ends([(False, True)] * 50 + [(True, True)] + [(False, True)] * 9, rule) == [55]
+    loud = [(True, False), *[(False, True)] * 4, (False, False), *[(False, True)] * 9]
+    assert quiet_ends(loud, rule) == [10]
+
+
+def test_without_a_detector_nothing_is_quiet() -> None:
+    assert ends([WROTE] + [SILENT] * 500, Rule(quiet=0.04), Rule(length=0.4)) == [10]
+
+
+def test_with_a_detector_the_loop_and_the_long_rules_stay() -> None:
+    assert {rule.times for rule in QUIET_RULES if not rule.quiet} < {rule.times for rule in RULES}
+    assert quiet_ends([(True, False)] * 5000, *QUIET_RULES) != []
+    assert ends([(True, True)] * 500, *QUIET_RULES)[0] == 75
+    assert ends([WROTE] * 501 + [SILENT] * 9, *QUIET_RULES) == [505]
+    assert sum(rule.quiet > 0 for rule in QUIET_RULES) == 1
+
+
+def test_all_of_a_rule_and_any_of_the_rules_is_enough() -> None:
+    rules = Rule(silence=0.4), Rule(silence=0.08, length=0.4)
+    assert ends([WROTE] + [SILENT] * 20, *rules) == [10]
+    assert ends([WROTE] * 15 + [SILENT] * 20, *rules) == [16]
+
+
+def test_an_utterance_without_a_pause_is_bounded() -> None:
+    longest = max(rule.length for rule in RULES)
+    assert np.diff([0, *ends([(True, False)] * 5000)]).max() <= longest / 0.04 + 1
+
+
+@given(streams=st.lists(steps, min_size=2, max_size=5))
+@settings(deadline=None)
+def test_streams_do_not_feel_each_other(streams: list[Steps]) -> None:
+    every = [(Rule(silence=0.12, blank=0.08), Rule(length=0.8)), (Rule(silence=0.2),), ()]
+    rules = [every[row % 3] for row in range(len(streams))]
+    many = Endpointer(len(streams))
+    many.reset(np.arange(len(streams)), rules)
+    assert [many.rules(row) for row in range(len(streams))] == rules
+    found: list[list[int]] = [[] for _ in streams]
+    for step in range(max(map(len, streams))):
+        rows = np.array([row for row, heard in enumerate(streams) if step < len(heard)])
+        wrote, blank = zip(*(streams[row][step] for row in rows), strict=True)
+        for row in rows[many.step(rows, emitted(list(wrote)), np.array(blank))]:
+            found[row].append(step)
+    assert found == [
+        ends(heard, *own) if own else [] for own, heard in zip(rules, streams, strict=True)
+    ]
+
+
+@given(before=steps, after=steps)
+@settings(deadline=None)
+def test_a_stream_that_is_resumed_ends_where_it_would_have(before: Steps, after: Steps) -> None:
+    rules = Rule(silence=0.12, blank=0.08), Rule(length=0.4)
+    first, second = endpointer(1, *rules), endpointer(3, *rules)
+    for wrote, blank in before:
+        first.step(ROW, emitted([wrote]), np.array([blank]))
+    second.restore(2, first.snapshot(0))
+    for wrote, blank in after:
+        heard = emitted([wrote]), np.array([blank])
+        assert first.step(ROW, *heard) == second.step(ROW + 2, *heard)
+
+
+def test_a_row_that_is_reset_has_heard_nothing() -> None:
+    one = endpointer(1, Rule(silence=0.08))
+    one.step(ROW, emitted([True]), np.array([False]))
+    one.reset(ROW, [(Rule(silence=0.08),)])
+    assert not any(one.step(ROW, emitted([False]), np.array([True]))[0] for _ in range(9))
+
+
+@pytest.mark.parametrize("times", [{}, {"silence": -1.0}, {"blank": float("nan")}, {"quiet": -1.0}])
+def test_a_rule_that_says_nothing_is_refused(times: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="expected seconds, at least one above 0, got Rule"):
+        Rule(**times)

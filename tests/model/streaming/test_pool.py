@@ -1,0 +1,141 @@
+"""Streams of a pool: what their steps give, each for itself, and snapshots."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cortado.model.emission import Character, Emission
+from cortado.model.features.framing import SAMPLES_PER_STEP as STEP
+from cortado.model.streaming.endpoint import Rule
+from cortado.model.streaming.pool import Pool
+from cortado.model.streaming.snapshot import Snapshot, SnapshotError
+from cortado.model.streaming.update import Update
+from cortado.model.streaming.utterances import Endpoint
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.model.streaming.scripted import Script, Scripted
+
+A, B, SPACE = (Emission(Vocabulary().names.index(letter)) for letter in "ab ")
+RULES = (Rule(silence=0.08),)
+
+
+def audio(*values: int) -> NDArray[np.float32]:
+    """A step of audio for each value."""
+    return np.repeat(np.array(values, np.float32), STEP)
+
+
+def heard(pool: Pool, *values: int, row: int = 0) -> list[Update]:
+    """Push steps into a row; return its updates."""
+    pool.push(row, audio(*values))
+    found = []
+    while len(pool.ready()):
+        found += [update for other, update in pool.advance() if other == row]
+    return found
+
+
+def pool(script: Script, rest: list[Emission] | None = None, streams: int = 1) -> Pool:
+    found = Pool(Scripted(script, rest), streams, rules=RULES)
+    for row in range(streams):
+        assert found.open() == row
+    return found
+
+
+def test_a_character_has_the_end_of_the_frame_where_it_was_heard() -> None:
+    one = pool({1: [A, B], 2: [B._replace(late=2)]})
+    updates = heard(one, 0, 0, 0, 0, 1, 2)
+    assert [list(update.characters) for update in updates] == [
+        [Character("a", 0.08), Character("b", 0.08)],
+        [Character("b", 0.04, 0.08)],
+    ]
+    assert [round(update.position, 3) for update in updates] == [0.2, 0.24]
+    assert not any(update.finished for update in updates)
+
+
+def test_an_utterance_ends_after_what_was_not_committed_and_the_next_begins_a_word() -> None:
+    one = pool({1: [A], 2: [SPACE, B]}, rest=[B])
+    first, ending, second, _ = heard(one, 1, 0, 0, 1, 0, 0)
+    assert "".join(each.text for each in first.characters) == "a"
+    assert [each.text for each in ending.characters] == ["b"]
+    assert ending.endpoint == Endpoint(0, 0.0, 0.0)
+    assert [each.text for each in second.characters] == [" ", "a"]
+    assert [each.text for each in heard(one, 2)[0].characters] == [" ", "b"]  # its own space
+
+
+def test_each_stream_goes_on_with_its_own_utterance_and_position() -> None:
+    many = pool({1: [A]}, streams=2)
+    many.push(0, audio(1, 0, 0))
+    [update] = heard(many, 1, row=1)
+    assert (update.endpoint, update.position) == (None, 0.04)
+    assert many.position(0) == pytest.approx(0.12)
+
+
+def test_a_stream_is_finished_with_the_last_step_of_its_flush() -> None:
+    one = pool({})
+    one.push(0, audio(0)[:10])
+    one.end(0)
+    steps = []
+    while len(one.ready()):
+        steps.append([update for _, update in one.advance()])
+    assert [len(each) for each in steps] == [0, 0, 1]  # nothing to say until then
+    assert steps[-1][0].finished
+    assert steps[-1][0].position == 10 / 16_000
+
+
+def test_what_is_under_way_of_a_row_that_changes_hands_is_dropped() -> None:
+    many = pool({1: [A]}, streams=2)
+    for row in range(2):
+        many.push(row, audio(1))
+    batch = many.take(many.ready())
+    output = many.step(batch)
+    many.close(0)
+    assert many.open() == 0
+    assert [row for row, _ in many.updates(many.settle(batch, output))] == [1]
+    [update] = heard(many, 1)  # the new stream begins at the beginning
+    assert update.characters == [Character("a", 0.0)]
+    assert many.drop(many.take(np.array([], np.int64))).tolist() == []
+
+
+def test_a_snapshot_goes_on_in_another_row_of_another_pool() -> None:
+    script = {1: [A], 2: [B]}
+    one, other = pool(script, streams=3), pool(script, streams=3)
+    heard(one, 1, 0, 0, 2, row=2)
+    one.push(2, audio(0)[:100])
+    data = one.snapshot(2).to_bytes()
+    snapshot = Snapshot.from_bytes(data)
+    assert (snapshot.characters, snapshot.received, snapshot.rules) == (3, 2660, RULES)
+    assert snapshot.position == one.position(2)
+    other.close(1)
+    assert other.open(snapshot=snapshot) == 1
+    assert other.snapshot(1).to_bytes() == data  # before its first step there, too
+    rest = (0, 0, 1)
+    assert heard(one, *rest, row=2) == heard(other, *rest, row=1) != []
+    assert one.snapshot(2).to_bytes() == other.snapshot(1).to_bytes()
+
+
+def test_a_stream_keeps_the_rules_that_it_began_with() -> None:
+    one, other = pool({1: [A]}), Pool(Scripted({1: [A]}), 2, rules=())
+    heard(one, 1)
+    row = other.open(snapshot=one.snapshot(0))
+    assert heard(other, 0, 0, row=row)[-1].endpoint == Endpoint(0, 0.0, 0.0)
+    assert other.snapshot(row).rules == RULES
+    assert other.snapshot(other.open()).rules == ()
+    whole = pool({1: [A]})
+    whole.close(0)
+    row = whole.open(endpoints=False)
+    assert not any(each.endpoint for each in heard(whole, 1, 0, 0, 0, row=row))
+
+
+def test_a_stream_of_another_recogniser_is_refused() -> None:
+    one, other = pool({}), Scripted({})
+    for name, value, wanted in (
+        ("name", "other", "expected a stream of the backend other, got scripted"),
+        ("digest", bytes([1] * 16), "expected a stream of the model 0101"),
+    ):
+        other = Scripted({})
+        setattr(other, name, value)
+        with pytest.raises(SnapshotError, match=wanted):
+            Pool(other, 1).open(snapshot=one.snapshot(0))
+
+
+def test_rules_with_quiet_need_a_detector() -> None:
+    with pytest.raises(ValueError, match="expected a voice activity detector"):
+        Pool(Scripted({}), 1, rules=(Rule(quiet=0.5),))
