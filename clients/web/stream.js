@@ -255,6 +255,7 @@ export class Stream {
       const bytes = this.replay.read(this.#cursor);
       this.#socket.send(bytes);
       this.#cursor += bytes.length / this.replay.sampleBytes;
+      this.#stall.since = now(); // there was room, so the socket does pass something on
     }
     if (this.#last) {
       this.#said = true;

@@ -53,12 +53,14 @@ def test_what_is_said_into_firefox_is_read_in_it(
         page.click("toggle")
         page.wait_for("document.body.dataset.state === 'idle'", seconds=60)
         pcm = np.frombuffer(base64.b64decode(page.evaluate(SENT)), "<i2")
-        text = page.evaluate("[...document.querySelectorAll('.text')].at(-1).textContent")
+        text = page.evaluate(
+            "[...document.querySelectorAll('.text')].map((each) => each.textContent).join(' ')"
+        )
         (tmp_path / "firefox.png").write_bytes(page.screenshot())
     assert page.messages == []
     sent = pcm.astype(np.float32) / np.float32(32768)
     exact, original = transcribe(model, write(tmp_path / "sent.wav", sent), recording)
-    assert text == exact["text"]
+    assert text.split() == exact["text"].split()
     assert text.strip()
     if is_shipped:
         assert cer(original["text"].strip(), text.strip()) < 0.4

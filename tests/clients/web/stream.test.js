@@ -225,6 +225,33 @@ test("sound waits here, not in the socket, while the socket has enough", async (
   stream.close();
 });
 
+test("a socket that passes nothing on for long is given up, a slow one is not", async (t) => {
+  let clock = performance.now();
+  t.mock.method(performance, "now", () => clock);
+  const stream = await opened();
+  const [socket] = sockets;
+  socket.bufferedAmount = 33_000;
+  for (let i = 0; i < 1000; i += 1) stream.send(FRAME);
+  const second = () => {
+    clock += 1000;
+    return soon(60);
+  };
+  for (let i = 0; i < 30; i += 1) {
+    const before = socket.bytes;
+    socket.send = (data) => {
+      socket.sent.push(data.length);
+      socket.bufferedAmount = 33_000; // full again after every frame, to the byte
+    };
+    socket.bufferedAmount = 0;
+    await second();
+    assert.equal(socket.bytes - before, 1280, `second ${i}`);
+  }
+  assert.equal(stream.state, "open");
+  for (let i = 0; i < 22 && stream.state === "open"; i += 1) await second();
+  assert.equal(stream.state, "lost");
+  stream.close();
+});
+
 test("ten minutes without any connection are held, more end the stream", async () => {
   const stream = await opened();
   sockets[0].onclose({ code: 1006, reason: "" });
