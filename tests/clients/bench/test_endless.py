@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from cortado.clients.bench.endless import run
 from cortado.clients.bench.endless.run import Findings, endure
 from cortado.clients.bench.endless.sounds import BLOCK, STRETCHES, Spoken, day, recordings
 from cortado.clients.commands.endless import lines
@@ -28,7 +29,9 @@ TINY = RecognizerConfig(
 
 @cache
 def found() -> Findings:
-    return endure(untrained(TINY, 10), SPEECH, MINUTES / 60, lambda *progress: None, 0, STRETCH)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "TIMES", 500)  # steps are enough where nobody reads the figures
+        return endure(untrained(TINY, 10), SPEECH, MINUTES / 60, lambda *progress: None, 0, STRETCH)
 
 
 def test_a_day_has_every_kind_of_sound_and_every_recording() -> None:

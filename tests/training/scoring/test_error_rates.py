@@ -49,7 +49,7 @@ def test_a_set_without_any_reference_counts_its_insertions() -> None:
 
 
 @given(st.lists(st.tuples(sentences, sentences), min_size=1, max_size=12))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_rates_and_counts_are_jiwers(pairs: list[tuple[str, str]]) -> None:
     result = score(pairs, ["x"] * len(pairs))
     references, hypotheses = (list(texts) for texts in zip(*pairs, strict=True))
@@ -75,10 +75,10 @@ def test_an_interval_holds_its_rate_s_neighbourhood_and_is_repeatable(
 
 def test_an_interval_narrows_to_the_normal_approximation() -> None:
     random = np.random.default_rng(0)
-    counts = random.binomial(20, 0.3, size=2000)
-    lengths = np.full(2000, 20)
-    low, high = bootstrap_interval(counts, lengths, [str(index) for index in range(2000)])
-    spread = 1.96 * counts.std() / 20 / np.sqrt(2000)
+    counts = random.binomial(20, 0.3, size=500)
+    lengths = np.full(500, 20)
+    low, high = bootstrap_interval(counts, lengths, [str(index) for index in range(500)])
+    spread = 1.96 * counts.std() / 20 / np.sqrt(500)
     mean = counts.mean() / 20
     assert low == pytest.approx(mean - spread, abs=0.1 * spread)
     assert high == pytest.approx(mean + spread, abs=0.1 * spread)

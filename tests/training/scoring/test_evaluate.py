@@ -55,6 +55,13 @@ def evaluate(
     return evaluate_sets(system, gather(manifests), rules or Rules.named(), progress)
 
 
+@pytest.fixture(scope="module")
+def scored(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[SetScore]]:
+    """A manifest, and the scores of the checkpoint on it."""
+    manifest = corpus(tmp_path_factory.mktemp("scored") / "tiny", len(TEXTS))
+    return manifest, evaluate(saved, [manifest], ignore)
+
+
 def ignore(name: str, done: int, total: int) -> None:
     pass
 
@@ -71,9 +78,10 @@ def test_a_set_is_named_by_its_folder_and_its_file(monkeypatch: pytest.MonkeyPat
 
 
 def test_scores_are_those_of_what_each_file_gives_alone(
-    saved: Path, manifest: Path, tmp_path: Path
+    scored: tuple[Path, list[SetScore]], tmp_path: Path
 ) -> None:
-    [found] = as_json(evaluate(saved, [manifest], ignore), tmp_path)
+    manifest, sets = scored
+    [found] = as_json(sets, tmp_path)
     online = choose(untrained().recognizer, "reference")
     recordings = [decode(manifest.parent / f"dev-{k}.wav") for k in range(len(TEXTS))]
     hypotheses = ["".join(one.text for one in transcribe(online, each)) for each in recordings]
@@ -130,9 +138,9 @@ def test_a_set_of_which_nothing_can_be_read_has_no_rates(saved: Path, tmp_path: 
 
 
 def test_each_hypothesis_is_written_beside_its_reference(
-    saved: Path, manifest: Path, tmp_path: Path
+    scored: tuple[Path, list[SetScore]], tmp_path: Path
 ) -> None:
-    write_hypotheses(evaluate(saved, [manifest], ignore), tmp_path / "out.jsonl")
+    write_hypotheses(scored[1], tmp_path / "out.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [(row["set"], row["id"], row["reference"]) for row in rows] == [
         ("tiny/dev", f"dev-{k}", text) for k, text in enumerate(TEXTS)
@@ -161,8 +169,10 @@ def shown(sets: list[SetScore]) -> str:
     return capture.get()
 
 
-def test_the_table_shows_every_figure_of_a_set_on_its_line(saved: Path, manifest: Path) -> None:
-    sets = evaluate(saved, [manifest], ignore)
+def test_the_table_shows_every_figure_of_a_set_on_its_line(
+    scored: tuple[Path, list[SetScore]],
+) -> None:
+    sets = scored[1]
     [line] = [line for line in shown(sets).splitlines() if "tiny/dev" in line]
     score = sets[0].score
     assert score is not None
