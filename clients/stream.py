@@ -38,6 +38,7 @@ from cortado.server.protocol.messages import (
     Suspended,
     parse_server,
 )
+from cortado.server.protocol.pcm import encode
 
 Audio = bytes | NDArray[np.float32]
 
@@ -48,8 +49,8 @@ MAX_MESSAGE_BYTES = 2**26  # the final message of many hours of speech
 class StreamError(ConnectionError):
     """A stream that ended without its final text, with the server's code or one of ours.
 
-    The server's codes are those of `server.protocol.ErrorCode`; ours are `unreachable`, `refused`,
-    `connection_lost` and `not_understood`.
+    The server's codes are those of `server.protocol.messages.ErrorCode`; ours are `unreachable`,
+    `refused`, `connection_lost` and `not_understood`.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -270,20 +271,6 @@ async def transcribe_stream(
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
-
-
-def encode(samples: NDArray[np.float32], encoding: Encoding) -> bytes:
-    """Return the bytes of (N,) samples in [-1, 1); what is outside is clipped.
-
-    Raises:
-        ValueError: `samples` is not one-dimensional.
-    """
-    if samples.ndim != 1:
-        raise ValueError(f"expected samples (N,), got {samples.shape}")
-    if encoding == "pcm_f32le":
-        return samples.astype("<f4").tobytes()
-    scaled = np.round(samples * np.float32(32768))
-    return scaled.clip(-32768, 32767).astype("<i2").tobytes()
 
 
 async def _send_all(stream: Stream, chunks: AsyncIterable[Audio] | Iterable[Audio]) -> None:

@@ -40,7 +40,7 @@ def create_app(service: Service) -> FastAPI:
         if service.ready:
             return {"status": "ready"}
         response.status_code = 503
-        return {"status": "draining" if service.draining else "the model does not run"}
+        return {"status": "draining" if service.streams.draining else "the model does not run"}
 
     @app.get("/metrics")
     async def exposition() -> Response:

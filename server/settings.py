@@ -9,16 +9,20 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from cortado.server.protocol.limits import Limits, PositiveSeconds
+
 ENV_PREFIX = "CORTADO_"
 
-PositiveSeconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 Backend = Literal[
     "auto", "fast", "fast-amx", "fast-int8", "fast-bf16", "fast-fp32", "reference", "cuda"
 ]
 
 
-class Settings(BaseSettings):
-    """The settings of `cortado serve`; a flag wins over the environment, that over the default."""
+class Settings(Limits, BaseSettings):
+    """The settings of `cortado serve`, the protocol's limits among them.
+
+    A flag wins over the environment, the environment over the default.
+    """
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="ignore")
 
@@ -79,9 +83,6 @@ class Settings(BaseSettings):
     max_connections: int = Field(
         2048, ge=1, le=65_536, description="Connections at once; one more is answered HTTP 503."
     )
-    max_message_bytes: int = Field(
-        1_048_576, ge=1024, le=2**26, description="Bytes in one message of a client."
-    )
     buffer_seconds: PositiveSeconds = Field(
         10.0,
         description="Seconds of audio that wait for the model, per stream; while they are full"
@@ -93,30 +94,6 @@ class Settings(BaseSettings):
         le=2**26,
         description="Bytes of a connection that the system holds unread, so that a paused upload"
         " is not megabytes ahead.",
-    )
-    outbox_characters: int = Field(
-        4096, ge=1, description="Characters that wait for a slow client before it is given up."
-    )
-    transcript_characters: int = Field(
-        100_000,
-        ge=1,
-        description="Characters that final repeats, the last of the stream: some two hours of"
-        " speech.",
-    )
-    send_timeout_seconds: PositiveSeconds = Field(
-        10.0, description="Seconds that sending one message may take before the client is given up."
-    )
-    start_timeout_seconds: PositiveSeconds = Field(
-        10.0, description="Seconds that a client has for its start message."
-    )
-    idle_timeout_seconds: PositiveSeconds = Field(
-        30.0, description="Seconds without audio after which a stream that has not ended is closed."
-    )
-    max_stream_seconds: float = Field(
-        14_400.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="Seconds that a stream may last, in audio and by the clock; 0 for no limit.",
     )
     close_timeout_seconds: PositiveSeconds = Field(
         5.0, description="Seconds that a client has to answer a close before it is cut off."
@@ -148,9 +125,6 @@ class Settings(BaseSettings):
     )
     record_streams: int = Field(
         100, ge=1, description="Recordings that the folder may hold; no more are made then."
-    )
-    record_seconds: PositiveSeconds = Field(
-        600.0, description="Longest stream that is recorded, in seconds of audio."
     )
     threads: int = Field(
         0,

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from cortado.model.streaming.interface import StreamingRecognizer
     from cortado.model.streaming.update import Update
-    from cortado.server.recording import Digest, Recorded
+    from cortado.server.protocol.recording import Digest
+    from cortado.server.recorder import Recorded
 
 EXAMPLES = examples(
     "cortado replay recordings/3f1c9a0d2b7e4f65.jsonl", "cortado replay recordings/*.jsonl"
@@ -42,7 +43,7 @@ def replay(
     lm: Lm = None,
 ) -> None:
     """Hear recorded streams again and verify what is written."""
-    from cortado.server.recording import read
+    from cortado.server.recorder import read
 
     use_one_thread()
     online = load_served(checkpoint, backend, beam, hold, lm)
@@ -73,7 +74,7 @@ def heard(online: "StreamingRecognizer", recorded: "Recorded", paced: bool = Fal
     from cortado.model.streaming.live import LiveStream
     from cortado.model.streaming.vad import load_vad
     from cortado.server.protocol.pcm import PcmDecoder
-    from cortado.server.recording import Digest
+    from cortado.server.protocol.recording import Digest
 
     start, digest = recorded.start, Digest()
     decoder, resampler = PcmDecoder(start.encoding), Resampler(start.sample_rate)

@@ -14,7 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 MIN_SAMPLE_RATE = 8_000  # Hz
 MAX_SAMPLE_RATE = 192_000  # Hz
 DEFAULT_SAMPLE_RATE = 16_000  # Hz, the model's own
+MAX_COUNT = 2**53  # what any client's numbers hold exactly
 QUOTED = 60  # characters of a client's input that an error message repeats
+MAX_FIELDS = 32  # in one of its JSON messages, which have up to seven; more are not even read
 
 Encoding = Literal["pcm_s16le", "pcm_f32le"]
 SAMPLE_BYTES: dict[Encoding, int] = {"pcm_s16le": 2, "pcm_f32le": 4}
@@ -91,8 +93,8 @@ class Resume(BaseModel):
     type: Literal["resume"] = "resume"
     state: str | None = None
     token: str | None = None
-    characters: Annotated[int, Field(ge=0)] = 0
-    utterances: Annotated[int, Field(ge=0)] = 0
+    characters: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    utterances: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
     encoding: Encoding = "pcm_s16le"
     keep: bool = False
 
@@ -133,7 +135,7 @@ class Ready(BaseModel):
     token: str | None = None
 
 
-class Spoken(BaseModel):
+class TimedText(BaseModel):
     """Text with the time in seconds at which each of its characters was heard."""
 
     type: str
@@ -147,7 +149,7 @@ class Spoken(BaseModel):
         return self
 
 
-class Chars(Spoken):
+class Chars(TimedText):
     """Characters that are decided; they are never revised."""
 
     type: Literal["chars"] = "chars"
@@ -164,7 +166,7 @@ class Endpoint(BaseModel):
     position: float
 
 
-class Final(Spoken):
+class Final(TimedText):
     """The transcript of an ended stream, of a long one its end; the server closes after it."""
 
     type: Literal["final"] = "final"
@@ -207,6 +209,9 @@ def parse_client(text: str) -> ClientMessage:
     Raises:
         ProtocolError: it spells none.
     """
+    if text.count(",") >= MAX_FIELDS:  # our texts have no comma within
+        message = f"expected at most {MAX_FIELDS} fields, got more"
+        raise ProtocolError(ErrorCode.INVALID_MESSAGE, message)
     try:
         return _CLIENT.validate_json(text)
     except ValidationError as error:

@@ -30,3 +30,17 @@ class PcmDecoder:
                 ErrorCode.INVALID_AUDIO, "expected finite samples, got NaN or infinity"
             )
         return samples.clip(-1, 1)
+
+
+def encode(samples: NDArray[np.float32], encoding: Encoding) -> bytes:
+    """Return the bytes of (N,) samples in [-1, 1); what is outside is clipped.
+
+    Raises:
+        ValueError: `samples` is not one-dimensional.
+    """
+    if samples.ndim != 1:
+        raise ValueError(f"expected samples (N,), got {samples.shape}")
+    if encoding == "pcm_f32le":
+        return samples.astype("<f4").tobytes()
+    scaled = np.round(samples * np.float32(32768))
+    return scaled.clip(-32768, 32767).astype("<i2").tobytes()

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cortado.clients.stream import StreamError, connect, encode, transcribe_stream
-from cortado.server.protocol.messages import Chars, Encoding
+from cortado.clients.stream import StreamError, connect, transcribe_stream
+from cortado.server.protocol.messages import Chars
+from cortado.server.protocol.pcm import encode
 from cortado.tests.clients.serving import Served, serving, transcribe
 
 pytestmark = pytest.mark.timeout(600)  # servers start, perhaps beside other work
@@ -159,15 +160,3 @@ def test_the_errors_of_the_server_keep_their_code(
 
     with serving(model, folder / "small.log", *flags) as small:
         asyncio.run(talk(small.stream))
-
-
-@pytest.mark.parametrize("encoding", ["pcm_s16le", "pcm_f32le"])
-def test_samples_are_encoded_as_the_server_reads_them(encoding: Encoding) -> None:
-    samples = np.array([0, 0.5, -1, 1, 1 / 32768], np.float32)
-    data = encode(samples, encoding)
-    if encoding == "pcm_f32le":
-        assert np.array_equal(np.frombuffer(data, "<f4"), samples)
-    else:
-        assert np.frombuffer(data, "<i2").tolist() == [0, 16384, -32768, 32767, 1]
-    with pytest.raises(ValueError, match="expected samples"):
-        encode(samples[None], encoding)

@@ -1,4 +1,4 @@
-"""Utterances over a real websocket, and what a server keeps of very long streams."""
+"""Utterances over a real websocket."""
 
 import json
 from collections.abc import Iterator
@@ -12,8 +12,6 @@ from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.live import listen
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.recordings import transcribe_many
-from cortado.server.protocol.messages import Final
-from cortado.server.transcript import Transcript
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import END, START, Running, cut, pcm, rounded, running, say, spelt
 
@@ -59,22 +57,3 @@ def test_a_client_may_have_its_stream_as_one_utterance(
     assert set(heard.types) == {"ready", "chars", "final"}
     [(_, characters)] = transcribe_many(online, [rounded(SPEECH)], 1, rules=())
     assert (heard.text, heard.times) == spelt(characters)
-
-
-def test_a_transcript_keeps_the_last_characters() -> None:
-    transcript, text = Transcript(80), ""
-    for number in range(300):
-        piece = f"{number} "
-        text += piece
-        transcript.add(piece, [number / 10] * len(piece))
-        assert len(transcript.final(1.0).text) == min(len(text), 80)
-    final = transcript.final(30.0)
-    assert final.text == text[-80:]
-    assert final.times == [float(each) / 10 for each in text[-80:].split() for _ in range(4)]
-    assert (final.omitted, transcript.characters) == (len(text) - 80, len(text))
-
-
-def test_a_short_transcript_is_whole() -> None:
-    transcript = Transcript(80)
-    transcript.add("hé", [0.5, 0.6])
-    assert transcript.final(1.0) == Final(text="hé", times=[0.5, 0.6], duration=1.0, omitted=0)

@@ -7,7 +7,8 @@ import pytest
 from cortado.clients.commands.replay import heard
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.server.protocol.messages import Start
-from cortado.server.recording import Recorder, read
+from cortado.server.protocol.recording import Recording
+from cortado.server.recorder import Recorder, read
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import END, START, cut, pcm, running, say
 
@@ -50,27 +51,30 @@ def test_streams_that_are_not_whole_or_too_long_are_not_kept(
 
 def test_without_the_setting_nothing_is_recorded(online: ReferenceRecognizer) -> None:
     with running(online) as server:
-        assert server.service.recorder is None
+        assert server.service.streams.recorder is None
 
 
 def test_a_folder_holds_so_many_recordings_and_no_more(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path, FACTS, streams=2, seconds=1.0)
-    made = [recorder.begin(str(number), Start()) for number in range(3)]
-    assert [one is None for one in made] == [False, False, True]
-    for one in made[:2]:
+    recorder = Recorder(tmp_path, FACTS, streams=2)
+    files = [recorder.open(str(number), Start()) for number in range(3)]
+    assert [one is None for one in files] == [False, False, True]
+    for one in files[:2]:
         assert one
-        one.finish()
+        recording = Recording(Start(), 1.0, 0.0)
+        recording.finish()
+        one.update(recording)
     assert read(tmp_path / "1.jsonl").frames == []
 
 
 def test_a_recording_that_cannot_be_written_harms_no_stream(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "gone", FACTS, streams=2, seconds=1.0)
+    recorder = Recorder(tmp_path / "gone", FACTS, streams=2)
     (tmp_path / "gone").rmdir()
-    recording = recorder.begin("1", Start())
-    assert recording
-    recording.audio(b"12")
+    file, recording = recorder.open("1", Start()), Recording(Start(), 1.0, 0.0)
+    assert file
+    recording.audio(b"12", 0.5)
+    file.update(recording)
     recording.finish()
-    recording.drop()
+    file.update(recording)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "nonsense", '{"version":1}\n{}\n'])

@@ -15,9 +15,8 @@ from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.live import LiveStream
 from cortado.model.streaming.recordings import transcribe
-from cortado.server.protocol.messages import Chars, Endpoint, ErrorCode
-from cortado.server.seal import Seal
-from cortado.server.transcript import Transcript
+from cortado.server.protocol.messages import ErrorCode
+from cortado.server.signing import Signer
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.server.conftest import TINY
 from cortado.tests.server.running import (
@@ -88,7 +87,7 @@ def test_a_suspended_stream_is_one_of_the_library(
     pair: tuple[Running, Running], online: ReferenceRecognizer
 ) -> None:
     first, state = suspended(pair[0].url, START, pcm(SPEECH[:20_000]))
-    stream = LiveStream.resume(online, Seal(KEY).open(state))
+    stream = LiveStream.resume(online, Signer(KEY).unsign(state))
     steps = [*stream.push(SPEECH[20_000:]), *stream.end()]
     rest = [one for step in steps for one in step.characters]
     assert first.text + spelt(rest)[0] == spelt(transcribe(online, SPEECH))[0]
@@ -143,7 +142,7 @@ def is_kept(server: Running) -> bool:
     """Wait until the server has noticed that a connection is lost."""
     until = time.monotonic() + 30
     while time.monotonic() < until:
-        if len(server.service.keeping) and not server.service.live:
+        if len(server.service.streams.resumable) and not server.service.streams.resumable.attached:
             return True
         time.sleep(0.01)
     return False
@@ -159,7 +158,7 @@ def test_a_lost_stream_goes_on_where_the_server_stopped_hearing(
     ready = asyncio.run(lose(at_rest.url, start, pcm(samples[:half]), 0.2))
     assert is_kept(at_rest)
     assert at_rest.is_at_rest()  # its slot is free meanwhile
-    received = at_rest.service.keeping._lost[ready["token"]][0].samples
+    received = at_rest.service.streams.resumable._detached[ready["token"]][0].point.received
     assert received <= half
     heard = say(at_rest.url, resume(token=ready["token"]), pcm(samples[received:]), END)
     assert heard.messages[0]["received"] == received
@@ -216,11 +215,14 @@ def test_streams_are_kept_for_a_while_and_the_newest_few(online: ReferenceRecogn
         tokens = []
         for kept in (1, 2, 2):
             tokens.append(asyncio.run(lose(server.url, KEEP, b""))["token"])
-            while server.service.live or len(server.service.keeping) != kept:
+            while (
+                server.service.streams.resumable.attached
+                or len(server.service.streams.resumable) != kept
+            ):
                 time.sleep(0.01)
-        assert list(server.service.keeping._lost) == tokens[1:]
+        assert list(server.service.streams.resumable._detached) == tokens[1:]
         time.sleep(0.6)
-        assert len(server.service.keeping) == 0
+        assert len(server.service.streams.resumable) == 0
     with running(online, keep_seconds=0) as server:
         assert "token" not in say(server.url, KEEP, END).messages[0]
 
@@ -228,7 +230,7 @@ def test_streams_are_kept_for_a_while_and_the_newest_few(online: ReferenceRecogn
 def test_a_stream_that_nobody_lets_in_is_still_kept(online: ReferenceRecognizer) -> None:
     async def talk(url: str) -> tuple[Heard, Heard]:
         ready = await lose(url, KEEP, pcm(SPEECH[:8000]))
-        while server.service.live:
+        while server.service.streams.resumable.attached:
             await asyncio.sleep(0.01)
         async with websockets.connect(url) as other:
             await other.send(START)
@@ -242,20 +244,3 @@ def test_a_stream_that_nobody_lets_in_is_still_kept(online: ReferenceRecognizer)
         refused, resumed = asyncio.run(talk(server.url))
     assert refused.error == ErrorCode.TOO_MANY_STREAMS
     assert resumed.close_code == 1000
-
-
-def test_what_a_client_missed_is_told_in_order() -> None:
-    transcript = Transcript(80)
-    ends = [Endpoint(utterance=n, start=n, end=n + 0.5, position=n + 1.0) for n in range(2)]
-    for text, end in zip(("ab", " cd"), ends, strict=True):
-        transcript.add(text, [float(len(text))] * len(text))
-        transcript.part(end)
-    transcript.add(" e", [9.0, 9.5])
-    last = Chars(text=" e", times=[9.0, 9.5], position=10.0)
-    assert transcript.since(7, 2, 10.0) == []
-    assert transcript.since(5, 2, 10.0) == [last]
-    assert transcript.since(5, 1, 10.0) == [ends[1], last]
-    middle = Chars(text="d", times=[3.0], position=10.0)
-    assert transcript.since(4, 1, 10.0) == [middle, ends[1], last]
-    told = transcript.since(0, 0, 10.0)
-    assert [type(one) for one in told] == [Chars, Endpoint, Chars, Endpoint, Chars]

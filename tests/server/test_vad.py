@@ -12,9 +12,9 @@ from cortado.model.streaming.live import listen
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.vad import load_vad
 from cortado.server.protocol.messages import ErrorCode
-from cortado.server.recording import read
-from cortado.server.seal import Seal
+from cortado.server.recorder import read
 from cortado.server.settings import read_settings
+from cortado.server.signing import Signer
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import END, START, Running, cut, pcm, rounded, running, say, spelt
 from cortado.tests.server.test_resume import KEY, resume, suspended
@@ -62,7 +62,7 @@ def test_a_stream_that_is_suspended_goes_on_where_the_detector_is(
     hearing: Running, online: ReferenceRecognizer
 ) -> None:
     first, state = suspended(hearing.url, START, pcm(SPEECH[:20_000]))
-    snapshot = Snapshot.from_bytes(Seal(KEY).open(state))
+    snapshot = Snapshot.from_bytes(Signer(KEY).unsign(state))
     assert (snapshot.rules, bool(snapshot.heard)) == (QUIET_RULES, True)
     second = say(hearing.url, resume(state=state), pcm(SPEECH[20_000:]), END)
     steps = listen(online, [SPEECH], vad=load_vad())

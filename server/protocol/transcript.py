@@ -1,22 +1,34 @@
-"""The transcript of one stream as `final` tells it, bounded however long the stream lasts."""
+"""The transcript of one stream, bounded however long the stream lasts."""
 
 from array import array
 from collections import deque
+from typing import NamedTuple
 
-from cortado.server.protocol.messages import Chars, Endpoint, Final
+from cortado.server.protocol.messages import (
+    Chars,
+    Endpoint,
+    ErrorCode,
+    Final,
+    ProtocolError,
+    Resume,
+    Start,
+)
 
-ENDPOINTS = 1000  # that are kept in case that a client missed them
+ENDPOINTS = 1000  # that are remembered in case that a client missed them
 
 
 class Transcript:
     """The last characters of a stream and their times, and where its utterances ended."""
 
     def __init__(self, max_characters: int, before: int = 0) -> None:
-        """Keep `max_characters`, and up to an eighth more in between; `before` are not here."""
+        """Hold `max_characters`, and up to an eighth more in between.
+
+        `before` characters of the stream were sent earlier and are not here.
+        """
         self.characters = before  # of the stream
         self._endpoints: deque[tuple[int, Endpoint]] = deque(maxlen=ENDPOINTS)  # characters before
         self._max_characters = max_characters
-        self._text: list[str] = []  # characters, of which Python keeps one each
+        self._text: list[str] = []  # characters, of which Python has one object each
         self._times = array("d")  # seconds
 
     def add(self, text: str, times: list[float]) -> None:
@@ -27,7 +39,7 @@ class Transcript:
         if len(self._text) > self._max_characters * 9 // 8:
             self._trim()
 
-    def part(self, endpoint: Endpoint) -> None:
+    def add_endpoint(self, endpoint: Endpoint) -> None:
         """Note the end of an utterance."""
         self._endpoints.append((self.characters, endpoint))
 
@@ -37,11 +49,11 @@ class Transcript:
         return self.characters - len(self._text)
 
     def since(self, characters: int, utterances: int, position: float) -> list[Chars | Endpoint]:
-        """Return what was told after so many characters and ends of utterances, in order.
+        """Return what came after so many characters and ends of utterances, in order.
 
         Args:
             characters: from `omitted` up to those of the stream.
-            utterances: ends that were told.
+            utterances: whose ends are known.
             position: seconds of audio that the characters rest on.
         """
         found: list[Chars | Endpoint] = []
@@ -71,3 +83,29 @@ class Transcript:
             duration=duration,
             omitted=self.omitted,
         )
+
+
+class ResumePoint(NamedTuple):
+    """Where a stream goes on over another connection."""
+
+    start: Start
+    received: int  # samples, at the rate of `start`
+    transcript: Transcript
+    position: float  # seconds of audio that the transcript rests on
+
+    def check(self, resume: Resume) -> None:
+        """Make sure that what a client has missed is here.
+
+        Raises:
+            ProtocolError: it is not.
+        """
+        first, last = self.transcript.omitted, self.transcript.characters
+        if resume.token is not None and not first <= resume.characters <= last:
+            message = f"expected from {first} to {last} characters, got {resume.characters}"
+            raise ProtocolError(ErrorCode.INVALID_STATE, message)
+
+    def missed(self, resume: Resume) -> list[Chars | Endpoint]:
+        """Return what a client has missed that resumes by token; by state it has missed nothing."""
+        if resume.token is None:
+            return []
+        return self.transcript.since(resume.characters, resume.utterances, self.position)

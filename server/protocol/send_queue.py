@@ -5,11 +5,11 @@ from collections import deque
 from cortado.server.protocol.messages import Chars, ErrorCode, ProtocolError, ServerMessage
 
 
-class Outbox:
+class SendQueue:
     """Messages in order; characters that wait are joined into one message.
 
-    A client that reads thus gets every character at once, one that is busy gets fewer and longer
-    messages, and one that does not read at all holds a bounded number of characters here.
+    A client that reads gets every character at once. One that is busy gets fewer and longer
+    messages. One that does not read holds a bounded number of characters here.
     """
 
     def __init__(self, max_characters: int) -> None:
@@ -17,8 +17,11 @@ class Outbox:
         self._messages: deque[ServerMessage] = deque()
         self._characters = 0  # that wait
 
+    def __bool__(self) -> bool:
+        return bool(self._messages)
+
     def add(self, message: ServerMessage, *, forced: bool = False) -> None:
-        """Let `message` wait; `forced` is one that was told before, of whatever length.
+        """Put `message` at the end; `forced` goes over the limit.
 
         Raises:
             ProtocolError: more characters would wait than are allowed.
@@ -37,8 +40,8 @@ class Outbox:
                 self._messages.pop()
         self._messages.append(message)
 
-    def take(self) -> ServerMessage | None:
-        """Return the first message that waits, if one does; it waits no longer."""
+    def pop(self) -> ServerMessage | None:
+        """Take the first message out and return it; None if nothing waits."""
         if not self._messages:
             return None
         message = self._messages.popleft()

@@ -16,7 +16,7 @@ from cortado.server.protocol.messages import ErrorCode, ProtocolError
 SIZE = sha256().digest_size
 
 
-class Seal:
+class Signer:
     """Signs bytes as text, and reads what it signed."""
 
     def __init__(self, key: str | None) -> None:
@@ -24,21 +24,21 @@ class Seal:
         self._key = secrets.token_bytes(SIZE) if key is None else key.encode()
 
     def sign(self, data: bytes) -> str:
-        """Return the text that `open` reads: base64 of the signature and the data."""
+        """Return the text that `unsign` reads: base64 of the signature and the data."""
         return base64.b64encode(self._signature(data) + data).decode()
 
-    def open(self, text: str) -> bytes:
+    def unsign(self, text: str) -> bytes:
         """Return the bytes that `sign` was given.
 
         Raises:
-            ProtocolError: it was not this seal, nor one of the same key.
+            ProtocolError: it was not this signer, nor one of the same key.
         """
         try:
             signed = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):  # the latter for what is not ASCII
-            raise invalid("expected a state in base64, got something else") from None
+            raise invalid_state("expected a state in base64, got something else") from None
         if not hmac.compare_digest(signed[:SIZE], self._signature(signed[SIZE:])):
-            raise invalid(
+            raise invalid_state(
                 "expected a state as a server with this key suspended it, got a damaged one or that"
                 " of another server"
             )
@@ -48,6 +48,6 @@ class Seal:
         return hmac.digest(self._key, data, sha256)
 
 
-def invalid(message: str) -> ProtocolError:
+def invalid_state(message: str) -> ProtocolError:
     """Return the error of a state that cannot be resumed."""
     return ProtocolError(ErrorCode.INVALID_STATE, message)

@@ -1,0 +1,83 @@
+"""When a client is given up: the points in time after which a conversation cannot go on."""
+
+from math import inf
+
+from cortado.server.protocol.limits import Limits
+from cortado.server.protocol.messages import ErrorCode, ProtocolError
+
+
+class Deadlines:
+    """The deadlines of one connection, in seconds of its shell's clock; `inf` for none."""
+
+    def __init__(self, limits: Limits, now: float) -> None:
+        """Expect the first message, from `now` on."""
+        self._limits = limits
+        # A deadline that is set later than a timer cannot pass before that timer.
+        self._shortest = min(
+            limits.start_timeout_seconds, limits.idle_timeout_seconds, limits.send_timeout_seconds
+        )
+        self.handling = False  # a message is being handled: the client is not to blame
+        self._opened = False  # audio is expected, not the first message any more
+        self._input = now + limits.start_timeout_seconds
+        self._output = inf
+        self._stream = now + (limits.max_stream_seconds or inf)
+        self._close = inf
+
+    def expect_audio(self, now: float) -> None:
+        """Give the client its time for more audio, or the end."""
+        self._opened = True
+        self._input = now + self._limits.idle_timeout_seconds
+
+    def expect_nothing(self) -> None:
+        """Give the client all the time: it has ended its stream."""
+        self._input = inf
+
+    def send(self, now: float) -> None:
+        """Expect the client to read a message."""
+        self._output = now + self._limits.send_timeout_seconds
+
+    def sent(self) -> None:
+        """Expect it no longer."""
+        self._output = inf
+
+    def stop(self) -> None:
+        """Expect nothing any more."""
+        self._input = self._output = self._stream = self._close = inf
+
+    def close(self, now: float) -> None:
+        """Expect the client to read what is left."""
+        self._close = now + self._limits.send_timeout_seconds
+
+    def closed(self, now: float) -> bool:
+        """Return whether the time to read what is left is over."""
+        return self._close <= now
+
+    def next(self, now: float) -> float:
+        """Return when to look again; nothing can happen meanwhile that would make it sooner."""
+        waiting = inf if self.handling else self._input
+        return min(now + self._shortest, waiting, self._output, self._stream, self._close)
+
+    def expired(self, now: float) -> ProtocolError | None:
+        """Return why the client is given up `now`, if it is."""
+        if self._input <= now and not self.handling:
+            return self._silent()
+        if self._output <= now:
+            seconds = self._limits.send_timeout_seconds
+            expected = f"expected the client to read a message within {seconds:g} s"
+            return ProtocolError(ErrorCode.SLOW_CLIENT, f"{expected}, got no room for it")
+        return too_long(self._limits) if self._stream <= now else None
+
+    def _silent(self) -> ProtocolError:
+        if not self._opened:
+            seconds = self._limits.start_timeout_seconds
+            message = f"expected start within {seconds:g} s, got nothing"
+            return ProtocolError(ErrorCode.START_TIMEOUT, message)
+        seconds = self._limits.idle_timeout_seconds
+        message = f"expected audio or end within {seconds:g} s, got neither"
+        return ProtocolError(ErrorCode.IDLE_TIMEOUT, message)
+
+
+def too_long(limits: Limits) -> ProtocolError:
+    """Return the error of a stream that lasts too long, in audio or by the clock."""
+    expected = f"expected a stream of at most {limits.max_stream_seconds:g} s"
+    return ProtocolError(ErrorCode.STREAM_TOO_LONG, f"{expected}, got a longer one")

@@ -1,0 +1,51 @@
+"""What one conversation may take: the settings that the protocol itself watches over."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+PositiveSeconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+
+
+class Limits(BaseModel):
+    """The limits of one conversation; `server.settings.Settings` has them among its own."""
+
+    model_config = ConfigDict(frozen=True)
+
+    max_message_bytes: int = Field(
+        1_048_576, ge=1024, le=2**26, description="Bytes in one message of a client."
+    )
+    max_messages_per_second: int = Field(
+        2000,
+        ge=10,
+        le=10**6,
+        description="Messages of one client that are read in a second; while it sends more, its"
+        " connection is read more slowly.",
+    )
+    outbox_characters: int = Field(
+        4096, ge=1, description="Characters that wait for a slow client before it is given up."
+    )
+    transcript_characters: int = Field(
+        100_000,
+        ge=1,
+        description="Characters that final repeats, the last of the stream: some two hours of"
+        " speech.",
+    )
+    send_timeout_seconds: PositiveSeconds = Field(
+        10.0, description="Seconds that sending one message may take before the client is given up."
+    )
+    start_timeout_seconds: PositiveSeconds = Field(
+        10.0, description="Seconds that a client has for its start message."
+    )
+    idle_timeout_seconds: PositiveSeconds = Field(
+        30.0, description="Seconds without audio after which a stream that has not ended is closed."
+    )
+    max_stream_seconds: float = Field(
+        14_400.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds that a stream may last, in audio and by the clock; 0 for no limit.",
+    )
+    record_seconds: PositiveSeconds = Field(
+        600.0, description="Longest stream that is recorded, in seconds of audio."
+    )

@@ -1,0 +1,108 @@
+"""Streams as files: JSON lines with the audio and a digest. docs/streams.md describes them."""
+
+import base64
+import json
+import logging
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from cortado.server.protocol.messages import Start
+from cortado.server.protocol.recording import Line, Recording
+
+logger = logging.getLogger(__name__)
+
+SUFFIX = ".jsonl"
+VERSION = 1
+
+
+class Recorder:
+    """Makes files in a folder, at most so many."""
+
+    def __init__(self, folder: Path, facts: dict[str, str], streams: int) -> None:
+        """Record into `folder`; `facts` name the model and the backend.
+
+        Raises:
+            OSError: the folder is not there and cannot be made.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._facts, self._streams = folder, facts, streams
+
+    def open(self, session: str, start: Start) -> "RecordingFile | None":
+        """Return a new file, or None where the folder has as many as it may."""
+        if sum(1 for _ in self._folder.glob("*" + SUFFIX)) >= self._streams:
+            return None
+        first = {"version": VERSION, **self._facts, "start": start.model_dump()}
+        return RecordingFile(self._folder / (session + SUFFIX), first)
+
+
+class RecordingFile:
+    """The file of one stream that is being recorded; faults of it harm no stream."""
+
+    def __init__(self, path: Path, first: Line) -> None:
+        self._path = path
+        self._file: IO[str] | None = None
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # private
+            self._file = os.fdopen(descriptor, "w")
+        except OSError as error:
+            logger.warning("recording failed", extra={"reason": str(error)})
+        self._write([first])
+
+    def update(self, recording: Recording) -> None:
+        """Write the lines that have come; close the file once it is whole, or remove it."""
+        self._write(recording.lines_to_write())
+        if recording.whole or recording.dropped:
+            self._close(keep=recording.whole)
+
+    def _write(self, lines: Iterable[Line]) -> None:
+        try:
+            for line in lines:
+                if self._file:
+                    self._file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            logger.warning("recording failed", extra={"reason": str(error)})
+            self._close(keep=False)
+
+    def _close(self, *, keep: bool) -> None:
+        if not self._file:
+            return
+        file, self._file = self._file, None
+        with suppress(OSError):  # what is not whole is not read
+            file.close()
+        if not keep:
+            self._path.unlink(missing_ok=True)
+
+
+class Recorded(NamedTuple):
+    """A recording that was read."""
+
+    facts: dict[str, str]  # model, backend, the digest of both, and a detector if there was one
+    start: Start
+    frames: list[bytes]
+    times: list[float]  # (N,) seconds since the start at which the frames came
+    digest: str
+    characters: int
+
+
+def read(path: Path) -> Recorded:
+    """Return the recording in a file.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it is no recording, or not a whole one.
+    """
+    try:
+        first, *frames, last = map(json.loads, path.read_text("utf-8").splitlines())
+        start = Start.model_validate(first.pop("start"))
+        if first.pop("version") != VERSION:
+            raise ValueError
+        facts = {name: str(first[name]) for name in ("model", "backend", "digest")}
+        facts |= {"vad": str(first["vad"])} if "vad" in first else {}
+        audio = [base64.b64decode(frame["audio"]) for frame in frames]
+        times = [float(frame["at"]) for frame in frames]
+        return Recorded(facts, start, audio, times, last["digest"], last["characters"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"{path}: expected a whole recording of version {VERSION}") from None

@@ -1,0 +1,140 @@
+"""The streams that connections open: new ones of the engine, or those that are resumed."""
+
+import secrets
+from collections.abc import Callable
+
+from cortado.model.audio.decode import Resampler
+from cortado.model.features.framing import SAMPLE_RATE, STEP_SECONDS
+from cortado.model.streaming.snapshot import Snapshot, SnapshotError
+from cortado.model.streaming.update import Update
+from cortado.server.engine import Engine, EngineFull
+from cortado.server.live_stream import EngineStream
+from cortado.server.metrics import Metrics
+from cortado.server.protocol.events import ServerFacts
+from cortado.server.protocol.messages import ErrorCode, ProtocolError, Resume, Start
+from cortado.server.protocol.transcript import ResumePoint, Transcript
+from cortado.server.recorder import Recorder
+from cortado.server.resumable import DetachedStream, ResumableStreams
+from cortado.server.settings import Settings
+from cortado.server.signing import Signer, invalid_state
+
+STEP_MS = round(STEP_SECONDS * 1000)
+TOKEN_BYTES = 18  # of chance in a token
+
+
+class Streams:
+    """Lets streams in, and finds those that go on over another connection."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        metrics: Metrics,
+        settings: Settings,
+        model: str,
+        recorder: Recorder | None,
+    ) -> None:
+        """Open streams of `engine`, whose model has the name `model`."""
+        self.engine, self.metrics, self.settings = engine, metrics, settings
+        self.recorder = recorder
+        self.draining = False  # no stream is let in any more
+        self.resumable = ResumableStreams(settings.keep_streams, settings.keep_seconds)
+        self._model = model
+        key = settings.state_key
+        self._signer = Signer(key.get_secret_value() if key else None)
+
+    def facts(self, session: str) -> ServerFacts:
+        """Return what `ready` says of the server."""
+        return ServerFacts(session, self._model, STEP_MS, self.engine.recognizer.lookahead_ms)
+
+    def token(self, message: Start | Resume) -> str | None:
+        """Return the token of a stream whose client may come back; None for any other."""
+        token = message.token if isinstance(message, Resume) else None
+        if not self.resumable.enabled or not (message.keep or token):
+            return None
+        return token or secrets.token_urlsafe(TOKEN_BYTES)
+
+    def open(
+        self,
+        start: Start,
+        on_update: Callable[[Update], None],
+        detached: DetachedStream | None = None,
+    ) -> EngineStream:
+        """Return a stream of the engine, which goes on with the one that was `detached`.
+
+        Raises:
+            ProtocolError: no stream is let in now, or the one that was detached does not fit.
+        """
+        try:
+            if self.draining:
+                raise shutting_down()
+            if not self.engine.alive:
+                raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the model does not run")
+            snapshot = detached.snapshot if detached else None
+            stream = self.engine.open(
+                start.sample_rate, on_update, endpoints=start.endpoints, snapshot=snapshot
+            )
+        except SnapshotError as wrong:
+            error = invalid_state(str(wrong))
+        except EngineFull as full:
+            error = ProtocolError(ErrorCode.TOO_MANY_STREAMS, str(full))
+        except ProtocolError as caught:
+            error = caught
+        else:
+            if detached:
+                stream.resampler, stream.taken = detached.resampler, detached.point.received
+            return stream
+        self.metrics.refused.labels(error.code.value).inc()
+        raise error
+
+    async def find(self, resume: Resume) -> DetachedStream:
+        """Return the stream that a client resumes; one with another connection loses that.
+
+        Raises:
+            ProtocolError: there is no such stream, or it cannot be resumed here.
+        """
+        if resume.token is None:
+            return self._unsigned(resume)
+        found = await self.resumable.claim(resume.token)
+        if found is None:
+            raise ProtocolError(
+                ErrorCode.UNKNOWN_STREAM,
+                f"expected the token of a stream that was lost less than"
+                f" {self.settings.keep_seconds:g} s ago, got another",
+            )
+        try:
+            found.point.check(resume)
+        except ProtocolError:
+            self.put_back(resume, found)
+            raise
+        return found
+
+    def put_back(self, resume: Resume, stream: DetachedStream) -> None:
+        """Hold a stream that was found and could not be resumed: another attempt may."""
+        if resume.token is not None:
+            self.resumable.put(resume.token, stream)
+
+    def _unsigned(self, resume: Resume) -> DetachedStream:
+        """Return the stream that a client has brought.
+
+        Raises:
+            ProtocolError: it is damaged, or of another key or model.
+        """
+        try:
+            snapshot = Snapshot.from_bytes(self._signer.unsign(resume.state or ""))
+        except SnapshotError as wrong:
+            raise invalid_state(str(wrong)) from None
+        transcript = Transcript(self.settings.transcript_characters, snapshot.characters)
+        start = Start(encoding=resume.encoding)
+        point = ResumePoint(start, snapshot.received, transcript, snapshot.position)
+        return DetachedStream(point, snapshot, Resampler(SAMPLE_RATE))
+
+    def signed(self, snapshot: Snapshot) -> str:
+        """Return a suspended stream as a client carries it."""
+        return self._signer.sign(snapshot.to_bytes())
+
+
+def shutting_down() -> ProtocolError:
+    """Return the error of a server that is being stopped."""
+    return ProtocolError(
+        ErrorCode.SHUTTING_DOWN, "expected a running server, got one that is shutting down"
+    )

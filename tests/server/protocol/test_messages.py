@@ -1,0 +1,130 @@
+"""The messages of both sides."""
+
+import pytest
+from pydantic import ValidationError
+
+from cortado.server.protocol.messages import (
+    CLOSE_CODES,
+    Chars,
+    Endpoint,
+    Error,
+    ErrorCode,
+    Final,
+    ProtocolError,
+    Ready,
+    Start,
+    Suspended,
+    parse_client,
+    parse_server,
+)
+
+
+def refusal(text: str) -> ErrorCode:
+    """Return the code with which a client's text is refused."""
+    with pytest.raises(ProtocolError) as caught:
+        parse_client(text)
+    assert caught.value.message.startswith("expected ")
+    assert ", got " in caught.value.message
+    assert len(caught.value.message) < 200
+    return caught.value.code
+
+
+def test_start_has_defaults() -> None:
+    assert parse_client('{"type": "start"}') == Start(sample_rate=16_000, encoding="pcm_s16le")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "7",
+        '"start"',
+        "{}",
+        '{"type":"stop"}',
+        '{"type":["start"]}',
+        '{"type":"start","sampel_rate":16000}',
+        '{"type":"end","sample_rate":16000}',
+        "[" * 4000,
+        '{"type":"start","sample_rate":NaN',
+        '{"type":"' + "x" * 4000 + '"}',
+        "\ud800",
+        '{"type":"start"' + "".join(f',"x{n}":0' for n in range(95_000)) + "}",
+        '{"type":"resume","token":"a","characters":1' + "0" * 4000 + "}",
+    ],
+)
+def test_what_is_not_a_message_is_refused_in_words(text: str) -> None:
+    assert refusal(text) == ErrorCode.INVALID_MESSAGE
+
+
+@pytest.mark.parametrize("rate", ["7999", "192001", '"16000"', "16000.5", "true", "null", "1e400"])
+def test_a_sample_rate_out_of_range_is_refused(rate: str) -> None:
+    assert refusal(f'{{"type":"start","sample_rate":{rate}}}') == ErrorCode.UNSUPPORTED_SAMPLE_RATE
+
+
+@pytest.mark.parametrize("rate", [8000, 44_100, 192_000])
+def test_a_sample_rate_in_range_is_taken(rate: int) -> None:
+    assert parse_client(f'{{"type":"start","sample_rate":{rate}}}') == Start(sample_rate=rate)
+
+
+@pytest.mark.parametrize("encoding", ['"opus"', "null", "16", '"PCM_S16LE"', '["pcm_s16le"]'])
+def test_another_encoding_is_refused(encoding: str) -> None:
+    message = f'{{"type":"start","encoding":{encoding}}}'
+    assert refusal(message) == ErrorCode.UNSUPPORTED_ENCODING
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Ready(
+            session="1",
+            model="m",
+            sample_rate=16_000,
+            encoding="pcm_s16le",
+            step_ms=40,
+            lookahead_ms=110,
+        ),
+        Chars(text="he", times=[0.48, 0.52], position=0.68),
+        Endpoint(utterance=3, start=0.48, end=0.52, position=1.4),
+        Final(text="hé", times=[0.48, 0.52], duration=1.5),
+        Final(text="é", times=[0.52], duration=1.5, omitted=1),
+        Suspended(state="AAAA", received=16_000, characters=7),
+        Error(code=ErrorCode.IDLE_TIMEOUT, message="expected audio, got none"),
+    ],
+)
+def test_what_the_server_says_is_what_a_client_reads(
+    message: Ready | Chars | Endpoint | Final | Suspended | Error,
+) -> None:
+    assert parse_server(message.model_dump_json()) == message
+
+
+def test_a_client_ignores_fields_of_a_newer_server() -> None:
+    text = '{"type":"chars","text":"a","times":[0.1],"position":0.2,"confidence":0.9}'
+    assert parse_server(text) == Chars(text="a", times=[0.1], position=0.2)
+
+
+def test_a_client_ignores_messages_of_a_newer_server() -> None:
+    assert parse_server('{"type":"speaker","name":"one"}') is None
+
+
+@pytest.mark.parametrize("text", ['{"type":"chars"}', "{}", "[]", "{"])
+def test_what_is_no_message_at_all_is_refused(text: str) -> None:
+    with pytest.raises(ValidationError):
+        parse_server(text)
+
+
+@pytest.mark.parametrize("fields", ["", ',"state":"AAAA","token":"b"', ',"state":7'])
+def test_a_stream_is_resumed_by_its_state_or_by_its_token(fields: str) -> None:
+    assert refusal('{"type":"resume"' + fields + "}") == ErrorCode.INVALID_MESSAGE
+
+
+def test_every_character_has_its_time() -> None:
+    with pytest.raises(ValidationError, match="expected 2 times, got 1"):
+        Chars(text="he", times=[0.48], position=0.68)
+
+
+def test_every_error_closes_with_a_code() -> None:
+    assert set(CLOSE_CODES) == set(ErrorCode)
+    assert all(1001 < code < 1016 for code in CLOSE_CODES.values())
