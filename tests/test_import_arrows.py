@@ -43,7 +43,7 @@ PURE = ("asyncio", "fastapi", "starlette", "threading", "torch", "uvicorn", "web
 # What is being taken apart; empty when that is done.
 CIRCLES_LEFT: set[str] = set()
 UPWARD_LEFT: set[tuple[str, str]] = set()
-FAST_LEFT = {"attention.energy", "attention.expected_chunk"}
+FAST_LEFT: set[str] = set()
 
 
 def name_of(path: Path) -> str:

@@ -24,6 +24,10 @@ def train(
     processes: Annotated[
         int, typer.Option("--processes", "-p", min=1, help="Processes that share the work.")
     ] = 1,
+    device: Annotated[
+        str | None,
+        typer.Option(help="cpu, cuda or mps; cuda where there is one if not set."),
+    ] = None,
 ) -> None:
     """Train a model by a recipe; run it again to go on after a stop."""
     from cortado.clients.progress import progress_bar
@@ -32,5 +36,5 @@ def train(
 
     plan = recipes.read(recipe)
     with progress_bar() as report:
-        written = run(plan, output or Path("runs") / plan.name, processes, report)
+        written = run(plan, output or Path("runs") / plan.name, processes, report, device)
     typer.echo(written)

@@ -1,58 +1,40 @@
-"""The additive energy of monotonic attention, with a compiled kernel for training on the CPU.
+"""The additive energy of monotonic attention.
 
     e_j = g * v'/||v|| tanh(W_s s + W_h h_j + b) + r        (Raffel et al. 2017, eq. 16)
 
-A decoder asks for the energies of all frames once a symbol. Written with tensor operations, that
-is a (B, T, d) tensor of tanh a symbol, kept for the backward pass and there summed with all the
-others; most of a training step would be spent on moving them. The kernel keeps none: it computes
-tanh again on the way back and adds each symbol's gradient to the keys into one buffer.
+A decoder asks for the energies of all frames once a symbol. Autograd would keep a (B, T, d) tensor
+of tanh a symbol and sum them all in the end; most of a training step would be spent on moving them.
+So none is kept: tanh is computed again on the way back, and each symbol's gradient to the keys is
+added to one buffer.
 """
 
 from typing import Any, NamedTuple
 
-import numba
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cortado.model.attention.shared_matmul import SharedMatrix
-from cortado.model.compiled.functions import FAST, tanh
-
-Array = NDArray[np.float32]
+from cortado.model.operation import operation
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _forward(query: Array, keys: Array, direction: Array, energies: Array) -> None:
-    for b in range(keys.shape[0]):
-        for j in range(keys.shape[1]):
-            total = np.float32(0)
-            for k in range(keys.shape[2]):
-                total += direction[k] * tanh(query[b, k] + keys[b, j, k])
-            energies[b, j] = total
+@operation("additive_energy(Tensor query, Tensor keys, Tensor direction) -> Tensor")
+def energies_forward(query: Tensor, keys: Tensor, direction: Tensor) -> Tensor:
+    """Return direction' tanh(query + keys) (B, T) of queries (B, d) and keys (B, T, d)."""
+    return (query.unsqueeze(1) + keys).tanh() @ direction
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _backward(
-    query: Array,
-    keys: Array,
-    direction: Array,
-    grad: Array,
-    grad_query: Array,
-    grad_keys: Array,
-    grad_direction: Array,
-) -> None:
-    for b in range(keys.shape[0]):
-        for j in range(keys.shape[1]):
-            g = grad[b, j]
-            if g == 0:  # frames that the attention cannot reach
-                continue
-            for k in range(keys.shape[2]):
-                t = tanh(query[b, k] + keys[b, j, k])
-                d = g * direction[k] * (np.float32(1) - t * t)
-                grad_direction[k] += g * t
-                grad_query[b, k] += d
-                grad_keys[b, j, k] += d
+@operation(
+    "additive_energy_backward(Tensor query, Tensor keys, Tensor direction, Tensor grad,"
+    " Tensor(a!) grad_keys) -> (Tensor, Tensor)"
+)
+def energies_backward(
+    query: Tensor, keys: Tensor, direction: Tensor, grad: Tensor, grad_keys: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients in the queries and the direction; add that in the keys to grad_keys."""
+    t = (query.unsqueeze(1) + keys).tanh()
+    inner = grad.unsqueeze(2) * (direction * (1 - t * t))
+    grad_keys.add_(inner)
+    return inner.sum(1), torch.einsum("bt,btd->d", grad, t)
 
 
 class _Sink:
@@ -95,28 +77,19 @@ class _Energies(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, keys: Tensor, direction: Tensor, sink: _Sink) -> Tensor:
         query, direction = query.contiguous(), direction.contiguous()
-        energies = query.new_empty(keys.shape[:2])
-        _forward(query.numpy(), keys.numpy(), direction.numpy(), energies.numpy())
         ctx.save_for_backward(query, keys, direction)
         ctx.sink = sink
-        return energies
+        return energies_forward(query, keys, direction)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor, None]:
         query, keys, direction = ctx.saved_tensors
         if ctx.sink.gradient is None:
             ctx.sink.gradient = torch.zeros_like(keys)
-        grad_query, grad_direction = torch.zeros_like(query), torch.zeros_like(direction)
-        _backward(
-            query.numpy(),
-            keys.numpy(),
-            direction.numpy(),
-            grads[0].contiguous().numpy(),
-            grad_query.numpy(),
-            ctx.sink.gradient.numpy(),
-            grad_direction.numpy(),
+        of_query, of_direction = energies_backward(
+            query, keys, direction, grads[0].contiguous(), ctx.sink.gradient
         )
-        return grad_query, None, grad_direction, None
+        return of_query, None, of_direction, None
 
 
 def shared(projected: Tensor, weight: Tensor, direction: Tensor) -> Keys:
@@ -136,10 +109,8 @@ def additive(query: Tensor, keys: Keys) -> Tensor:
     """Return direction' tanh(W_s s + W_h h + b) (B, T) of (B, H) queries."""
     projected, sink, matrix, unit = keys
     asked = matrix.multiply(query)
-    if projected.dtype == torch.float32 and projected.device.type == "cpu":
-        energies: Tensor = _Energies.apply(asked, projected, unit, sink)  # type: ignore[no-untyped-call]
-        return energies
-    return (asked.unsqueeze(1) + projected).tanh() @ unit
+    energies: Tensor = _Energies.apply(asked, projected, unit, sink)  # type: ignore[no-untyped-call]
+    return energies
 
 
 class AdditiveEnergy(nn.Module):

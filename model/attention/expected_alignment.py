@@ -9,124 +9,60 @@ gates <= 1. The backward pass is the reversed recurrence and needs p and q only:
     q_bar_j = p_j a_bar_j + (1 - p_j) q_bar_{j+1}
     dL/d alpha_{i-1,j} = q_bar_j,    dL/d p_j = (a_bar_j - q_bar_{j+1}) q_j
 
-On the CPU it runs as compiled loops, on CUDA as a Triton kernel, and anywhere else (or where Triton
-is not installed) as a parallel scan in tensor operations.
+Here it is a parallel scan in tensor operations, row after row, for any device.
 """
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-import numba
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from cortado.model.attention.scan import reverse_scan, scan, shifted
-
-Array = NDArray[np.float32] | NDArray[np.float64]
-
-
-@numba.njit(cache=True, nogil=True)
-def _forward(p: Array, previous: Array, q: Array, alpha: Array) -> None:
-    for b in range(p.shape[0]):
-        row = previous[b]
-        for i in range(p.shape[1]):
-            mass = p.dtype.type(0)
-            for j in range(p.shape[2]):
-                mass += row[j]
-                q[b, i, j] = mass
-                alpha[b, i, j] = p[b, i, j] * mass
-                mass *= 1 - p[b, i, j]
-            row = alpha[b, i]
+from cortado.model.operation import operation
 
 
-@numba.njit(cache=True, nogil=True)
-def _backward(p: Array, q: Array, grad: Array, grad_p: Array, grad_previous: Array) -> None:
-    for b in range(p.shape[0]):
-        row = grad_previous[b]  # of the symbol that follows, zero after the last
-        for i in range(p.shape[1] - 1, -1, -1):
-            ahead = p.dtype.type(0)
-            for j in range(p.shape[2] - 1, -1, -1):
-                total = grad[b, i, j] + row[j]
-                grad_p[b, i, j] = (total - ahead) * q[b, i, j]
-                ahead = p[b, i, j] * total + (1 - p[b, i, j]) * ahead
-                row[j] = ahead
+@operation("expected_alignment(Tensor p, Tensor previous) -> (Tensor, Tensor)")
+def alignment_forward(p: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
+    """Return q and alpha (B, U, T) of p (B, U, T) and the alignment before them (B, T)."""
+    rows = []
+    for row in p.unbind(1):
+        q = scan(1 - shifted(row, 1), previous)
+        previous = row * q
+        rows.append(torch.stack([q, previous]))
+    q, alpha = torch.stack(rows, 2)
+    return q, alpha
 
 
-class RowKernels(NamedTuple):
-    """The recurrence and its reverse, one row (B, T) at a time, for one kind of device."""
-
-    forward: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # p, previous -> q, alpha
-    backward: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]  # p, q, grad -> gradients
-
-
-def _scan_forward(p: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
-    q = scan(1 - shifted(p, 1), previous)
-    return q, p * q
-
-
-def _scan_backward(p: Tensor, q: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
-    ahead = reverse_scan(1 - p, p * grad)
-    return (grad - shifted(ahead, -1)) * q, ahead
-
-
-SCAN = RowKernels(_scan_forward, _scan_backward)
-
-
-@cache
-def _triton() -> tuple[RowKernels, int]:
-    """Return the Triton kernels and the longest T they take, 0 where Triton is not installed."""
-    try:
-        from cortado.model.attention import expected_alignment_triton as alignment_triton
-    except ImportError:
-        return SCAN, 0
-    kernels = RowKernels(alignment_triton.forward, alignment_triton.backward)
-    return kernels, alignment_triton.LONGEST
-
-
-def _row_kernels(p: Tensor) -> RowKernels:
-    """Return what computes rows of `p` (..., T), which is not on the CPU."""
-    if p.device.type != "cuda":
-        return SCAN
-    kernels, longest = _triton()
-    return kernels if p.shape[-1] <= longest else SCAN
+@operation("expected_alignment_backward(Tensor p, Tensor q, Tensor grad) -> (Tensor, Tensor)")
+def alignment_backward(p: Tensor, q: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients in p (B, U, T) and in the alignment before them (B, T)."""
+    ahead, found = torch.zeros_like(p[:, 0]), []
+    for i in range(p.shape[1] - 1, -1, -1):
+        total = grad[:, i] + ahead
+        ahead = reverse_scan(1 - p[:, i], p[:, i] * total)
+        found.append((total - shifted(ahead, -1)) * q[:, i])
+    return torch.stack(found[::-1], 1), ahead
 
 
 class _ExpectedAlignment(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, p: Tensor, previous: Tensor) -> Tensor:
-        p, previous = p.contiguous(), previous.contiguous()
-        q, alpha = torch.empty_like(p), torch.empty_like(p)
-        if p.device.type == "cpu":
-            _forward(p.numpy(), previous.numpy(), q.numpy(), alpha.numpy())
-        else:
-            kernels = _row_kernels(p)
-            for i in range(p.shape[1]):
-                q[:, i], previous = kernels.forward(p[:, i], previous)
-                alpha[:, i] = previous
+        p = p.contiguous()
+        q, alpha = alignment_forward(p, previous.contiguous())
         ctx.save_for_backward(p, q)
         return alpha
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
         p, q = ctx.saved_tensors
-        grad, grad_p, row = grads[0].contiguous(), torch.empty_like(p), torch.zeros_like(p[:, 0])
-        if p.device.type == "cpu":
-            _backward(p.numpy(), q.numpy(), grad.numpy(), grad_p.numpy(), row.numpy())
-        else:
-            kernels = _row_kernels(p)
-            for i in range(p.shape[1] - 1, -1, -1):
-                grad_p[:, i], row = kernels.backward(p[:, i], q[:, i], grad[:, i] + row)
-        return grad_p, row
+        return alignment_backward(p, q, grads[0].contiguous())
 
 
-def first_alignment(batch: int, frames: int) -> Tensor:
+def first_alignment(batch: int, frames: int, device: torch.device | None = None) -> Tensor:
     """Return the (B, T) alignment before the first symbol: all mass on the first frame."""
-    alignment = torch.zeros(batch, frames)
-    alignment[:, :1] = 1
-    return alignment
+    alpha = torch.zeros(batch, frames, device=device)
+    alpha[:, :1] = 1
+    return alpha
 
 
 def expected_alignment(p: Tensor, previous: Tensor) -> Tensor:
@@ -170,7 +106,7 @@ def expected_alignments(p: Tensor, previous: Tensor | None = None) -> Tensor:
     if p.dim() != 3:
         raise ValueError(f"expected p of shape (B, U, T), got {tuple(p.shape)}")
     if previous is None:
-        previous = first_alignment(p.shape[0], p.shape[2]).to(p)
+        previous = first_alignment(p.shape[0], p.shape[2], p.device).to(p)
     previous = _wide(previous)
     if previous.shape != p[:, 0].shape or p.dtype != previous.dtype:
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from cortado.model.attention.interface import Attended
@@ -23,7 +24,7 @@ class LastFrame(nn.Module):
         """Return the last frames of whole (B, T, H) utterances."""
         weights = nn.functional.pad(mask.to(values), (0, 1)).diff(dim=1).neg()  # (B, T)
         last = (mask.sum(1) - 1).clamp(min=0)
-        return LastKeys(values[range(len(values)), last], weights)
+        return LastKeys(values[torch.arange(len(values), device=values.device), last], weights)
 
     def first(self, mask: Tensor) -> Tensor:
         """Return (B, 0): nothing changes from symbol to symbol."""

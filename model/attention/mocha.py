@@ -41,7 +41,7 @@ class MoChA(nn.Module):
 
     def first(self, mask: Tensor) -> Tensor:
         """Return alpha (B, T) before the first symbol."""
-        return first_alignment(*mask.shape).to(mask.device)
+        return first_alignment(len(mask), mask.shape[1], mask.device)
 
     def attend(
         self, query: Tensor, keys: MochaKeys, memory: Tensor, noise: float = 0.0

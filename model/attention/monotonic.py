@@ -36,7 +36,7 @@ class HardMonotonic(nn.Module):
 
     def first(self, mask: Tensor) -> Tensor:
         """Return alpha (B, T) before the first symbol."""
-        return first_alignment(*mask.shape).to(mask.device)
+        return first_alignment(len(mask), mask.shape[1], mask.device)
 
     def attend(self, query: Tensor, keys: HardKeys, memory: Tensor, noise: float = 0.0) -> Attended:
         """Return the expectation over all stops; the memory is alpha (B, T), as are the weights."""

@@ -3,21 +3,21 @@
 import torch
 import torchaudio
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, ctc_loss
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.recognizer import Recognizer
 from cortado.training.data.batches import Batch
+from cortado.training.learning.device import ctc_loss, mixed_precision
 from cortado.training.learning.recipe import Stage
 from cortado.training.learning.smoothing import localised
 
 NEAR = 2  # frames from a symbol's own to which a guided attention may look instead
-MIXED = torch.bfloat16  # matrix products of the encoder and on text; what is summed is float32
 
 
 def losses(recognizer: Recognizer, batch: Batch, stage: Stage) -> dict[str, Tensor]:
     """Return the stage's losses by name, each per symbol; "total" is their weighted sum."""
-    with torch.autocast(batch.logmel.device.type, MIXED):
+    with mixed_precision(batch.logmel.device):
         encoded = recognizer.encode_logmel(batch.logmel).float()
     log_probs = recognizer.ctc(encoded).log_softmax(2)  # (B, T, V + 1)
     symbols = batch.target_lengths.sum().clamp(min=1)
@@ -146,7 +146,7 @@ def sampled(
     symbols = len(recognizer.config.vocabulary)  # an end of sequence is no input
     probabilities = logits[:, : heard.shape[1], :symbols].softmax(2)
     drawn = torch.multinomial(probabilities.flatten(0, 1), 1).view_as(heard)
-    return drawn.where(torch.rand(heard.shape) < share, heard)
+    return drawn.where(torch.rand(heard.shape, device=heard.device) < share, heard)
 
 
 def latency_loss(alpha: Tensor, times: Tensor, known: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ def latency_loss(alpha: Tensor, times: Tensor, known: Tensor) -> Tensor:
     """
     if not known.any():
         return alpha.sum() * 0
-    frames = torch.arange(alpha.shape[2], dtype=alpha.dtype)
+    frames = torch.arange(alpha.shape[2], dtype=alpha.dtype, device=alpha.device)
     mass = alpha.sum(2).clamp(min=1e-3)  # of a row that stops nowhere, other losses take care
     expected = (alpha * frames).sum(2) / mass
     return (expected - times).abs()[known].mean()
@@ -180,7 +180,7 @@ def guide_loss(weights: Tensor, times: Tensor, known: Tensor) -> Tensor:
     """
     if not known.any():
         return weights.sum() * 0
-    frames = torch.arange(weights.shape[2])
+    frames = torch.arange(weights.shape[2], device=weights.device)
     near = (frames - times.unsqueeze(2)).abs() <= NEAR
     mass = (weights * near).sum(2)[known]
     return -mass.clamp(min=1e-6).log().mean()
@@ -197,7 +197,7 @@ def text_loss(recognizer: Recognizer, text: Tensor, lengths: Tensor) -> Tensor:
         text: (B, U) symbols.
         lengths: (B,) of them.
     """
-    with torch.autocast(text.device.type, MIXED):
+    with mixed_precision(text.device):
         logits = recognizer.decoder.without_audio(text).float()
     written = recognizer.frame_mask(lengths, text.shape[1])
     return cross_entropy(logits[written], text[written])
@@ -208,7 +208,7 @@ def corrupted(targets: Tensor, share: float, symbols: int) -> Tensor:
 
     Source: unigram noising (Xie et al. 2017), here against exposure bias.
     """
-    replaced = torch.rand(targets.shape) < share
+    replaced = torch.rand(targets.shape, device=targets.device) < share
     return targets.where(~replaced, torch.randint_like(targets, symbols))
 
 
@@ -230,8 +230,8 @@ def stop_loss(
         eagerness: weight of a frame to stop at; above 1 it makes up for a greedy search that
             misses a stop which two frames share, and with it a character for good.
     """
-    rows = torch.arange(energies.shape[1])
-    frames = torch.arange(energies.shape[2])
+    rows = torch.arange(energies.shape[1], device=energies.device)
+    frames = torch.arange(energies.shape[2], device=energies.device)
     ends = (batch.lengths - 1).unsqueeze(1)
     count = batch.target_lengths.unsqueeze(1)
     stops = torch.cat([times, ends], 1).where(rows < count, ends)  # (B, U + 1)
@@ -255,13 +255,14 @@ def ctc_alignment(log_probs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         log_probs: (B, T, V + 1) of the CTC head, the blank last.
         batch: its targets and lengths.
     """
-    blank = log_probs.shape[2] - 1
-    times = torch.zeros_like(batch.targets)
-    aligned = torch.ones(len(times), dtype=torch.bool)
+    blank, device = log_probs.shape[2] - 1, log_probs.device
+    log_probs, targets = log_probs.cpu(), batch.targets.cpu()  # the paths of all devices
+    times = torch.zeros_like(targets)
+    aligned = torch.ones(len(times), dtype=torch.bool, device=times.device)
     for b, (length, count) in enumerate(
         zip(batch.lengths.tolist(), batch.target_lengths.tolist(), strict=True)
     ):
-        target = batch.targets[b, :count]
+        target = targets[b, :count]
         repeats = int((target[1:] == target[:-1]).sum())
         if count == 0:
             continue
@@ -274,4 +275,4 @@ def ctc_alignment(log_probs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         path = path[0]
         following = nn.functional.pad(path[1:], (0, 1), value=-1)
         times[b, :count] = ((path != blank) & (path != following)).nonzero()[:, 0]
-    return times, aligned
+    return times.to(device), aligned.to(device)

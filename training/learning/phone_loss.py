@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from torch import Tensor, nn
-from torch.nn.functional import ctc_loss
 
 from cortado.model.features.framing import FRAMES_PER_STEP
 from cortado.model.recognizer import Recognizer
 from cortado.training.data.batches import Batch
 from cortado.training.data.pronounce import PHONES
+from cortado.training.learning.device import ctc_loss
 
 
 class PhoneHead(nn.Module):
@@ -25,8 +25,8 @@ class PhoneHead(nn.Module):
         """Note what the layer says within the context, one (B, T', H) for each time it is asked."""
         heard: list[Tensor] = []
 
-        def note(_: nn.Module, __: object, said: Tensor | tuple[Tensor, object]) -> None:
-            heard.append(said if isinstance(said, Tensor) else said[0])  # an LSTM gives its state
+        def note(_: nn.Module, __: object, said: Tensor) -> None:
+            heard.append(said)
 
         handle = recognizer.encoder.layers[self.layer - 1].register_forward_hook(note)
         try:

@@ -17,6 +17,7 @@ from cortado.training.data.log_mel_cache import cached
 from cortado.training.data.pronounce import lexicon
 from cortado.training.data.recordings import samples_of
 from cortado.training.learning.allocator import keep_freed_memory
+from cortado.training.learning.device import device_of
 from cortado.training.learning.monitor import Monitor, Recording, ValidationSet
 from cortado.training.learning.recipe import Corpus, Recipe
 from cortado.training.learning.trainer import Trainer
@@ -28,7 +29,11 @@ PATIENCE = timedelta(hours=12)  # for the first process, which prepares corpora 
 
 
 def train(
-    recipe: Recipe, output: Path, processes: int = 1, progress: Progress | None = None
+    recipe: Recipe,
+    output: Path,
+    processes: int = 1,
+    progress: Progress | None = None,
+    device: str | None = None,
 ) -> Path:
     """Train a recipe, or go on with it; return the folder of its checkpoint.
 
@@ -37,15 +42,19 @@ def train(
         output: the run's folder: snapshots, TensorBoard's files, checkpoint.
         processes: data-parallel processes of one thread each; ignored under `torchrun`.
         progress: called as parts of the work advance.
+        device: where processes compute: cpu, cuda or mps; CUDA where there is one if None.
 
     Raises:
-        ValueError: a broken manifest, or a run begun with another number of processes.
+        ValueError: a device that is not there, a broken manifest, or a run begun with another
+            number of processes.
         OSError: a file that cannot be read or written.
         PronunciationError: espeak-ng is missing, which a recipe that hears phones needs.
     """
+    device = device_of(device).type  # refused before anything is prepared
     output.mkdir(parents=True, exist_ok=True)
     if "RANK" in os.environ:  # under torchrun, which has set the rendezvous
-        _process(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), "env://", recipe, output)
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        _process(rank, size, "env://", recipe, output, device)
         return output / "checkpoint"
     for corpus in recipe.corpora:
         prepare(corpus, output, processes, recipe.model, progress)
@@ -53,14 +62,16 @@ def train(
         rendezvous = (Path(meeting) / "rendezvous").as_uri()
         others = [
             get_context("spawn").Process(
-                target=_process, args=(rank, processes, rendezvous, recipe, output), daemon=True
+                target=_process,
+                args=(rank, processes, rendezvous, recipe, output, device),
+                daemon=True,
             )
             for rank in range(1, processes)
         ]
         for other in others:
             other.start()
         try:
-            _process(0, processes, rendezvous, recipe, output, progress)
+            _process(0, processes, rendezvous, recipe, output, device, progress)
         finally:
             for other in others:
                 other.terminate()
@@ -113,6 +124,7 @@ def _process(
     rendezvous: str,
     recipe: Recipe,
     output: Path,
+    device: str,
     progress: Progress | None = None,
 ) -> None:
     """Be one process of a run."""
@@ -135,7 +147,7 @@ def _process(
         total = sum(stage.steps for stage in recipe.stages)
         report = (lambda step, told: progress(told, step, total)) if progress else None
         monitor = Monitor(output, validation_sets(recipe), report)
-    Trainer(recipe, corpora, output, words).run(monitor)
+    Trainer(recipe, corpora, output, words, device).run(monitor)
     if monitor:
         monitor.close()
     if processes > 1:

@@ -28,7 +28,7 @@ def localised(targets: Tensor, lengths: Tensor, symbols: int, weights: Sequence[
         raise ValueError(
             f"expected weights on both sides that sum to less than 1, got {tuple(weights)}"
         )
-    written = torch.arange(targets.shape[1]) < lengths.unsqueeze(1)  # (B, U)
+    written = torch.arange(targets.shape[1], device=targets.device) < lengths.unsqueeze(1)  # (B, U)
     hot = one_hot(targets, symbols).float() * written.unsqueeze(2)
     reach = len(weights) // 2
     smoothed = hot.clone()

@@ -22,6 +22,7 @@ from cortado.training.data.pronounce import Lexicon
 from cortado.training.data.speakers import voices
 from cortado.training.data.text_sampler import TextSampler
 from cortado.training.learning import snapshot as runstate
+from cortado.training.learning.device import device_of, moved
 from cortado.training.learning.losses import losses, text_loss
 from cortado.training.learning.monitor import Monitor
 from cortado.training.learning.phone_loss import PhoneHead
@@ -43,6 +44,7 @@ class Trainer:
         corpora: Sequence[Corpus],
         output: Path,
         lexicon: Lexicon | None = None,
+        device: str | None = None,
     ) -> None:
         """Start a run, or resume it from the last snapshot in `output`.
 
@@ -51,6 +53,7 @@ class Trainer:
             corpora: the recipe's.
             output: the run's folder.
             lexicon: of the words in the corpora, for a recipe that hears phones.
+            device: where it computes: cpu, cuda or mps; CUDA where there is one if None.
 
         Raises:
             ValueError: a recipe that hears phones has no lexicon, or a run begun with another
@@ -81,11 +84,14 @@ class Trainer:
         set_statistics(self.model, corpora, self.sampler.weights)
         if recipe.start and not runstate.snapshots(output):
             begin_from(self.model, recipe.start, recipe.start_parts)
+        self.device = device_of(device, self.rank)
+        self.model.to(self.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
         freeze(self.model, recipe.frozen)
         self.phones: PhoneHead | None = None
         if recipe.hears_phones:
             self.phones = PhoneHead(recipe.model.encoder.width, recipe.phone_layer)
+            self.phones.to(self.device)
         # The head comes last, so that the others' moments keep their places without it.
         self.learning = nn.ModuleList([self.model, *([self.phones] if self.phones else [])])
         learnt = [weight for weight in self.learning.parameters() if weight.requires_grad]
@@ -153,7 +159,7 @@ class Trainer:
             if self.step % self.recipe.interval == 0:
                 self._snapshot()
                 if monitor:
-                    monitor.validate(self.average, stage, self.step)
+                    monitor.validate(copy.deepcopy(self.average).cpu(), stage, self.step)
             if self.step >= first + stage.steps:
                 return
 
@@ -170,7 +176,7 @@ class Trainer:
                 seed = self.pool * BATCHES_AHEAD + place
                 batch = self.sampler.load(drawn[place], stage.augmentation, seed, views)
                 self.place += self.processes
-                yield batch
+                yield moved(batch, self.device)
             self.pool, self.place = self.pool + 1, 0
 
     def _update(self, batch: Batch, stage: Stage, rate: float) -> dict[str, float]:
@@ -180,7 +186,7 @@ class Trainer:
             parts = self._losses(batch, stage)
             if stage.text and self.text:
                 number = self.step * self.processes + self.rank
-                parts["text"] = text_loss(self.model, *self.text.batch(number))
+                parts["text"] = text_loss(self.model, *moved(self.text.batch(number), self.device))
                 parts["total"] = parts["total"] + stage.text * parts["text"]
             parts["total"].backward()
         average_gradients(self.learning, self.processes)

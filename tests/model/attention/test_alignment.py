@@ -6,6 +6,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+import cortado.model.compiled.operations  # noqa: F401
 from cortado.model.attention.expected_alignment import (
     expected_alignment,
     expected_alignments,

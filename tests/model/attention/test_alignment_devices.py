@@ -5,20 +5,17 @@ The Triton kernels run in Triton's interpreter, and on a GPU where there is one.
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
 import pytest
 import torch
 from torch import Tensor
 
-from cortado.model.attention.expected_alignment import (
-    SCAN,
-    RowKernels,
-    expected_alignment,
-    expected_alignments,
-)
+import cortado.model.compiled.operations  # noqa: F401
+from cortado.model.attention.expected_alignment import expected_alignment, expected_alignments
 from cortado.model.attention.scan import reverse_scan, scan, shifted
+from cortado.model.operation import definition
 
 FRAMES = [1, 2, 10, 33, 100, 1000]
 KINDS = ["near 0", "near 1", "mixed", "exactly 0 and 1", "r = -4", "r = 4"]
@@ -40,14 +37,31 @@ def drawn(kind: str, frames: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, T
     return p.to(dtype), previous.to(dtype), torch.randn(2, frames).to(dtype)
 
 
-def same(kernels: RowKernels, kind: str, frames: int, dtype: torch.dtype) -> None:
+Rows = Callable[..., tuple[Tensor, Tensor]]
+
+
+def by_definition(name: str) -> Rows:
+    """An operation's plain tensor code, of one row."""
+
+    def run(first: Tensor, *others: Tensor) -> tuple[Tensor, Tensor]:
+        rest = [x.unsqueeze(1) if name.endswith("backward") else x for x in others]
+        one, other = definition(name)(first.unsqueeze(1), *rest)
+        return one.squeeze(1), other.squeeze(1) if other.dim() > 2 else other
+
+    return run
+
+
+SCAN = by_definition("expected_alignment"), by_definition("expected_alignment_backward")
+
+
+def same(kernels: tuple[Rows, Rows], kind: str, frames: int, dtype: torch.dtype) -> None:
     """Check one row, forward and backward, against the compiled loops."""
     p, previous, grad = drawn(kind, frames, dtype)
     slow = p.clone().requires_grad_(), previous.clone().requires_grad_()
     wanted = expected_alignment(*slow)
     (wanted * grad).sum().backward()
-    q, alpha = kernels.forward(p, previous)
-    grad_p, grad_previous = kernels.backward(p, q, grad)
+    q, alpha = kernels[0](p, previous)
+    grad_p, grad_previous = kernels[1](p, q, grad)
     tight = 1e-6 if dtype == torch.float32 else 1e-14
     torch.testing.assert_close(alpha, wanted.detach(), rtol=0, atol=tight)
     for found, reference in ((grad_p, slow[0].grad), (grad_previous, slow[1].grad)):
@@ -60,13 +74,13 @@ def same(kernels: RowKernels, kind: str, frames: int, dtype: torch.dtype) -> Non
 def interpreted() -> Iterator[ModuleType]:
     """The kernels' module as Triton's interpreter reads it."""
     pytest.importorskip("triton")
-    before = sys.modules.pop("cortado.model.attention.expected_alignment_triton", None)
+    before = sys.modules.pop("cortado.model.compiled.operations.alignment_triton", None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_INTERPRET", "1")
-        yield importlib.import_module("cortado.model.attention.expected_alignment_triton")
-    del sys.modules["cortado.model.attention.expected_alignment_triton"]
+        yield importlib.import_module("cortado.model.compiled.operations.alignment_triton")
+    del sys.modules["cortado.model.compiled.operations.alignment_triton"]
     if before is not None:
-        sys.modules["cortado.model.attention.expected_alignment_triton"] = before
+        sys.modules["cortado.model.compiled.operations.alignment_triton"] = before
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -81,13 +95,13 @@ def test_the_scan_in_tensor_operations_equals_the_loops(kind: str, dtype: torch.
 def test_the_triton_kernels_equal_the_loops(
     interpreted: ModuleType, kind: str, dtype: torch.dtype
 ) -> None:
-    kernels = RowKernels(interpreted.forward, interpreted.backward)
+    kernels = (interpreted.forward_row, interpreted.backward_row)
     for frames in FRAMES[:-1]:
         same(kernels, kind, frames, dtype)
 
 
 def test_the_triton_kernels_take_long_rows(interpreted: ModuleType) -> None:
-    same(RowKernels(interpreted.forward, interpreted.backward), "r = -4", 1000, torch.float32)
+    same((interpreted.forward_row, interpreted.backward_row), "r = -4", 1000, torch.float32)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import cortado.model.compiled.operations  # noqa: F401
 from cortado.model.attention import AttentionConfig
 from cortado.model.attention.expected_alignment import first_alignment
 from cortado.model.attention.mocha import MoChA

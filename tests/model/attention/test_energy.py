@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import cortado.model.compiled.operations  # noqa: F401
 from cortado.model.attention.energy import AdditiveEnergy
 
 BATCH, FRAMES, SYMBOLS = 3, 11, 4

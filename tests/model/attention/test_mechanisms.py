@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import cortado.model.compiled.operations  # noqa: F401
 from cortado.model.attention import AttentionConfig
 from cortado.model.attention.build import attention
 from cortado.model.attention.config import MONOTONIC, SCORES, Kind, Score

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
+import cortado.model.compiled.operations  # noqa: F401
 from cortado.model.attention.expected_alignment import expected_alignment, first_alignment
 from cortado.model.attention.expected_chunk import expected_chunk
-from cortado.model.attention.expected_span import expected_span, spans_backward, spans_forward
+from cortado.model.attention.expected_span import expected_span
+from cortado.model.operation import definition
 
 Doubles = NDArray[np.float64]
 
@@ -129,8 +131,12 @@ def test_the_form_for_other_devices_equals_the_loops(kind: str) -> None:
         grads = torch.randn(2, frames).double(), torch.randn(2, frames).double()
         found = expected_span(*leaves)
         torch.autograd.backward(found, grads)
-        torch.testing.assert_close(spans_forward(*inputs), tuple(x.detach() for x in found))
-        for one, leaf in zip(spans_backward(*[*inputs, *grads]), leaves, strict=True):
+        torch.testing.assert_close(
+            definition("expected_span")(*inputs), tuple(x.detach() for x in found)
+        )
+        for one, leaf in zip(
+            definition("expected_span_backward")(*inputs, *grads), leaves, strict=True
+        ):
             torch.testing.assert_close(one, leaf.grad, rtol=1e-9, atol=1e-12)
 
 

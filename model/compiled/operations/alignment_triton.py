@@ -1,7 +1,6 @@
-"""The expected alignment's recurrence as Triton kernels, one program a row, for CUDA tensors.
+"""The expected alignment (attention/expected_alignment.py) as Triton kernels, on a GPU.
 
-Each row is one parallel scan over (gate, value) pairs; expected_alignment.py has the
-equations.
+One program is a row: a parallel scan over (gate, value) pairs.
 """
 
 import torch
@@ -52,7 +51,7 @@ def _block(frames: int) -> tuple[int, int]:
     return block, min(max(block // 128, 1), 16)
 
 
-def forward(p: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
+def forward_row(p: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
     """Return q and alpha (B, T) of p and previous (B, T), T up to `LONGEST`."""
     p, previous = p.contiguous(), previous.contiguous()
     q, alpha = torch.empty_like(p), torch.empty_like(p)
@@ -61,7 +60,7 @@ def forward(p: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
     return q, alpha
 
 
-def backward(p: Tensor, q: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+def backward_row(p: Tensor, q: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
     """Return the gradients to p and previous (B, T), given that to alpha."""
     p, q, grad = p.contiguous(), q.contiguous(), grad.contiguous()
     grad_p, grad_previous = torch.empty_like(p), torch.empty_like(p)

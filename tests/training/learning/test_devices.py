@@ -1,0 +1,171 @@
+"""Training in plain tensor code, as a GPU runs it, against the compiled kernels of the CPU."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from cortado.model.attention.config import MONOTONIC, AttentionConfig, Kind
+from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
+from cortado.model.features.framing import FRAMES_PER_STEP, MELS
+from cortado.model.operation import plain
+from cortado.model.recognizer import Recognizer
+from cortado.tests.training.tiny import MODEL, corpus, recipe
+from cortado.training.data.batches import Batch, collate
+from cortado.training.data.log_mel_cache import cached
+from cortado.training.data.pronounce import PHONES, Lexicon
+from cortado.training.learning import losses as objective
+from cortado.training.learning.device import device_of, mixed_precision, moved
+from cortado.training.learning.recipe import Recipe, Stage
+from cortado.training.learning.snapshot import snapshots
+from cortado.training.learning.trainer import Trainer
+
+LSTMS = EncoderConfig(width=8, layers=2, kind="lstm")
+MODELS: dict[str, RecognizerConfig] = {
+    **{
+        kind: replace(MODEL, decoder=DecoderConfig(8, 4, AttentionConfig(8, kind=kind)))
+        for kind in get_args(Kind)
+    },
+    "luong": replace(MODEL, decoder=DecoderConfig(8, 4, AttentionConfig(8), "luong")),
+    "ctc": replace(MODEL, decoder=DecoderConfig(kind="ctc")),
+    "lstm encoder": replace(MODEL, encoder=LSTMS),
+    "direct": replace(MODEL, decoder=DecoderConfig(8, 4, AttentionConfig(8), direct=True)),
+}
+STAGE = Stage(
+    "all",
+    4,
+    ctc=0.3,
+    attention=1.0,
+    stop=0.3,
+    quantity=0.1,
+    latency=0.1,
+    guide=0.1,
+    neighbours=(0.05, 0.05),
+    dropout=0.1,
+)
+no_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that PyTorch can use")
+every = pytest.mark.parametrize("name", MODELS)
+paths = pytest.mark.parametrize("path", ["plain", pytest.param("cuda", marks=no_gpu)])
+
+
+@contextmanager
+def on(path: str) -> Iterator[str]:
+    """Give the device of a path; in plain code, what forgets its device lands on none."""
+    with ExitStack() as stack:
+        if path == "plain":
+            stack.enter_context(plain())
+            stack.enter_context(torch.device("meta"))
+        yield "cuda" if path == "cuda" else "cpu"
+
+
+def batch() -> Batch:
+    random = np.random.default_rng(0)
+    frames = [random.normal(-5, 2, (n * FRAMES_PER_STEP, MELS)).astype(np.float32) for n in (19, 9)]
+    return collate(frames, [[0, 1, 2, 2, 5], [3]])
+
+
+def learnt(model: Recognizer, heard: Batch, stage: Stage) -> dict[str, Tensor]:
+    """The losses by name and the gradients by weight."""
+    model.zero_grad()
+    parts = objective.losses(model, heard, stage)
+    parts["total"].backward()
+    gradients = {name: p.grad.cpu() for name, p in model.named_parameters() if p.grad is not None}
+    return {name: value.detach().cpu() for name, value in parts.items()} | gradients
+
+
+@paths
+@every
+def test_losses_and_gradients_are_those_of_the_compiled_kernels(
+    name: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objective, "mixed_precision", lambda device: nullcontext())
+    torch.manual_seed(0)
+    model, heard = Recognizer(MODELS[name]), batch()
+    wanted = learnt(model, heard, STAGE)
+    with on(path) as device:
+        place = torch.device(device)
+        found = learnt(model.to(place), moved(heard, place), STAGE)
+    assert found.keys() == wanted.keys()
+    for key, value in wanted.items():
+        scale = float(value.abs().max())
+        torch.testing.assert_close(found[key], value, rtol=1e-3, atol=1e-4 * scale + 1e-6)
+
+
+@contextmanager
+def trained(
+    wanted: Recipe, output: Path, path: str, lexicon: Lexicon | None = None
+) -> Iterator[Trainer]:
+    manifest = wanted.corpora[0].manifest
+    heard = [cached(manifest, manifest.parent / "cache")]
+    device = "cuda" if path == "cuda" else "cpu"
+    trainer = Trainer(wanted, heard, output, lexicon, device)
+    with plain() if path == "plain" else nullcontext():
+        trainer.run(None)
+        yield trainer
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return corpus(tmp_path_factory.mktemp("tones"))
+
+
+def whole(manifest: Path, name: str, **changes: Any) -> Recipe:
+    """A run of a few updates with weight noise and dropout."""
+    model = MODELS[name]
+    second = replace(recipe(manifest).stages[1], weight_noise=0.01, dropout=0.1, **changes)
+    if model.decoder.attention.kind not in MONOTONIC:
+        second = replace(second, stop=0.0, quantity=0.0, guide=0.1)
+    return replace(recipe(manifest), model=model, stages=(recipe(manifest).stages[0], second))
+
+
+@paths
+@every
+def test_a_whole_run_ends_where_the_compiled_one_does(
+    name: str, path: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objective, "mixed_precision", lambda device: nullcontext())
+    weights = []
+    for way in ("compiled", path):
+        with trained(whole(manifest, name), tmp_path / way, way) as trainer:
+            weights.append({k: v.cpu().float() for k, v in trainer.model.state_dict().items()})
+    for key, value in weights[0].items():  # seven updates move a weight by up to 0.02
+        torch.testing.assert_close(weights[1][key], value, rtol=1e-3, atol=1e-3)
+
+
+@paths
+def test_a_run_is_resumed_and_phones_are_heard(path: str, manifest: Path, tmp_path: Path) -> None:
+    words = {w for text in ("a cat", "it's", "bee", "see a tree", "no", "x") for w in text.split()}
+    lexicon = Lexicon({word: [0, len(PHONES) - 1] for word in words})
+    wanted = replace(whole(manifest, "mocha", phones=0.3), phone_layer=1)
+    short = replace(wanted, stages=(wanted.stages[0],))
+    with trained(
+        replace(short, stages=(replace(short.stages[0], phones=0.3),)), tmp_path, path, lexicon
+    ):
+        pass
+    before = snapshots(tmp_path)[-1].name
+    with trained(wanted, tmp_path, path, lexicon) as trainer:
+        assert trainer.step == 7
+    assert snapshots(tmp_path)[-1].name > before
+
+
+def test_a_device_that_is_not_there_is_named() -> None:
+    assert device_of("cpu") == torch.device("cpu")
+    with pytest.raises(ValueError, match=r"expected a device that PyTorch has here \(.*'tpu'"):
+        device_of("tpu")
+    if not torch.cuda.is_available():
+        assert device_of(None).type == "cpu"
+        with pytest.raises(ValueError, match="got 'cuda'"):
+            device_of("cuda")
+
+
+def test_a_device_without_bf16_goes_on_in_float32() -> None:
+    with mixed_precision(torch.device("mps")):
+        assert not torch.is_autocast_enabled("mps")
+    with mixed_precision(torch.device("cpu")):
+        assert torch.is_autocast_enabled("cpu")

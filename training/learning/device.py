@@ -1,0 +1,56 @@
+"""Where a run computes: on the CPU, on a CUDA GPU or on Apple's, and with which precision."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+DEVICES = ("cpu", "cuda", "mps")
+MIXED = torch.bfloat16  # matrix products of the encoder and on text; what is summed is float32
+
+
+def device_of(name: str | None, rank: int = 0) -> torch.device:
+    """Return the device of a run's process: of that name, or CUDA where there is one, or the CPU.
+
+    Processes of one machine take its GPUs in turn.
+
+    Raises:
+        ValueError: no such device, or this machine has none.
+    """
+    there = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    name = name or ("cuda" if there["cuda"] else "cpu")
+    if not there.get(name):
+        here = ", ".join(one for one in DEVICES if there[one])
+        raise ValueError(f"expected a device that PyTorch has here ({here}), got {name!r}")
+    index = rank % torch.cuda.device_count() if name == "cuda" else None
+    return torch.device(name, index) if index is not None else torch.device(name)
+
+
+def mixed_precision(device: torch.device) -> torch.autocast:
+    """Return the context of products in bf16, which does nothing where a device lacks them."""
+    narrow = device.type == "cpu" or (device.type == "cuda" and torch.cuda.is_bf16_supported())
+    return torch.autocast(device.type, MIXED, enabled=narrow)
+
+
+def moved(tree: Any, device: torch.device) -> Any:
+    """Return nested tuples of tensors on a device."""
+    if isinstance(tree, Tensor):
+        return tree.to(device)
+    if not isinstance(tree, tuple):
+        return tree
+    parts = [moved(part, device) for part in tree]
+    return tuple(parts) if type(tree) is tuple else type(tree)(*parts)
+
+
+def ctc_loss(log_probs: Tensor, targets: Tensor, *rest: Any, **options: Any) -> Tensor:
+    """Return torch's CTC loss; by the CPU for Apple's GPUs, which have none."""
+    device = log_probs.device
+    if device.type == "mps":
+        log_probs, targets = log_probs.cpu(), targets.cpu()
+        rest = tuple(x.cpu() if isinstance(x, Tensor) else x for x in rest)
+    return functional.ctc_loss(log_probs, targets, *rest, **options).to(device)
