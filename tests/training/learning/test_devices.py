@@ -121,7 +121,8 @@ def whole(manifest: Path, name: str, **changes: Any) -> Recipe:
     second = replace(recipe(manifest).stages[1], weight_noise=0.01, dropout=0.1, **changes)
     if model.decoder.attention.kind not in MONOTONIC:
         second = replace(second, stop=0.0, quantity=0.0, guide=0.1)
-    return replace(recipe(manifest), model=model, stages=(recipe(manifest).stages[0], second))
+    stages = recipe(manifest).stages[0], second
+    return replace(recipe(manifest), model=model, stages=stages, phone_layer=1)
 
 
 @paths
@@ -142,7 +143,7 @@ def test_a_whole_run_ends_where_the_compiled_one_does(
 def test_a_run_is_resumed_and_phones_are_heard(path: str, manifest: Path, tmp_path: Path) -> None:
     words = {w for text in ("a cat", "it's", "bee", "see a tree", "no", "x") for w in text.split()}
     lexicon = Lexicon({word: [0, len(PHONES) - 1] for word in words})
-    wanted = replace(whole(manifest, "mocha", phones=0.3), phone_layer=1)
+    wanted = whole(manifest, "mocha", phones=0.3)
     short = replace(wanted, stages=(wanted.stages[0],))
     with trained(
         replace(short, stages=(replace(short.stages[0], phones=0.3),)), tmp_path, path, lexicon
