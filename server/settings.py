@@ -62,7 +62,7 @@ class Settings(Limits, BaseSettings):
         ge=1,
         le=32,
         description="Hypotheses of the search, 8 if not set; 1 for the greedy scan, which is"
-        " cheapest and tells each character at once.",
+        " cheapest and commits each character at once.",
     )
     hold: int | None = Field(
         None,
@@ -72,20 +72,20 @@ class Settings(Limits, BaseSettings):
     )
     lm: str | None = Field(
         None,
-        description="Language model that the search weighs, a file made by cortado lm: the"
-        " checkpoint's own if not set, or none.",
+        description="Language model of the search, a file made by cortado lm, or none; the"
+        " checkpoint's own if not set.",
     )
     vad: bool = Field(
         False,
-        description="Whether a voice activity detector (Silero's) hears the streams too: ends of"
-        " utterances are found sooner; it needs the extra cortado-asr[vad].",
+        description="Whether a voice activity detector (Silero's) helps to find the ends of"
+        " utterances, sooner; it needs the extra cortado-asr[vad].",
     )
     max_connections: int = Field(
         2048, ge=1, le=65_536, description="Connections at once; one more is answered HTTP 503."
     )
     buffer_seconds: PositiveSeconds = Field(
         10.0,
-        description="Seconds of audio that wait for the model, per stream; while they are full"
+        description="Seconds of audio that may wait for the model, per stream; while they are full"
         " the connection is not read.",
     )
     receive_buffer_bytes: int = Field(
@@ -99,7 +99,7 @@ class Settings(Limits, BaseSettings):
         5.0, description="Seconds that a client has to answer a close before it is cut off."
     )
     drain_timeout_seconds: PositiveSeconds = Field(
-        10.0, description="Seconds that streams have to be told of a shutdown."
+        10.0, description="Seconds for telling streams of a shutdown before the server stops."
     )
     state_key: SecretStr | None = Field(
         None,
@@ -116,7 +116,10 @@ class Settings(Limits, BaseSettings):
         " for it; 0 for never.",
     )
     keep_streams: int = Field(
-        100, ge=0, le=16_384, description="Such streams at once; the oldest is forgotten first."
+        100,
+        ge=0,
+        le=16_384,
+        description="Lost streams that are kept at once; the oldest is dropped first.",
     )
     record: Path | None = Field(
         None,

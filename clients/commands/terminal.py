@@ -40,7 +40,7 @@ Width = Annotated[
     typer.Option(
         "--beam",
         help="Hypotheses of the search, 8 if not set; 1 for the greedy scan, which is cheapest and"
-        " tells at once.",
+        " commits each character at once.",
     ),
 ]
 
@@ -53,8 +53,8 @@ Lm = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Language model that the search weighs, made by cortado lm: the checkpoint's own if"
-        " not set, or none.",
+        help="Language model of the search, made by cortado lm, or none; the checkpoint's own if"
+        " not set.",
     ),
 ]
 

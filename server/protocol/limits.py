@@ -13,7 +13,7 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     max_message_bytes: int = Field(
-        1_048_576, ge=1024, le=2**26, description="Bytes in one message of a client."
+        1_048_576, ge=1024, le=2**26, description="Largest message of a client, in bytes."
     )
     max_messages_per_second: int = Field(
         2000,
@@ -23,7 +23,7 @@ class Limits(BaseModel):
         " connection is read more slowly.",
     )
     outbox_characters: int = Field(
-        4096, ge=1, description="Characters that wait for a slow client before it is given up."
+        4096, ge=1, description="Characters that may wait for a slow client before its stream ends."
     )
     transcript_characters: int = Field(
         100_000,
@@ -32,7 +32,7 @@ class Limits(BaseModel):
         " speech.",
     )
     send_timeout_seconds: PositiveSeconds = Field(
-        10.0, description="Seconds that sending one message may take before the client is given up."
+        10.0, description="Seconds that sending one message may take before the stream ends."
     )
     start_timeout_seconds: PositiveSeconds = Field(
         10.0, description="Seconds that a client has for its start message."
