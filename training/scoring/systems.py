@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cortado.model.adaptation import adapted
 from cortado.model.audio.decode import AudioError, Samples
 from cortado.model.backends.choice import choose
 from cortado.model.emission import Character
@@ -100,6 +99,7 @@ def online(
 
     Raises: ValueError for a backend that is not there, or does not know such a model.
     """
+    from cortado.model.adaptation import adapted
     from cortado.model.features.speaker import by_speaker, statistics_of
 
     if not by_speaker(recognizer.config):
@@ -136,6 +136,7 @@ def in_order(transcribe: Transcribe) -> Hear:
 
 def by_voice(recognizer: "Recognizer", search: Search) -> Hear:
     """Return a way to recognise speaker by speaker, with statistics of all his recordings."""
+    from cortado.model.adaptation import adapted
     from cortado.model.features.speaker import statistics_of
     from cortado.training.data.speakers import grouped
 
