@@ -39,7 +39,6 @@ FLOORS = (  # of the model, from below; the longest name that fits says
 DEFINITIONS = ("features", "encoder", "attention", "decoder")  # plain torch, on any device
 FAST = ("model.compiled", "model.backends")
 PURE = ("asyncio", "fastapi", "starlette", "threading", "torch", "uvicorn", "websockets")
-
 TRAINING = ("torch", "torchaudio", "tensorboard", "matplotlib", "soundfile")
 LIGHT = (  # what the base install runs without them
     *("server.run", "clients.stream", "clients.microphone", "clients.through_server"),
@@ -49,9 +48,6 @@ LIGHT = (  # what the base install runs without them
     *(f"clients.bench.streams.{name}" for name in ("report", "memory", "live", "load")),
     "clients.bench.endless.run",
 )
-
-# What is being taken apart; empty when that is done.
-FAST_LEFT = {"attention.energy", "attention.expected_chunk"}
 
 
 def name_of(path: Path) -> str:
@@ -131,7 +127,7 @@ def test_a_definition_knows_nothing_of_what_is_fast() -> None:
         for name in FILES
         if is_within(name, *rooms) and any(is_within(one, *FAST) for one in imports(name))
     }
-    assert knowing - FAST_LEFT == set()
+    assert knowing == set()
 
 
 def test_what_serves_and_evaluates_needs_nothing_of_training() -> None:
