@@ -13,10 +13,10 @@ class Arrivals:
         """Make room for the times of `steps` steps that wait in each row."""
         self._times = np.zeros((rows, steps))  # memory from their first use on
 
-    def stamp(self, row: int, first: int, last: int, now: float) -> None:
-        """Note that the steps of a row from `first` up to before `last` are complete `now`."""
+    def stamp(self, row: int, steps: range, now: float) -> None:
+        """Note that steps of a row are complete `now`."""
         size = self._times.shape[1]
-        for step in range(first, last):
+        for step in steps:
             self._times[row, step % size] = now
 
     def of(self, rows: Rows, steps: Rows) -> NDArray[np.float64]:

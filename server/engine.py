@@ -145,7 +145,7 @@ class Engine:
             row = self._pool.open(endpoints=endpoints, snapshot=snapshot)
             stream = self._streams[row] = EngineStream(self, row, sample_rate, on_update)
             self._waits[row] = False
-            self._arrivals.stamp(row, 0, self._pool.complete(row), perf_counter())
+            self._arrivals.stamp(row, range(self._pool.complete(row)), perf_counter())
         self._metrics.active.inc()
         return stream
 
@@ -167,11 +167,9 @@ class Engine:
 
     def _push(self, row: int, samples: Samples, now: float, *, last: bool = False) -> None:
         """Take samples, for which room is made."""
-        first = self._pool.complete(row)
-        self._pool.push(row, samples)
+        self._arrivals.stamp(row, self._pool.push(row, samples), now)
         if last:
-            self._pool.end(row)
-        self._arrivals.stamp(row, first, self._pool.complete(row), now)
+            self._arrivals.stamp(row, self._pool.end(row), now)
 
     def end(self, stream: EngineStream, samples: Samples) -> None:
         """Take the last (N,) samples of `stream`."""

@@ -81,8 +81,8 @@ class Buffer:
         """Return (R,) steps that were taken."""
         return self._taken[rows]
 
-    def push(self, row: int, samples: Samples) -> None:
-        """Add (N,) samples.
+    def push(self, row: int, samples: Samples) -> range:
+        """Add (N,) samples; return the numbers of the steps that they complete.
 
         Raises:
             ValueError: not one-dimensional float32, or the input has ended.
@@ -91,14 +91,19 @@ class Buffer:
             raise ValueError(f"expected no audio after the end, got {len(samples)} samples")
         if samples.ndim != 1 or samples.dtype != np.float32:
             raise ValueError(f"expected (N,) float32 samples, got {samples.shape} {samples.dtype}")
+        waiting, taken, count = self.waiting(row), int(self._taken[row]), len(samples)
         self._put(row, samples)
-        self._received[row] += len(samples)
+        self._received[row] += count
+        last = taken + (waiting + count) // SAMPLES_PER_STEP
+        return range(taken + waiting // SAMPLES_PER_STEP, last)
 
-    def end(self, row: int) -> None:
-        """End the input: silence completes the last step, then flushes."""
+    def end(self, row: int) -> range:
+        """End the input: silence completes the last step, then flushes; return those steps."""
+        first = self.complete(row)
         if self._flush[row] == GOES_ON:
             self._put(row, np.zeros(-self.waiting(row) % SAMPLES_PER_STEP, np.float32))
             self._flush[row] = self._flush_steps
+        return range(first, self.complete(row))
 
     def _put(self, row: int, samples: Samples) -> None:
         """Add samples to a row's array, which is made as long as it takes."""

@@ -117,17 +117,17 @@ class Pool:
         self._beginnings.pop(row, None)
         self._free.append(row)
 
-    def push(self, row: int, samples: Samples) -> None:
-        """Let a stream hear (N,) samples at 16 kHz.
+    def push(self, row: int, samples: Samples) -> range:
+        """Let a stream hear (N,) samples at 16 kHz; return the steps that they complete.
 
         Raises:
             ValueError: not one-dimensional float32, or the input has ended.
         """
-        self._buffer.push(row, samples)
+        return self._buffer.push(row, samples)
 
-    def end(self, row: int) -> None:
-        """Let a stream hear nothing more than the silence that brings out what it has heard."""
-        self._buffer.end(row)
+    def end(self, row: int) -> range:
+        """Let a stream hear only silence now, which brings out what it has heard; return steps."""
+        return self._buffer.end(row)
 
     def waiting(self, row: int) -> int:
         """Return the samples of a stream that wait for a step."""
