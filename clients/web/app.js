@@ -141,7 +141,10 @@ function run(source) {
       showLevel(0);
       status.say("Paused");
     },
-    finishing: () => status.say("Waiting for the last characters"),
+    finishing: () => {
+      showLevel(0);
+      status.say("Waiting for the last characters");
+    },
     done: () => leave(captionOf()),
     cancelled: () => leave(captionOf()),
     failed: (failure) => {

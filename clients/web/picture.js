@@ -49,8 +49,8 @@ export class Picture {
     const frame = () => {
       if (this.#live !== now) return;
       if (!this.frozen) this.#moveTo(this.#edge());
-      if (this.#dirty) this.#draw();
-      setTimeout(() => requestAnimationFrame(frame), FRAME - 16);
+      if (this.#dirty && !document.hidden) this.#draw();
+      setTimeout(frame, FRAME); // no animation frame, which costs even where nothing has moved
     };
     frame();
   }
@@ -58,6 +58,7 @@ export class Picture {
   /** Take a live frame of sound of the running take. */
   hear(bytes) {
     this.#spectrogram.push(bytes);
+    if (!this.frozen) this.#dirty = true;
   }
 
   /** Stand still where the last characters are. */

@@ -3,6 +3,7 @@
 import { clock, seconds } from "./format.js";
 
 const STICKY = 48; // px from the end within which the view follows new text
+const SETTLE = 500; // ms in each of a new character's two colours
 const LEAD = 0.25; // seconds before a character at which its sound is played
 
 export class Transcript {
@@ -44,7 +45,7 @@ export class Transcript {
 
   /** Add characters at the end; what stands is never changed. */
   append(characters) {
-    this.#following(() => characters.forEach((each) => this.#add(each)));
+    this.#following(() => this.#settle(characters.map((each) => this.#add(each)).filter(Boolean)));
   }
 
   /** An utterance has ended: what comes next begins a block of its own. */
@@ -98,7 +99,7 @@ export class Transcript {
     if (!text.trim()) {
       this.#text?.append(text); // none before an utterance's first word
       this.#word = null;
-      return;
+      return null;
     }
     if (!this.#text) this.#beginUtterance(time);
     if (!this.#word) {
@@ -110,6 +111,14 @@ export class Transcript {
     span.textContent = text;
     span.dataset.time = time.toFixed(2);
     this.#word.append(span);
+    return span;
+  }
+
+  /** Let new characters settle into the ink, in two steps: an animation would paint all the time. */
+  #settle(spans) {
+    spans.forEach((each) => each.classList.add("fresh"));
+    setTimeout(() => spans.forEach((each) => each.classList.replace("fresh", "settling")), SETTLE);
+    setTimeout(() => spans.forEach((each) => each.classList.remove("settling")), 2 * SETTLE);
   }
 
   #beginUtterance(time) {
