@@ -1,4 +1,4 @@
-"""The shell of one connection: between its socket, the protocol and a stream of the engine."""
+"""One client's session: the protocol of its connection, and a stream of the engine."""
 
 import asyncio
 import logging
@@ -6,13 +6,14 @@ import secrets
 from contextlib import suppress
 from time import monotonic
 
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket
 
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import Update
+from cortado.server.connection import Connection
 from cortado.server.live_stream import EngineStream
-from cortado.server.protocol.events import Audio, State
-from cortado.server.protocol.messages import End, ErrorCode, ProtocolError, Resume, Start, Suspend
+from cortado.server.protocol.events import Audio, Event
+from cortado.server.protocol.messages import End, ErrorCode, ProtocolError, Resume, Start
 from cortado.server.protocol.server import ServerProtocol
 from cortado.server.recorder import RecordingFile
 from cortado.server.resumable import DetachedStream
@@ -20,91 +21,37 @@ from cortado.server.streams import Streams
 
 logger = logging.getLogger(__name__)
 
-SOONEST = 0.001  # seconds until the protocol is told the time again
-
 
 class Session:
-    """One connection: a task reads, a task writes, and the protocol says what it all means."""
+    """Does for the protocol what it takes an engine for; what anything means the protocol says."""
 
     def __init__(self, socket: WebSocket, streams: Streams) -> None:
         self.id = secrets.token_hex(8)
-        self._socket = socket
         self._streams, self._metrics = streams, streams.metrics
         self._protocol = ServerProtocol(streams.settings, streams.facts(self.id), monotonic())
+        self._connection = Connection(socket, self._protocol, self._handle)
         self._stream: EngineStream | None = None
         self._file: RecordingFile | None = None
-        self._snapshot: asyncio.Future[Snapshot] | None = None  # while the stream is being detached
-        self._timer: asyncio.TimerHandle | None = None
-        self._to_send = asyncio.Event()
-        self._over = asyncio.Event()  # the conversation
-        self._detached = asyncio.Event()  # the stream is detached, or its slot given back
-        self._closed = asyncio.Event()
+        self._snapshot: asyncio.Future[Snapshot] | None = None  # while the stream is detached
+        self._detached = asyncio.Event()  # or its slot given back
 
     def fail(self, error: ProtocolError) -> None:
         """End the conversation with an error."""
         self._protocol.fail(error.code, error.message)
-        self._advance()
+        self._connection.advance()
 
     async def run(self) -> None:
-        """Move messages until the connection is closed."""
-        await self._socket.accept()
-        reading, writing = asyncio.create_task(self._read()), asyncio.create_task(self._write())
-        self._set_timer()
+        """Talk until the connection is closed."""
         try:
-            await self._over.wait()
-            reading.cancel()
-            await asyncio.wait({reading})
-            await self._detach()
-            self._release()
-            await self._closed.wait()
-        finally:
-            if self._timer:
-                self._timer.cancel()
-            if self._stream:
-                self._stream.close()  # if not done by now
-            reading.cancel()
-            writing.cancel()
-            await asyncio.gather(reading, writing, return_exceptions=True)
+            async with self._connection as connection:
+                await connection.over()
+                await self._detach()
+                self._release()
+                await connection.closed()
+        finally:  # whatever went wrong
+            self._give_back()
 
-    def _advance(self) -> None:
-        """Let those go on who wait for what the protocol has come to."""
-        self._to_send.set()
-        if self._protocol.ending is not None:
-            self._over.set()
-        if self._protocol.state is State.CLOSED:
-            self._closed.set()
-
-    def _set_timer(self) -> None:
-        now = monotonic()
-        self._protocol.handle_timer(now)
-        self._advance()
-        wait = max(self._protocol.timer(now) - now, SOONEST)
-        self._timer = asyncio.get_running_loop().call_later(wait, self._set_timer)
-
-    async def _read(self) -> None:
-        """Take the client's messages until the conversation is over."""
-        protocol = self._protocol
-        try:
-            while protocol.ending is None:
-                if pause := protocol.pause(monotonic()):
-                    await asyncio.sleep(pause)
-                message = await self._socket.receive()
-                if message["type"] == "websocket.disconnect":
-                    protocol.receive_eof()
-                    break
-                data = message["text"] if "text" in message else message["bytes"]
-                protocol.receive_data(data, monotonic())
-                for event in protocol.events_received():
-                    await self._handle(event)
-                protocol.events_handled(monotonic())
-        except ProtocolError as error:
-            protocol.fail(error.code, error.message)
-        except Exception:  # a fault of ours ends this conversation and no other
-            logger.exception("session failed", extra={"session": self.id})
-            protocol.fail(ErrorCode.INTERNAL_ERROR, "the server failed")
-        self._advance()
-
-    async def _handle(self, event: Start | Resume | Audio | Suspend | End) -> None:
+    async def _handle(self, event: Event) -> None:
         """Do what the client asks for.
 
         Raises:
@@ -152,7 +99,7 @@ class Session:
             self._streams.resumable.attached[token] = self._take_over
         facts = {"session": self.id, "rate": start.sample_rate, "encoding": start.encoding}
         logger.info(event, extra=facts)
-        self._advance()
+        self._connection.advance()
 
     def _on_update(self, update: Update) -> None:
         """Take what a step of the model gave."""
@@ -171,7 +118,7 @@ class Session:
             if update.finished:
                 protocol.send_final()
                 self._record()
-        self._advance()
+        self._connection.advance()
 
     def _take(self, snapshot: Snapshot) -> None:
         """Take the stream that comes back from the engine: to be held here, or by the client."""
@@ -180,26 +127,6 @@ class Session:
             self._protocol.send_suspended(state, snapshot.received, snapshot.characters)
         elif not self._snapshot.done():
             self._snapshot.set_result(snapshot)
-
-    async def _write(self) -> None:
-        """Send what the protocol has to send, and close."""
-        protocol = self._protocol
-        try:
-            while protocol.state is not State.CLOSED:
-                if (data := protocol.data_to_send(monotonic())) is not None:
-                    await self._socket.send_text(data)
-                    protocol.data_sent()
-                    if protocol.ending is not None:
-                        self._advance()
-                elif close := protocol.close_expected():
-                    await self._socket.close(close.code, close.reason)
-                    protocol.receive_eof()
-                else:
-                    self._to_send.clear()
-                    await self._to_send.wait()
-        except (WebSocketDisconnect, RuntimeError):  # starlette's, after a close of either side
-            protocol.receive_eof()
-        self._advance()
 
     async def _take_over(self) -> None:
         """Lose the connection: another one resumes the stream, which is detached on return."""
@@ -221,24 +148,30 @@ class Session:
                 point = protocol.resume_point(stream.taken, snapshot.position)
                 held = DetachedStream(point, snapshot, stream.resampler)
                 self._streams.resumable.put(token, held)
-        del self._streams.resumable.attached[token]
-        self._detached.set()
 
     def _release(self) -> None:
         """Give the slot back, count how the conversation ended, and let it be closed."""
         protocol = self._protocol
         protocol.release(monotonic())
+        self._give_back()
         self._record()
         if protocol.error:
             self._metrics.errors.labels(protocol.error.code.value).inc()
         if self._stream is not None:
-            self._stream.close()
             self._metrics.endings.labels(protocol.ending).inc()
             self._metrics.duration.observe(protocol.duration)
             facts = {"ending": protocol.ending, "seconds": round(protocol.duration, 3)}
             facts |= {"characters": protocol.characters}
             logger.info("stream ended", extra={"session": self.id, **facts})
-        self._advance()
+        self._connection.advance()
+
+    def _give_back(self) -> None:
+        """Let others have the stream: its slot, and itself if it is detached."""
+        if self._stream:
+            self._stream.close()
+        if self._protocol.token and not self._detached.is_set():
+            del self._streams.resumable.attached[self._protocol.token]
+        self._detached.set()
 
     def _record(self) -> None:
         if self._file and self._protocol.recording:

@@ -62,7 +62,7 @@ class ServerProtocol:
         self.token: str | None = None  # under which the client may come back
         self.received = 0  # samples, at the rate of `start`
         self.recording: Recording | None = None
-        self._limits, self._facts = limits, facts
+        self.facts, self._limits = facts, limits
         self._deadlines = Deadlines(limits, now)
         self._due = now  # time that the messages so far have taken, at the rate allowed
         self._events: list[Event] = []
@@ -190,7 +190,7 @@ class ServerProtocol:
         self._decoder = PcmDecoder(point.start.encoding)
         self._deadlines.expect_audio(now)
         ready = Ready(
-            **self._facts._asdict(),
+            **self.facts._asdict(),
             sample_rate=point.start.sample_rate,
             encoding=point.start.encoding,
             received=point.received,
