@@ -86,5 +86,5 @@ def test_the_mechanism_is_one_line_of_a_recipe() -> None:
     tree = {"decoder": {"attention": {"kind": "soft"}}}
     assert not Recognizer(build(RecognizerConfig, tree, "recipe.toml", FOLDER)).decoder.online
     tree = {"decoder": {"attention": {"kind": "sotf"}}}
-    with pytest.raises(ValueError, match=r"attention: kind: expected one of mocha, .*, got 'sotf'"):
+    with pytest.raises(ValueError, match=r"attention: kind: expected 'mocha', .*, got 'sotf'"):
         build(RecognizerConfig, tree, "recipe.toml", FOLDER)
