@@ -6,14 +6,23 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.logging import RichHandler
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 Report = Callable[[str, int, int], None]  # what is done, how many, of how many
 
 
 @contextmanager
-def progress_bar() -> Iterator[Report]:
+def progress_bar(share: bool = False) -> Iterator[Report]:
     """Show a bar on stderr while the block runs; yields what moves it.
+
+    Beside it stand the numbers that are done and to be done, or their share in percent.
 
     Where stderr is no terminal there is no bar, and the log lines are plain.
     """
@@ -25,7 +34,7 @@ def progress_bar() -> Iterator[Report]:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     columns = (
         BarColumn(),
-        MofNCompleteColumn(),
+        TaskProgressColumn() if share else MofNCompleteColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.description}"),
     )

@@ -1,10 +1,8 @@
 """Speech to text for programs: what `from cortado import load, transcribe` gives."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,51 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.audio.decode import Resampler, stream
+from cortado.model.audio.decode import Resampler, Samples, stream
 from cortado.model.backends.choice import load_recognizer
 from cortado.model.checkpoint_reader import DEFAULT
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.search.beam import asked_for
 from cortado.model.streaming.interface import StreamingRecognizer
-from cortado.model.streaming.live import LiveStream
+from cortado.model.streaming.live import LiveStream, listen
 from cortado.model.streaming.update import Update
+from cortado.model.transcript import Gathering, Transcript
 
 Audio = str | PathLike[str] | NDArray[np.floating[Any]]  # a file, or (N,) samples in [-1, 1)
-
-
-@dataclass(frozen=True)
-class Word:
-    """A word, and when its first and its last character were heard."""
-
-    text: str
-    start: float  # seconds
-    end: float
-
-
-@dataclass(frozen=True)
-class Transcript:
-    """What was heard. `str` of it is its text."""
-
-    characters: tuple[Character, ...]
-
-    @property
-    def text(self) -> str:
-        """The characters, without the spaces around them."""
-        return "".join(one.text for one in self.characters).strip()
-
-    @property
-    def words(self) -> tuple[Word, ...]:
-        """The words, each with its times."""
-        runs = groupby(self.characters, key=lambda one: one.text.isspace())
-        return tuple(_word(list(run)) for is_space, run in runs if not is_space)
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def _word(spoken: list[Character]) -> Word:
-    return Word("".join(one.text for one in spoken), spoken[0].time, spoken[-1].time)
 
 
 class Transcriber:
@@ -81,12 +46,21 @@ class Transcriber:
             AudioError: the file gives no sound, or not all that it announces.
             ValueError: the samples are none, or have a rate outside 8000..192000 Hz.
         """
-        if isinstance(audio, np.ndarray):
-            live = self.stream(sample_rate)
-            return Transcript((*live.push(audio), *live.end()))
-        live = self.stream()
-        with closing(stream(Path(audio))) as pieces:
-            return Transcript((*(one for piece in pieces for one in live.push(piece)), *live.end()))
+        pieces = (
+            _resampled(audio, sample_rate) if isinstance(audio, np.ndarray) else stream(Path(audio))
+        )
+        count, gathering = 0, Gathering()
+
+        def counted() -> Iterator[Samples]:
+            nonlocal count
+            for piece in pieces:
+                count += len(piece)
+                yield piece
+
+        with closing(pieces):
+            for update in listen(self._online, counted()):
+                gathering.add(update)
+        return gathering.transcript(count / SAMPLE_RATE)
 
     def stream(self, sample_rate: int = SAMPLE_RATE) -> "Live":
         """Begin a live stream of samples at a rate in Hz.
@@ -109,15 +83,27 @@ class Live:
         Raises:
             ValueError: they are not such samples, or the stream has ended.
         """
-        if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
-            got = f"{samples.shape} {samples.dtype}"
-            raise ValueError(f"expected samples (N,) as floats in [-1, 1), got {got}")
-        return _characters(self._stream.push(self._resampler.push(samples)))
+        return _characters(self._stream.push(self._resampler.push(_checked(samples))))
 
     def end(self) -> list[Character]:
         """Hear nothing more; return the last characters."""
         rest = _characters(self._stream.push(self._resampler.finish()))
         return rest + _characters(self._stream.end())
+
+
+def _checked(samples: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
+        got = f"{samples.shape} {samples.dtype}"
+        raise ValueError(f"expected samples (N,) as floats in [-1, 1), got {got}")
+    return samples
+
+
+def _resampled(
+    samples: NDArray[np.floating[Any]], sample_rate: int
+) -> Generator[Samples, None, None]:
+    resampler = Resampler(sample_rate)
+    yield resampler.push(_checked(samples))
+    yield resampler.finish()
 
 
 def _characters(steps: Iterator[Update]) -> list[Character]:

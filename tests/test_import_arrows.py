@@ -28,13 +28,14 @@ FLOORS = (  # of the model, from below; the longest name that fits says
         "operation",
     ),
     ("config", "emission"),
+    ("captions",),
     ("layer",),
     ("audio", "features", "encoder", "attention", "decoder"),
     ("checkpoint_reader", "recognizer", "adaptation", "checkpoint"),
     ("search",),
     ("streaming",),
     ("backends",),
-    ("description", "files", "transcription"),
+    ("description", "transcript", "files", "transcription"),
 )
 DEFINITIONS = ("features", "encoder", "attention", "decoder")  # plain torch, on any device
 FAST = ("model.compiled", "model.backends")

@@ -1,8 +1,13 @@
 """`cortado transcribe`: the text of audio files."""
 
+import io
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,15 +18,68 @@ from cortado.clients.commands.terminal import (
     Hold,
     Lm,
     Width,
+    check_places,
     examples,
     use_one_thread,
 )
 
-EXAMPLES = examples("cortado transcribe talk.mp3", "cortado transcribe --json *.wav > out.jsonl")
+if TYPE_CHECKING:
+    from cortado.clients.results import Input
+    from cortado.model.files import Report
+    from cortado.model.streaming.interface import StreamingRecognizer
+    from cortado.model.streaming.vad import Vad
+
+    Listener = Callable[[Path], StreamingRecognizer]
+
+EXAMPLES = examples(
+    "cortado transcribe talk.mp3",
+    "cortado transcribe talk.mp4 --output talk.srt",
+    "cortado transcribe archive --format vtt --output captions",
+    "cortado transcribe --json *.wav > out.jsonl",
+    "ffmpeg -i talk.mkv -f wav - | cortado transcribe -",
+)
+
+
+class Format(StrEnum):
+    """How a transcript is written."""
+
+    TXT = "txt"
+    SRT = "srt"
+    VTT = "vtt"
+    JSON = "json"
+    CTM = "ctm"
+
+
+CAPTIONS = (Format.SRT, Format.VTT)  # of one file each
 
 
 def transcribe(
-    files: Annotated[list[Path], typer.Argument(help="Audio or video files of any common kind.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Audio or video files of any common kind, folders of them, or - for standard"
+            " input.",
+            show_default=False,
+        ),
+    ],
+    form: Annotated[
+        Format | None,
+        typer.Option(
+            "--format",
+            help="Text, captions (srt, vtt), everything (json), or the times of words (ctm); the"
+            " output's ending or txt if not set.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE|FOLDER",
+            help="Where it goes: a file that ends as a format does, or a folder, in which each file"
+            " has its own and those that are there already are passed over.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a file, with each character's time.")
     ] = False,
@@ -40,15 +98,93 @@ def transcribe(
     checkpoint: Checkpoint = None,
 ) -> None:
     """Print the text of audio files as it is decided."""
+    from cortado.clients.results import inputs
     from cortado.model.checkpoint_reader import DEFAULT
-    from cortado.model.files import recognizer_of_each, transcribe_files
+    from cortado.model.files import recognizer_of_each
     from cortado.model.search.beam import asked_for
     from cortado.model.streaming.vad import load_vad
+    from cortado.training.data.corpora.source import AUDIO_SUFFIXES
 
+    if as_json and form is not None:
+        raise ValueError(f"expected --json or --format, got both: --json and --format {form}")
+    found = inputs(files, AUDIO_SUFFIXES)
+    folder = output if output is not None and _is_folder(output) else None
+    chosen = form or _ending(output) or Format.TXT
+    name = "jsonl" if as_json else chosen.value
+    if folder is None and chosen in CAPTIONS and len(found) > 1:
+        raise ValueError(f"expected --output FOLDER for {chosen} of {len(found)} files")
+    if folder is None:
+        check_places(output)
     use_one_thread()
     detector = load_vad() if vad else None
-    recognizer_of = recognizer_of_each(
-        checkpoint or DEFAULT, backend, asked_for(beam, hold, lm), lm
-    )
-    if not transcribe_files(recognizer_of, files, as_json, sys.stdout, complain, detector):
+    listener = recognizer_of_each(checkpoint or DEFAULT, backend, asked_for(beam, hold, lm), lm)
+    if folder is not None:
+        whole = _into_folder(listener, found, name, folder, detector)
+    else:
+        whole = _into_one(listener, [one.path for one in found], name, output, detector)
+    if not whole:
         raise typer.Exit(EXIT_USER_ERROR)
+
+
+def _ending(output: Path | None) -> Format | None:
+    """Return the format that a file's name says."""
+    ending = output.suffix[1:].lower() if output else ""
+    if ending == "jsonl":
+        return Format.JSON
+    return Format(ending) if ending in list(Format) else None
+
+
+def _is_folder(output: Path) -> bool:
+    return output.is_dir() or (_ending(output) is None and not output.is_file())
+
+
+def _into_one(
+    listener: "Listener", files: Sequence[Path], form: str, output: Path | None, vad: "Vad | None"
+) -> bool:
+    """Write what is heard in files one after another; return whether all were whole."""
+    from cortado.clients.results import write_whole
+    from cortado.model.files import transcribe_files
+
+    hear = partial(transcribe_files, listener, files, form, complain=complain, vad=vad)
+    if output is None and sys.stdout.isatty():
+        return hear(out=sys.stdout)
+    out = sys.stdout if output is None else io.StringIO()  # not the one that a bar puts in between
+    with _progress(files) as report:
+        whole = hear(out=out, report=report)
+    if output is not None and isinstance(out, io.StringIO) and (whole or len(files) > 1):
+        write_whole(output, out.getvalue())
+    return whole
+
+
+def _into_folder(
+    listener: "Listener", found: "Sequence[Input]", form: str, folder: Path, vad: "Vad | None"
+) -> bool:
+    """Write what is heard in each file as it ends; return whether all were whole."""
+    from cortado.clients.results import is_done, places, write_whole
+    from cortado.model.files import hear_files
+    from cortado.model.transcript import FORMATS
+
+    pairs = zip(found, places(found, folder, form.removesuffix("l")), strict=True)
+    left = [(one.path, place) for one, place in pairs if not is_done(one.path, place)]
+    files = [path for path, _ in left]
+    whole = True
+    with _progress(files) as report:
+        for heard in hear_files(listener, files, vad, report):
+            if heard.error is None:
+                place = left[heard.number][1]
+                write_whole(place, FORMATS[form](heard.path, heard.transcript))
+            else:
+                complain(heard.error)
+                whole = False
+    return whole
+
+
+@contextmanager
+def _progress(files: Sequence[Path]) -> "Iterator[Report]":
+    """Show a bar on stderr, where that is a terminal; yield what moves it."""
+    from cortado.clients.progress import progress_bar
+    from cortado.model.files import size_of
+
+    size = sum(map(size_of, files))
+    with progress_bar(share=True) as show:
+        yield lambda done, read: show(f"{done} of {len(files)} files", read, size)

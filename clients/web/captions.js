@@ -1,10 +1,13 @@
-/** Texts with times: words of characters, captions of words, and the formats that hold them. */
+/**
+ * Texts with times: words of characters, captions of words, and the formats that hold them. The
+ * rules and numbers are those of model/captions.py.
+ */
 
 const LINE = 42; // characters in a line of a caption
 const LINES = 2;
-const PAUSE = 0.8; // seconds between words at which a caption ends
-const LONGEST = 6; // seconds that a caption stands
-const SHORTEST = 0.8; // seconds, where there is room before the next
+const PAUSE = 1; // seconds between words at which a caption ends
+const LONGEST = 7; // seconds that a caption stands
+const SHORTEST = 1; // seconds, where there is room before the next
 const FRAME = 0.04; // seconds before its instant that a first character began to be heard
 
 /**
@@ -35,31 +38,61 @@ export function textOf(characters) {
   return characters.map((each) => each.text).join("").trim();
 }
 
-/** Captions of an utterance's words. @param {Word[]} some  @returns {Cue[]} */
-export function cues(some) {
-  const groups = [];
-  for (const word of some) {
-    const group = groups.at(-1);
-    if (group && fits(group, word)) group.push(word);
-    else groups.push([word]);
-  }
-  return groups.map((group, i) => {
-    const start = group[0].start;
-    const next = groups[i + 1]?.[0].start ?? Infinity;
-    const end = Math.max(group.at(-1).end, Math.min(start + SHORTEST, next));
-    return { start, end: rounded(end), lines: wrapped(group) };
+/** Captions of utterances that follow one another. @param {Word[][]} utterances  @returns {Cue[]} */
+export function cues(utterances) {
+  const found = utterances.flatMap(parted);
+  return found.map((caption, i) => {
+    const start = caption[0].start;
+    const heard = Math.max(caption.at(-1).end, start + SHORTEST);
+    const end = Math.min(heard, start + LONGEST, found[i + 1]?.[0].start ?? Infinity);
+    return { start, end: rounded(end), lines: wrapped(caption) };
   });
 }
 
-function fits(group, word) {
-  if (word.start - group.at(-1).end > PAUSE || word.end - group[0].start > LONGEST) return false;
-  return wrapped([...group, word]).length <= LINES;
+/** An utterance's words, parted at a pause, or where a caption is full. */
+function parted(some) {
+  let rest = some.flatMap(pieces);
+  const found = [];
+  while (rest.length) {
+    let count = fitting(rest);
+    if (count < rest.length && pause(rest, count) <= PAUSE) {
+      // It is full. A phrase more likely ends at the longest pause in its second half.
+      const half = Math.ceil(count / 2);
+      for (let k = count - 1; k >= half; k -= 1) if (pause(rest, k) > pause(rest, count)) count = k;
+    }
+    found.push(rest.slice(0, count));
+    rest = rest.slice(count);
+  }
+  return found;
+}
+
+/** How many of the first words fit in one caption. */
+function fitting(some) {
+  for (let count = 1; count < some.length; count += 1) {
+    const long = some[count].end - some[0].start > LONGEST;
+    if (pause(some, count) > PAUSE || long || wrapped(some.slice(0, count + 1)).length > LINES) return count;
+  }
+  return some.length;
+}
+
+/** Seconds between a word and the one before it. */
+const pause = (some, index) => rounded(some[index].start - some[index - 1].end);
+
+/** A word, cut where it is longer than a line; its time is parted evenly. */
+function pieces({ text, start, end }) {
+  if (text.length <= LINE) return [{ text, start, end }];
+  const at = (cut) => rounded(start + ((end - start) * Math.min(cut, text.length)) / text.length);
+  const found = [];
+  for (let cut = 0; cut < text.length; cut += LINE) {
+    found.push({ text: text.slice(cut, cut + LINE), start: at(cut), end: at(cut + LINE) });
+  }
+  return found;
 }
 
 /** Words in lines, as full as they go. */
-function wrapped(group) {
+function wrapped(some) {
   const lines = [];
-  for (const { text } of group) {
+  for (const { text } of some) {
     const longer = lines.length ? `${lines.at(-1)} ${text}` : text;
     if (lines.length && longer.length <= LINE) lines[lines.length - 1] = longer;
     else lines.push(text);
@@ -87,6 +120,9 @@ export function srt(some) {
 /** @param {Cue[]} some */
 export function vtt(some) {
   const code = (seconds) => timecode(seconds, ".");
-  const blocks = some.map(({ start, end, lines }) => `${code(start)} --> ${code(end)}\n${lines.join("\n")}\n`);
+  const escaped = (line) => line.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  const blocks = some.map(
+    ({ start, end, lines }) => `${code(start)} --> ${code(end)}\n${lines.map(escaped).join("\n")}\n`,
+  );
   return `WEBVTT\n\n${blocks.join("\n")}`;
 }

@@ -15,12 +15,13 @@ export function text(takes) {
 /** Captions of all takes, as if each began where the one before ended. */
 function allCues(takes) {
   let before = 0;
-  return takes.flatMap(({ timeline }) => {
-    const shift = (cue) => ({ ...cue, start: cue.start + shift.by, end: cue.end + shift.by });
-    shift.by = before;
+  const utterances = takes.flatMap(({ timeline }) => {
+    const by = before;
+    const shifted = (word) => ({ ...word, start: word.start + by, end: word.end + by });
     before += timeline.seconds;
-    return timeline.utterances.flatMap((each) => cues(words(each))).map(shift);
+    return timeline.utterances.map((each) => words(each).map(shifted));
   });
+  return cues(utterances);
 }
 
 function whole({ name, began, model, timeline }) {

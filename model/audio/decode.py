@@ -5,7 +5,7 @@ import stat
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import av
 import numpy as np
@@ -25,6 +25,8 @@ MAX_RATE = 192_000  # Hz
 DECODE_LIMIT = 4 * 3600  # seconds that `decode` holds in memory: 0.9 GB
 DURATION_TOLERANCE = 0.05  # seconds; codecs prime and round, less than a block of flac
 LOUDEST = 8.0  # times full scale; lossy codecs overshoot a little, corrupt floats by far
+
+STDIN = Path("-")  # standard input, which is decoded as it comes
 
 EXPECTED = "wav, flac, mp3, ogg, opus, webm, m4a or sphere audio"
 FORMATS = "wav,w64,aiff,au,caf,flac,mp3,aac,ogg,matroska,webm,mov,mp4,m4a"  # no playlists: they
@@ -104,22 +106,37 @@ def stream(path: Path) -> Generator[Samples, None, None]:
 
     Raises: AudioError at the first thing that is wrong, which may lie at the end of the file.
     """
-    with _open(path) as file:
-        if is_sphere(file):
-            yield from _resampled(path, _sphere(path, file))
-            return
-        missing = missing_bytes(file)
-        duration_stated = has_mp3_length(file)
-        with _container(path, file) as container:
-            duration = _stated_duration(container, duration_stated)
-            heard = yield from _resampled(path, _mono_frames(path, container))
+    with open_audio(path) as file:
+        yield from decoded(path, file)
+
+
+def decoded(path: Path, file: BinaryIO) -> Generator[Samples, None, None]:
+    """Yield the samples of a file that `open_audio` opened.
+
+    Raises: AudioError as `stream` does.
+    """
+    seekable = file.seekable()
+    if seekable and is_sphere(file):
+        yield from _resampled(path, _sphere(path, file))
+        return
+    missing = missing_bytes(file) if seekable else 0
+    duration_stated = seekable and has_mp3_length(file)
+    with _container(path, file) as container:
+        duration = _stated_duration(container, duration_stated)
+        heard = yield from _resampled(path, _mono_frames(path, container))
     if missing:
         raise AudioError(path, "a whole file", f"one cut {missing} bytes short")
     if heard < duration - DURATION_TOLERANCE:
         raise AudioError(path, f"the {duration:.2f} s that it announces", f"{heard:.2f} s")
 
 
-def _open(path: Path) -> BinaryIO:
+def open_audio(path: Path) -> BinaryIO:
+    """Open a file, or standard input, for `decoded`.
+
+    Raises: AudioError where there is nothing to read.
+    """
+    if path == STDIN:  # unbuffered: what is there is decoded at once
+        return cast(BinaryIO, open(0, "rb", buffering=0, closefd=False))
     try:
         kind = path.stat().st_mode
         if not stat.S_ISREG(kind):

@@ -11,8 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 import cortado
+from cortado.model.captions import Word
 from cortado.model.emission import Character
-from cortado.model.transcription import Transcriber, Transcript, Word
+from cortado.model.transcript import Transcript
+from cortado.model.transcription import Transcriber
 from cortado.tests.clients import serving
 
 ROOT = Path(__file__).parent.parent.parent
@@ -42,7 +44,8 @@ def test_an_array_and_a_stream_in_pieces_give_the_same(
     for start in range(0, len(spoken), 1000):
         characters += live.push(spoken[start : start + 1000])
     assert characters
-    assert Transcript((*characters, *live.end())) == found
+    assert (*characters, *live.end()) == found.characters
+    assert found.duration == len(spoken) / 16_000
 
 
 def test_other_rates_are_resampled(recogniser: Transcriber, spoken: NDArray[np.float32]) -> None:
@@ -59,11 +62,13 @@ def test_transcribe_loads_the_shipped_model_once(recording: Path, is_shipped: bo
     assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - began < 0.5
 
 
-def test_words_have_the_times_of_their_first_and_last_character() -> None:
-    heard = Transcript(tuple(Character(text, n / 10) for n, text in enumerate(" ab  c")))
-    assert heard.words == (Word("ab", 0.1, 0.2), Word("c", 0.5, 0.5))
+def test_a_transcript_has_words_with_times_and_captions() -> None:
+    heard = Transcript((tuple(Character(text, n / 10) for n, text in enumerate(" ab  c")),), 1.0)
+    assert heard.words == (Word("ab", 0.06, 0.2), Word("c", 0.46, 0.5))
     assert heard.text == "ab  c"
-    assert Transcript(()).words == ()
+    assert heard.srt() == "1\n00:00:00,060 --> 00:00:01,060\nab c\n"
+    assert heard.vtt() == "WEBVTT\n\n00:00:00.060 --> 00:00:01.060\nab c\n"
+    assert Transcript((), 0.0).words == ()
 
 
 @pytest.mark.parametrize(

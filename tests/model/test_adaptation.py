@@ -142,7 +142,7 @@ def test_a_file_is_transcribed_by_its_own_statistics(tmp_path: Path) -> None:
         soundfile.write(path, samples, 16_000, "FLOAT")
     out = StringIO()
     checkpoint.save(recognizer(), tmp_path)
-    assert transcribe_files(recognizer_of_each(tmp_path), paths, False, out, lambda _: None)
+    assert transcribe_files(recognizer_of_each(tmp_path), paths, "txt", out, lambda _: None)
     heard = [ReferenceRecognizer(own(recognizer(), samples), USUAL) for samples in recordings]
     texts = [
         "".join(one.text for one in transcribe(each, samples))
@@ -158,7 +158,7 @@ def test_a_file_that_cannot_be_read_is_said_once(tmp_path: Path) -> None:
     checkpoint.save(recognizer(), tmp_path)
     listener, out = recognizer_of_each(tmp_path), StringIO()
     files = [tmp_path / "a.wav", tmp_path / "none.wav"]
-    assert not transcribe_files(listener, files, False, out, lambda error: said.append(str(error)))
+    assert not transcribe_files(listener, files, "txt", out, lambda error: said.append(str(error)))
     assert len(said) == 2
     assert out.getvalue() == ""
 

@@ -11,7 +11,7 @@ import soundfile
 
 from cortado.model.audio.decode import AudioError, decode
 from cortado.model.backends.reference import ReferenceRecognizer
-from cortado.model.files import transcribe_files
+from cortado.model.files import hear_files, transcribe_files
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise, untrained
 
@@ -26,10 +26,10 @@ def wav(path: Path, seed: int, seconds: float = 1.0, rate: int = 16_000) -> Path
     return path
 
 
-def run(files: list[Path], as_json: bool = False) -> tuple[str, list[str]]:
+def run(files: list[Path], form: str = "txt") -> tuple[str, list[str]]:
     """The text written and what was complained about."""
     out, complaints = io.StringIO(), list[AudioError]()
-    whole = transcribe_files(lambda _: online(), files, as_json, out, complaints.append)
+    whole = transcribe_files(lambda _: online(), files, form, out, complaints.append)
     assert whole == (not complaints)
     return out.getvalue(), [str(one) for one in complaints]
 
@@ -52,7 +52,7 @@ def test_several_files_have_headers(tmp_path: Path) -> None:
 
 def test_json_is_one_object_a_line_with_the_time_of_each_character(tmp_path: Path) -> None:
     one, two = wav(tmp_path / "a.wav", 1), wav(tmp_path / "b.wav", 2, rate=48_000)
-    lines = [json.loads(line) for line in run([one, two], as_json=True)[0].splitlines()]
+    lines = [json.loads(line) for line in run([one, two], "jsonl")[0].splitlines()]
     assert [line["file"] for line in lines] == [str(one), str(two)]
     for line, path in zip(lines, (one, two), strict=True):
         assert list(line) == ["file", "text", "duration", "characters", "utterances"]
@@ -63,18 +63,16 @@ def test_json_is_one_object_a_line_with_the_time_of_each_character(tmp_path: Pat
         ]
 
 
-@pytest.mark.parametrize("as_json", [False, True])
-def test_a_bad_file_is_complained_about_and_the_others_are_done(
-    tmp_path: Path, as_json: bool
-) -> None:
+@pytest.mark.parametrize("form", ["txt", "jsonl"])
+def test_a_bad_file_is_complained_about_and_the_others_are_done(tmp_path: Path, form: str) -> None:
     good, last = wav(tmp_path / "a.wav", 1), wav(tmp_path / "z.wav", 2)
     empty, text = tmp_path / "empty.wav", tmp_path / "text.txt"
     empty.touch()
     text.write_text("no audio\n")
     bad = [tmp_path / "missing.wav", tmp_path, empty, text]
-    out, complaints = run([good, *bad, last], as_json)
+    out, complaints = run([good, *bad, last], form)
     assert [line.split(": expected")[0] for line in complaints] == [str(path) for path in bad]
-    if as_json:
+    if form == "jsonl":
         assert [json.loads(line)["file"] for line in out.splitlines()] == [str(good), str(last)]
     else:
         wanted = f"==> {good} <==\n{text_of(good)}\n==> {last} <==\n{text_of(last)}\n"
@@ -82,11 +80,45 @@ def test_a_bad_file_is_complained_about_and_the_others_are_done(
 
 
 def test_a_cut_file_gives_its_text_and_then_a_complaint(tmp_path: Path) -> None:
-    path = wav(tmp_path / "cut.wav", 1)
+    path, whole = wav(tmp_path / "cut.wav", 1), wav(tmp_path / "whole.wav", 2)
     path.write_bytes(path.read_bytes()[:20_000])
-    out, complaints = run([path])
-    assert len(out.strip()) > 1
-    assert "bytes short" in complaints[0]
+    for files in ([path], [path, whole]):
+        out, [complaint] = run(files)
+        assert len(out.strip()) > 1
+        assert "bytes short" in complaint
+        assert ("==> " in out) == (len(files) > 1)
+    assert run([path], "srt") == ("", [complaint])
+
+
+def test_files_beside_one_another_give_what_each_gives_alone(tmp_path: Path) -> None:
+    lengths = [0.5, 2.0, 0.01, 1.0, 0.3]
+    paths = [wav(tmp_path / f"{k}.wav", k, length) for k, length in enumerate(lengths)]
+    together, _ = run(paths, "json")
+    assert together.splitlines() == [run([path], "json")[0].rstrip("\n") for path in paths]
+    found = [heard.number for heard in hear_files(lambda _: online(), paths)]
+    assert sorted(found) == [0, 1, 2, 3, 4] != found  # as they end
+
+
+def test_more_files_than_rows_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cortado.model.files.BATCH", 2)
+    paths = [wav(tmp_path / f"{k}.wav", k, 0.2 * (k + 1)) for k in range(5)]
+    reports = list[tuple[int, int]]()
+    found = list(hear_files(lambda _: online(), paths, report=lambda *far: reports.append(far)))
+    texts = {one.path: one.transcript for one in found}
+    assert ["".join(c.text for c in texts[path].characters) for path in paths] == [
+        text_of(path) for path in paths
+    ]
+    assert reports == sorted(reports)
+    assert reports[-1] == (5, sum(path.stat().st_size for path in paths))
+
+
+def test_a_file_is_not_read_before_its_sound_is_heard(tmp_path: Path) -> None:
+    path = wav(tmp_path / "long.wav", 1, seconds=8)
+    reports = list[tuple[int, int]]()
+    hearing = hear_files(lambda _: online(), [path], report=lambda *far: reports.append(far))
+    list(hearing)
+    steps = np.diff([read for _, read in reports])
+    assert steps.max() <= 40_000  # of 256,000 bytes: what FFmpeg reads at once
 
 
 def test_text_is_written_while_the_file_is_still_being_read(
@@ -96,7 +128,7 @@ def test_text_is_written_while_the_file_is_still_being_read(
     flushed: list[int] = []
     out = io.StringIO()
     monkeypatch.setattr(out, "flush", lambda: flushed.append(len(out.getvalue())))
-    transcribe_files(lambda _: online(), [path], False, out, lambda _: None)
+    transcribe_files(lambda _: online(), [path], "txt", out, lambda _: None)
     assert len(flushed) > 10
     assert flushed == sorted(flushed)
 
@@ -107,7 +139,7 @@ def test_text_is_written_while_the_file_is_still_being_read(
 def test_a_sample_at_16_khz_is_enough(tmp_path: Path, samples: int, rate: int) -> None:
     path = tmp_path / "short.wav"
     soundfile.write(path, noise(1, samples / 16_000), rate)
-    out, complaints = run([path], as_json=True)
+    out, complaints = run([path], "jsonl")
     assert complaints == []
     assert json.loads(out)["duration"] == pytest.approx(samples / rate, abs=1e-3)
 

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { cues, srt, vtt, words } from "../../../clients/web/captions.js";
@@ -31,24 +32,32 @@ test("words begin a frame before their first character and end with their last",
 
 test("a caption has two lines of 42 characters, and ends at a pause", () => {
   const long = words(spoken("abcdefghi ".repeat(20).trim(), 1).map((each, i) => ({ ...each, time: 1 + i / 100 })));
-  const found = cues(long);
+  const found = cues([long]);
   assert.ok(found.every(({ lines }) => lines.length <= 2 && lines.every((line) => line.length <= 42)));
   assert.equal(found.flatMap(({ lines }) => lines).join(" ").split(" ").length, 20);
-  const parted = cues([...words(spoken("a b")), ...words(spoken("c", 9))]);
+  const parted = cues([[...words(spoken("a b")), ...words(spoken("c", 9))]]);
   assert.deepEqual(parted.map(({ lines }) => lines), [["a b"], ["c"]]);
 });
 
 test("captions do not overlap, and stand long enough to be read", () => {
-  const found = cues(words(spoken("ab cd ef gh ij kl mn op qr st uv wx yz ".repeat(4))));
+  const found = cues([words(spoken("ab cd ef gh ij kl mn op qr st uv wx yz ".repeat(4)))]);
   found.forEach(({ start, end }, i) => {
     assert.ok(end > start);
     assert.ok(i === 0 || start >= found[i - 1].end);
   });
-  assert.equal(cues(words(spoken("a")))[0].end, 1.76);
+  assert.equal(cues([words(spoken("a"))])[0].end, 1.96);
 });
 
-test("a word that is longer than a line is not cut", () => {
-  assert.deepEqual(cues([{ text: "a".repeat(60), start: 0, end: 1 }])[0].lines, ["a".repeat(60)]);
+test("a word that is longer than a line is cut", () => {
+  const lines = ["a".repeat(42), "a".repeat(18)];
+  assert.deepEqual(cues([[{ text: "a".repeat(60), start: 0, end: 1 }]])[0].lines, lines);
+});
+
+test("captions are those of cortado transcribe", () => {
+  const { utterances, srt: subrip, vtt: webvtt } = JSON.parse(readFileSync(new URL("captions.json", import.meta.url)));
+  const found = cues(utterances.map((each) => words(each.map(([text, time]) => ({ text, time })))));
+  assert.equal(srt(found), subrip);
+  assert.equal(vtt(found), webvtt);
 });
 
 test("srt and vtt are as their formats want them", () => {
@@ -72,7 +81,7 @@ test("the text has a line for each utterance and a blank line between takes", ()
 
 test("captions of several takes follow one another in time", () => {
   const [, write] = FORMATS.srt;
-  assert.match(write([one, two]), /3\n00:00:10,960 --> 00:00:11,760\nfour\n$/);
+  assert.match(write([one, two]), /3\n00:00:10,960 --> 00:00:11,960\nfour\n$/);
 });
 
 test("json tells every time, each take by its own clock", () => {

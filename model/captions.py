@@ -1,0 +1,142 @@
+"""Words with times, made of characters, and captions, made of words, as SubRip or WebVTT.
+
+The page's captions have the same rules and numbers (clients/web/captions.js).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from cortado.model.emission import Character
+from cortado.model.features.framing import STEP_SECONDS
+
+LINE = 42  # characters in a line of a caption
+LINES = 2
+PAUSE = 1.0  # seconds between words at which a caption ends
+LONGEST = 7.0  # seconds that a caption stands
+SHORTEST = 1.0  # seconds, where there is room before the next
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word: from the frame of its first character to the end of its last one's."""
+
+    text: str
+    start: float  # seconds
+    end: float
+
+
+class Cue(NamedTuple):
+    """A caption."""
+
+    start: float  # seconds
+    end: float
+    lines: tuple[str, ...]
+
+
+def words_of(characters: Iterable[Character]) -> tuple[Word, ...]:
+    """Return the words of characters, which spaces part."""
+    found: list[Word] = []
+    for is_space, run in groupby(characters, key=lambda one: one.text.isspace()):
+        if not is_space:
+            spoken = list(run)
+            before = found[-1].end if found else 0.0
+            start = max(before, round(spoken[0].time - STEP_SECONDS, 3))
+            found.append(Word("".join(one.text for one in spoken), start, spoken[-1].time))
+    return tuple(found)
+
+
+def cues(utterances: Iterable[Sequence[Word]]) -> list[Cue]:
+    """Return the captions of utterances that follow one another; none overlaps the next."""
+    captions = [caption for words in utterances for caption in _captions(words)]
+    nexts = [*(caption[0].start for caption in captions[1:]), math.inf]
+    return [
+        Cue(caption[0].start, _end(caption, following), tuple(_lines(caption)))
+        for caption, following in zip(captions, nexts, strict=False)
+    ]
+
+
+def _end(caption: list[Word], following: float) -> float:
+    start = caption[0].start
+    end = min(max(caption[-1].end, start + SHORTEST), start + LONGEST, following)
+    return round(end, 3)
+
+
+def _captions(words: Sequence[Word]) -> list[list[Word]]:
+    """Part an utterance's words: at a pause, or where a caption is full."""
+    rest = [piece for word in words for piece in _pieces(word)]
+    found = []
+    while rest:
+        count = _fitting(rest)
+        if count < len(rest) and _pause(rest, count) <= PAUSE:
+            # It is full. A phrase more likely ends at the longest pause in its second half.
+            count = max(range((count + 1) // 2, count + 1), key=lambda k: (_pause(rest, k), k))
+        found.append(rest[:count])
+        rest = rest[count:]
+    return found
+
+
+def _fitting(words: list[Word]) -> int:
+    """Return how many of the first words fit in one caption."""
+    for count in range(1, len(words)):
+        is_long = words[count].end - words[0].start > LONGEST
+        if _pause(words, count) > PAUSE or is_long or len(_lines(words[: count + 1])) > LINES:
+            return count
+    return len(words)
+
+
+def _pause(words: list[Word], index: int) -> float:
+    """Return the seconds between a word and the one before it."""
+    return round(words[index].start - words[index - 1].end, 3)
+
+
+def _pieces(word: Word) -> list[Word]:
+    """Return a word, cut where it is longer than a line; its time is parted evenly."""
+    length, duration = len(word.text), word.end - word.start
+    if length <= LINE:
+        return [word]
+    cuts = [*range(0, length, LINE), length]
+    times = [round(word.start + duration * cut / length, 3) for cut in cuts]
+    return [
+        Word(word.text[cuts[k] : cuts[k + 1]], times[k], times[k + 1]) for k in range(len(cuts) - 1)
+    ]
+
+
+def _lines(words: list[Word]) -> list[str]:
+    """Return words in lines, each as full as it goes."""
+    lines = [words[0].text]
+    for word in words[1:]:
+        longer = f"{lines[-1]} {word.text}"
+        if len(longer) <= LINE:
+            lines[-1] = longer
+        else:
+            lines.append(word.text)
+    return lines
+
+
+def srt(captions: Iterable[Cue]) -> str:
+    """Return captions as SubRip."""
+    return "\n".join(f"{n}\n{_block(one, ',')}" for n, one in enumerate(captions, 1))
+
+
+def vtt(captions: Iterable[Cue]) -> str:
+    """Return captions as WebVTT."""
+    escaped = (one._replace(lines=tuple(map(_escaped, one.lines))) for one in captions)
+    return "WEBVTT\n\n" + "\n".join(_block(one, ".") for one in escaped)
+
+
+def _block(cue: Cue, mark: str) -> str:
+    times = f"{_timecode(cue.start, mark)} --> {_timecode(cue.end, mark)}"
+    return "\n".join((times, *cue.lines, ""))
+
+
+def _timecode(seconds: float, mark: str) -> str:
+    """Return hours:minutes:seconds, with milliseconds after `mark`."""
+    rest, milliseconds = divmod(round(seconds * 1000), 1000)
+    return f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}{mark}{milliseconds:03}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

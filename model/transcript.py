@@ -1,0 +1,121 @@
+"""What was heard in a recording, and the formats that it is written in."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cortado.model import captions
+from cortado.model.captions import Word, words_of
+from cortado.model.emission import Character
+from cortado.model.streaming.update import Update
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """What was heard. `str` of it is its text."""
+
+    utterances: tuple[tuple[Character, ...], ...]
+    duration: float  # seconds of sound
+
+    @property
+    def characters(self) -> tuple[Character, ...]:
+        """All characters, with the spaces between them."""
+        return tuple(one for utterance in self.utterances for one in utterance)
+
+    @property
+    def text(self) -> str:
+        """The characters, without the spaces around them."""
+        return _spelt(self.characters).strip()
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        """The words, each with its times."""
+        return tuple(word for utterance in self.utterances for word in words_of(utterance))
+
+    def srt(self) -> str:
+        """Return captions as SubRip."""
+        return captions.srt(captions.cues(map(words_of, self.utterances)))
+
+    def vtt(self) -> str:
+        """Return captions as WebVTT."""
+        return captions.vtt(captions.cues(map(words_of, self.utterances)))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Gathering:
+    """The transcript of a stream whose updates come in."""
+
+    def __init__(self) -> None:
+        self._ended: list[tuple[Character, ...]] = []
+        self._open: list[Character] = []
+
+    def add(self, update: Update) -> None:
+        """Add what a step gave."""
+        self._open += update.characters
+        if update.endpoint:
+            self._ended.append(tuple(self._open))
+            self._open = []
+
+    def transcript(self, duration: float) -> Transcript:
+        """Return what was heard in so many seconds."""
+        rest = [tuple(self._open)] if self._open else []
+        return Transcript((*self._ended, *rest), duration)
+
+
+def _spelt(characters: tuple[Character, ...]) -> str:
+    return "".join(one.text for one in characters)
+
+
+def _txt(path: Path, heard: Transcript) -> str:
+    return _spelt(heard.characters) + "\n"
+
+
+def _json_lines(path: Path, heard: Transcript) -> str:
+    """Return one line of JSON."""
+    return _line(_content(path, heard))
+
+
+def _json(path: Path, heard: Transcript) -> str:
+    """Return one line of JSON, with the words."""
+    words = [vars(word) for word in heard.words]
+    return _line(_content(path, heard) | {"words": words})
+
+
+def _line(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False) + "\n"
+
+
+def _content(path: Path, heard: Transcript) -> dict[str, Any]:
+    return {
+        "file": str(path),
+        "text": _spelt(heard.characters),
+        "duration": round(heard.duration, 3),
+        "characters": [{"text": one.text, "time": one.time} for one in heard.characters],
+        "utterances": [
+            {"text": _spelt(one).strip(), "start": one[0].time, "end": one[-1].time}
+            for one in heard.utterances
+        ],
+    }
+
+
+def _ctm(path: Path, heard: Transcript) -> str:
+    """Return NIST's word times: recording, channel, start, duration, word."""
+    name = "_".join(path.stem.split()) or "-"
+    return "".join(
+        f"{name} 1 {word.start:.2f} {word.end - word.start:.2f} {word.text}\n"
+        for word in heard.words
+    )
+
+
+FORMATS: dict[str, Callable[[Path, Transcript], str]] = {  # what each makes of a file's transcript
+    "txt": _txt,
+    "srt": lambda path, heard: heard.srt(),
+    "vtt": lambda path, heard: heard.vtt(),
+    "json": _json,
+    "ctm": _ctm,
+    "jsonl": _json_lines,  # of --json
+}

@@ -1,0 +1,167 @@
+"""`cortado transcribe`: formats, folders, standard input, and going on after a stop."""
+
+import json
+import os
+import pty
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cortado.clients import cli
+from cortado.clients.results import Input, places
+from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT
+from cortado.tests.clients.speech import write
+from cortado.tests.model.untrained import noise
+
+PAGE = (ROOT / "docs" / "transcribe.md").read_text()
+COMMANDS = re.findall(r"^    (.*cortado transcribe.*)$", PAGE, re.MULTILINE)
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """A folder with two recordings, one of them deeper, and a text."""
+    folder = tmp_path / "archive"
+    (folder / "deep").mkdir(parents=True)
+    write(folder / "a.wav", noise(1, 1.0))
+    write(folder / "deep" / "b.wav", noise(2, 0.7))
+    (folder / "notes.txt").write_text("no audio")
+    return folder
+
+
+def run(saved: str, *arguments: object) -> int:
+    return cli.main(["transcribe", "--checkpoint", saved, *map(str, arguments)])
+
+
+def test_a_folder_gives_a_result_for_each_file_below_it(
+    archive: Path, saved: str, tmp_path: Path, capsys: Capture
+) -> None:
+    out = tmp_path / "out"
+    assert run(saved, archive, "--output", out) == 0
+    found = {path.relative_to(out).as_posix(): path.read_text() for path in out.rglob("*.*")}
+    assert sorted(found) == ["a.txt", "deep/b.txt"]
+    assert capsys.readouterr().out == ""
+    assert run(saved, archive / "a.wav") == 0
+    assert capsys.readouterr().out == found["a.txt"] != "\n"
+
+
+def test_what_is_done_is_passed_over_and_what_is_new_or_broken_is_not(
+    archive: Path, saved: str, tmp_path: Path, capsys: Capture
+) -> None:
+    out, bad = tmp_path / "out", archive / "c.wav"
+    bad.write_bytes((archive / "a.wav").read_bytes()[:9000])
+    assert run(saved, archive, "-o", out, "--format", "json") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"cortado: {bad}: expected a whole file, got one cut ")
+    assert sorted(path.name for path in out.rglob("*.*")) == ["a.json", "b.json"]
+    for path in out.rglob("*.json"):
+        path.write_text("kept")
+    os.utime(archive / "deep" / "b.wav", (4e9, 4e9))  # changed since
+    write(bad, noise(3, 0.5))
+    assert run(saved, archive, "-o", out, "--format", "json") == 0
+    assert (out / "a.json").read_text() == "kept"
+    assert json.loads((out / "c.json").read_text())["duration"] == 0.5
+    assert json.loads((out / "deep" / "b.json").read_text())["duration"] == 0.7
+
+
+def test_a_result_is_whole_or_not_there(
+    archive: Path, saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    assert run(saved, archive, "-o", tmp_path / "out") == 2
+    assert [path.suffix for path in (tmp_path / "out").iterdir()] == [".part"]
+
+
+@pytest.mark.parametrize("ending", ["txt", "srt", "vtt", "json", "ctm"])
+def test_the_output_s_ending_says_the_format(
+    archive: Path, saved: str, tmp_path: Path, ending: str, capsys: Capture
+) -> None:
+    output, audio = tmp_path / f"talk.{ending}", archive / "a.wav"
+    assert run(saved, audio, "-o", output) == 0
+    assert capsys.readouterr().out == ""
+    assert run(saved, audio, "--format", ending) == 0
+    assert capsys.readouterr().out == output.read_text() != ""
+
+
+def test_several_files_can_share_one_output(archive: Path, saved: str, tmp_path: Path) -> None:
+    assert run(saved, archive, "-o", tmp_path / "all.json") == 0
+    rows = [json.loads(line) for line in (tmp_path / "all.json").read_text().splitlines()]
+    assert [row["file"] for row in rows] == [f"{archive}/a.wav", f"{archive}/deep/b.wav"]
+    assert all(row["words"] for row in rows)
+
+
+def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "empty").mkdir()
+    for arguments, message in (
+        ([archive, "--format", "srt"], "expected --output FOLDER for srt of 2 files"),
+        ([archive, "-o", tmp_path / "all.vtt"], "expected --output FOLDER for vtt of 2 files"),
+        ([tmp_path / "empty"], f"expected audio files below {tmp_path / 'empty'}, got none"),
+        ([archive, "--json", "--format", "txt"], "expected --json or --format, got both"),
+        ([archive, "-o", tmp_path / "no" / "a.txt"], "expected a file in a folder that exists"),
+        ([archive, archive, "-o", tmp_path / "out"], "expected one file for "),
+    ):
+        assert run(saved, *arguments) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"cortado: {message}")
+
+
+def test_files_of_one_name_keep_their_endings() -> None:
+    found = [Input(Path(name), Path(name)) for name in ("d/a.wav", "d/a.mp3", "b.c.wav", "-")]
+    wanted = ["o/d/a.wav.txt", "o/d/a.mp3.txt", "o/b.c.txt", "o/-.txt"]
+    assert [path.as_posix() for path in places(found, Path("o"), "txt")] == wanted
+
+
+@pytest.mark.parametrize("suffix", ["wav", "flac"])
+def test_standard_input_gives_what_the_file_gives(
+    archive: Path, saved: str, suffix: str, capsys: Capture
+) -> None:
+    audio = write(archive / f"piped.{suffix}", noise(4, 1.0))
+    assert run(saved, audio) == 0
+    command = [*CORTADO, "transcribe", "--checkpoint", saved, "-"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=ENVIRONMENT, input=audio.read_bytes(), capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode() == capsys.readouterr().out
+
+
+def test_a_bar_is_shown_in_a_terminal_beside_results_that_go_elsewhere(
+    archive: Path, saved: str, tmp_path: Path
+) -> None:
+    ours, theirs = pty.openpty()
+    command = [*CORTADO, "transcribe", "--checkpoint", saved, "--json", str(archive)]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**ENVIRONMENT, "TERM": "xterm", "COLUMNS": "100"},
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+    )
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert done.returncode == 0
+    assert len([json.loads(line) for line in done.stdout.splitlines()]) == 2
+    assert "100%" in shown
+    assert "2 of 2 files" in shown
+
+
+def test_every_command_of_the_page_runs(archive: Path, saved: str, tmp_path: Path) -> None:
+    assert len(COMMANDS) == 4
+    shutil.copy(archive / "a.wav", tmp_path / "talk.wav")
+    ours = shlex.join([*CORTADO, "transcribe", "--checkpoint", saved])
+    for command in COMMANDS:
+        command = command.replace("cortado transcribe", ours)
+        done = subprocess.run(command, shell=True, cwd=tmp_path, env=ENVIRONMENT, check=False)
+        assert done.returncode == 0, command
+    assert (tmp_path / "talk.srt").read_text().startswith("1\n00:00:0")
+    assert (tmp_path / "captions" / "deep" / "b.vtt").read_text().startswith("WEBVTT\n")
