@@ -78,8 +78,8 @@ class Heard(NamedTuple):
 class _Source:
     """A file that is being heard."""
 
-    def __init__(self, index: int, path: Path) -> None:
-        self._index, self._path = index, path
+    def __init__(self, number: int, path: Path) -> None:
+        self._number, self._path = number, path
         self._file: BinaryIO | None = None
         self.pieces = self._read()
         self._samples, self._gathering = 0, Gathering()
@@ -116,7 +116,7 @@ class _Source:
 
     def heard(self) -> Heard:
         duration = self._samples / SAMPLE_RATE
-        return Heard(self._index, self._path, self._gathering.transcript(duration), self._error)
+        return Heard(self._number, self._path, self._gathering.transcript(duration), self._error)
 
 
 def hear_files(
@@ -134,10 +134,10 @@ def hear_files(
         vad: what hears the files too, and has a say in where utterances end.
         report: called with the files that are done and the bytes that were read.
     """
-    jobs = ((listener(path), index, path) for index, path in enumerate(files))
+    jobs = ((listener(path), number, path) for number, path in enumerate(files))
     tally = _Tally(report)
     for online, group in groupby(jobs, key=lambda job: job[0]):
-        sources = (_Source(index, path) for _, index, path in group)
+        sources = (_Source(number, path) for _, number, path in group)
         yield from _hear(online, sources, vad, tally)
 
 
@@ -209,8 +209,9 @@ def transcribe_files(
 ) -> bool:
     """Write what is heard in files to `out`; return whether every file was whole.
 
-    The text of a single file is written as it is committed. Of several, each is written when it
-    and those before it are done. A file that is not whole gives text, and nothing in other formats.
+    The text of a single file, of which nothing is reported, is written as it is committed. Of
+    several files, each is written when it and those before it are done. A file that is not whole
+    gives text, and nothing in other formats.
 
     Args:
         listener: gives the recogniser that hears a file.
@@ -221,12 +222,12 @@ def transcribe_files(
         vad: what hears the files too.
         report: called with the files that are done and the bytes that were read.
     """
-    if form == "txt" and len(files) == 1:
+    if form == "txt" and len(files) == 1 and report is None:
         return _stream_text(listener, files[0], out, complain, vad)
     whole = True
     for heard in _in_order(hear_files(listener, files, vad, report)):
         if heard.error is None or (form == "txt" and heard.transcript.duration):
-            header = f"==> {heard.path} <==\n" if form == "txt" else ""
+            header = f"==> {heard.path} <==\n" if form == "txt" and len(files) > 1 else ""
             out.write(header + FORMATS[form](heard.path, heard.transcript))
             out.flush()
         if heard.error is not None:

@@ -146,7 +146,8 @@ def _into_one(
     from cortado.model.files import transcribe_files
 
     hear = partial(transcribe_files, listener, files, form, complain=complain, vad=vad)
-    if output is None and sys.stdout.isatty():
+    streams = form == "txt" and len(files) == 1
+    if output is None and (streams or sys.stdout.isatty()):  # a bar would stand in the text
         return hear(out=sys.stdout)
     out = sys.stdout if output is None else io.StringIO()  # not the one that a bar puts in between
     with _progress(files) as report:
