@@ -145,7 +145,10 @@ BREAKS: dict[str, tuple[Callable[[Path], object], str]] = {
     "config is null": (deeper("config", value=None), "expected a table of keys, got None"),
     "config is a list": (deeper("config", value=[]), "expected a table of keys, got"),
     "unknown key": (deeper("config", "beam", value=8), "expected keys among .*, got 'beam'"),
-    "a text width": (deeper("config", "encoder", "width", value="6"), "width: expected int, got"),
+    "a text width": (
+        deeper("config", "encoder", "width", value="6"),
+        "width: expected a valid integer, got",
+    ),
     "a width of 0": (deeper("config", "decoder", "attention", "width", value=0), "got"),
     "a width below 0": (deeper("config", "encoder", "width", value=-1), "got"),
     "a huge width": (deeper("config", "encoder", "width", value=10**30), "got"),
