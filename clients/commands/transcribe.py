@@ -36,7 +36,7 @@ EXAMPLES = examples(
     "cortado transcribe talk.mp4 --output talk.srt",
     "cortado transcribe archive --format vtt --output captions",
     "cortado transcribe --json *.wav > out.jsonl",
-    "ffmpeg -i talk.mkv -f wav - | cortado transcribe -",
+    "cat talk.wav | cortado transcribe -",
 )
 
 
