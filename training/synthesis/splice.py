@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.training.alignment.aligner import Aligner
 from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus
-from cortado.training.synthesis.aligner import Aligner
 from cortado.training.synthesis.corpus import read_text
 
 MARGIN = 10  # frames of silence kept before the first word and behind the last

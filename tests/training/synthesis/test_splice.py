@@ -12,11 +12,11 @@ from cortado.model.features.framing import HOP, SAMPLE_RATE
 from cortado.tests.training.recorded import write_corpus
 from cortado.tests.training.tiny import corpus as tones
 from cortado.tests.training.tiny import recipe
+from cortado.training.alignment.aligner import Aligner, viterbi
 from cortado.training.data.log_mel_cache import LogMelCorpus, cached
 from cortado.training.learning import recipe as recipes
 from cortado.training.learning.recipe import Splice
 from cortado.training.learning.run import train
-from cortado.training.synthesis.aligner import Aligner, viterbi
 from cortado.training.synthesis.splice import SplicedCorpus, word_edges
 
 WORDS = ["bad", "cab", "dad", "add", "abba", "cabbed"]
