@@ -144,7 +144,9 @@ class Stream:
             raise
 
     async def _say(self, data: str | bytes) -> None:
-        if self._failure is not None:  # told before; the connection may take a moment to close
+        if (
+            self._failure is not None
+        ):  # the caller has it; the connection may take a moment to close
             raise self._failure
         try:
             await self._socket.send(data)
@@ -158,7 +160,7 @@ class Stream:
                 await _receive(self._socket)
         except StreamError as error:
             return error
-        except websockets.ConcurrencyError:  # an iteration is reading, which will be told
+        except websockets.ConcurrencyError:  # an iteration is reading and will raise it
             return StreamError("connection_lost", "the stream has ended")
 
 

@@ -1,4 +1,4 @@
-"""Adaptation to a speaker, whose statistics then are a recogniser's fixed mean and deviation."""
+"""Adaptation to a speaker: his statistics become the fixed mean and deviation of the features."""
 
 import copy
 from dataclasses import replace
@@ -14,10 +14,10 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 def adapted(recognizer: Recognizer, statistics: Statistics) -> Recognizer:
-    """Return the recogniser of one speaker, which streams; it shares all weights.
+    """Return a recogniser adapted to one speaker, which can stream; it shares all weights.
 
     Raises:
-        ValueError: the recogniser is not one of speakers' statistics.
+        ValueError: the recogniser's features do not need statistics of speakers.
     """
     config = recognizer.config
     if not by_speaker(config):
@@ -36,9 +36,9 @@ def adapted(recognizer: Recognizer, statistics: Statistics) -> Recognizer:
 
 
 def own(recognizer: Recognizer, samples: Samples) -> Recognizer:
-    """Return the recogniser that hears a recording (N,) at 16 kHz, whose speaker is nobody else's.
+    """Return the recogniser for one recording (N,) at 16 kHz, taken as its own speaker.
 
-    It is the one given, unless that needs statistics of the speaker.
+    It is the given one, unless that needs statistics of the speaker.
     """
     if not by_speaker(recognizer.config):
         return recognizer

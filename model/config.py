@@ -1,4 +1,4 @@
-"""What fixes a recogniser: one frozen dataclass a component. Nothing here needs torch."""
+"""The configuration of a recogniser: one frozen dataclass a component. Imports no torch."""
 
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What a checkpoint is, in figures: for people who choose one and for machines that plan for it."""
+"""A checkpoint in figures (sizes, look-ahead, memory, scores), for people and for machines."""
 
 from dataclasses import dataclass
 from pathlib import Path

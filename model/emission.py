@@ -1,6 +1,6 @@
-"""What a recogniser emits: symbols with the frames in which they were heard, and their characters.
+"""The types of a recogniser's output: symbols with their frames, and characters with their times.
 
-Nothing here needs torch: serving with the fast backend does without it.
+Nothing here imports torch: the fast backend serves without it.
 """
 
 from collections.abc import Iterator
@@ -20,18 +20,18 @@ class Emission(NamedTuple):
     """A symbol that is committed: it is never revised."""
 
     symbol: int
-    late: int = 0  # encoder frames from the one in which it was heard to its commitment
+    late: int = 0  # encoder frames from the symbol's own to the one that committed it
 
 
 class Emissions(NamedTuple):
-    """What one step of R streams emits, in order. A confidence would be one field more."""
+    """The emissions of one step of R streams, in order."""
 
     symbols: NDArray[np.int32]  # (R, n) -1 for none
-    late: NDArray[np.int32]  # (R, n) encoder frames since each was heard
+    late: NDArray[np.int32]  # (R, n) lateness of each in encoder frames
 
     @classmethod
     def nothing(cls, streams: int, most: int) -> "Emissions":
-        """Return room for `most` emissions of each stream, with none in it."""
+        """Return empty arrays for up to `most` emissions of each stream."""
         shape = (streams, most)
         return cls(np.full(shape, -1, np.int32), np.zeros(shape, np.int32))
 
@@ -42,7 +42,7 @@ class Emissions(NamedTuple):
         return found
 
     def of(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "Emissions":
-        """Return the emissions of some of the streams, in as few columns as hold them."""
+        """Return the emissions of some of the streams, without empty columns."""
         symbols, late = self.symbols[rows], self.late[rows]
         used = (symbols >= 0).any(0)
         return Emissions(symbols[:, used], late[:, used])
@@ -64,26 +64,28 @@ class Emissions(NamedTuple):
 
 @dataclass(frozen=True)
 class Character:
-    """A character and when it was heard."""
+    """A character and its time."""
 
     text: str
     time: float  # seconds: the end of the encoder frame where the attention stopped
     late: float = 0.0  # seconds from then until it was committed
 
 
-def spelt(vocabulary: Vocabulary, symbol: int, time: float, late: float = 0.0) -> list[Character]:
-    """Return the characters of a symbol that was heard at a time in seconds."""
-    return [Character(one, time, late) for one in vocabulary.written[symbol]]
+def to_characters(
+    vocabulary: Vocabulary, symbol: int, time: float, late: float = 0.0
+) -> list[Character]:
+    """Return the characters that a symbol stands for, all at its time in seconds."""
+    return [Character(one, time, late) for one in vocabulary.texts[symbol]]
 
 
 def step_time(step: int, delay_steps: int) -> float:
-    """Return the time in seconds of what a stream's step, from 0 on, hears.
+    """Return the time in seconds of a symbol at a stream's step, numbered from 0.
 
-    It is the end of the encoder frame that the step gives, `delay_steps` before the step's own.
+    It is the end of the encoder frame that the step computes, `delay_steps` before the step's end.
     """
     return seconds(max(step + 1 - delay_steps, 0))
 
 
 def seconds(steps: int) -> float:
-    """Return the duration of whole steps."""
+    """Return the duration of so many steps in seconds."""
     return round(steps * STEP_SECONDS, 3)

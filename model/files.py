@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, TextIO
 
 from cortado.model.audio.decode import STDIN, AudioError, Samples, decoded, open_audio, stream
-from cortado.model.backends.choice import check_weighed, choose, load_recognizer
+from cortado.model.backends.choice import check_language_model_used, choose, load_recognizer
 from cortado.model.checkpoint_reader import read
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
 from cortado.model.search import language_model as language
@@ -48,7 +48,7 @@ def recognizer_of_each(
     nobody = adapted(recognizer, statistics_of(features, []))
     words = language.of(folder, config.vocabulary, lm)
     chosen = choose(nobody, backend, beam, words)  # says at once what cannot be
-    check_weighed(lm, chosen.name, chosen.beam.weighs_words)
+    check_language_model_used(lm, chosen.name, chosen.beam.uses_language_model)
 
     def own(path: Path) -> StreamingRecognizer:
         if path == STDIN:

@@ -1,7 +1,7 @@
 """One layer, two executions: `forward` of a whole utterance is `step` over any chunking of it.
 
 Time is on dim 1. A state is a value: nested tuples of tensors with the stream on dim 0, which
-a step returns anew. Output frame k rests on the input up to frame `ratio * (k + 1) - 1`, and on
+a step returns anew. Output frame k depends on input frames up to `ratio * (k + 1) - 1`, and on
 none after it.
 """
 
@@ -15,7 +15,7 @@ State = TypeVar("State", bound=tuple[Any, ...])
 
 
 class Layer(nn.Module):
-    """What a stream is sent through: `step` is its definition, `forward` follows from it."""
+    """A streaming layer: `step` is its definition, `forward` follows from it."""
 
     ratio: int = 1  # input frames for one output frame
     lookahead: int = 0  # input frames that an output frame sees beyond the one at its centre
@@ -26,7 +26,7 @@ class Layer(nn.Module):
         return self.ratio
 
     def initial_state(self, batch: int) -> Any:
-        """Return the state of streams that have heard nothing."""
+        """Return the state of streams before their first input frame."""
         raise NotImplementedError
 
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -40,23 +40,23 @@ class Layer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the output (B, T / ratio, ...) of whole (B, T, ...) utterances.
 
-        What is left of a block at their end gives nothing.
+        An incomplete block at their end has no output.
         """
         whole = x[:, : x.shape[1] // self.block * self.block]
         return self.step(whole, self.initial_state(len(x)))[0]
 
     def check_blocks(self, x: Tensor) -> None:
-        """Look whether x (B, T, ...) is whole blocks.
+        """Check that x (B, T, ...) is whole blocks.
 
         Raises:
-            ValueError: it is not.
+            ValueError: T is not a multiple of `block`.
         """
         if x.shape[1] % self.block:
             raise ValueError(f"expected a multiple of {self.block} frames, got {x.shape[1]}")
 
 
 class Stateless(Layer):
-    """A layer whose output frames rest on their own blocks alone: `forward` defines it."""
+    """A layer whose output frames depend on their own blocks alone: `forward` defines it."""
 
     def initial_state(self, batch: int) -> tuple[()]:
         """Return nothing."""

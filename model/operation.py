@@ -1,4 +1,4 @@
-"""Custom operations: stated once in plain tensor code for any device, and faster on some.
+"""Custom operations: defined in plain tensor code for any device, with faster kernels on some.
 
 A definition registers its operation with `operation`; it knows nothing of what is faster.
 A leaf registers a kernel for a device with `kernel`; definitions do not import leaves. Whoever

@@ -15,7 +15,7 @@ from cortado.model.backends.choice import load_recognizer
 from cortado.model.checkpoint_reader import DEFAULT
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
-from cortado.model.search.beam import asked_for
+from cortado.model.search.beam import beam_from_options
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.live import LiveStream, listen
 from cortado.model.streaming.update import Update
@@ -133,7 +133,7 @@ def load(
         ValueError: the backend is not there, or does not know such a model or search.
     """
     words = None if lm is None else str(lm)
-    online = load_recognizer(Path(checkpoint), backend, asked_for(beam, hold, words), words)
+    online = load_recognizer(Path(checkpoint), backend, beam_from_options(beam, hold, words), words)
     return Transcriber(online)
 
 

@@ -37,18 +37,18 @@ class Vocabulary:
 
     @property
     def separator(self) -> str:
-        """What stands between two symbols: a space between phones."""
+        """The text between two symbols: a space between phones, nothing between characters."""
         return " " if self.phones else ""
 
     @cached_property
-    def written(self) -> tuple[str, ...]:
-        """What a stream writes for each symbol: what separates it from the next comes with it."""
+    def texts(self) -> tuple[str, ...]:
+        """The text of each symbol in a stream, the separator after it included."""
         return tuple(name + self.separator for name in self.names)
 
     @cached_property
     def spaced(self) -> bool:
         """Whether spaces are written."""
-        return any(" " in text for text in self.written)
+        return any(" " in text for text in self.texts)
 
     @property
     def blank(self) -> int:

@@ -1,4 +1,4 @@
-"""The web application: the stream, the page, and what operators look at."""
+"""The web application: the stream, the page, and the endpoints for operators."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

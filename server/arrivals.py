@@ -1,4 +1,4 @@
-"""When the audio of each step of S streams was complete, by the clock."""
+"""Arrival times: when the audio of each step of S streams was complete."""
 
 import numpy as np
 from numpy.typing import NDArray

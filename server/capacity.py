@@ -1,8 +1,9 @@
-"""How many live streams an engine can carry, as it measures itself, and how long it may wait.
+"""Admission: how many live streams an engine can carry, from the measured cost of a step.
 
-A step of a batch costs nearly as much per stream as any other of that size; a live stream needs
-one every STEP_SECONDS. The cost is measured on full batches before the first stream comes, and
-again whenever live batches are large; a machine that becomes slower lets fewer streams in.
+Batches of one size cost nearly the same, and a live stream needs a step every STEP_SECONDS. The
+cost is measured on full batches before the first stream comes, and again whenever live batches are
+large; a machine that becomes slower admits fewer streams. It also sets how long a step may wait
+for more streams.
 """
 
 from math import log2
@@ -16,7 +17,9 @@ from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.vad import Vad
 
 REPEATS = 5
-A_DOUBLING = 0.55  # of a step of noise, that speech costs more for twice as many hypotheses
+A_DOUBLING = (
+    0.55  # a doubling of the hypotheses makes speech this much more costly, relative to noise
+)
 SMOOTHING = 0.02  # weight of the newest batch in the running means
 FREQUENT = 50  # batches between two changes of the capacity
 
@@ -26,11 +29,11 @@ class Capacity:
 
     def __init__(self, max_streams: int, headroom: float) -> None:
         """Keep `headroom`, a fraction of the time, free; with 1 only `max_streams` counts."""
-        self.streams = max_streams  # that may be live at once
+        self.streams = max_streams  # most live streams at once
         self.window = 0.0  # seconds that a step may wait for others
         self.cost = 0.0  # seconds for one stream's step in a large batch
         self._max_streams, self._headroom = max_streams, headroom
-        self._batch = 1  # streams from which on a batch tells the cost of many
+        self._batch = 1  # streams in the smallest batch that counts as large
         self._least = 0.0  # cost, measured at the start
         self._load = 0.0  # running mean of the share of the time in which steps are taken
         self.last = perf_counter()
@@ -41,7 +44,7 @@ class Capacity:
     ) -> float:
         """Step batches of noise, endpoints included; return and keep the cost, in seconds.
 
-        It is that of speech, in which a search has more to choose from.
+        The cost is scaled up to that of speech, where a search has more hypotheses to extend.
         """
         self._batch = recognizer.batch
         streams = min(recognizer.batch * threads, max(self._max_streams, 1))

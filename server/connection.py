@@ -15,7 +15,7 @@ from cortado.server.protocol.server import ServerProtocol
 
 logger = logging.getLogger(__name__)
 
-SOONEST = 0.001  # seconds until the protocol is told the time again
+SOONEST = 0.001  # least seconds between two calls of the protocol's timer
 
 
 class Connection:
@@ -60,7 +60,7 @@ class Connection:
         await asyncio.wait(self._tasks[:1])
 
     async def closed(self) -> None:
-        """Wait until all is sent and the websocket closed, or there is nobody to read it."""
+        """Wait until all is sent and the websocket closed, or the client is gone."""
         await self._closed.wait()
 
     def advance(self) -> None:

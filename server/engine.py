@@ -1,9 +1,9 @@
-"""The one thread that owns the model and steps all live streams together.
+"""The engine: one thread owns the model and steps all live streams together.
 
-A pool holds the streams. The event loop hands samples in and gets updates back; it never touches
-the model. The thread sleeps until a stream has a step's worth of audio, takes one step of every
-stream that has one, runs them as one batch, and hands over what they gave. A stream that has more
-audio waiting takes one step at a time like every other, so an upload does not hold up live speech.
+A pool holds the streams. The event loop passes samples in and gets updates back; it never touches
+the model. The thread sleeps until a stream has audio for a step, takes one step of every such
+stream, runs them as one batch, and hands the updates over. A stream with more audio waiting still
+takes one step at a time, so an upload does not hold up live speech.
 docs/engine.md describes batching and admission.
 """
 
@@ -31,12 +31,12 @@ from cortado.server.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-SPARE = 100  # steps beyond the room: the resampler's last samples, and one of silence
+SPARE = 100  # steps beyond a full buffer: the resampler's last samples, and one of silence
 TURN_SECONDS = 0.001  # that the event loop may hold Python's lock while the engine wants it
 
 
 class EngineFull(Exception):
-    """No further stream is let in."""
+    """The engine admits no further stream."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"expected at most {limit} streams at once, got one more")
@@ -61,32 +61,32 @@ class Engine:
         """Make rows.
 
         Args:
-            recognizer: what is heard with.
-            metrics: what is counted.
-            max_streams: rows.
-            buffer_seconds: of audio that wait for the model, per stream.
+            recognizer: the model in a backend.
+            metrics: the server's counters.
+            max_streams: number of rows.
+            buffer_seconds: most audio of a stream that waits for the model.
             threads: of the model; 0 leaves it to the backend.
             headroom: share of the time kept free by admission; 1 for no limit but the rows.
             batch: most streams in one step; as many as there are if None.
-            vad: what hears the streams too, and has a say in where utterances end.
+            vad: a voice activity detector, for endpoints.
         """
         self.recognizer = recognizer
         self._batch = batch or max_streams
         self._metrics = metrics
-        # Less than a step may stay for ever, and the resampler gives more than a piece at a time.
+        # Part of a step may stay in it, and the resampler returns more than one piece at a time.
         self._room = int(max(buffer_seconds, 4 * PIECE_SECONDS) * SAMPLE_RATE)
         self._pool = Pool(recognizer, max_streams, threads=threads, vad=vad)
         most = self._room // SAMPLES_PER_STEP + recognizer.flush_steps + SPARE
         self._arrivals = Arrivals(max_streams, most)
         self._streams: list[EngineStream | None] = [None] * max_streams  # by row
-        self._waits = np.zeros(max_streams, np.bool_)  # rows whose senders wait for room
-        self._leaving: set[int] = set()  # rows that are suspended once all is heard
-        self._condition = threading.Condition()  # guards the pool, but for its step, and the rows
+        self._waits = np.zeros(max_streams, np.bool_)  # rows whose senders wait for space
+        self._leaving: set[int] = set()  # rows to suspend once all their steps are done
+        self._condition = threading.Condition()  # guards the rows and the pool, except its step
         self._asleep = False  # until audio comes
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        # The first steps set up what later ones find: nobody should wait for it.
+        # Measuring also warms the model up, so that no client waits for its first step.
         self.capacity = Capacity(max_streams, headroom)
         self._limit(self.capacity.measure(recognizer, self._pool.stepper.threads, vad))
 
@@ -103,8 +103,8 @@ class Engine:
     def start(self) -> None:
         """Start the thread; results go to the running event loop.
 
-        What is loaded by now stays. It is taken out of the garbage collector's sight: to walk over
-        all of it for a few new objects takes a tenth of a second, in which nobody is stepped.
+        What is loaded by now is frozen for the garbage collector: to scan it all takes a tenth of a
+        second, in which no stream advances.
         """
         self._loop = asyncio.get_running_loop()
         sys.setswitchinterval(TURN_SECONDS)
@@ -113,7 +113,7 @@ class Engine:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread after the step that it is taking; streams that are left hear no more."""
+        """Stop the thread after its current step; open streams get no more updates."""
         with self._condition:
             self._stopping = True
             self._condition.notify()
@@ -131,10 +131,10 @@ class Engine:
     ) -> EngineStream:
         """Return a stream; `on_update` is called on the event loop with each of its updates.
 
-        With `endpoints` a new one is parted into utterances; `snapshot` is one to go on with.
+        With `endpoints` a new stream is divided into utterances; `snapshot` is a stream to resume.
 
         Raises:
-            EngineFull: there is no free row, or one stream more could not be carried.
+            EngineFull: there is no free row, or no capacity for one more stream.
             SnapshotError: the snapshot is of another model or detector.
         """
         with self._condition:
@@ -149,37 +149,37 @@ class Engine:
         self._metrics.active.inc()
         return stream
 
-    def hear(self, stream: EngineStream, samples: Samples, now: float | None = None) -> bool:
-        """Take (N,) samples at 16 kHz for `stream` if its buffer has room for them.
+    def push(self, stream: EngineStream, samples: Samples, now: float | None = None) -> bool:
+        """Add (N,) samples at 16 kHz to `stream`; return False if its buffer is too full.
 
-        They came `now`, by `perf_counter`; that is now if not given.
+        They arrived at `now`, by `perf_counter`; the default is the time of the call.
         """
         with self._condition:
             if not self._holds(stream):
-                return True  # nobody's any more
+                return True  # the stream was closed
             if self._pool.waiting(stream.row) + len(samples) > self._room:
                 self._waits[stream.row] = True
-                stream.wait_for_room()
+                stream.wait_for_space()
                 return False
             self._push(stream.row, samples, now or perf_counter())
             self._wake()
         return True
 
     def _push(self, row: int, samples: Samples, now: float, *, last: bool = False) -> None:
-        """Take samples, for which room is made."""
+        """Add samples to a row, whose buffer grows if needed."""
         self._arrivals.stamp(row, self._pool.push(row, samples), now)
         if last:
             self._arrivals.stamp(row, self._pool.end(row), now)
 
     def end(self, stream: EngineStream, samples: Samples) -> None:
-        """Take the last (N,) samples of `stream`."""
+        """Add the last (N,) samples to `stream` and end its input."""
         with self._condition:
             if self._holds(stream):
                 self._push(stream.row, samples, perf_counter(), last=True)
                 self._wake()
 
     def suspend(self, stream: EngineStream, samples: Samples) -> None:
-        """Take (N,) samples of `stream`; an update brings its snapshot once all is heard."""
+        """Add (N,) samples to `stream`; once its steps are done, an update has its snapshot."""
         with self._condition:
             if self._holds(stream):
                 self._push(stream.row, samples, perf_counter())
@@ -187,11 +187,11 @@ class Engine:
                 self._wake()
 
     def waiting(self, stream: EngineStream) -> int:
-        """Return the samples of `stream` that wait for a step."""
+        """Return the number of samples of `stream` that wait for a step."""
         return self._pool.waiting(stream.row)
 
     def close(self, stream: EngineStream) -> None:
-        """Free the row of `stream`, if it is still its own."""
+        """Free the row of `stream`, if it still has it."""
         with self._condition:
             if not self._holds(stream):
                 return
@@ -227,7 +227,7 @@ class Engine:
         """
         with self._condition:
             while not self._stopping:
-                self._let_go()
+                self._suspend_drained()
                 rows = self._pool.ready()
                 if not len(rows):
                     self._asleep = True
@@ -243,18 +243,18 @@ class Engine:
                 return self._pool.take(rows), since
         return None
 
-    def _let_go(self) -> None:
-        """Give the streams that leave, and have no step left, their snapshots."""
+    def _suspend_drained(self) -> None:
+        """Send snapshots of the streams to suspend whose steps are all done."""
         for row in [row for row in self._leaving if self._pool.drained(row)]:
             self._leaving.remove(row)
-            self._call(self._left, self._streams[row], self._pool.snapshot(row))
+            self._call(self._suspended, self._streams[row], self._pool.snapshot(row))
 
     def _advance(self, batch: Batch, arrivals: NDArray[np.float64]) -> None:
-        """Step streams as one batch and hand what they gave to the event loop."""
+        """Step streams as one batch and pass their updates to the event loop."""
         started = perf_counter()
         try:
             output = self._pool.step(batch)
-        except Exception:  # whatever it is, the other streams go on
+        except Exception:  # one batch's failure must not stop the other streams
             logger.exception("step failed", extra={"streams": len(batch.steps.rows)})
             with self._condition:
                 failed = self._owners(self._pool.drop(batch))
@@ -286,14 +286,14 @@ class Engine:
         self._metrics.delay.observe_many(ended - arrivals)
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
-        """Have one of the next three run on the event loop, in order."""
+        """Run one of the next three methods on the event loop, in order."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(function, *arguments)
 
     def _report(
         self, results: Results, owners: list[EngineStream], senders: list[EngineStream]
     ) -> None:
-        """Give each stream its update, unless its row has been given back or on."""
+        """Give each stream its update, unless it has lost its row."""
         for stream in senders:
             stream.wake()
         characters = 0
@@ -303,13 +303,13 @@ class Engine:
                 stream.on_update(update)
         self._metrics.characters.inc(characters)
 
-    def _left(self, stream: EngineStream, snapshot: Snapshot) -> None:
-        """Give a stream, which has no step left, its snapshot."""
+    def _suspended(self, stream: EngineStream, snapshot: Snapshot) -> None:
+        """Send a suspended stream's snapshot as its last update."""
         if self._holds(stream):
             stream.on_update(Update([], snapshot.position, True, snapshot=snapshot))
 
     def _fail(self, streams: list[EngineStream]) -> None:
-        """Tell streams that they cannot go on."""
+        """Send streams the update that the model failed."""
         for stream in streams:
             if self._holds(stream):
                 stream.on_update(FAILED)

@@ -1,4 +1,4 @@
-"""One live stream as the event loop holds it: audio goes in here, updates are called back."""
+"""A live stream's handle on the event loop: takes audio, and calls back with updates."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,22 +15,22 @@ NOTHING = np.zeros(0, np.float32)
 
 
 class Host(Protocol):
-    """What steps a live stream: an engine."""
+    """The engine, as a live stream sees it."""
 
-    def hear(self, stream: "EngineStream", samples: Samples) -> bool:
-        """Take (N,) samples at 16 kHz if there is room for them."""
+    def push(self, stream: "EngineStream", samples: Samples) -> bool:
+        """Add (N,) samples at 16 kHz; return False if the buffer is too full."""
         ...
 
     def end(self, stream: "EngineStream", samples: Samples) -> None:
-        """Take the last (N,) samples."""
+        """Add the last (N,) samples and end the input."""
         ...
 
     def suspend(self, stream: "EngineStream", samples: Samples) -> None:
-        """Take (N,) samples; an update brings the snapshot once all is heard."""
+        """Add (N,) samples; once all steps are done, an update has the snapshot."""
         ...
 
     def waiting(self, stream: "EngineStream") -> int:
-        """Return the samples that wait for a step."""
+        """Return the number of samples that wait for a step."""
         ...
 
     def close(self, stream: "EngineStream") -> None:
@@ -48,47 +48,47 @@ class EngineStream:
         self.on_update = on_update
         self._host = host
         self._piece = max(1, int(sample_rate * PIECE_SECONDS))
-        self.taken = 0  # samples at the stream's rate, pushed to this stream or before it
+        self.taken = 0  # samples at the client's rate, those before a resume included
         self.resampler = Resampler(sample_rate)
-        self._unheard = NOTHING  # resampled, while there is no room for it
-        self._turn = 0  # samples that were pushed since it was last others' turn
-        self._room = asyncio.Event()
+        self._pending = NOTHING  # resampled samples that the full buffer has not taken
+        self._turn = 0  # samples pushed since other tasks last had their turn
+        self._space = asyncio.Event()
 
     @property
     def waiting(self) -> int:
-        """Samples that wait for a step."""
+        """The number of samples that wait for a step."""
         return self._host.waiting(self)
 
     async def push(self, samples: Samples) -> None:
-        """Hear (N,) samples at the stream's rate; wait while the buffer is full."""
+        """Add (N,) samples at the client's rate; wait while the buffer is full."""
         for start in range(0, len(samples), self._piece):
             piece = samples[start : start + self._piece]
-            self._unheard = self.resampler.push(piece)
+            self._pending = self.resampler.push(piece)
             self.taken += len(piece)
-            while not self._host.hear(self, self._unheard):
-                await self._room.wait()
-            self._unheard = NOTHING
+            while not self._host.push(self, self._pending):
+                await self._space.wait()
+            self._pending = NOTHING
             self._turn += len(piece)
             if self._turn >= self._piece:
                 self._turn = 0
-                await asyncio.sleep(0)  # others' turn
+                await asyncio.sleep(0)  # other tasks' turn
 
     def end(self) -> None:
-        """Hear nothing more."""
+        """End the input."""
         self._host.end(self, self.resampler.finish())
 
     def suspend(self) -> None:
-        """Hear what was pushed and nothing more; an update then brings the snapshot."""
-        self._host.suspend(self, self._unheard)
+        """Suspend the stream after what was pushed; its last update has the snapshot."""
+        self._host.suspend(self, self._pending)
 
     def close(self) -> None:
-        """Give the row back; nothing is heard any more, and no update comes."""
+        """Give the row back; no further update comes."""
         self._host.close(self)
 
-    def wait_for_room(self) -> None:
-        """Let `push` wait until it is woken."""
-        self._room.clear()
+    def wait_for_space(self) -> None:
+        """Make `push` wait until `wake` is called."""
+        self._space.clear()
 
     def wake(self) -> None:
-        """Let `push` go on."""
-        self._room.set()
+        """Let a waiting `push` continue."""
+        self._space.set()

@@ -1,4 +1,4 @@
-"""What the server counts for Prometheus, on a registry of its own; docs/metrics.md lists it."""
+"""The server's Prometheus metrics, in a registry of their own; docs/metrics.md lists them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -58,7 +58,7 @@ class Metrics:
         self.endings = Counter(
             "cortado_streams",
             "Streams that were let in and are over, by how they ended:"
-            " final, disconnected or an error code.",
+            " final, suspended, disconnected or an error code.",
             ["ending"],
             registry=registry,
         )
@@ -77,7 +77,7 @@ class Metrics:
         self.audio = Counter(
             "cortado_audio_seconds", "Seconds of audio received.", registry=registry
         )
-        self.characters = Counter("cortado_characters", "Characters decided.", registry=registry)
+        self.characters = Counter("cortado_characters", "Characters committed.", registry=registry)
         self.duration = Histogram(
             "cortado_stream_duration_seconds",
             "Seconds of audio in a stream that is over.",

@@ -1,4 +1,4 @@
-"""Streams whose clients may come back, by token: with a connection still, or without one."""
+"""Streams that can be resumed, by token: connected ones and detached ones."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""`cortado serve`: one process on one socket, until it is told to stop."""
+"""`cortado serve`: one process on one socket, until it is stopped."""
 
 import errno
 import socket

@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from cortado.model import checkpoint_reader
 from cortado.model.backends.choice import load_recognizer
 from cortado.model.features.framing import SAMPLE_RATE
-from cortado.model.search.beam import asked_for
+from cortado.model.search.beam import beam_from_options
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.vad import load_vad
 from cortado.server.engine import Engine
@@ -132,7 +132,7 @@ def load(settings: Settings) -> Service:
     facts = checkpoint_reader.read_card(folder)
     lm = settings.lm
     online = load_recognizer(
-        folder, settings.backend, asked_for(settings.beam, settings.hold, lm), lm
+        folder, settings.backend, beam_from_options(settings.beam, settings.hold, lm), lm
     )
     logger.info("model loaded", extra={"model": folder.resolve().name, "backend": online.name})
     return Service(online, facts, folder.resolve().name, settings)

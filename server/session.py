@@ -141,7 +141,7 @@ class Session:
             return
         if protocol.detach_expected():
             self._snapshot = asyncio.get_running_loop().create_future()
-            stream.suspend()  # what came before is heard first
+            stream.suspend()  # after all audio before it
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._streams.settings.send_timeout_seconds):
                     snapshot = await self._snapshot

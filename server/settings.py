@@ -1,4 +1,4 @@
-"""Everything about the server that can be set, by environment (CORTADO_PORT=9000) or by flag.
+"""The server's settings, each by environment variable (CORTADO_PORT=9000) or by flag.
 
 `cortado serve` makes its flags from these fields (`--port 9000`); docs/settings.md lists them.
 """
@@ -54,8 +54,9 @@ class Settings(Limits, BaseSettings):
     )
     backend: Backend = Field(
         "auto",
-        description="What steps the model: the fast CPU backend where it knows the model (auto), or"
-        " one of fast, fast-amx, fast-int8, fast-bf16, fast-fp32, reference, cuda (a GPU).",
+        description="Backend that runs the model: auto (the fast CPU backend if it supports the"
+        " model), or one of fast, fast-amx, fast-int8, fast-bf16, fast-fp32, reference, cuda"
+        " (a GPU).",
     )
     beam: int | None = Field(
         None,
@@ -68,7 +69,8 @@ class Settings(Limits, BaseSettings):
         None,
         ge=0,
         le=2000,
-        description="Milliseconds for which the search may leave a character open, 280 if not set.",
+        description="Milliseconds after which the search commits a character at the latest, 280 if"
+        " not set.",
     )
     lm: str | None = Field(
         None,

@@ -1,4 +1,4 @@
-"""What a client carries from one connection to another, so that nobody else can have made it.
+"""Signatures of suspended streams: a client carries the state and cannot forge it.
 
 A stream's state is read by compiled code that trusts it, so the server signs what it gives out
 (HMAC with SHA-256, RFC 2104) and takes back nothing else. Servers that share a key take each

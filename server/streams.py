@@ -1,4 +1,4 @@
-"""The streams that connections open: new ones of the engine, or those that are resumed."""
+"""Opens the streams of connections: new ones in the engine, or resumed ones."""
 
 import secrets
 from collections.abc import Callable

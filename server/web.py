@@ -1,4 +1,4 @@
-"""The web page's files, and the headers that keep a page to itself."""
+"""The web page's files, and their security headers."""
 
 import mimetypes
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`cortado align`: a picture of what the recogniser attends to in a recording."""
+"""`cortado align`: a picture of the attention over a recording."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,7 @@ LONGEST = 120.0  # seconds that a picture can hold
 def align(
     file: Annotated[Path, typer.Argument(help="A recording of any common kind.")],
     text: Annotated[
-        str | None, typer.Option(help="What is said in it; what is heard if not given.")
+        str | None, typer.Option(help="Its text; the recognised one if not given.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The picture: .svg, .png or .pdf.")

@@ -1,4 +1,4 @@
-"""`cortado bench attention`: what attention costs on this machine."""
+"""`cortado bench attention`: the speed of the attentions on this machine."""
 
 from enum import StrEnum
 from pathlib import Path

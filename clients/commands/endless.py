@@ -37,7 +37,9 @@ APART = {  # whether two rates differ
 
 
 def endless(
-    manifest: Annotated[Path, typer.Argument(help="Recordings with texts, heard again and again.")],
+    manifest: Annotated[
+        Path, typer.Argument(help="Recordings with texts, played again and again.")
+    ],
     hours: Annotated[
         float, typer.Option(min=0.02, help="Hours of sound, as fast as they go.")
     ] = 1.0,

@@ -1,4 +1,4 @@
-"""`cortado evaluate`: what a recogniser, or a running server, is worth on utterances."""
+"""`cortado evaluate`: the error rates of a recogniser or of a running server."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -119,7 +119,7 @@ def evaluate(
     from rich.console import Console
 
     from cortado.clients.progress import progress_bar
-    from cortado.model.search.beam import asked_for
+    from cortado.model.search.beam import beam_from_options
     from cortado.training.data.evaluation_sets import gather
     from cortado.training.scoring import report
     from cortado.training.scoring.comparison import compared, read_other
@@ -134,7 +134,7 @@ def evaluate(
     asked = {"--beam": beam, "--hold": hold, "--lm": lm}
     _check_search([name for name, value in asked.items() if value is not None], server, mode)
     rules = Rules.named(unit.value, normalise.value)
-    system = _system(checkpoint, server, mode, backend, asked_for(beam, hold, lm), lm)
+    system = _system(checkpoint, server, mode, backend, beam_from_options(beam, hold, lm), lm)
     with progress_bar() as progress:
         scores = run(system, chosen, rules, progress)
         comparisons = [] if other is None else compared(scores, other)
@@ -211,7 +211,7 @@ def _in_reference(
     folder: Path, mode: Mode, backend: str, beam: "Beam | None", lm: str | None
 ) -> "System":
     """Return a checkpoint that only PyTorch evaluates: whole utterances, or by their speakers."""
-    from cortado.model.backends.choice import check_weighed
+    from cortado.model.backends.choice import check_language_model_used
     from cortado.model.checkpoint import load
     from cortado.model.search import language_model as language
     from cortado.model.search.offline import modes, transcribe_offline
@@ -226,7 +226,7 @@ def _in_reference(
     if mode is Mode.ONLINE:
         words = language.of(folder, recognizer.config.vocabulary, lm)
         system = online(recognizer, folder.name, backend, beam, words)
-        check_weighed(lm, system.backend, system.weighs_words)
+        check_language_model_used(lm, system.backend, system.uses_language_model)
         return system
 
     def search(one: "Recognizer") -> "Transcribe":

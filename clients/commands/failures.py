@@ -1,4 +1,4 @@
-"""What a command says when it cannot do its work: exit codes, and one line on stderr."""
+"""Errors of commands: exit codes, and one line on stderr."""
 
 import sys
 

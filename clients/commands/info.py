@@ -1,4 +1,4 @@
-"""`cortado info`: what a checkpoint is."""
+"""`cortado info`: describes a checkpoint."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

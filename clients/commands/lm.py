@@ -29,7 +29,7 @@ def lm(
         int, typer.Option(min=1, help="Occurrences that three words in a row need to be kept.")
     ] = 1,
     weight: Annotated[
-        float | None, typer.Option(min=0.01, max=10, help="Of its logarithms in the search.")
+        float | None, typer.Option(min=0.01, max=10, help="Of its log-probabilities in the search.")
     ] = None,
     bonus: Annotated[
         float | None, typer.Option(min=0, max=10, help="For each symbol that is written.")

@@ -1,4 +1,4 @@
-"""`cortado replay`: hear a recorded stream again, and compare what is written."""
+"""`cortado replay`: transcribes a recorded stream again and compares the results."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`cortado synth`: a corpus that synthetic voices speak."""
+"""`cortado synth`: makes a corpus with synthetic voices."""
 
 from pathlib import Path
 from typing import Annotated

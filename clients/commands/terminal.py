@@ -1,4 +1,4 @@
-"""What the commands share: their options, and where their tables and threads go."""
+"""Options, tables and thread settings that the commands share."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ Checkpoint = Annotated[
 Backend = Annotated[
     str,
     typer.Option(
-        help="What steps the model: auto, fast (compiled for this CPU), fast-amx, fast-int8,"
+        help="Backend that runs the model: auto, fast (compiled for this CPU), fast-amx, fast-int8,"
         " fast-bf16, fast-fp32, reference, or cuda (a GPU)."
     ),
 ]
@@ -46,7 +46,9 @@ Width = Annotated[
 
 Hold = Annotated[
     int | None,
-    typer.Option(help="Milliseconds for which the search may leave a character open; 280."),
+    typer.Option(
+        help="Milliseconds after which the search commits a character at the latest; 280."
+    ),
 ]
 
 Lm = Annotated[
@@ -70,9 +72,9 @@ def load_served(
     """
     from cortado.model.backends.choice import load_recognizer
     from cortado.model.checkpoint_reader import DEFAULT
-    from cortado.model.search.beam import asked_for
+    from cortado.model.search.beam import beam_from_options
 
-    return load_recognizer(checkpoint or DEFAULT, backend, asked_for(beam, hold, lm), lm)
+    return load_recognizer(checkpoint or DEFAULT, backend, beam_from_options(beam, hold, lm), lm)
 
 
 def check_places(*paths: Path | None) -> None:

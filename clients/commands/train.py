@@ -1,4 +1,4 @@
-"""`cortado train`: a model by a recipe."""
+"""`cortado train`: trains a model by a recipe."""
 
 from pathlib import Path
 from typing import Annotated

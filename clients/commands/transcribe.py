@@ -87,7 +87,7 @@ def transcribe(
         bool,
         typer.Option(
             "--vad",
-            help="Let a voice activity detector hear where utterances end;"
+            help="Let a voice activity detector find the ends of utterances;"
             " needs the extra cortado-asr[vad].",
         ),
     ] = False,
@@ -101,7 +101,7 @@ def transcribe(
     from cortado.clients.results import inputs
     from cortado.model.checkpoint_reader import DEFAULT
     from cortado.model.files import recognizer_of_each
-    from cortado.model.search.beam import asked_for
+    from cortado.model.search.beam import beam_from_options
     from cortado.model.streaming.vad import load_vad
     from cortado.training.data.corpora.source import AUDIO_SUFFIXES
 
@@ -117,7 +117,9 @@ def transcribe(
         check_places(output)
     use_one_thread()
     detector = load_vad() if vad else None
-    listener = recognizer_of_each(checkpoint or DEFAULT, backend, asked_for(beam, hold, lm), lm)
+    listener = recognizer_of_each(
+        checkpoint or DEFAULT, backend, beam_from_options(beam, hold, lm), lm
+    )
     if folder is not None:
         whole = _into_folder(listener, found, name, folder, detector)
     else:

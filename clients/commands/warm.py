@@ -1,4 +1,4 @@
-"""`cortado warm`: compile ahead what steps the model, for a first start without waiting."""
+"""`cortado warm`: compiles the model's kernels ahead, so that the first start does not wait."""
 
 import time
 

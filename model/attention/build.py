@@ -1,4 +1,4 @@
-"""From the name of an attention to the attention."""
+"""Builds the attention that a configuration names."""
 
 from torch import nn
 

@@ -1,4 +1,4 @@
-"""What decoders ask of every attention, and what streams ask of the monotonic ones."""
+"""The interfaces of an attention: of all for whole utterances, of monotonic ones for streams."""
 
 from typing import Any, NamedTuple, Protocol
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class Attended(NamedTuple):
-    """What the attention gives to one symbol of whole utterances."""
+    """The attention for one symbol of whole utterances."""
 
     context: Tensor  # (B, H)
     weights: Tensor  # (B, T) of the encoder frames in the context
@@ -21,20 +21,20 @@ class Attention(Protocol):
     online: bool  # whether it is monotonic and streams
 
     def keys(self, values: Tensor, mask: Tensor) -> Any:
-        """Return what serves all symbols, of (B, T, H) frames that `mask` (B, T) tells apart."""
+        """Return what all symbols share, of (B, T, H) frames; `mask` (B, T) is false on padding."""
 
     def first(self, mask: Tensor) -> Tensor:
         """Return the memory (B, ...) before the first symbol."""
 
     def attend(self, query: Tensor, keys: Any, memory: Tensor, noise: float = 0.0) -> Attended:
-        """Return what one symbol attends to.
+        """Return the context and the weights of one symbol.
 
         Args:
             query: (B, H) decoder state.
             keys: of the encoder frames.
             memory: of the symbol before.
-            noise: standard deviation of the noise that pushes a monotonic attention's p towards
-                0 and 1 in training.
+            noise: standard deviation of the pre-sigmoid noise of a monotonic attention in training,
+                which pushes its p towards 0 and 1.
         """
 
 
@@ -44,10 +44,10 @@ class MonotonicAttention(Attention, Protocol):
     window: int  # encoder frames that a stop may look back to, its own included
 
     def scan_key(self, value: Tensor) -> Tensor:
-        """Return (S, d) what the scan asks of the newest (S, H) frame."""
+        """Return the scan's keys (S, d) of the newest (S, H) frame."""
 
     def chunk_key(self, value: Tensor) -> Tensor:
-        """Return (S, d) what a chunk asks of the newest (S, H) frame; d may be 0."""
+        """Return the chunk's keys (S, d) of the newest (S, H) frame; d may be 0."""
 
     def energy(self, query: Tensor, key: Tensor) -> Tensor:
         """Return the monotonic energies (S,) of (S, H) queries at one frame."""
@@ -67,9 +67,9 @@ class MonotonicAttention(Attention, Protocol):
 
 
 def stops(energies: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Return true where a scan with these energies stops.
+    """Return true where a scan with these energies stops, same shape.
 
-    Without a generator where p >= 0.5; with one, as drawn from Bernoulli(p), the process whose
+    It stops where p >= 0.5; with a generator, stops are drawn from Bernoulli(p), the process whose
     expectation training takes.
     """
     if generator is None:

@@ -65,11 +65,11 @@ class MoChA(nn.Module):
         return alpha, expected_chunk(alpha, energies, self.window)
 
     def scan_key(self, value: Tensor) -> Tensor:
-        """Return (S, d) what the scan asks of the newest (S, H) frame."""
+        """Return the scan's keys (S, d) of the newest (S, H) frame."""
         return self.monotonic.key(value)
 
     def chunk_key(self, value: Tensor) -> Tensor:
-        """Return (S, d) what a chunk asks of the newest (S, H) frame."""
+        """Return the chunk's keys (S, d) of the newest (S, H) frame."""
         return self.chunkwise.key(value)
 
     def energy(self, query: Tensor, key: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ class HardMonotonic(nn.Module):
         return Attended(context, alpha, alpha, energies)
 
     def scan_key(self, value: Tensor) -> Tensor:
-        """Return (S, d) what the scan asks of the newest (S, H) frame."""
+        """Return the scan's keys (S, d) of the newest (S, H) frame."""
         return self.monotonic.key(value)
 
     def chunk_key(self, value: Tensor) -> Tensor:

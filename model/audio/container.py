@@ -1,4 +1,4 @@
-"""What a file's container says of its own length: FFmpeg plays a cut file without a word."""
+"""The length that a file's container states: FFmpeg plays a cut file without an error."""
 
 import os
 import struct

@@ -1,4 +1,4 @@
-"""Whether the CTC head hears no character in an encoder frame: what endpoints rest on."""
+"""Whether the CTC head gives the blank at an encoder frame, which endpoint rules use."""
 
 import math
 from typing import Any, NamedTuple
@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from cortado.model.checkpoint_reader import Parameters
 
-BLANK = 0.5  # probability from which the CTC head is taken to hear no character
+BLANK = 0.5  # probability of the blank from which a frame counts as one without a character
 LANES = 16  # float32 in the widest vector
 
 
 class Head(NamedTuple):
-    """The CTC head, its first output the blank, then V and as many that never win as fill lanes."""
+    """The CTC head: outputs are the blank, V symbols, and padding up to whole vectors."""
 
     weight: NDArray[np.float32]  # (H, P)
     bias: NDArray[np.float32]  # (P,)
@@ -33,9 +33,9 @@ def head(recognizer: Parameters) -> Head:
 
 
 def blanks(frames: NDArray[np.float32], head: Head) -> NDArray[np.bool_]:
-    """Return (R,) whether the CTC head hears no character in encoder frames (R, H).
+    """Return (R,) whether the CTC head gives the blank at encoder frames (R, H).
 
-    Each row is summed in one order, whatever the batch, as a library's product is not.
+    Each row is summed in the same order whatever the batch, unlike in a library's product.
     """
     return _blanks(np.ascontiguousarray(frames), *head, BLANK)
 

@@ -1,13 +1,11 @@
-"""What steps streams, by one constructor: the reference in PyTorch, here or on a GPU, or the fast
-backend for CPUs.
-"""
+"""Choose a backend and load a recogniser in it: the fast one for CPUs, the reference, or a GPU."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cortado.model.checkpoint_reader import BROKEN, DEFAULT, CheckpointData, CheckpointError, read
 from cortado.model.search import language_model as language
-from cortado.model.search.beam import USUAL, Beam
+from cortado.model.search.beam import DEFAULT_BEAM, Beam
 from cortado.model.search.language_model import NONE, Language
 from cortado.model.streaming.interface import StreamingRecognizer
 
@@ -24,50 +22,52 @@ FAST = CHOICES[:6]  # those that may be the fast backend
 def load_recognizer(
     folder: Path = DEFAULT, backend: str = "auto", beam: Beam | None = None, lm: str | None = None
 ) -> StreamingRecognizer:
-    """Return the recogniser of a checkpoint in the backend that is asked for.
+    """Return a checkpoint's recogniser in the chosen backend.
 
     Args:
         folder: of the checkpoint.
         backend: one of the CHOICES.
-        beam: how streams are searched; None for the usual way, where there is a search.
-        lm: which language model a search weighs, as `language.of` has it.
+        beam: settings of the search; None for the default of the backend.
+        lm: the language model's file or folder, or "none"; None for the checkpoint's own.
 
     Raises:
         CheckpointError: the checkpoint is missing, broken or of another shape.
-        LanguageError: the language model is missing or broken, or of words that this one has not.
-        ValueError: the backend is not there, or does not know such a model or search.
+        LanguageError: the language model is missing, broken, or does not fit the vocabulary.
+        ValueError: the backend is not available here, or does not support the model or the search.
     """
     data = read(folder)
     words = language.of(folder, data.config.vocabulary, lm)
-    found = _fast(data, backend, folder, searched(beam, words)) if backend in FAST else None
+    found = (
+        _fast(data, backend, folder, with_language_model(beam, words)) if backend in FAST else None
+    )
     if found is None:
         from cortado.model.checkpoint import restored
 
         found = choose(restored(data, folder), backend, beam, words)
-    check_weighed(lm, found.name, found.beam.weighs_words)
+    check_language_model_used(lm, found.name, found.beam.uses_language_model)
     return found
 
 
-def check_weighed(lm: str | None, name: str, weighed: bool) -> None:
-    """Look whether the language model that a user names is weighed in a backend of such a name.
+def check_language_model_used(lm: str | None, backend: str, used: bool) -> None:
+    """Check that a language model that a user names is used by a backend.
 
     Raises:
-        ValueError: it is not: nothing is searched there.
+        ValueError: it is not, because the backend has no search.
     """
-    if lm not in (None, "none") and not weighed:
-        raise ValueError(f"expected a search, which --lm needs, got the greedy scan of {name}")
+    if lm not in (None, "none") and not used:
+        raise ValueError(f"expected a search, which --lm needs, got the greedy scan of {backend}")
 
 
-def searched(beam: Beam | None, words: Language) -> Beam:
-    """Return how streams are searched, None for the usual way, with `words` if it has none yet."""
-    beam = USUAL if beam is None else beam
+def with_language_model(beam: Beam | None, words: Language) -> Beam:
+    """Return the search settings, the default for None, with the language model `words` added."""
+    beam = DEFAULT_BEAM if beam is None else beam
     return beam._replace(words=words) if beam.width > 1 and not beam.words.weight else beam
 
 
 def _fast(
     data: CheckpointData, backend: str, folder: Path, beam: Beam
 ) -> StreamingRecognizer | None:
-    """Return a checkpoint's recogniser in the fast backend, or None where it is unknown to that."""
+    """Return a checkpoint's recogniser in the fast backend, or None if that does not support it."""
     from cortado.model.backends.cpu.recognizer import (  # brings a compiler
         FastRecognizer,
         unsupported,
@@ -88,17 +88,17 @@ def choose(
     beam: Beam | None = None,
     words: Language = NONE,
 ) -> StreamingRecognizer:
-    """Return a recogniser in a backend: "auto" is the fast one where it knows the model.
+    """Return a recogniser in a backend; "auto" is the fast one where it supports the model.
 
     Args:
-        recognizer: what is heard with.
+        recognizer: the model.
         backend: one of the CHOICES.
-        beam: how streams are searched; None for the usual way, where there is a search.
-        words: the language model that a search weighs.
+        beam: settings of the search; None for the default of the backend.
+        words: the language model that the search uses.
 
     Raises:
-        ValueError: the backend is not there, or does not know such a model or search, or nothing
-            streams it.
+        ValueError: the backend is not available here, it does not support the model or the search,
+            or the model cannot stream.
     """
     if backend not in CHOICES:
         raise ValueError(f"expected a backend among {', '.join(CHOICES)}, got {backend!r}")
@@ -106,9 +106,9 @@ def choose(
     from cortado.model.features.speaker import check_streams
 
     check_streams(recognizer.config)
-    way = searched(beam, words)
+    search = with_language_model(beam, words)
     if backend == "reference":
-        return ReferenceRecognizer(recognizer, way)
+        return ReferenceRecognizer(recognizer, search)
     if backend == "cuda":
         from cortado.model.backends.cuda import DeviceRecognizer
 
@@ -123,10 +123,10 @@ def choose(
     )
 
     if backend == "auto" and unsupported(recognizer) is not None:
-        return ReferenceRecognizer(recognizer, way)
-    return FastRecognizer(recognizer, products=_products(backend), beam=way)
+        return ReferenceRecognizer(recognizer, search)
+    return FastRecognizer(recognizer, products=_products(backend), beam=search)
 
 
 def _products(backend: str) -> str | None:
-    """Return what a backend's name says of its matrix products; nothing for the fastest."""
+    """Return the matrix products that a backend's name states; None for the fastest."""
     return backend.partition("-")[2] or None

@@ -1,7 +1,7 @@
-"""The reference on another device, a GPU: tiles of streams, each stepped by one captured graph.
+"""The reference on a GPU: tiles of streams, each stepped by one captured CUDA graph.
 
-A step of the reference is some two hundred small kernels, which a GPU starts more slowly than it
-runs them. Captured once as a CUDA graph, they are started at once, as often as there are tiles.
+A step of the reference is some two hundred small kernels; launching each takes longer than running
+it. Captured once as a CUDA graph, they are launched together, once for each tile.
 """
 
 import copy
@@ -18,7 +18,7 @@ from cortado.model.backends.reference import (
     ReferenceStepper,
     State,
     as_emissions,
-    searched,
+    search_layer,
 )
 from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.ctc import CtcState
@@ -28,51 +28,51 @@ from cortado.model.layer import Serial, select, tensors
 from cortado.model.recognizer import Recognizer
 from cortado.model.streaming.interface import Rows, Samples
 
-TILE = 512  # rows that are stepped at once, always: the same kernels, whatever the batch
+TILE = 512  # rows in every step, so that any batch runs the same kernels
 WARM_UP = 3  # steps before a capture, in which libraries choose and allocate
 
 
 class DeviceRecognizer(ReferenceRecognizer):
-    """A recogniser that streams, whose weights and streams live on a device."""
+    """A streaming recogniser whose weights and states are on a device."""
 
     def __init__(self, recognizer: Recognizer, device: str = "cuda", tile: int = TILE) -> None:
         """Take a recogniser; a copy of it goes to the device.
 
         Raises:
-            ValueError: the device is not there, or the recogniser does not stream.
+            ValueError: the device is not available, or the recogniser cannot stream.
         """
         if device == "cuda" and not torch.cuda.is_available():
             raise ValueError("expected a GPU that PyTorch can use for backend 'cuda', got none")
         super().__init__(recognizer)
         self.recognizer = copy.deepcopy(self.recognizer).to(device)
         model = self.recognizer
-        self.search = searched(model, self.beam)
+        self.search = search_layer(model, self.beam)
         self.layers = Serial(model.features, model.encoder, self.search)
         self.device, self.name, self.batch = torch.device(device), device, tile
 
     def stepper(self, streams: int, threads: int | None = None) -> "DeviceStepper":
-        """Return the states of `streams` streams that have heard nothing, on the device."""
+        """Return new states of `streams` streams on the device."""
         return DeviceStepper(self, streams)
 
 
 class DeviceStepper(ReferenceStepper):
-    """The states of streams on a device, changed in place: a graph holds their addresses."""
+    """The states of streams on a device, changed in place because a graph holds their addresses."""
 
     def __init__(self, recognizer: DeviceRecognizer, streams: int) -> None:
         super().__init__(recognizer, streams + 1, None)
         self._device, self._tile = recognizer.device, recognizer.batch
-        self.streams = self._nobody = streams  # the last row is that of a tile's empty places
+        self.streams = self._spare_row = streams  # the spare row fills up a tile
         every = torch.arange(streams + 1, device=self._device)
-        self._state = select(self._state, every)  # what is zero may have been one tensor
+        self._state = select(self._state, every)  # equal zeros may have shared one tensor
         self._samples = torch.zeros(self._tile, SAMPLES_PER_STEP, device=self._device)
-        self._rows = torch.full((self._tile,), self._nobody, device=self._device)
+        self._rows = torch.full((self._tile,), self._spare_row, device=self._device)
         weight, bias = (torch.from_numpy(part).to(self._device) for part in recognizer.head)
         self._head = weight, bias
         self._advance = captured(self._step_tile, self._device)
 
     @torch.inference_mode()
     def _step_tile(self) -> Tensor:
-        """Step the streams in `_rows` by `_samples`; return what the tile emits."""
+        """Step the streams in `_rows` by `_samples`; return the tile's emissions."""
         emitted, part = self._recognizer.step_rows(self._samples, select(self._state, self._rows))
         self._put(self._rows, part)
         return emitted
@@ -86,7 +86,7 @@ class DeviceStepper(ReferenceStepper):
 
     @torch.inference_mode()
     def step(self, samples: Samples, rows: Rows) -> Emissions:
-        """Return what streams emit next.
+        """Step the streams in `rows`; return their emissions.
 
         Raises:
             ValueError: samples of another shape than (R, SAMPLES_PER_STEP).
@@ -94,14 +94,14 @@ class DeviceStepper(ReferenceStepper):
         if samples.shape != (len(rows), SAMPLES_PER_STEP):
             expected = f"({len(rows)}, {SAMPLES_PER_STEP})"
             raise ValueError(f"expected samples {expected}, got {samples.shape}")
-        heard, index = torch.from_numpy(samples).to(self._device), self._index(rows)
+        audio, index = torch.from_numpy(samples).to(self._device), self._index(rows)
         found = []
         for first in range(0, len(rows), self._tile):
             part = slice(first, first + self._tile)
             count = len(index[part])
-            self._samples[:count] = heard[part]
+            self._samples[:count] = audio[part]
             self._rows[:count] = index[part]
-            self._rows[count:] = self._nobody
+            self._rows[count:] = self._spare_row
             found.append(self._advance()[:count].clone())
         if not found:
             return Emissions.nothing(0, MAX_SYMBOLS_PER_STEP)
@@ -109,21 +109,22 @@ class DeviceStepper(ReferenceStepper):
 
     @torch.inference_mode()
     def blanks(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return (R,) whether the CTC head hears no character at the streams' last step."""
+        """Return (R,) whether the CTC head gave the blank at the streams' last step."""
         search, index = self._state[-1], self._index(rows)
         if isinstance(search, CtcState):
             found = search.symbol[index] == self._blank
         else:
             weight, bias = self._head
             found = (search.values[index, -1] @ weight + bias).softmax(1)[:, 0] >= BLANK
-        heard: NDArray[np.bool_] = found.cpu().numpy()
-        return heard
+        blank: NDArray[np.bool_] = found.cpu().numpy()
+        return blank
 
 
 def captured(step: Callable[[], Tensor], device: torch.device) -> Callable[[], Tensor]:
-    """Return a function that does what `step` does, on a GPU by one graph.
+    """Return a function that does the same as `step`, on a GPU as one CUDA graph.
 
-    What `step` reads and writes has to stay where it is; its result is overwritten by the next.
+    The tensors that `step` reads and writes must keep their addresses; each call overwrites the
+    result of the one before.
     """
     if device.type != "cuda":
         return step

@@ -1,7 +1,7 @@
-"""The reference: the recogniser as it is trained, stepped by PyTorch.
+"""The reference backend: the recogniser as it is trained, stepped by PyTorch.
 
-A step takes 640 samples (40 ms) of each stream, gives one encoder frame, and lets the search
-advance over it. The state is a value; streams live on dim 0 and do not feel each other.
+A step takes 640 samples (40 ms) of each stream, computes one encoder frame and advances the search
+over it. The state is a value with the stream on dim 0; streams do not influence each other.
 """
 
 from functools import cached_property, reduce
@@ -22,26 +22,26 @@ from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.features.speaker import check_streams
 from cortado.model.layer import Serial, changed, merged, put, select, tensors
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.beam import GREEDY, Beam, flush_steps, identity, searching
+from cortado.model.search.beam import GREEDY, Beam, flush_steps, search_identity, search_name
 from cortado.model.search.beam_decoder import BeamSearch
 from cortado.model.search.greedy import GreedySearch
 from cortado.model.streaming.interface import BATCH, Rows, Samples
 from cortado.model.streaming.snapshot import digest
 
-TILE = 8  # rows that are stepped at once, always: libraries sum in another order for other numbers
+TILE = 8  # rows in every step: with other numbers, libraries sum in another order
 
 State = tuple[Any, ...]  # of features, encoder and search, each of S streams
 
 
 class ReferenceRecognizer:
-    """A recogniser that streams: frozen weights, states in and out."""
+    """A streaming recogniser in PyTorch: frozen weights, states in and out."""
 
     def __init__(self, recognizer: Recognizer, beam: Beam = GREEDY) -> None:
         """Take a recogniser, which is put in evaluation mode.
 
         Args:
-            recognizer: what is heard with.
-            beam: how streams are searched; the CTC head alone has its greedy path.
+            recognizer: the model.
+            beam: settings of the search; the CTC head alone is always decoded greedily.
 
         Raises:
             ValueError: its decoder needs whole utterances, or its features whole speakers.
@@ -55,27 +55,27 @@ class ReferenceRecognizer:
         self.lookahead_ms = recognizer.lookahead_ms
         self.delay_steps = recognizer.delay_steps
         self.beam = beam if isinstance(recognizer.decoder, AttentionDecoder) else GREEDY
-        self.search = searched(self.recognizer, self.beam)
+        self.search = search_layer(self.recognizer, self.beam)
         self.layers = Serial(recognizer.features, recognizer.encoder, self.search)
         self.flush_steps = flush_steps(self.beam)
         self.batch = BATCH
-        self.name = searching("reference", self.beam)
+        self.name = search_name("reference", self.beam)
         self.head = head(recognizer)
 
     @cached_property
     def digest(self) -> bytes:
-        """What stands for the backend and the weights."""
+        """A digest of the backend and the weights."""
         weights = self.recognizer.state_dict().values()
         parts = (weight.detach().cpu().numpy().tobytes() for weight in weights)
-        return digest([identity(self.name, self.beam), *parts])
+        return digest([search_identity(self.name, self.beam), *parts])
 
     def initial_state(self, streams: int) -> State:
-        """Return the state of streams that have heard nothing."""
+        """Return the state of streams without audio yet."""
         return self.layers.initial_state(streams)
 
     @torch.inference_mode()
     def step(self, samples: Tensor, state: State) -> tuple[Tensor, State]:
-        """Return what streams emit at the next step: (S, n, 2) symbols, -1 for none, and lateness.
+        """Return the next step's emissions (S, n, 2): symbols, -1 for none, and lateness in frames.
 
         Args:
             samples: (S, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each stream.
@@ -101,20 +101,20 @@ class ReferenceRecognizer:
         return changed(found, lambda x: x[:streams])
 
     def step_rows(self, samples: Tensor, state: State) -> tuple[Tensor, State]:
-        """Return what streams, whose number has a say in the bits, emit, and their new state."""
+        """Return the emissions of a whole tile of streams, and their new state."""
         emitted, state = self.layers.step(samples, state)
         return emitted[:, 0], state
 
     def stepper(self, streams: int, threads: int | None = None) -> "ReferenceStepper":
-        """Return the states of `streams` streams that have heard nothing.
+        """Return new states of `streams` streams.
 
-        They are stepped by as many of torch's threads; None leaves torch alone, 0 is one.
+        PyTorch steps them with `threads` threads; None leaves its setting alone, 0 means one.
         """
         return ReferenceStepper(self, streams, threads)
 
 
-def searched(recognizer: Recognizer, beam: Beam) -> GreedySearch | BeamSearch:
-    """Return what decodes a recogniser's frames."""
+def search_layer(recognizer: Recognizer, beam: Beam) -> GreedySearch | BeamSearch:
+    """Return the layer that decodes a recogniser's encoder frames."""
     decoder = recognizer.decoder
     if beam.width == 1 or not isinstance(decoder, AttentionDecoder):
         return GreedySearch(decoder)
@@ -138,7 +138,7 @@ class ReferenceStepper:
 
     @property
     def bytes_per_stream(self) -> int:
-        """Memory of a stream's state."""
+        """Size of a stream's state in bytes."""
         return sum(x.numel() * x.element_size() for x in tensors(self._fresh(1)))
 
     def _fresh(self, streams: int) -> State:
@@ -151,11 +151,11 @@ class ReferenceStepper:
         self._state = put(self._state, rows, part)
 
     def reset(self, rows: Rows) -> None:
-        """Let the streams in (R,) rows have heard nothing."""
+        """Reset the streams in (R,) rows to the state before any audio."""
         self._put(self._index(rows), self._fresh(len(rows)))
 
     def step(self, samples: Samples, rows: Rows) -> Emissions:
-        """Return what streams emit next.
+        """Step the streams in `rows`; return their emissions.
 
         Raises:
             ValueError: samples of another shape than (R, SAMPLES_PER_STEP).
@@ -170,19 +170,19 @@ class ReferenceStepper:
         return as_emissions(emitted)
 
     def blanks(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return (R,) whether the CTC head hears no character at the streams' last step."""
+        """Return (R,) whether the CTC head gave the blank at the streams' last step."""
         search, index = self._state[-1], self._index(rows)
         if isinstance(search, CtcState):
-            heard: NDArray[np.bool_] = (search.symbol[index] == self._blank).numpy()
-            return heard
+            found: NDArray[np.bool_] = (search.symbol[index] == self._blank).numpy()
+            return found
         return blanks(search.values[index, -1].numpy(), self._recognizer.head)
 
-    def renew(self, rows: Rows) -> Emissions:
-        """Let the decoders of streams have written nothing; return what was not committed."""
+    def restart_decoder(self, rows: Rows) -> Emissions:
+        """Restart the decoders of the streams in (R,) rows; return their uncommitted symbols."""
         index = self._index(rows)
-        heard = select(self._state, index)
-        rest, fresh = self._recognizer.search.renewed(heard[-1])
-        self._put(index, (*heard[:-1], fresh))
+        state = select(self._state, index)
+        rest, fresh = self._recognizer.search.restarted(state[-1])
+        self._put(index, (*state[:-1], fresh))
         return rest
 
     def snapshot(self, row: int) -> bytes:
@@ -204,5 +204,5 @@ class ReferenceStepper:
 
 
 def as_emissions(emitted: Tensor) -> Emissions:
-    """Return what was emitted (S, n, 2), as arrays."""
+    """Return emissions (S, n, 2) as arrays."""
     return Emissions(*emitted.cpu().numpy().astype(np.int32).transpose(2, 0, 1))

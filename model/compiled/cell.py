@@ -1,4 +1,4 @@
-"""The LSTM's cell as compiled loops, there and back, over the units of one stream and one frame."""
+"""The LSTM cell as compiled loops, forward and backward, for one stream and one frame."""
 
 from typing import Any
 

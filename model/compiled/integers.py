@@ -20,7 +20,7 @@ from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import FAST
-from cortado.model.compiled.product import LARGE, SMALL, block_at, padded, product, room, wide
+from cortado.model.compiled.product import LARGE, SMALL, aligned, block_at, padded, product, wide
 from cortado.model.compiled.vectors import (
     COLUMNS,
     LANES,
@@ -63,7 +63,7 @@ def coded(weight: NDArray[np.float32], inputs: int, bias: NDArray[np.floating[An
     whole = np.concatenate([x, h])
     k, n = whole.shape
     panels = whole.reshape(k // QUAD, QUAD, n // COLUMNS, COLUMNS).transpose(2, 0, 3, 1)
-    placed = room(np.int8, whole.size)
+    placed = aligned(np.int8, whole.size)
     placed[:] = panels.ravel()
     less, by_x, by_h = (padded(part) for part in (bias - added, of_x, of_h / HALF))
     return Coded(placed, less, by_x, by_h, inputs, k - inputs)

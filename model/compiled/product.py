@@ -1,6 +1,6 @@
-"""Matrix products whose rows do not feel each other, by the registers or by the tiles of a CPU.
+"""Matrix products on a CPU's vector registers or AMX tiles; a row's result depends on it alone.
 
-What B is packed in says which: PAIRS go through tiles, NARROW and float32 through registers.
+The type that B is packed in decides: PAIRS use tiles, NARROW and float32 use registers.
 """
 
 from typing import Any
@@ -34,7 +34,11 @@ from cortado.model.compiled.vectors import (
 
 Array = NDArray[Any]
 
-KINDS = {"amx": PAIRS, "bf16": NARROW, "fp32": np.float32}  # what weights are packed in, by name
+PACKED_TYPES = {
+    "amx": PAIRS,
+    "bf16": NARROW,
+    "fp32": np.float32,
+}  # the type of packed weights, by name
 LINE = 64  # bytes of a cache line: what tiles and registers load at once
 
 LARGE, SMALL = BLOCKS
@@ -43,18 +47,18 @@ _tall, _flat = product_block(2), product_block(1)
 
 
 def available() -> tuple[str, ...]:
-    """Return the names of the products that this CPU has, the fastest first."""
+    """Return the names of the products that this CPU supports, the fastest first."""
     has = {"amx": has_tiles(), "bf16": has_narrow_products(), "fp32": True}
     return tuple(name for name, is_there in has.items() if is_there)
 
 
-def small(kind: Any) -> Any:
-    """Return the type of A for weights that are packed in `kind`: NARROW or float32."""
+def narrow_type(kind: Any) -> Any:
+    """Return the type of A for weights packed in `kind`: NARROW (bf16) or float32."""
     return NARROW if kind is PAIRS else kind
 
 
-def room(kind: Any, *shape: int, filled: bool = True) -> Array:
-    """Return zeros that begin with a cache line, or whatever is there if they are not filled."""
+def aligned(kind: Any, *shape: int, filled: bool = True) -> Array:
+    """Return zeros aligned to a cache line; uninitialised if not `filled`."""
     size = int(np.prod(shape)) * np.dtype(kind).itemsize
     whole = (np.zeros if filled else np.empty)(size + LINE, np.uint8)
     start = -whole.ctypes.data % LINE
@@ -185,7 +189,7 @@ def packed(matrix: Array, kind: Any, segments: int = 1) -> Array:
 
 
 def _placed(numbers: Array) -> Array:
-    found = room(numbers.dtype, numbers.size)
+    found = aligned(numbers.dtype, numbers.size)
     found[:] = numbers.ravel()
     return found
 

@@ -1,4 +1,4 @@
-"""Vector instructions placed by hand in compiled kernels: what LLVM does not find by itself.
+"""Matrix products by explicit vector instructions in compiled kernels, where LLVM finds none.
 
 `product_tile` gives the heart of a matrix product: a block of rows and columns kept in registers
 while the inner dimension runs by. Each element is one chain of fused multiply-adds in the order

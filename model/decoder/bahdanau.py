@@ -16,7 +16,7 @@ from cortado.model.encoder.lstm import LSTMState, lstm, lstm_cell
 
 
 class BahdanauDecoder(AttentionDecoder):
-    """Encoder frames (B, T, H) to symbols, each context made with the state before its symbol."""
+    """Encoder frames (B, T, H) to symbols, querying with the LSTM's state before each symbol."""
 
     def __init__(self, config: DecoderConfig, encoder_width: int, symbols: int) -> None:
         super().__init__(config, encoder_width, symbols, encoder_width)
@@ -24,10 +24,10 @@ class BahdanauDecoder(AttentionDecoder):
         read = config.width + (0 if config.direct else encoder_width)
         self.output = nn.Linear(read, symbols + self.ends)
 
-    def spelt(self, targets: Tensor, context: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return the logits of symbols and, with an end of sequence, of what follows them."""
-        heard = nn.functional.pad(targets, (1, 0), value=self.start)  # y_0, y_1, ...
-        embedded, recurrent = self._gates(heard)
+    def logits(self, targets: Tensor, context: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return (B, U, V) logits of known symbols; (B, U + 1, V + 1) with an end."""
+        previous = nn.functional.pad(targets, (1, 0), value=self.start)  # y_0, y_1, ...
+        embedded, recurrent = self._gates(previous)
         state, outputs = self.zeros(embedded, len(targets)), []
         for gate in embedded.unbind():
             found = context(state.hidden)
@@ -41,21 +41,21 @@ class BahdanauDecoder(AttentionDecoder):
 
     def without_audio(self, targets: Tensor) -> Tensor:
         """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero."""
-        heard = self.embedding(nn.functional.pad(targets[:, :-1], (1, 0), value=self.start))
+        previous = self.embedding(nn.functional.pad(targets[:, :-1], (1, 0), value=self.start))
         cell, width = self.lstm, self.embedding.embedding_dim
         weights = [cell.weight_ih[:, :width], cell.weight_hh, cell.bias_ih, cell.bias_hh]
-        hidden, *_ = lstm(heard, *self.zeros(heard, len(heard)), weights)
+        hidden, *_ = lstm(previous, *self.zeros(previous, len(previous)), weights)
         written = self.output.weight[:, : cell.hidden_size]
         return nn.functional.linear(hidden, written, self.output.bias)
 
     def _read(self, hidden: Tensor, context: Tensor) -> Tensor:
-        """Return what the output layer reads."""
+        """Return the output layer's input."""
         return hidden if self.direct else torch.cat([hidden, context], 1)
 
-    def _gates(self, heard: Tensor) -> tuple[Tensor, SharedMatrix]:
-        """Return (U, B, 4 H) what the last symbols give to the gates, and the other weights."""
+    def _gates(self, previous: Tensor) -> tuple[Tensor, SharedMatrix]:
+        """Return (U, B, 4 H) the previous symbols' part of the gates, and the other weights."""
         cell, width = self.lstm, self.embedding.embedding_dim
-        embedded = self.embedding(heard.t()) @ cell.weight_ih[:, :width].t()
+        embedded = self.embedding(previous.t()) @ cell.weight_ih[:, :width].t()
         others = torch.cat([cell.weight_ih[:, width:], cell.weight_hh], 1)  # context, hidden
         return embedded + (cell.bias_ih + cell.bias_hh), SharedMatrix(others.t())
 
@@ -73,5 +73,5 @@ class BahdanauDecoder(AttentionDecoder):
         return logits, Output(LSTMState(hidden, cell), context[:, :0])
 
     def read(self, symbol: Tensor, output: Output) -> Memory:
-        """Return the memory after the symbols (S,) that were chosen; the LSTM reads them next."""
+        """Return the memory after the symbols (S,) that were chosen, which the LSTM reads next."""
         return Memory(output.lstm, symbol)

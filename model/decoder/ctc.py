@@ -1,4 +1,4 @@
-"""The CTC head alone (Graves et al. 2006): its greedy path, written as the frames come in."""
+"""The CTC head as a decoder (Graves et al. 2006): its greedy path, frame by frame."""
 
 from typing import NamedTuple
 
@@ -9,18 +9,18 @@ from cortado.model.decoder.decoder import Decoded, Decoder
 
 
 class CtcState(NamedTuple):
-    """What the path remembers of each stream."""
+    """The greedy path's state of each stream."""
 
-    symbol: Tensor  # (S,) of the frame before, blank or not
+    symbol: Tensor  # (S,) the best symbol of the frame before, or the blank
 
 
 class CtcDecoder(Decoder):
-    """What the head hears, without repeats and blanks. It has no parameters of its own."""
+    """The head's best symbols without repeats and blanks. It has no parameters of its own."""
 
     online = True
 
     def __init__(self, head: nn.Linear) -> None:
-        """Follow a CTC head, whose last output is the blank; it belongs to the recogniser."""
+        """Use a recogniser's CTC head, whose last output is the blank."""
         super().__init__()
         self._head = [head]  # in a list, so that its parameters are not counted here too
         self.blank = head.out_features - 1
@@ -36,7 +36,7 @@ class CtcDecoder(Decoder):
         raise ValueError("expected a decoder with an LSTM, got the CTC head alone")
 
     def initial_state(self, batch: int) -> CtcState:
-        """Return the state of streams that have heard nothing."""
+        """Return the state of streams without audio yet."""
         return CtcState(torch.full((batch,), self.blank, device=self._head[0].weight.device))
 
     def step(self, x: Tensor, state: CtcState) -> tuple[Tensor, CtcState]:

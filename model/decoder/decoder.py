@@ -1,7 +1,8 @@
-"""What all decoders share: the teacher-forced pass's shape, and the scan over a stream.
+"""The decoders' interface and shared parts: the teacher-forced pass and the scan over a stream.
 
-A decoder turns encoder frames to symbols. Two query an attention and differ in the order in which
-they do (bahdanau.py, luong.py); one writes what the CTC head hears (ctc.py).
+A decoder turns encoder frames into symbols. Two use an attention and differ in whether they query
+it before or after the LSTM's step (bahdanau.py, luong.py); one takes the CTC head's greedy path
+(ctc.py).
 """
 
 from collections.abc import Callable
@@ -18,9 +19,10 @@ from cortado.model.layer import Layer
 
 
 class Decoded(NamedTuple):
-    """A teacher-forced pass over whole utterances; its last row is that after the last symbol.
+    """The results of a teacher-forced pass over whole utterances, U symbols each.
 
-    There a monotonic attention scans for one more symbol, and others give the end of the sequence.
+    Row U + 1 is the one after the last symbol: a monotonic attention scans on for one more symbol
+    there, another one gives the end of sequence.
     """
 
     logits: Tensor  # (B, U, V) of each symbol; (B, U + 1, V + 1) with an end of sequence, index V
@@ -30,21 +32,21 @@ class Decoded(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a decoder remembers from symbol to symbol."""
+    """A decoder's state between two symbols."""
 
     lstm: LSTMState
     symbol: Tensor  # (S,) the last symbol written
 
 
 class Output(NamedTuple):
-    """What a decoder has at hand between a symbol's logits and the symbol."""
+    """What a decoder computed with a symbol's logits and needs to read the symbol."""
 
     lstm: LSTMState
-    fed: Tensor  # (S, H) what goes into the LSTM with the symbol; (S, 0) for nothing
+    lstm_input: Tensor  # (S, H) read beside the symbol's embedding; (S, 0) for nothing
 
 
 class DecoderState(NamedTuple):
-    """What the decoder remembers of each stream."""
+    """The decoder's state of each stream."""
 
     lstm: LSTMState
     symbol: Tensor  # (S,) the last symbol written
@@ -56,8 +58,8 @@ class DecoderState(NamedTuple):
 class Decoder(Layer):
     """Encoder frames (B, T, H) to the symbols (B, T, cap) written at each, -1 for none."""
 
-    online: bool  # whether it streams; if not, it needs whole utterances and writes an end
-    start: int  # the symbol before the first; of CTC alone there is none, and none of what follows
+    online: bool  # whether it can stream; if not, it needs whole utterances and writes an end
+    start: int  # the symbol before the first; the CTC head alone lacks this and what follows
     attention: Any  # one of model/attention/
     embedding: nn.Embedding
     lstm: nn.LSTMCell
@@ -66,7 +68,7 @@ class Decoder(Layer):
 
     @property
     def ends(self) -> bool:
-        """Whether it writes an end of sequence: the utterance's end does not say it."""
+        """Whether it writes an end-of-sequence symbol."""
         return not self.online
 
     def teacher_forced(
@@ -83,27 +85,27 @@ class Decoder(Layer):
         raise NotImplementedError
 
     def without_audio(self, targets: Tensor) -> Tensor:
-        """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero.
+        """Return (B, U, V) logits of symbols (B, U) given those before them, with zero contexts.
 
-        With them the decoder learns to spell from text alone (text_loss in training).
+        The decoder learns to spell from text alone with them (text_loss in training).
         """
         raise NotImplementedError
 
 
 class AttentionDecoder(Decoder):
-    """An LSTM that writes one symbol after another from what an attention gives it."""
+    """An LSTM that writes symbol after symbol, each from its attention context."""
 
     def __init__(
-        self, config: DecoderConfig, encoder_width: int, symbols: int, fed_width: int
+        self, config: DecoderConfig, encoder_width: int, symbols: int, lstm_input_width: int
     ) -> None:
-        """Make the parts that both orders have; the LSTM reads a symbol and `fed_width` values."""
+        """Make the parts that both orders have; the LSTM reads so many values and a symbol."""
         super().__init__()
         self.start = self.end = symbols  # one index: neither is ever written as the other
         self.encoder_width = encoder_width
         self.embedding = nn.Embedding(symbols + 1, config.embedding)
         self.attention = attention(config.attention, config.width, encoder_width)
         self.online = self.attention.online
-        self.lstm = nn.LSTMCell(config.embedding + fed_width, config.width)
+        self.lstm = nn.LSTMCell(config.embedding + lstm_input_width, config.width)
 
     def teacher_forced(
         self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0
@@ -117,16 +119,16 @@ class AttentionDecoder(Decoder):
             steps.append(attention.attend(query, keys, memory, noise))
             return steps[-1].context
 
-        logits = self.spelt(targets, context)
+        logits = self.logits(targets, context)
         return self.decoded(logits, steps)
 
-    def spelt(self, targets: Tensor, context: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return the logits of symbols and, with an end of sequence, of what follows them.
+    def logits(self, targets: Tensor, context: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return (B, U, V) logits of known symbols, or (B, U + 1, V + 1) with an end of sequence.
 
         Args:
-            targets: (B, U) symbols, each of which is read once the next one is wanted.
-            context: called with the (B, H) query of each symbol, and of one more, in order; returns
-                its (B, H') context.
+            targets: (B, U) symbols.
+            context: called with the (B, H) query of each symbol in order, and of the one after the
+                last; returns its (B, H') context.
         """
         raise NotImplementedError
 
@@ -152,7 +154,7 @@ class AttentionDecoder(Decoder):
         return LSTMState(zeros, zeros)
 
     def decoded(self, logits: Tensor, steps: list[Attended]) -> Decoded:
-        """Return the pass whose symbols, and what follows them, have attended so."""
+        """Return the results of a pass, given its logits and each symbol's attention."""
         weights = torch.stack([one.weights for one in steps], 1)
         if not self.online:
             return Decoded(logits, weights, None, weights)
@@ -160,7 +162,7 @@ class AttentionDecoder(Decoder):
         return Decoded(logits, torch.stack([one.memory for one in steps], 1), energies, weights)
 
     def initial_state(self, batch: int) -> DecoderState:
-        """Return the state of streams that have written nothing.
+        """Return the state of streams without audio yet.
 
         Raises:
             ValueError: the attention needs whole utterances.
@@ -207,19 +209,21 @@ class AttentionDecoder(Decoder):
         for _ in range(self.cap):
             query = self.query(memory)
             scanning = scanning & stops(attention.energy(query, key), generator)
-            if not scanning.is_cuda and not scanning.any():  # a GPU answers later than it goes on
+            if (
+                not scanning.is_cuda and not scanning.any()
+            ):  # on a GPU the question would wait for the device
                 break
             logits, output = self.write(attention.context(query, keys, values, valid), memory)
             best = logits.argmax(1)
             written.append(torch.where(scanning, best, -1))
-            memory = moved(memory, self.read(best, output), scanning)
+            memory = update_rows(memory, self.read(best, output), scanning)
             valid = attention.stopped(valid, scanning)
         written += [torch.full_like(memory.symbol, -1)] * (self.cap - len(written))
         return torch.stack(written, 1), DecoderState(*memory, keys, values, valid)
 
 
-def moved(memory: Memory, new: Memory, rows: Tensor) -> Memory:
-    """Return the memory with some rows (S,) those of the new one."""
+def update_rows(memory: Memory, new: Memory, rows: Tensor) -> Memory:
+    """Return the memory, with the rows (S,) that are true taken from the new one."""
     wide = rows.unsqueeze(1)
     hidden = torch.where(wide, new.lstm.hidden, memory.lstm.hidden)
     cell = torch.where(wide, new.lstm.cell, memory.lstm.cell)

@@ -32,6 +32,6 @@ class Convolution(Layer):
     def step(self, x: Tensor, state: tuple[Tensor]) -> tuple[Tensor, tuple[Tensor]]:
         """Return the (S, T / stride, F / stride, C') outputs of the next (S, T, F, C) frames."""
         self.check_blocks(x)
-        heard = cat([state[0].to(x.dtype), x.permute(0, 3, 1, 2)], 2)
-        y = self.norm(self.conv(heard)).relu()
-        return y.permute(0, 2, 3, 1), (heard[:, :, heard.shape[2] - state[0].shape[2] :],)
+        padded = cat([state[0].to(x.dtype), x.permute(0, 3, 1, 2)], 2)
+        y = self.norm(self.conv(padded)).relu()
+        return y.permute(0, 2, 3, 1), (padded[:, :, padded.shape[2] - state[0].shape[2] :],)

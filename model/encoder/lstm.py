@@ -33,7 +33,7 @@ def lstm(
     By torch's own layer, in the precision of the weights under autocast too: cuDNN has no bf16 one.
 
     Args:
-        x: what is heard.
+        x: the input.
         hidden: (B, H) before it.
         cell: (B, H) before it.
         weights: of inputs (4 H, H_in) and hidden states (4 H, H), and two biases (4 H,).

@@ -1,7 +1,7 @@
 """The encoder of LSTMs alone (Raffel et al. 2017, appendix D.1.1): the paper's for TIMIT.
 
 Every second state is dropped after the first and the second layer (Chan et al. 2016). Of two, the
-later one is kept: it has heard more, and a stream has to wait for four frames in any case.
+later one is kept: it has seen more, and a stream has to wait for four frames in any case.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How sound is cut: the sizes of samples, frames and steps, and how far ahead the model sees.
+"""Sizes of samples, frames and steps, and the look-ahead of the features.
 
 Nothing here needs torch: serving with the fast backend does without it.
 """

@@ -48,11 +48,11 @@ class LogMel(Layer):
     def step(self, x: Tensor, state: tuple[Tensor]) -> tuple[Tensor, tuple[Tensor]]:
         """Return the (S, n / HOP, F) frames of the next (S, n) samples."""
         self.check_blocks(x)
-        heard = torch.cat([state[0], x], 1)
-        windows = heard.unfold(1, WINDOW, HOP) * self.window
+        samples = torch.cat([state[0], x], 1)
+        windows = samples.unfold(1, WINDOW, HOP) * self.window
         spectrum = torch.fft.rfft(windows, FFT)
         power = spectrum.real.square() + spectrum.imag.square()
-        return (power @ self.bank + POWER_FLOOR).log(), (heard[:, -OVERLAP:],)
+        return (power @ self.bank + POWER_FLOOR).log(), (samples[:, -OVERLAP:],)
 
 
 class NormalizerState(NamedTuple):
@@ -87,7 +87,7 @@ class Normalizer(Layer):
         self.spread: Tensor | None
 
     def initial_state(self, batch: int) -> NormalizerState:
-        """Return the state of streams that have heard nothing."""
+        """Return the state of streams before any audio."""
         return NormalizerState(
             self.mean.expand(batch, -1).clone(),
             self.mean.new_full((batch, 1), PRIOR_FRAMES),
@@ -123,7 +123,7 @@ class Features(Serial):
         return self.logmel, self.normalizer
 
     def initial_state(self, batch: int) -> tuple[tuple[Tensor], NormalizerState]:
-        """Return the state of streams that have heard nothing."""
+        """Return the state of streams before any audio."""
         self._check_statistics()
         return self.logmel.initial_state(batch), self.normalizer.initial_state(batch)
 

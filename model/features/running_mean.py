@@ -1,4 +1,4 @@
-"""The running mean that features are normalised by: causal, forgetful, itself again after noise.
+"""The running mean that normalises features: causal, and quick to recover after noise.
 
 Every frame weighs 1 / count, where count grows by one a frame from PRIOR_FRAMES, the weight of the
 training set's mean, to MEMORY_FRAMES. What is no speech moves the mean, too, and would distort the

@@ -1,7 +1,7 @@
-"""Features normalised by statistics over all that a speaker says, as in the papers for WSJ.
+"""Features normalised by statistics of all of a speaker's recordings, as in the papers for WSJ.
 
-They are known only when the speaker has finished, so no stream can have them: a recogniser that
-was trained on them hears recordings, each time `adapted` to their speaker (model/adaptation.py).
+The statistics need whole recordings, so streams cannot have them. A recogniser trained on such
+features transcribes recordings, `adapted` to their speaker each time (model/adaptation.py).
 """
 
 from collections.abc import Iterable
@@ -16,47 +16,47 @@ from cortado.model.config import RecognizerConfig
 from cortado.model.features.framing import HOP
 from cortado.model.features.log_mel import Features
 
-LEAST_DEVIATION = 0.1  # nats; that of digital silence is 0, and is not to be divided by
+MIN_DEVIATION = 0.1  # nats; digital silence has 0, by which nothing can be divided
 
 Samples = NDArray[np.float32]
 
 
 class Statistics(NamedTuple):
-    """What a speaker's log-mel frames are standardised by."""
+    """The mean and standard deviation of a speaker's log-mel frames, in nats."""
 
     mean: NDArray[np.float32]  # (F,)
-    deviation: NDArray[np.float32]  # (F,), at least LEAST_DEVIATION
+    deviation: NDArray[np.float32]  # (F,), at least MIN_DEVIATION
 
 
 class Sums:
-    """Sums over frames that come piece by piece."""
+    """Running sums over log-mel frames, for their statistics."""
 
     def __init__(self, bands: int) -> None:
         self.frames = 0
         self._first, self._second = np.zeros(bands), np.zeros(bands)  # of values, of squares
 
     def add(self, logmel: NDArray[np.floating]) -> None:
-        """Take (T, F) frames."""
+        """Add (T, F) frames."""
         exact = logmel.astype(np.float64)
         self.frames += len(exact)
         self._first += exact.sum(0)
         self._second += np.square(exact).sum(0)
 
     def statistics(self) -> Statistics:
-        """Return the mean and the deviation of all frames; mean 0 where there were none."""
+        """Return the statistics of all frames; mean 0 if there were none."""
         count = max(self.frames, 1)
         mean = self._first / count
-        variance = np.maximum(self._second / count - np.square(mean), LEAST_DEVIATION**2)
+        variance = np.maximum(self._second / count - np.square(mean), MIN_DEVIATION**2)
         return Statistics(mean.astype(np.float32), np.sqrt(variance).astype(np.float32))
 
 
 def by_speaker(config: RecognizerConfig) -> bool:
-    """Return whether a recogniser needs statistics of each speaker."""
+    """Return whether a recogniser's features need statistics of each speaker."""
     return config.features.normalisation == "speaker"
 
 
 def check_streams(config: RecognizerConfig) -> None:
-    """Look whether a recogniser's features can be computed from a stream.
+    """Check that a recogniser's features can be computed from a stream.
 
     Raises:
         ValueError: they need statistics of the speaker.
@@ -64,8 +64,8 @@ def check_streams(config: RecognizerConfig) -> None:
     if by_speaker(config):
         raise ValueError(
             "expected features normalised causally ('running' or 'fixed') for streams, got "
-            "'speaker': its mean and deviation are of all that a speaker says, which nobody knows "
-            "while he speaks; `cortado transcribe` and `cortado evaluate` take such a model"
+            "'speaker', whose statistics need whole recordings: use `cortado transcribe` or "
+            "`cortado evaluate` with such a model"
         )
 
 
@@ -91,7 +91,7 @@ def statistics_of(features: Features, recordings: Iterable[Iterable[Samples]]) -
 
 
 def standardised(logmel: Tensor, statistics: Iterable[Statistics]) -> Tensor:
-    """Return (B, T, F) log-mel frames by the statistics of each row's speaker."""
+    """Return (B, T, F) log-mel frames standardised by the statistics of each row's speaker."""
     pairs = list(statistics)
     means = torch.from_numpy(np.stack([one.mean for one in pairs])).unsqueeze(1)
     deviations = torch.from_numpy(np.stack([one.deviation for one in pairs])).unsqueeze(1)

@@ -1,4 +1,4 @@
-"""The search of beam.py over a decoder in PyTorch: the reference, for every attention."""
+"""Beam search over a decoder in PyTorch: the reference, for every monotonic attention."""
 
 from typing import NamedTuple
 
@@ -14,35 +14,35 @@ from cortado.model.encoder.lstm import LSTMState
 from cortado.model.layer import Layer
 from cortado.model.search import beam as search
 from cortado.model.search.beam import Beam, Hypotheses
-from cortado.model.search.expected_beam import chosen
+from cortado.model.search.expected_beam import select_rows
 
 
 class SearchState(NamedTuple):
-    """What a search remembers of each stream, whose hypotheses are K."""
+    """The search's state: K hypotheses of each of S streams."""
 
     hidden: Tensor  # (S, K, D) of the decoder's LSTM
     cell: Tensor  # (S, K, D)
-    symbol: Tensor  # (S, K) the last written
+    symbol: Tensor  # (S, K) the last symbol written
     valid: Tensor  # (S, K, w) false on frames that a chunk may not reach
     keys: Tensor  # (S, w, d) chunk keys of the last w encoder frames
     values: Tensor  # (S, w, H) the last w encoder frames
     hypotheses: tuple[Tensor, ...]  # of `search.Hypotheses`
 
     @property
-    def moving(self) -> tuple[Tensor, ...]:
-        """What is of each hypothesis."""
+    def per_hypothesis(self) -> tuple[Tensor, ...]:
+        """The parts with a hypothesis on dim 1."""
         return self.hidden, self.cell, self.symbol, self.valid
 
     def own_hypotheses(self) -> Hypotheses:
-        """Return the bookkeeping, copied: a step leaves the state that it was given as it is."""
+        """Return a copy of the hypotheses: a step must not change the state that it was given."""
         return Hypotheses(*(part.numpy().copy() for part in self.hypotheses))
 
 
 class _Pool:
-    """Decoder states: those of the hypotheses (S K of them), then those that they move on to."""
+    """Decoder states: those of the S K hypotheses before the frame, then those made at it."""
 
     def __init__(self, state: SearchState) -> None:
-        self.parts = [part.flatten(0, 1) for part in state.moving]
+        self.parts = [part.flatten(0, 1) for part in state.per_hypothesis]
 
     def __len__(self) -> int:
         return len(self.parts[0])
@@ -63,7 +63,7 @@ def _tensors(h: Hypotheses) -> tuple[Tensor, ...]:
 class BeamSearch(Layer):
     """Encoder frames (S, T, H) to emissions (S, T, n, 2), by several hypotheses.
 
-    An emission is a symbol, -1 for none, and the frames since it was heard.
+    An emission is a committed symbol, -1 for none, and its lateness in frames.
     """
 
     def __init__(self, decoder: AttentionDecoder, beam: Beam, cap: int) -> None:
@@ -72,7 +72,7 @@ class BeamSearch(Layer):
         self._decoder, self._beam, self._cap = decoder, beam, cap
 
     def initial_state(self, batch: int) -> SearchState:
-        """Return the state of streams that have written nothing."""
+        """Return the state of streams without audio yet."""
         one = self._decoder.initial_state(batch)
         width = self._beam.width
         each = (one.lstm.hidden, one.lstm.cell, one.symbol, one.valid)
@@ -82,7 +82,7 @@ class BeamSearch(Layer):
         return SearchState(hidden, cell, symbol, valid, one.keys, one.values, _tensors(fresh))
 
     def step(self, x: Tensor, state: SearchState) -> tuple[Tensor, SearchState]:
-        """Return what is committed at the next (S, T, H) encoder frames."""
+        """Return the emissions (S, T, n, 2) of the next (S, T, H) encoder frames."""
         found = []
         for value in x.unbind(1):
             emissions, state = self._scan(value, state)
@@ -90,68 +90,69 @@ class BeamSearch(Layer):
         return torch.stack(found, 1), state
 
     def _scan(self, value: Tensor, state: SearchState) -> tuple[Tensor, SearchState]:
-        """Return what is committed (S, n, 2) at one (S, H) encoder frame."""
+        """Return the emissions (S, n, 2) of one (S, H) encoder frame."""
         decoder, beam, cap = self._decoder, self._beam, self._cap
         scan: MonotonicAttention = decoder.attention
         streams, width = state.symbol.shape
         key = scan.scan_key(value)
         keys, values = push(state.keys, scan.chunk_key(value)), push(state.values, value)
-        heard = torch.ones(streams * width, dtype=torch.bool)
-        valid = push(state.valid.flatten(0, 1), heard).view_as(state.valid)
+        reachable = torch.ones(streams * width, dtype=torch.bool)
+        valid = push(state.valid.flatten(0, 1), reachable).view_as(state.valid)
         state = state._replace(valid=valid, keys=keys, values=values)
         h = state.own_hypotheses()
-        e, pool, rows = search.entries(streams, beam, cap), _Pool(state), np.arange(streams)
-        asked = search.begin(rows, h, e)
+        e, pool, rows = search.candidates(streams, beam, cap), _Pool(state), np.arange(streams)
+        scanning = search.begin_frame(rows, h, e)
         for count in range(cap + 1):
-            index, of = self._places(e.asked[:asked], e, state)
+            index, of = self._places(e.scanning[:scanning], e, state)
             energies = scan.energy(decoder.query(pool.at(index)[0]), key[of])
-            writing = search.divide(asked, energies.numpy(), count < cap, beam, e)
-            if writing == 0:
+            stopping = search.stop(scanning, energies.numpy(), count < cap, beam, e)
+            if stopping == 0:
                 break
-            index, of = self._places(e.writing[:writing], e, state)
+            index, of = self._places(e.stopping[:stopping], e, state)
             memory, valid = pool.at(index)
             context = scan.context(decoder.query(memory), keys[of], values[of], valid)
             logits, output = decoder.write(context, memory)
-            asked = search.extend(writing, logits.numpy().copy(), logits.shape[1], 0, beam, e)
-            r, k = e.asked[:asked].T
+            scanning = search.extend(stopping, logits.numpy().copy(), logits.shape[1], 0, beam, e)
+            r, k = e.scanning[:scanning].T
             parents = torch.from_numpy(e.slots[r, k])
             symbols = torch.from_numpy(e.written[r, k, count].astype(np.int64))
-            e.slots[r, k] = len(pool) + np.arange(asked)
-            stopped = torch.ones(asked, dtype=torch.bool)
-            new = decoder.read(symbols, chosen(output, parents))
+            e.slots[r, k] = len(pool) + np.arange(scanning)
+            stopped = torch.ones(scanning, dtype=torch.bool)
+            new = decoder.read(symbols, select_rows(output, parents))
             pool.add(new, scan.stopped(valid[parents], stopped))
-        moves = torch.from_numpy(e.moves[: search.survive(rows, beam, h, e)])
+        moves = torch.from_numpy(e.moves[: search.prune(rows, beam, h, e)])
         to, slots = (moves[:, 0], moves[:, 1]), moves[:, 2]
         hidden, cell, symbol, valid = (
-            old.index_put(to, new[slots]) for old, new in zip(state.moving, pool.parts, strict=True)
+            old.index_put(to, new[slots])
+            for old, new in zip(state.per_hypothesis, pool.parts, strict=True)
         )
-        emissions = Emissions.nothing(streams, search.most_committed(beam, cap))
+        emissions = Emissions.nothing(streams, search.max_committed(beam, cap))
         search.commit(rows, beam, h, *emissions)
-        kept = SearchState(hidden, cell, symbol, valid, keys, values, _tensors(h))
-        return torch.from_numpy(np.stack(emissions, 2)), kept
+        new_state = SearchState(hidden, cell, symbol, valid, keys, values, _tensors(h))
+        return torch.from_numpy(np.stack(emissions, 2)), new_state
 
     def _places(
-        self, entries: NDArray[np.int64], e: search.Entries, state: SearchState
+        self, candidates: NDArray[np.int64], e: search.Candidates, state: SearchState
     ) -> tuple[Tensor, Tensor]:
-        """Return where the decoder states of entries lie in the pool, and which streams' they are.
+        """Return the places of candidates' decoder states in the pool, and their streams.
 
-        Both are made as long as they may ever be: products of other sizes give other bits.
+        Both are padded to one length: products of other sizes round differently.
         """
         streams, width = state.symbol.shape
-        r, k = entries.T
-        places = np.where(e.slots[r, k] < 0, r * width + e.bases[r, k], e.slots[r, k])
+        r, k = candidates.T
+        places = np.where(e.slots[r, k] < 0, r * width + e.origins[r, k], e.slots[r, k])
         padded = np.zeros((2, streams * width), np.int64)
         padded[:, : len(r)] = places, r
         index, of = torch.from_numpy(padded)
         return index, of
 
-    def renewed(self, state: SearchState) -> tuple[Emissions, SearchState]:
-        """Return what is not committed, and the state of streams that have written nothing."""
+    def restarted(self, state: SearchState) -> tuple[Emissions, SearchState]:
+        """Return the uncommitted symbols, and the state with the decoder's part as at the start."""
         streams = len(state.symbol)
         h = state.own_hypotheses()
         rows = np.arange(streams)
         rest = search.uncommitted(rows, h)
-        search.renew(rows, h)
+        search.restart(rows, h)
         fresh = self.initial_state(streams)
         return rest, fresh._replace(
             valid=state.valid, keys=state.keys, values=state.values, hypotheses=_tensors(h)

@@ -1,7 +1,7 @@
-"""Beam search with the weights of training (Chiu & Raffel 2018, appendix A: 8 wide, pruned by 3).
+"""Beam search with expected alignments (Chiu & Raffel 2018, appendix A: 8 wide, pruned by 3).
 
-A hypothesis ends where the scan runs off the end, whose probability is 1 - sum alpha, or with an
-end of sequence where the attention is not monotonic; until then each symbol costs its logarithm.
+A hypothesis ends where the scan reaches the end of the input, which has probability 1 - sum alpha.
+With an attention that is not monotonic it ends with an end-of-sequence symbol. Scores are in nats.
 """
 
 from typing import NamedTuple
@@ -14,13 +14,13 @@ from cortado.model.decoder.decoder import AttentionDecoder, Output
 from cortado.model.encoder.lstm import LSTMState
 
 WIDTH = 8
-PRUNING = 3.0  # natural logarithm of a probability, below the best hypothesis of the same length
+PRUNING = 3.0  # nats below the best hypothesis of the same length at which others are dropped
 
 Path = tuple[tuple[int, int], ...]  # (symbol, frame) of each symbol
 
 
 class Hypothesis(NamedTuple):
-    """A text that has ended."""
+    """A finished text."""
 
     score: float
     path: Path
@@ -55,18 +55,18 @@ def beam_search(
         if count == limit or not scores[0] > finished.score:  # no text gains by going on
             break
         rows, symbols = places // going.shape[1], places % going.shape[1]
-        looked = (attended.memory if decoder.online else attended.weights).argmax(1)
+        alignment = (attended.memory if decoder.online else attended.weights).argmax(1)
         paths = [
-            (*paths[row], (symbol, int(looked[row])))
+            (*paths[row], (symbol, int(alignment[row])))
             for row, symbol in zip(rows.tolist(), symbols.tolist(), strict=True)
         ]
         past = attended.memory[rows]
-        memory = decoder.read(symbols, chosen(output, rows))
-    return finished.path if finished.score > -torch.inf else paths[0]  # which has not ended
+        memory = decoder.read(symbols, select_rows(output, rows))
+    return finished.path if finished.score > -torch.inf else paths[0]  # none has ended
 
 
 def outcomes(decoder: AttentionDecoder, logits: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the logarithms of the probabilities of each symbol (K, V) and of the end (K,)."""
+    """Return the log-probabilities of each symbol (K, V) and of the end (K,), in nats."""
     log_probs = logits.log_softmax(1)
     if not decoder.online:
         return log_probs[:, : decoder.end], log_probs[:, decoder.end]
@@ -74,7 +74,7 @@ def outcomes(decoder: AttentionDecoder, logits: Tensor, memory: Tensor) -> tuple
     return mass.log().unsqueeze(1) + log_probs, (1 - mass).log()
 
 
-def chosen(output: Output, rows: Tensor) -> Output:
-    """Return the rows of what the decoder has at hand."""
-    (hidden, cell), fed = output
-    return Output(LSTMState(hidden[rows], cell[rows]), fed[rows])
+def select_rows(output: Output, rows: Tensor) -> Output:
+    """Return an output's chosen rows."""
+    (hidden, cell), lstm_input = output
+    return Output(LSTMState(hidden[rows], cell[rows]), lstm_input[rows])

@@ -1,4 +1,4 @@
-"""The decoder's own greedy scan, as a search whose symbols are committed at once."""
+"""The greedy scan as a search: each symbol is committed at its own frame."""
 
 from typing import Any
 
@@ -14,8 +14,7 @@ from cortado.model.layer import Layer
 class GreedySearch(Layer):
     """Encoder frames (S, T, H) to emissions (S, T, cap, 2).
 
-    An emission is a symbol, -1 for none, and the frames since it was heard, of which there are
-    none.
+    An emission is a symbol, -1 for none, and its lateness in frames, which is 0.
     """
 
     def __init__(self, decoder: Decoder) -> None:
@@ -23,17 +22,17 @@ class GreedySearch(Layer):
         self._decoder = decoder
 
     def initial_state(self, batch: int) -> Any:
-        """Return the state of streams that have written nothing."""
+        """Return the state of streams without audio yet."""
         return self._decoder.initial_state(batch)
 
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Return what the decoder writes at the next (S, T, H) encoder frames."""
+        """Return the emissions (S, T, cap, 2) of the next (S, T, H) encoder frames."""
         symbols, state = self._decoder.step(x, state)
         return torch.stack([symbols, torch.zeros_like(symbols)], 3), state
 
-    def renewed(self, state: Any) -> tuple[Emissions, Any]:
-        """Return nothing, and the state of streams that have written nothing."""
+    def restarted(self, state: Any) -> tuple[Emissions, Any]:
+        """Return no symbols, and the state with the decoder's part as at the start."""
         fresh = self._decoder.initial_state(len(state.symbol))
-        if not isinstance(fresh, CtcState):  # whose windows have been heard, and stay
+        if not isinstance(fresh, CtcState):  # keep the windows of encoder frames
             fresh = state._replace(lstm=fresh.lstm, symbol=fresh.symbol)
         return Emissions.nothing(len(state.symbol), 0), fresh

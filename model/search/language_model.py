@@ -1,14 +1,13 @@
-"""A language model of words, which a search weighs symbol by symbol, in compiled code.
+"""A word trigram language model that scores a search's text symbol by symbol, compiled.
 
-A lexicon of words is a tree whose nodes are their beginnings. What counts is the probability that a
-trigram of words (Kneser & Ney 1995) gives, after the two words before, to all words together that
-begin as the one that is being spelled: each letter is weighed with it at once, and what is decided
-early is decided by all that is known (the look-ahead of Ortmanns et al. 1996). Words are numbered
-in the order of the tree, so that those below a node follow one another, and their probability is a
-difference of running sums: it costs a few binary searches, however many they are.
+The lexicon is a tree of letters; a node stands for all words with one beginning. A trigram model
+(Kneser & Ney 1995) gives the probability of those words together after the two words before. So
+every letter has a score at once, before its word ends (look-ahead of Ortmanns et al. 1996). Words
+are numbered in the tree's order, so the words below a node are a range, and their probability is a
+difference of cumulative sums: a few binary searches, whatever the number of words.
 
-A word that is not in the tree may be written, too, at a price for leaving it and for each letter
-from there on: no word is impossible, and the price is a constant of the file.
+A word outside the lexicon may be written, too. It costs a price for leaving the tree and one for
+each letter from there on, both constants of the file.
 """
 
 import math
@@ -33,20 +32,22 @@ BROKEN = (
     *(AttributeError, KeyError, TypeError, ValueError, IndexError),  # of an array unlike what it is
     *(OSError, SafetensorError),
 )
-LEAST = 1e-12  # probability, whatever the rounding
+LEAST = 1e-12  # probability, a bound against rounding
 ROOT, NOWHERE = 0, -1  # nodes: before a word's first letter, and in a word that is not in the tree
 
 
 class Language(NamedTuple):
-    """A language model as a search of one vocabulary reads it; logarithms are natural."""
+    """A language model prepared for one vocabulary; logarithms are in nats."""
 
-    weight: float  # of its logarithms beside the recogniser's; 0 for no language model
-    bonus: float  # for each symbol, which makes up for what it costs
+    weight: float  # of its log-probabilities beside the recogniser's; 0 for no language model
+    bonus: float  # nats added for each symbol, which offset the language model's costs
     leaving: float  # log of the price of leaving the tree
     letter: float  # log of the price of each letter outside it
     space: int  # the symbol that ends a word
-    symbols: Array  # (N,) int32: a node's last letter; -1 where the vocabulary has it not
-    children: Array  # (N + 1,) int32: where a node's children begin; they end where the next's do
+    symbols: Array  # (N,) int32: a node's last letter; -1 where the vocabulary lacks it
+    children: (
+        Array  # (N + 1,) int32: where a node's children begin; they end where the next node's begin
+    )
     words: Array  # (N,) int32: the word that a node ends, -1 for none
     lows: Array  # (N,) int32: the first word below a node
     highs: Array  # (N,) int32: the one after the last
@@ -54,20 +55,20 @@ class Language(NamedTuple):
     seconds: Array  # (B,) int32: their second words, ascending for each first one
     ends: Array  # (B + 1,) int32: where the trigrams of a bigram begin
     thirds: Array  # (T,) int32: their third words, ascending
-    left1: Array  # (W,) float64: what a word leaves to the unigrams, of what may follow it
-    left2: Array  # (B,) float64: what a bigram leaves to the bigrams
-    sums1: Array  # (W + 1,) float64: running sum of the words' probabilities
-    sums2: Array  # (B + 1,) float64: of the bigrams', less what is left to the unigrams
-    sums3: Array  # (T + 1,) float64: of the trigrams', less what is left to the bigrams
+    left1: Array  # (W,) float64: back-off weight of a word, to the unigrams
+    left2: Array  # (B,) float64: back-off weight of a bigram, to the bigrams
+    sums1: Array  # (W + 1,) float64: cumulative sum of the unigrams' probabilities
+    sums2: Array  # (B + 1,) float64: of the bigrams', less their back-off part
+    sums3: Array  # (T + 1,) float64: of the trigrams', less their back-off part
 
     @property
     def known(self) -> int:
-        """How many words it knows."""
+        """The number of words in its lexicon."""
         return max(len(self.left1) - UNKNOWN - 1, 0)
 
 
 class LanguageError(ValueError):
-    """A language model that is missing, broken, or of another vocabulary."""
+    """A language model that is missing, broken, or does not fit the vocabulary."""
 
 
 NONE = Language(
@@ -78,7 +79,7 @@ NONE = Language(
 
 
 def read(path: Path, vocabulary: Vocabulary) -> Language:
-    """Return the language model in a file, for a recogniser that writes `vocabulary`.
+    """Read a language model's file, for a recogniser with this vocabulary.
 
     Raises:
         LanguageError: it is missing or broken, or the vocabulary has no space.
@@ -93,32 +94,32 @@ def read(path: Path, vocabulary: Vocabulary) -> Language:
             parts = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return _built(about, parts, vocabulary)
     except BROKEN as error:
-        said = f"{type(error).__name__}: {error}"
-        raise LanguageError(f"expected a language model in {path}, got {said}") from error
+        found = f"{type(error).__name__}: {error}"
+        raise LanguageError(f"expected a language model in {path}, got {found}") from error
 
 
-def of(folder: Path, vocabulary: Vocabulary, asked: str | None = None) -> Language:
-    """Return the language model that is weighed beside a checkpoint's recogniser.
+def of(folder: Path, vocabulary: Vocabulary, named: str | None = None) -> Language:
+    """Return the language model to use with a checkpoint's recogniser.
 
     Args:
-        folder: of the checkpoint, whose own it is if nothing else is asked for.
-        vocabulary: what the recogniser writes.
-        asked: "none"; or a language model's file, or a folder that has one.
+        folder: of the checkpoint, whose own language model is the default.
+        vocabulary: of the recogniser.
+        named: a language model's file, a folder with one, or "none"; None for the default.
 
     Raises:
         LanguageError: it is missing or broken, or the vocabulary has no space.
     """
-    path = located(folder, asked)
+    path = located(folder, named)
     return NONE if path is None else read(path, vocabulary)
 
 
-def located(folder: Path, asked: str | None = None) -> Path | None:
+def located(folder: Path, named: str | None = None) -> Path | None:
     """Return the file that `of` reads, None for none."""
-    if asked == "none":
+    if named == "none":
         return None
-    if asked is None:
+    if named is None:
         return folder / FILE if (folder / FILE).exists() else None
-    path = Path(asked)
+    path = Path(named)
     return path / FILE if path.is_dir() else path
 
 
@@ -215,14 +216,14 @@ def _check(whole: Mapping[str, Array], logs: Mapping[str, Array], letters: int) 
 
 
 class Place(NamedTuple):
-    """Where a word is, or would be, among those that may follow two others."""
+    """Where a word is, or would be inserted, among those that may follow two others."""
 
     second: np.int64  # among bigrams
     third: np.int64  # among trigrams
 
 
 class After(NamedTuple):
-    """What may follow two words: where its n-grams are, and what they leave to shorter ones."""
+    """What may follow two words: the ranges of the n-grams, and their back-off weights."""
 
     start: Place
     end: Place
@@ -232,7 +233,7 @@ class After(NamedTuple):
 
 @numba.njit(nogil=True, forceinline=True)
 def _sought(word: int, words: Array, start: Any, end: Any) -> Any:
-    """Return where in an ascending part of an array a word is, or would be."""
+    """Return where in an ascending range of an array a word is, or would be inserted."""
     while start < end:
         middle = (start + end) // 2
         if words[middle] < word:
@@ -257,14 +258,14 @@ def after(lm: Language, before: int, last: int) -> After:
 
 @numba.njit(nogil=True, forceinline=True)
 def placed(lm: Language, word: int, start: Place, end: Place) -> Place:
-    """Return where a word is, which is not before one place nor after another."""
+    """Return the place of a word between two places."""
     second = _sought(word, lm.seconds, start.second, end.second)
     return Place(second, _sought(word, lm.thirds, start.third, end.third))
 
 
 @numba.njit(nogil=True, forceinline=True)
 def total(lm: Language, a: After, word: int, place: Place) -> float:
-    """Return the probability of all words before one, after two others; it is at `place`."""
+    """Return the total probability of all words numbered below `word`, whose place is `place`."""
     second = lm.sums2[place.second] - lm.sums2[a.start.second]
     third = lm.sums3[place.third] - lm.sums3[a.start.third]
     return a.left2 * (a.left1 * lm.sums1[word] + second) + third
@@ -274,16 +275,15 @@ def total(lm: Language, a: After, word: int, place: Place) -> float:
 def weigh(
     lm: Language, node: int, before: int, last: int, least: np.float32, scores: Array
 ) -> None:
-    """Add to the scores (V,) of symbols what the language model gives them after a text.
+    """Add the language model's score of each next symbol to `scores` (V,), in nats.
 
     Args:
         lm: the language model.
-        node: what is spelled of a word.
+        node: tree node of the unfinished word.
         before: the word before the last one.
         last: the last whole word.
-        least: the score below which a symbol does not count; one that cannot reach it is given no
-            probability of its own, and stays below.
-        scores: of the symbols.
+        least: score below which a symbol is pruned anyway, so its exact score is not computed.
+        scores: of the symbols, in nats; changed in place.
     """
     bonus = np.float32(lm.bonus)
     reached = least - bonus
@@ -321,7 +321,7 @@ def weigh(
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
 def followed(lm: Language, node: int, before: int, last: int, symbol: int) -> tuple[int, int, int]:
-    """Return the node and the two words before it, after one symbol more."""
+    """Return the next state (node and the two words before) after one symbol more."""
     if symbol == lm.space:
         if node == ROOT:
             return ROOT, before, last

@@ -1,8 +1,9 @@
-"""Decoding of whole utterances in the ways of the papers, and the attention to a known text.
+"""Offline decoding of whole utterances, and the attention to a known text.
 
-Monotonic attention decodes in three ways: hard, as streams do; expected, with the weights of
-training; sampled, with stops drawn from Bernoulli(p), of which training takes the expectation.
-Other attentions have only the weights of training, and CTC has only its greedy path.
+Monotonic attention decodes in four modes: "hard", as streams do; "expected", with the expected
+alignment of training; "sampled", with stops drawn from Bernoulli(p), of which training takes the
+expectation; "beam", a beam search with the expected alignment. Other attentions have the modes
+"expected" and "beam". CTC has "hard" alone, its greedy path.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from cortado.model.attention.interface import Attention
 from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.decoder import AttentionDecoder, Decoder
-from cortado.model.emission import FLUSH_STEPS, Character, spelt
+from cortado.model.emission import FLUSH_STEPS, Character, to_characters
 from cortado.model.features.framing import SAMPLES_PER_STEP, STEP_SECONDS
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.expected_beam import beam_search
@@ -25,7 +26,7 @@ Mode = Literal["hard", "expected", "sampled", "beam"]
 
 
 class Symbol(NamedTuple):
-    """A symbol and the encoder frame where the attention stopped, or looked most."""
+    """A symbol and the encoder frame where the attention stopped, or had its largest weight."""
 
     symbol: int
     frame: int
@@ -34,13 +35,13 @@ class Symbol(NamedTuple):
 class TeacherForced(NamedTuple):
     """The attention to each symbol of a known text."""
 
-    alpha: Tensor  # (U, T) probability of stopping; the weights where it is not monotonic
+    alpha: Tensor  # (U, T) expected alignment; the weights where it is not monotonic
     weights: Tensor  # (U, T) of the encoder frames in the contexts
     energies: Tensor | None  # (U, T) monotonic energies; None where it is not monotonic
 
 
 def modes(recognizer: Recognizer) -> Sequence[Mode]:
-    """Return the ways in which a recogniser decodes, the usual one first."""
+    """Return the modes in which a recogniser can decode, the default first."""
     decoder = recognizer.decoder
     if not isinstance(decoder, AttentionDecoder):
         return ("hard",)
@@ -59,7 +60,7 @@ def transcribe_offline(
         recognizer: in evaluation mode.
         samples: (N,) in [-1, 1].
         mode: one of `modes(recognizer)`.
-        generator: of the stops in the mode "sampled".
+        generator: draws the stops in the mode "sampled".
 
     Raises:
         ValueError: as `decode` does.
@@ -74,7 +75,7 @@ def transcribe_batch(
     mode: Mode,
     generator: torch.Generator | None = None,
 ) -> list[list[Character]]:
-    """Return the characters of several whole recordings at 16 kHz, best of like length.
+    """Return the characters of several whole recordings at 16 kHz, best of similar lengths.
 
     The arguments are those of `transcribe_offline`.
 
@@ -91,7 +92,7 @@ def transcribe_batch(
         [
             one
             for symbol, frame in symbols
-            for one in spelt(vocabulary, symbol, seconds(recognizer, frame))
+            for one in to_characters(vocabulary, symbol, seconds(recognizer, frame))
         ]
         for symbols in found
     ]
@@ -120,7 +121,7 @@ def teacher_forced(
 
 
 def flushed(samples: NDArray[np.float32]) -> Tensor:
-    """Return the samples with the silence that serving puts at a stream's end."""
+    """Return the samples padded by the silence that follows a stream's end."""
     missing = -len(samples) % SAMPLES_PER_STEP + FLUSH_STEPS * SAMPLES_PER_STEP
     return nn.functional.pad(torch.from_numpy(samples), (0, missing))
 
@@ -172,7 +173,7 @@ def decode(
 
 
 def most(frames: int) -> int:
-    """Return the number of symbols in so many encoder frames at most, as streams bound them."""
+    """Return the most symbols in so many encoder frames, the bound of streams."""
     return MAX_SYMBOLS_PER_STEP * frames
 
 
@@ -182,7 +183,7 @@ def scanned(
     lengths: Tensor,
     generator: torch.Generator | None = None,
 ) -> list[list[Symbol]]:
-    """Return the symbols that a stream's steps write, by stops that a generator may draw."""
+    """Return the symbols of the greedy scan, whose stops a generator may draw."""
     if generator is None:
         written = decoder(encoded)
     else:
@@ -198,7 +199,7 @@ def scanned(
 def expected(
     decoder: AttentionDecoder, encoded: Tensor, mask: Tensor, limit: int
 ) -> list[list[Symbol]]:
-    """Return the best symbol after symbol with the weights of training, `limit` at most.
+    """Return the symbols by greedy choice with the expected alignment, `limit` at most.
 
     An attention that is not monotonic goes on to the end of sequence; a monotonic one as long as
     its scan is more likely to stop than to run off the end.
@@ -215,9 +216,9 @@ def expected(
         live &= past.sum(1) >= 0.5 if decoder.online else best != decoder.end
         if not live.any():
             break
-        looked = past if decoder.online else attended.weights
+        alignment = past if decoder.online else attended.weights
         for row in live.nonzero()[:, 0].tolist():
-            found[row].append(Symbol(int(best[row]), int(looked[row].argmax())))
+            found[row].append(Symbol(int(best[row]), int(alignment[row].argmax())))
         memory = decoder.read(best, output)
     return found
 

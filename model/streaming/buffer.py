@@ -1,7 +1,7 @@
-"""Audio of S streams that waits for its step.
+"""Audio buffers of S streams, from which steps of the model are taken.
 
-Each stream has a place that holds a quarter of a second, beside all others', whence a batch is
-copied at once; while more waits it has an array of its own, so that memory follows what waits.
+Each stream has a place for a quarter of a second in one shared array, from which a batch is copied
+at once. While more audio waits, the stream has an array of its own, so memory follows the need.
 """
 
 from typing import NamedTuple
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
 from cortado.model.streaming.interface import Rows, Samples
 
-USUAL = SAMPLE_RATE // 4  # samples in a row's place, enough while a stream keeps up
-GOES_ON = -1  # steps to flush while the input goes on
+USUAL = SAMPLE_RATE // 4  # samples in a row's place, enough while the model keeps up
+GOES_ON = -1  # in place of the steps to flush, while the input goes on
 
 
 class Steps(NamedTuple):
@@ -24,7 +24,7 @@ class Steps(NamedTuple):
     samples: Samples  # (R, SAMPLES_PER_STEP)
     numbers: NDArray[np.int64]  # (R,) of the steps in their streams, from 0 on
     flushing: NDArray[np.bool_]  # (R,) whether it is silence after the end of the input
-    owners: NDArray[np.int64]  # (R,) which of a row's owners the step is of
+    owners: NDArray[np.int64]  # (R,) counts each row's streams: the one that the step belongs to
 
 
 class Buffer:
@@ -33,7 +33,7 @@ class Buffer:
     def __init__(self, rows: int, flush_steps: int) -> None:
         """Make `rows` rows, whose inputs are followed by `flush_steps` steps of silence."""
         self._flush_steps = flush_steps
-        self._places = np.empty((rows, USUAL), np.float32)  # memory from their first use on
+        self._places = np.empty((rows, USUAL), np.float32)  # takes memory from its first use on
         self._steps = sliding_window_view(self._places.reshape(-1), SAMPLES_PER_STEP)
         self._samples: list[Samples] = list(self._places)
         self._apart = np.zeros(rows, np.bool_)  # rows with an array of their own
@@ -43,21 +43,21 @@ class Buffer:
         self._taken = np.zeros(rows, np.int64)  # steps
         self._done = np.zeros(rows, np.int64)  # steps whose emissions came back
         self._received = np.zeros(rows, np.int64)  # samples
-        self._owners = np.zeros(rows, np.int64)  # one more with each owner
+        self._owners = np.zeros(rows, np.int64)  # number of streams that have had the row
         self._rows = np.arange(rows)
 
     def open(self, row: int) -> None:
-        """Give a row to a new stream; what is under way of the last one is nobody's."""
+        """Give a row to a new stream; steps in progress of the last one will be ignored."""
         for array in (self._start, self._end, self._taken, self._done, self._received):
             array[row] = 0
         self._settle(row)
         self._flush[row] = GOES_ON
         self._owners[row] += 1
 
-    close = open  # nothing waits any more
+    close = open  # drops the waiting audio
 
     def restore(self, row: int, received: int, steps: int, flush: int, samples: Samples) -> None:
-        """Let a row that was opened go on where `snapshot` was called."""
+        """Continue in an opened row where `snapshot` was called."""
         self._taken[row] = self._done[row] = steps
         self.push(row, samples)
         self._received[row], self._flush[row] = received, flush
@@ -78,7 +78,7 @@ class Buffer:
         return int(self._taken[row]) + waiting
 
     def taken(self, rows: Rows) -> NDArray[np.int64]:
-        """Return (R,) steps that were taken."""
+        """Return (R,) numbers of steps taken."""
         return self._taken[rows]
 
     def push(self, row: int, samples: Samples) -> range:
@@ -106,7 +106,7 @@ class Buffer:
         return range(first, self.complete(row))
 
     def _put(self, row: int, samples: Samples) -> None:
-        """Add samples to a row's array, which is made as long as it takes."""
+        """Add samples to a row's array, which grows if needed."""
         array, start, end = self._samples[row], int(self._start[row]), int(self._end[row])
         needed = end - start + len(samples)
         if end + len(samples) > len(array):
@@ -122,7 +122,7 @@ class Buffer:
         self._end[row] = end + len(samples)
 
     def _settle(self, row: int) -> Samples:
-        """Return the row's place, which is its array from now on."""
+        """Make the row's place its array again, and return it."""
         self._apart[row] = False
         self._samples[row] = self._places[row]
         return self._samples[row]
@@ -148,26 +148,26 @@ class Buffer:
         return Steps(rows, samples, numbers, flushing, self._owners[rows])
 
     def count(self, steps: Steps) -> NDArray[np.bool_]:
-        """Count steps as done; return (R,) whether each row is still its owner's."""
+        """Count steps as done; return (R,) whether each row still belongs to the same stream."""
         same = self._owners[steps.rows] == steps.owners
         self._done[steps.rows[same]] += 1
         return same
 
     def drained(self, row: int) -> bool:
-        """Return whether a row's input goes on and every whole step's emissions came back."""
+        """Return whether a row's input goes on and all its whole steps are done."""
         waits = self.waiting(row) >= SAMPLES_PER_STEP
         return not waits and self._flush[row] == GOES_ON and self.at_rest(row)
 
     def at_rest(self, row: int) -> bool:
-        """Return whether no step of a row is under way."""
+        """Return whether no step of a row is in progress."""
         return bool(self._done[row] == self._taken[row])
 
     def finished(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return (R,) whether the input has ended and every step's emissions came back."""
+        """Return (R,) whether the input has ended and all steps are done."""
         empty = self._end[rows] - self._start[rows] < SAMPLES_PER_STEP
         return (self._flush[rows] == 0) & empty & (self._done[rows] == self._taken[rows])
 
     def positions(self, rows: Rows) -> NDArray[np.float64]:
-        """Return (R,) seconds of the input on which the rows' characters so far rest."""
+        """Return (R,) seconds of input processed for the rows' characters so far."""
         samples = np.minimum(self._done[rows] * SAMPLES_PER_STEP, self._received[rows])
         return samples / SAMPLE_RATE

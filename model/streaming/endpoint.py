@@ -1,8 +1,8 @@
-"""Where utterances end: rules on the attention's silence, the CTC head's blanks and the length,
-and, where one hears the stream too, on a voice activity detector's quiet.
+"""Endpoint rules: where utterances end, by silence, blanks, length and a detector's quiet.
 
-What is decided rests on a stream's emissions and encoder frames alone, in whole steps, each stream
-by itself: like them it is a function of the audio, the same live and offline.
+Silence is the time since the last symbol, blanks are the CTC head's, quiet is a voice activity
+detector's, if there is one. The rules count whole steps of one stream, so an endpoint depends on
+the audio alone, and is the same live and offline.
 """
 
 import math
@@ -19,26 +19,26 @@ from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.streaming.interface import Rows
 
 NEVER = 1 << 30  # steps
-SILENCE, BLANK, LENGTH, QUIET, SPOKEN = range(5)  # what is counted of an utterance
+SILENCE, BLANK, LENGTH, QUIET, SPOKEN = range(5)  # columns of an utterance's counts
 
 
 @dataclass(frozen=True)
 class Rule:
-    """An utterance, which has at least one character, ends where all of this holds.
+    """An utterance with at least one character ends when all of these times have passed.
 
     In the manner of Kaldi's endpointing rules (kaldi-asr, src/online2/online-endpoint.h).
     """
 
     silence: float = 0.0  # seconds since its last character
-    blank: float = 0.0  # seconds for which the CTC head has heard no character, since its first
+    blank: float = 0.0  # seconds of blanks from the CTC head, after its first character
     length: float = 0.0  # seconds since its first character
-    quiet: float = 0.0  # seconds for which the detector has heard no speech, since the first too
+    quiet: float = 0.0  # seconds without speech by the detector, after its first character
 
     def __post_init__(self) -> None:
-        """Check that the rule says something.
+        """Check the times.
 
         Raises:
-            ValueError: a time that is negative or no number, or all of them zero.
+            ValueError: a time is negative or not finite, or all of them are zero.
         """
         times = self.times
         if not all(math.isfinite(time) and time >= 0 for time in times) or not any(times):
@@ -56,16 +56,16 @@ class Rule:
 
 
 RULES = (
-    Rule(silence=0.8, blank=0.6),  # both have heard nothing
-    Rule(silence=2.0),  # the attention has, though the head hears something in the noise
-    Rule(blank=3.0),  # the attention writes where nobody speaks: a loop
-    Rule(silence=0.2, length=20.0),  # a long one, at its next pause
-    Rule(length=60.0),  # what is kept of an utterance is bounded
+    Rule(silence=0.8, blank=0.6),  # attention and CTC head agree
+    Rule(silence=2.0),  # the attention is silent, though noise keeps the CTC head from blanks
+    Rule(blank=3.0),  # the attention loops: it writes without speech
+    Rule(silence=0.2, length=20.0),  # a long utterance ends at its next pause
+    Rule(length=60.0),  # utterances are bounded
 )
 
-QUIET_RULES = (  # for streams that a voice activity detector hears too
-    Rule(silence=0.4, quiet=0.6),  # both have heard nothing
-    *RULES[2:],  # a loop, and the long ones
+QUIET_RULES = (  # for streams with a voice activity detector
+    Rule(silence=0.4, quiet=0.6),  # attention and detector agree
+    *RULES[2:],  # loops and long utterances
 )
 
 
@@ -73,7 +73,7 @@ Rules = tuple[Rule, ...]
 
 
 class Endpointer:
-    """The utterances of S streams, one a row, followed step by step, each by rules of its own."""
+    """Finds the ends of utterances in S streams, one a row, each with its own rules."""
 
     def __init__(self, streams: int) -> None:
         self._known: dict[Rules, int] = {}
@@ -100,7 +100,7 @@ class Endpointer:
         return self._known[rules]
 
     def reset(self, rows: Rows, rules: Sequence[Rules]) -> None:
-        """Let the streams in (R,) rows have heard nothing; each is parted by its own rules."""
+        """Reset the streams in (R,) rows, and set the rules of each."""
         self._counts[rows] = 0
         self._which[rows] = [self._use(own) for own in rules]
 
@@ -108,12 +108,12 @@ class Endpointer:
         """Return the rules of a row."""
         return list(self._known)[self._which[row]]
 
-    def parted(self, rows: Rows) -> NDArray[np.bool_]:
+    def have_rules(self, rows: Rows) -> NDArray[np.bool_]:
         """Return (R,) which streams have any rules."""
         return self._which[rows] != 0
 
-    def listening(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return (R,) which streams have rules that ask for quiet."""
+    def need_vad(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return (R,) which streams have rules with quiet."""
         asks = np.array([any(rule.quiet for rule in rules) for rules in self._known])
         found: NDArray[np.bool_] = asks[self._which[rows]]
         return found
@@ -130,8 +130,8 @@ class Endpointer:
         Args:
             rows: which streams, each once.
             emissions: of the step.
-            blanks: (R,) whether the CTC head heard no character.
-            quiet: (R,) whether the detector heard no speech, for rules that ask for it.
+            blanks: (R,) whether the CTC head gave the blank.
+            quiet: (R,) whether the detector found no speech, for rules with quiet.
         """
         ended = np.zeros(len(rows), np.bool_)
         quiet = ended if quiet is None else quiet
@@ -165,12 +165,12 @@ def _follow(
         counts, own, since = every[rows[r]], rules[which[rows[r]]], NEVER
         for n in range(symbols.shape[1]):
             if symbols[r, n] >= 0:
-                since = min(since, late[r, n])  # heard, not committed
+                since = min(since, late[r, n])  # counted from its own frame, not from its commit
         counts[SILENCE] = since if since < NEVER else counts[SILENCE] + 1
         counts[BLANK] = counts[BLANK] + 1 if blanks[r] else 0
         counts[LENGTH] += 1
         counts[QUIET] = counts[QUIET] + 1 if quiet[r] else 0
-        if not counts[SPOKEN]:  # what was before the first character does not count
+        if not counts[SPOKEN]:  # counts begin at the first character
             counts[BLANK] = counts[LENGTH] = counts[QUIET] = 0
         if since < NEVER:
             counts[SPOKEN] = 1

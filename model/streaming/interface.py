@@ -1,4 +1,4 @@
-"""What a backend gives to streams: a recogniser, and steppers of its states."""
+"""The interface of a backend: a streaming recogniser, and steppers that hold states."""
 
 from typing import Protocol
 
@@ -12,26 +12,26 @@ from cortado.model.vocabulary import Vocabulary
 Samples = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
-BATCH = 64  # streams in a batch that says what a step of many costs, on a CPU
+BATCH = 64  # streams in a batch large enough to measure the cost of a step, on a CPU
 
 
 class Stepper(Protocol):
-    """The model's states of S streams, one a row, stepped in place by one thread at a time."""
+    """The model's states of S streams, one a row; one thread at a time steps them in place."""
 
     streams: int
     threads: int
 
     @property
     def bytes_per_stream(self) -> int:
-        """Memory of a stream's state."""
+        """Size of a stream's state in bytes."""
         ...
 
     def reset(self, rows: Rows) -> None:
-        """Let the streams in (R,) rows have heard nothing."""
+        """Reset the streams in (R,) rows to the state before any audio."""
         ...
 
     def step(self, samples: Samples, rows: Rows) -> Emissions:
-        """Return what streams emit next.
+        """Step the streams in `rows`; return their emissions.
 
         Args:
             samples: (R, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each.
@@ -43,14 +43,14 @@ class Stepper(Protocol):
         ...
 
     def blanks(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return (R,) whether the CTC head hears no character at the streams' last step."""
+        """Return (R,) whether the CTC head gave the blank at the streams' last step."""
         ...
 
-    def renew(self, rows: Rows) -> Emissions:
-        """Let the decoders of the streams in (R,) rows have written nothing.
+    def restart_decoder(self, rows: Rows) -> Emissions:
+        """Restart the decoders of the streams in (R,) rows; return their uncommitted symbols.
 
-        What was heard stays: no sound of the utterance that comes next is lost. Return what was
-        not committed yet of the best hypothesis.
+        Features and encoder keep their state, so the next utterance loses no sound. The symbols
+        are those of the best hypothesis.
         """
         ...
 
@@ -59,28 +59,28 @@ class Stepper(Protocol):
         ...
 
     def restore(self, row: int, state: bytes) -> None:
-        """Give a row the state that `snapshot` of the same model returned, here or elsewhere."""
+        """Set a row to the state that `snapshot` returned, in any process with the same model."""
         ...
 
 
 class StreamingRecognizer(Protocol):
-    """A recogniser that streams."""
+    """A streaming recogniser in one backend."""
 
     name: str  # of the backend, and of the search
     vocabulary: Vocabulary
     lookahead_ms: int
     delay_steps: int  # between the end of an encoder frame and the step that gives it
     flush_steps: int  # of silence after the end of the input until all is committed
-    beam: Beam  # how streams are searched
-    batch: int  # streams, for each thread, in about the least efficient one of the large batches
+    beam: Beam  # settings of the search
+    batch: int  # streams a thread, in the smallest batch that counts as large
 
     @property
     def digest(self) -> bytes:
-        """What stands for the backend and the weights, in a snapshot."""
+        """A digest of the backend and the weights, for snapshots."""
         ...
 
     def stepper(self, streams: int, threads: int | None = None) -> Stepper:
-        """Return the states of `streams` streams that have heard nothing, stepped by `threads`.
+        """Return new states of `streams` streams, stepped by `threads` threads.
 
         None is one thread; 0 is as many as are worth it on this machine.
         """

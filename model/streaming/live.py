@@ -1,7 +1,7 @@
 """One live stream from samples to characters, which can be suspended and resumed elsewhere.
 
 A suspended stream holds the model's state, the samples that wait for a step, and where its
-utterance stands; resumed, in this process or another, it goes on as if nothing had been.
+utterance stands; resumed, in this process or another, it goes on without a difference.
 docs/streams.md describes the bytes.
 """
 
@@ -18,8 +18,7 @@ from cortado.model.streaming.vad import Vad
 class LiveStream:
     """A stream at the model's rate, 16 kHz: a pool of one.
 
-    Other rates are resampled before it: a resampler's state cannot be taken elsewhere, so it stays
-    with whoever has the source.
+    The caller resamples other rates: a resampler's state cannot be part of a snapshot.
     """
 
     def __init__(
@@ -29,22 +28,22 @@ class LiveStream:
         vad: Vad | None = None,
         snapshot: Snapshot | None = None,
     ) -> None:
-        """Begin a stream, by the usual rules if None; with () it is one utterance.
+        """Begin a stream with endpoint rules, None for the defaults, () for one utterance.
 
         Raises:
-            ValueError: a rule asks for quiet, and there is no detector.
-            SnapshotError: it is to go on from a snapshot, and cannot here.
+            ValueError: a rule has quiet, and there is no detector.
+            SnapshotError: the snapshot cannot be resumed here.
         """
         self._pool = Pool(recognizer, 1, rules=rules, vad=vad)
         self._row = self._pool.open(snapshot=snapshot)
 
     @property
     def position(self) -> float:
-        """Seconds of the input on which the characters so far rest."""
+        """Seconds of input processed for the characters so far."""
         return self._pool.position(self._row)
 
     def push(self, samples: Samples) -> Iterator[Update]:
-        """Hear any number of samples (N,); yield what the steps give.
+        """Add any number of samples (N,); yield the updates of the steps that they complete.
 
         Raises:
             ValueError: not one-dimensional float32, or the input has ended.
@@ -53,7 +52,7 @@ class LiveStream:
         return self._steps()
 
     def end(self) -> Iterator[Update]:
-        """Hear nothing more; yield what the steps give."""
+        """End the input; yield the last updates."""
         self._pool.end(self._row)
         return self._steps()
 
@@ -65,7 +64,7 @@ class LiveStream:
     def suspend(self) -> bytes:
         """Return the stream as bytes, for `resume` with the same model, here or elsewhere.
 
-        To be called between steps: once what `push` and `end` yield has been taken.
+        Call it after consuming all updates that `push` and `end` yield.
         """
         return self._pool.snapshot(self._row).to_bytes()
 
@@ -73,13 +72,13 @@ class LiveStream:
     def resume(
         cls, recognizer: StreamingRecognizer, data: bytes, vad: Vad | None = None
     ) -> "LiveStream":
-        """Return the stream that `suspend` returned, which goes on to the same bits.
+        """Return the stream that `suspend` saved; its results are the same as without a break.
 
-        One that began with a detector needs it; one that began without goes on without.
+        A stream that began with a detector needs it; one that began without continues without.
 
         Raises:
-            SnapshotError: it is no stream, damaged, of another version, model or backend, or
-                of a detector that is not there.
+            SnapshotError: the bytes are not a stream, are damaged, or need another version, model,
+                backend or detector.
         """
         return cls(recognizer, vad=vad, snapshot=Snapshot.from_bytes(data))
 
@@ -90,7 +89,7 @@ def listen(
     rules: Rules | None = None,
     vad: Vad | None = None,
 ) -> Iterator[Update]:
-    """Yield what steps give as pieces of audio at 16 kHz come in."""
+    """Yield the updates of a stream, given pieces of audio at 16 kHz."""
     stream = LiveStream(recognizer, rules, vad)
     for samples in pieces:
         yield from stream.push(samples)

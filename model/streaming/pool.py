@@ -1,14 +1,14 @@
-"""S streams, one a row: audio in, emissions parted into utterances out, and snapshots.
+"""A pool of S streams, one a row: audio in, emissions and utterances out, and snapshots.
 
-A live stream is a pool of one, files are a pool of as many as are heard at once, a server's engine
-is a pool of thousands. One step of all streams that have one is taken in three turns, so that an
-engine can hold its lock in the first and the last and not while the model computes:
+A live stream is a pool of one row, a batch of files a pool of many, a server's engine a pool of
+thousands. A step of all streams with enough audio has three calls, so that an engine can hold its
+lock during the first and the last, and not while the model computes:
 
     batch = pool.take(pool.ready())
     output = pool.step(batch)
     results = pool.settle(batch, output)
 
-Nothing here knows of threads.
+A pool knows nothing of threads.
 """
 
 from collections.abc import Iterator
@@ -28,29 +28,29 @@ from cortado.model.streaming.vad import SPEECH, Vad
 
 
 class Beginning(NamedTuple):
-    """A stream that has a row before its first step there."""
+    """A stream that was opened in a row and has not been stepped there yet."""
 
     row: int
     rules: Rules
-    snapshot: Snapshot | None  # of the stream, if it goes on
+    snapshot: Snapshot | None  # to resume from, if any
 
 
 class Batch(NamedTuple):
     """The next step of each of R streams."""
 
     steps: Steps
-    beginnings: list[Beginning]  # those of them that take their first step here
+    beginnings: list[Beginning]  # of the streams whose first step this is
 
 
 class Output(NamedTuple):
-    """What a step gave R streams."""
+    """The results of a step of R streams."""
 
     emissions: Emissions
     parting: Parting
 
 
 class Pool:
-    """Rows for S streams, each free or a stream's."""
+    """S rows, each free or taken by a stream."""
 
     def __init__(
         self,
@@ -64,17 +64,17 @@ class Pool:
         """Make free rows.
 
         Args:
-            recognizer: what is heard with.
-            streams: how many rows.
+            recognizer: the model in a backend.
+            streams: number of rows.
             threads: of the recogniser.
-            rules: of utterances, the usual ones if None; with () they do not end.
-            vad: what hears the streams too, where rules ask for quiet.
+            rules: endpoint rules, the default ones if None; with () utterances do not end.
+            vad: the voice activity detector, for rules with quiet.
 
         Raises:
-            ValueError: a rule asks for quiet, and nothing hears it.
+            ValueError: a rule has quiet, and there is no detector.
         """
         rules = (QUIET_RULES if vad else RULES) if rules is None else rules
-        if vad is None and _listening(rules):
+        if vad is None and _needs_vad(rules):
             raise ValueError("expected a voice activity detector for rules with quiet, got none")
         self.recognizer, self._rules = recognizer, rules
         self.stepper = recognizer.stepper(streams, threads)
@@ -84,7 +84,7 @@ class Pool:
         self._vad = vad
         self._detector = vad.stepper(streams) if vad else None
         self._free = list(reversed(range(streams)))
-        self._fresh = np.zeros(streams, np.bool_)  # the row's state is the last owner's
+        self._fresh = np.zeros(streams, np.bool_)  # the row's state is still the last stream's
         self._beginnings: dict[int, Beginning] = {}
 
     @property
@@ -93,8 +93,9 @@ class Pool:
         return len(self._free)
 
     def open(self, *, endpoints: bool = True, snapshot: Snapshot | None = None) -> int:
-        """Return the row of a new stream, parted by the pool's rules with `endpoints`, or of one
-        that goes on by its own.
+        """Open a new stream, or resume one from a snapshot; return its row.
+
+        A new stream has the pool's endpoint rules if `endpoints`, else none; a resumed one its own.
 
         Raises:
             SnapshotError: the snapshot is of another model or detector.
@@ -111,14 +112,14 @@ class Pool:
         return row
 
     def close(self, row: int) -> None:
-        """Free a row; what is under way of its stream is nobody's."""
+        """Free a row; results of a step in progress are dropped."""
         self._buffer.close(row)
         self._fresh[row] = False
         self._beginnings.pop(row, None)
         self._free.append(row)
 
     def push(self, row: int, samples: Samples) -> range:
-        """Let a stream hear (N,) samples at 16 kHz; return the steps that they complete.
+        """Add (N,) samples at 16 kHz to a stream; return the numbers of the steps they complete.
 
         Raises:
             ValueError: not one-dimensional float32, or the input has ended.
@@ -126,11 +127,11 @@ class Pool:
         return self._buffer.push(row, samples)
 
     def end(self, row: int) -> range:
-        """Let a stream hear only silence now, which brings out what it has heard; return steps."""
+        """End a stream's input; return the numbers of its last steps, which flush it by silence."""
         return self._buffer.end(row)
 
     def waiting(self, row: int) -> int:
-        """Return the samples of a stream that wait for a step."""
+        """Return the number of a stream's samples that wait for a step."""
         return self._buffer.waiting(row)
 
     def complete(self, row: int) -> int:
@@ -142,7 +143,7 @@ class Pool:
         return self._buffer.taken(rows)
 
     def drained(self, row: int) -> bool:
-        """Return whether a stream may be suspended: every whole step is done, none is to come."""
+        """Return whether a stream can be suspended: all its whole steps are done."""
         return self._buffer.drained(row)
 
     def position(self, row: int) -> float:
@@ -158,29 +159,28 @@ class Pool:
         return Batch(self._buffer.take(rows), self._begun(rows))
 
     def _begun(self, rows: Rows) -> list[Beginning]:
-        """Return those of (R,) rows whose streams have not begun; they have now."""
+        """Return the beginnings among (R,) rows, and mark them as begun."""
         fresh = rows[self._fresh[rows]]
         self._fresh[fresh] = False
         return [self._beginnings.pop(row) for row in fresh.tolist()]
 
     def step(self, batch: Batch) -> Output:
-        """Return what a batch of steps gives. This alone computes, and changes what it alone has.
+        """Step a batch; return its results. Only this method runs the model and changes its state.
 
-        Where an utterance ends, the decoder begins anew, which keeps what it has written from
-        weighing on what comes next. Features and encoder go on: they have heard the beginning of
-        the next word already.
+        Where an utterance ends, the decoder restarts, so that its text does not influence the next
+        utterance. Features and encoder go on, as they have processed the start of the next word.
         """
         self._begin(batch.beginnings)
         rows = batch.steps.rows
         emissions = self.stepper.step(batch.steps.samples, rows)
         ended = self._ended(batch.steps, emissions)
         if ended.any():
-            emissions = emissions.followed(ended, self.stepper.renew(rows[ended]))
+            emissions = emissions.followed(ended, self.stepper.restart_decoder(rows[ended]))
         parting = self._utterances.step(rows, emissions, batch.steps.numbers, ended)
         return Output(emissions, parting)
 
     def _begin(self, beginnings: list[Beginning]) -> None:
-        """Give rows their streams' states."""
+        """Set the rows of new streams to their first states."""
         if not beginnings:
             return
         rows = np.array([one.row for one in beginnings])
@@ -199,7 +199,7 @@ class Pool:
 
     def _ended(self, steps: Steps, emissions: Emissions) -> NDArray[np.bool_]:
         """Return (R,) which utterances end with the step."""
-        ended = self._endpointer.parted(steps.rows)
+        ended = self._endpointer.have_rules(steps.rows)
         rows = steps.rows[ended]
         if not len(rows):
             return ended
@@ -207,15 +207,15 @@ class Pool:
             emissions = Emissions(*(part[ended] for part in emissions))
         quiet = None
         if self._detector is not None:
-            listening = self._endpointer.listening(rows)
+            with_vad = self._endpointer.need_vad(rows)
             quiet = np.zeros(len(rows), np.bool_)
-            heard = steps.samples[ended][listening]
-            quiet[listening] = self._detector.step(heard, rows[listening]) < SPEECH
+            audio = steps.samples[ended][with_vad]
+            quiet[with_vad] = self._detector.step(audio, rows[with_vad]) < SPEECH
         ended[ended] = self._endpointer.step(rows, emissions, self.stepper.blanks(rows), quiet)
         return ended
 
     def settle(self, batch: Batch, output: Output) -> Results:
-        """Count a batch's steps as done; return what there is to say of those still owned."""
+        """Count a batch's steps as done; return the results of streams that are still open."""
         rows, (emissions, parting) = batch.steps.rows, output
         owned = self._buffer.count(batch.steps)
         finished = self._buffer.finished(rows) & owned
@@ -230,7 +230,7 @@ class Pool:
         )
 
     def drop(self, batch: Batch) -> Rows:
-        """Count a batch's steps, which failed, as done; return the rows that are still owned."""
+        """Count a batch's failed steps as done; return the rows whose streams are still open."""
         return batch.steps.rows[self._buffer.count(batch.steps)]
 
     def updates(self, results: Results) -> Iterator[tuple[int, Update]]:
@@ -244,15 +244,15 @@ class Pool:
             yield from self.updates(self.settle(batch, self.step(batch)))
 
     def snapshot(self, row: int) -> Snapshot:
-        """Return a stream, to go on in any pool of the same recogniser; no step is under way."""
-        self._begin(self._begun(np.array([row])))  # it may have had no step at all
+        """Return a stream's snapshot, for any pool of the same recogniser, between its steps."""
+        self._begin(self._begun(np.array([row])))  # it may not have been stepped yet
         received, steps, flush, samples = self._buffer.snapshot(row)
         rules = self._endpointer.rules(row)
-        listening = self._vad is not None and self._detector is not None and _listening(rules)
+        needs_vad = self._vad is not None and self._detector is not None and _needs_vad(rules)
         return Snapshot(
             backend=self.recognizer.name,
             model=self.recognizer.digest.hex(),
-            detector=self._vad.digest.hex() if self._vad and listening else "",
+            detector=self._vad.digest.hex() if self._vad and needs_vad else "",
             rules=rules,
             received=received,
             steps=steps,
@@ -261,11 +261,11 @@ class Pool:
             utterance=self._utterances.snapshot(row),
             samples=samples,
             state=self.stepper.snapshot(row),
-            heard=self._detector.snapshot(row) if self._detector and listening else b"",
+            heard=self._detector.snapshot(row) if self._detector and needs_vad else b"",
         )
 
     def check(self, snapshot: Snapshot) -> None:
-        """Look whether a stream can go on here.
+        """Check that a snapshot can be resumed in this pool.
 
         Raises:
             SnapshotError: it is of another backend, model or detector.
@@ -290,6 +290,6 @@ class Pool:
             raise SnapshotError("expected a stream of this voice activity detector, got another's")
 
 
-def _listening(rules: Rules) -> bool:
-    """Return whether rules need a voice activity detector."""
+def _needs_vad(rules: Rules) -> bool:
+    """Return whether any rule needs a voice activity detector."""
     return any(rule.quiet for rule in rules)

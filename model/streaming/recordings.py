@@ -1,4 +1,4 @@
-"""Whole recordings through the steps that live streams take, many of them at a time."""
+"""Transcription of whole recordings by streaming, many of them at a time."""
 
 from collections.abc import Iterable, Iterator
 
@@ -24,18 +24,18 @@ def transcribe_many(
     """Yield (index, characters) of whole recordings as they finish, `streams` of them at a time."""
     waiting = enumerate(recordings)
     pool = Pool(recognizer, streams, rules=rules, vad=vad)
-    heard: dict[int, tuple[int, list[Character]]] = {}  # by row: index and characters
+    open_rows: dict[int, tuple[int, list[Character]]] = {}  # by row: index and characters
     while True:
         while pool.free and (following := next(waiting, None)) is not None:
             index, samples = following
             row = pool.open()
             pool.push(row, samples)
             pool.end(row)
-            heard[row] = index, []
-        if not heard:
+            open_rows[row] = index, []
+        if not open_rows:
             return
         for row, update in pool.advance():
-            heard[row][1].extend(update.characters)
+            open_rows[row][1].extend(update.characters)
             if update.finished:
-                yield heard.pop(row)
+                yield open_rows.pop(row)
                 pool.close(row)

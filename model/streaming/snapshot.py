@@ -1,4 +1,4 @@
-"""A stream between two processes: all that goes on elsewhere, and its bytes.
+"""Snapshots: a suspended stream's whole state, as bytes for any process with the same model.
 
 They are versioned, checksummed and bound to the model; docs/streams.md describes them.
 """
@@ -22,11 +22,11 @@ _HEADER = struct.Struct(f"<{len(MAGIC)}sHI")  # magic, version, bytes of the fac
 
 
 class SnapshotError(ValueError):
-    """Bytes that are no snapshot, a damaged one, or that of another model."""
+    """The bytes are not a snapshot, are damaged, or are of another model."""
 
 
 def digest(parts: Iterable[bytes | memoryview]) -> bytes:
-    """Return 16 bytes that stand for all of `parts`: of a model, or of a detector."""
+    """Return a digest of 16 bytes of a model's or a detector's parts."""
     found = hashlib.sha256()
     for part in parts:
         found.update(part)
@@ -39,20 +39,20 @@ class Snapshot:
 
     backend: str
     model: str  # digest of backend and weights, in hexadecimal
-    detector: str  # digest of the voice activity detector that hears the stream; empty for none
-    rules: Rules  # of utterances
+    detector: str  # digest of the voice activity detector; empty for none
+    rules: Rules  # endpoint rules
     received: int  # samples
     steps: int
     flush: int  # steps of silence that are left after the end of the input; -1 while it goes on
-    endpoint: list[int]  # of Endpointer
-    utterance: list[int]  # of Utterances
+    endpoint: list[int]  # state of Endpointer
+    utterance: list[int]  # state of Utterances
     samples: Samples  # (N,) that wait for a step
     state: bytes  # of the model
-    heard: bytes  # of the detector
+    heard: bytes  # state of the detector
 
     @property
     def position(self) -> float:
-        """Seconds of the input on which the characters so far rest."""
+        """Seconds of input processed for the characters so far."""
         return min(self.steps * SAMPLES_PER_STEP, self.received) / SAMPLE_RATE
 
     @property
@@ -76,7 +76,7 @@ class Snapshot:
         """Return the snapshot in the bytes of `to_bytes`.
 
         Raises:
-            SnapshotError: it is none, damaged or of another version.
+            SnapshotError: it is not a snapshot, is damaged or of another version.
         """
         if len(data) < _HEADER.size + CHECKSUM or not data.startswith(MAGIC):
             raise SnapshotError(f"expected the snapshot of a stream, got {len(data)} other bytes")

@@ -1,4 +1,4 @@
-"""What a stream has to say after one of its steps, made of the arrays of a whole batch."""
+"""Updates of single streams (characters, endpoints), made from a whole batch's arrays."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.emission import Character, Emission, Emissions, seconds, spelt, step_time
+from cortado.model.emission import Character, Emission, Emissions, seconds, step_time, to_characters
 from cortado.model.streaming.interface import Rows
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.utterances import SPACE, Endpoint, Parting
@@ -14,21 +14,21 @@ from cortado.model.vocabulary import Vocabulary
 
 
 class Update(NamedTuple):
-    """What a step gave one stream: characters, the end of an utterance, or its own."""
+    """What is new of one stream after a step: characters, an endpoint, or its end."""
 
     characters: Sequence[Character]
-    position: float  # seconds of audio that the characters so far rest on
-    finished: bool  # nothing follows
+    position: float  # seconds of audio processed for the characters so far
+    finished: bool  # no update follows
     failed: bool = False
     endpoint: Endpoint | None = None  # after the characters
-    snapshot: Snapshot | None = None  # of the stream, which was suspended: nothing follows
+    snapshot: Snapshot | None = None  # of the suspended stream; no update follows
 
 
 FAILED = Update([], 0.0, True, failed=True)
 
 
 class Results(NamedTuple):
-    """What a batch of steps gave those R of its streams of which there is something to say."""
+    """The results of a batch of steps, for its R streams that have an update."""
 
     rows: Rows  # (R,)
     numbers: NDArray[np.int64]  # (R,) of the steps in their streams
@@ -40,7 +40,9 @@ class Results(NamedTuple):
     def updates(self, vocabulary: Vocabulary, delay_steps: int) -> Iterator[tuple[int, Update]]:
         """Yield each row with its update."""
         columns = self.rows, self.numbers, self.positions, self.finished, *self.parting
-        plain = (column.tolist() for column in columns)  # plain numbers are quicker to handle
+        plain = (
+            column.tolist() for column in columns
+        )  # Python's numbers are faster here than NumPy's
         for emissions, row, number, position, finished, space, utterance, start, end in zip(
             self.emissions.lists(), *plain, strict=True
         ):
@@ -61,4 +63,4 @@ def _characters(
 ) -> list[Character]:
     """Return the characters of an emission at a stream's step."""
     time = step_time(number - one.late, delay_steps)
-    return spelt(vocabulary, one.symbol, time, seconds(one.late))
+    return to_characters(vocabulary, one.symbol, time, seconds(one.late))

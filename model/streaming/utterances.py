@@ -1,4 +1,4 @@
-"""The emissions of S streams, parted into utterances where these end, in constant memory."""
+"""Division of S streams' emissions into utterances, with their times, in constant memory."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,8 +12,8 @@ from cortado.model.streaming.interface import Rows
 from cortado.model.vocabulary import Vocabulary
 
 SPACE = " "
-COUNT, CHARACTERS, START, END, SPACED = range(5)  # what is remembered of a stream
-FRESH = (0, 0, -1, 0, 1)  # at its beginning no space is missed
+COUNT, CHARACTERS, START, END, SPACED = range(5)  # columns of a stream's state
+FRESH = (0, 0, -1, 0, 1)  # a stream's start needs no space
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Endpoint:
 
 
 class Parting(NamedTuple):
-    """How the emissions of R streams' steps lie in their utterances."""
+    """Where R streams' emissions of a step fall in their utterances."""
 
     spaces: NDArray[np.bool_]  # (R,) whether a space comes before the step's first character
     utterances: NDArray[np.int64]  # (R,) the one that ends after the step, -1 for none
@@ -34,15 +34,15 @@ class Parting(NamedTuple):
     ends: NDArray[np.int64]
 
     def of(self, rows: Rows) -> "Parting":
-        """Return that of some of the streams."""
+        """Return the part of some of the streams."""
         return Parting(self.spaces[rows], self.utterances[rows], self.starts[rows], self.ends[rows])
 
 
 class Utterances:
-    """What S streams have said so far."""
+    """The utterances of S streams so far: numbers, lengths and times."""
 
     def __init__(self, streams: int, vocabulary: Vocabulary, delay_steps: int) -> None:
-        written = vocabulary.written
+        written = vocabulary.texts
         self._lengths = np.array([len(text) for text in written])
         self._begins = np.array([text.startswith(SPACE) for text in written])
         self._closes = np.array([text.endswith(SPACE) for text in written])
@@ -52,17 +52,17 @@ class Utterances:
         self._state = np.zeros((streams, 5), np.int64)
 
     def reset(self, rows: Rows) -> None:
-        """Let the streams in (R,) rows have said nothing."""
+        """Reset the streams in (R,) rows to the state before any character."""
         self._state[rows] = FRESH
 
     def step(
         self, rows: Rows, emissions: Emissions, numbers: Rows, ended: NDArray[np.bool_]
     ) -> Parting:
-        """Return how the emissions of (R,) rows lie in utterances.
+        """Return where the emissions of (R,) rows fall in utterances.
 
-        An utterance begins a word. A decoder that begins it anew does not write the space before
-        it, so it is put there, at its first character's time: one after another, characters are
-        the text.
+        An utterance begins with a new word. The restarted decoder does not write the space before
+        it, so it is added here, at the time of the first character. So the characters of a stream,
+        joined, are its text.
 
         Args:
             rows: which streams, each once.
@@ -103,21 +103,21 @@ def _part(
 ) -> None:
     """Set `found` (4, R) to the columns of a `Parting`."""
     for r in range(len(rows)):
-        said = state[rows[r]]
+        own = state[rows[r]]
         for n in range(symbols.shape[1]):
             symbol = symbols[r, n]
             if symbol < 0:
                 continue
             time = max(numbers[r] - late[r, n] + 1 - delay_steps, 0)
-            if said[START] < 0:
-                said[START] = time
-                if spaced and not said[SPACED] and not begins[symbol]:
+            if own[START] < 0:
+                own[START] = time
+                if spaced and not own[SPACED] and not begins[symbol]:
                     found[0, r] = 1
-                    said[CHARACTERS] += 1
-            said[CHARACTERS] += lengths[symbol]
-            said[END], said[SPACED] = time, closes[symbol]
+                    own[CHARACTERS] += 1
+            own[CHARACTERS] += lengths[symbol]
+            own[END], own[SPACED] = time, closes[symbol]
         found[1, r] = -1
-        if ended[r] and said[START] >= 0:
-            found[1, r], found[2, r], found[3, r] = said[COUNT], said[START], said[END]
-            said[COUNT] += 1
-            said[START] = -1
+        if ended[r] and own[START] >= 0:
+            found[1, r], found[2, r], found[3, r] = own[COUNT], own[START], own[END]
+            own[COUNT] += 1
+            own[START] = -1

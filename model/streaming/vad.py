@@ -1,8 +1,8 @@
-"""Silero's voice activity detector over many streams: how probable speech is, step by step.
+"""Silero's voice activity detector for many streams: the probability of speech at each step.
 
 Its weights are those of the package silero-vad, run by onnxruntime: both are the extra `vad`, and
-neither is imported before it is asked for. A stream's probabilities are a function of its audio
-alone: rows are run in tiles of one size by one thread, and none feels its neighbours.
+neither is imported unless used. A stream's probabilities depend on its audio alone: one thread runs
+rows in tiles of one size, so neighbours have no influence.
 """
 
 from importlib.util import find_spec
@@ -19,13 +19,13 @@ from cortado.model.streaming.snapshot import digest
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-SPEECH = 0.35  # probability from which somebody is taken to speak: Silero's, for an end of speech
+SPEECH = 0.35  # probability from which a window counts as speech, Silero's for an end of speech
 TILE = 4  # rows that are run at once, always; twice as many would be a tenth quicker, if full
 
 WEIGHTS = Path("data/silero_vad_16k_op15.onnx")  # in the package
 WIDTH = 128  # of its LSTM
-WINDOW = 512  # samples that it hears at once
-CONTEXT = 64  # samples before a window that it hears again
+WINDOW = 512  # samples in one window
+CONTEXT = 64  # samples before a window that are its context
 REST = WINDOW - SAMPLES_PER_STEP % WINDOW  # most samples that wait for the next step
 HISTORY = CONTEXT + REST
 
@@ -38,11 +38,11 @@ class Vad:
     name = "silero"
 
     def __init__(self, session: "InferenceSession", digest: bytes) -> None:
-        """Take the weights, and what stands for them in a snapshot."""
+        """Take the weights and their digest, for snapshots."""
         self.session, self.digest = session, digest
 
     def stepper(self, streams: int) -> "VadStepper":
-        """Return the states of `streams` streams that have heard nothing."""
+        """Return new states of `streams` streams."""
         return VadStepper(self, streams)
 
 
@@ -52,38 +52,38 @@ class VadStepper:
     def __init__(self, vad: Vad, streams: int) -> None:
         self._vad = vad
         self._state = np.zeros((2, streams, WIDTH), np.float32)
-        self._heard = np.zeros((streams, HISTORY), np.float32)  # the last samples
-        self._rest = np.zeros(streams, np.int64)  # how many of them no window has had
+        self._samples = np.zeros((streams, HISTORY), np.float32)  # the last samples
+        self._rest = np.zeros(streams, np.int64)  # how many of them were in no window yet
 
     @property
     def bytes_per_stream(self) -> int:
-        """Memory of a stream's state."""
-        arrays = self._state, self._heard, self._rest
+        """Size of a stream's state in bytes."""
+        arrays = self._state, self._samples, self._rest
         return sum(array.nbytes for array in arrays) // max(len(self._rest), 1)
 
     def reset(self, rows: NDArray[np.int64]) -> None:
-        """Let the streams in (R,) rows have heard nothing."""
-        self._state[:, rows], self._heard[rows], self._rest[rows] = 0, 0, 0
+        """Reset the streams in (R,) rows to the state before any audio."""
+        self._state[:, rows], self._samples[rows], self._rest[rows] = 0, 0, 0
 
     def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return (R,) how probable speech is in the windows that end with this step.
+        """Return (R,) the probabilities of speech in the windows that end in this step.
 
-        A step of 640 samples completes one window of 512, each fourth one two, of which the more
-        probable one counts.
+        A step of 640 samples completes one window of 512, every fourth step two; the larger
+        probability counts.
 
         Args:
             samples: (R, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each.
             rows: (R,) which streams, each once.
         """
-        heard = np.concatenate([self._heard[rows], samples], axis=1)
+        audio = np.concatenate([self._samples[rows], samples], axis=1)
         rest = self._rest[rows] + SAMPLES_PER_STEP
         found = np.zeros(len(rows), np.float32)
         while len(ready := np.flatnonzero(rest >= WINDOW)):
-            begin = heard.shape[1] - rest[ready] - CONTEXT
-            windows = heard[ready[:, None], begin[:, None] + _SAMPLES]
+            begin = audio.shape[1] - rest[ready] - CONTEXT
+            windows = audio[ready[:, None], begin[:, None] + _SAMPLES]
             found[ready] = np.maximum(found[ready], self._run(windows, rows[ready]))
             rest[ready] -= WINDOW
-        self._heard[rows], self._rest[rows] = heard[:, -HISTORY:], rest
+        self._samples[rows], self._rest[rows] = audio[:, -HISTORY:], rest
         return found
 
     def _run(self, windows: Samples, rows: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -102,14 +102,14 @@ class VadStepper:
 
     def snapshot(self, row: int) -> bytes:
         """Return a stream's state."""
-        parts = self._state[:, row], self._heard[row], self._rest[row]
+        parts = self._state[:, row], self._samples[row], self._rest[row]
         return b"".join(part.tobytes() for part in parts)
 
     def restore(self, row: int, state: bytes) -> None:
         """Give a row the state that `snapshot` of the same weights returned."""
         numbers = np.frombuffer(state[:-8], np.float32)
         self._state[:, row] = numbers[: 2 * WIDTH].reshape(2, WIDTH)
-        self._heard[row] = numbers[2 * WIDTH :]
+        self._samples[row] = numbers[2 * WIDTH :]
         self._rest[row] = np.frombuffer(state[-8:], np.int64)[0]
 
 

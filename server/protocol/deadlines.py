@@ -1,4 +1,4 @@
-"""When a client is given up: the points in time after which a conversation cannot go on."""
+"""Deadlines of a conversation: when a silent or slow client is disconnected."""
 
 from math import inf
 

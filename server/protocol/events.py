@@ -1,4 +1,4 @@
-"""What a `ServerProtocol` gives its shell: how far it is, what came, and how to close."""
+"""The events of a `ServerProtocol`: its state, what the client sent, and how to close."""
 
 from enum import Enum, auto
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What one conversation may take: the settings that the protocol itself watches over."""
+"""The limits of one conversation: the settings that the protocol enforces."""
 
 from typing import Annotated
 

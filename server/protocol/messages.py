@@ -136,7 +136,7 @@ class Ready(BaseModel):
 
 
 class TimedText(BaseModel):
-    """Text with the time in seconds at which each of its characters was heard."""
+    """Text with the time of each of its characters in seconds."""
 
     type: str
     text: str
@@ -235,7 +235,7 @@ def parse_server(text: str) -> ServerMessage | None:
 
 
 def _explained(error: ValidationError) -> ProtocolError:
-    """Return what a client is told of the first thing that is wrong with its message."""
+    """Return what a client is told of the first mistake in its message."""
     first = error.errors(include_url=False)[0]
     got = repr(first["input"])
     got = got if len(got) <= QUOTED else got[:QUOTED] + "…"

@@ -1,4 +1,4 @@
-"""What is recorded of a stream: its audio as it came and when, and a digest of what was sent."""
+"""The recording of a stream: its audio with arrival times, and a digest of what was sent."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What waits to be sent to one client, bounded in characters."""
+"""The queue of messages to one client, bounded in characters."""
 
 from collections import deque
 

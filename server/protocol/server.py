@@ -73,7 +73,7 @@ class ServerProtocol:
         self._finished = False  # the last message of a stream without error is in the queue
         self._overflowed = False  # something did not fit into the queue: nothing may follow it
         self._in_flight: ServerMessage | None = None
-        self._eof = False  # nobody reads any more
+        self._eof = False  # the client reads no more
 
     @property
     def duration(self) -> float:

@@ -16,10 +16,10 @@ from cortado.model.backends.choice import choose, load_recognizer
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.config import FeatureConfig, RecognizerConfig
 from cortado.model.features.log_mel import Features, LogMel
-from cortado.model.features.speaker import LEAST_DEVIATION, Statistics, standardised, statistics_of
+from cortado.model.features.speaker import MIN_DEVIATION, Statistics, standardised, statistics_of
 from cortado.model.files import recognizer_of_each, transcribe_files
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.beam import USUAL
+from cortado.model.search.beam import DEFAULT_BEAM
 from cortado.model.search.offline import transcribe_offline
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise, untrained
@@ -55,7 +55,7 @@ def test_silence_and_nothing_have_a_deviation_to_divide_by() -> None:
     for recordings in ([], [[np.zeros(8000, np.float32)]], [[np.zeros(3, np.float32)]]):
         found = statistics_of(Features(), recordings)
         assert np.isfinite(found.mean).all()
-        np.testing.assert_allclose(found.deviation, LEAST_DEVIATION, rtol=1e-6)
+        np.testing.assert_allclose(found.deviation, MIN_DEVIATION, rtol=1e-6)
 
 
 def test_an_adapted_recogniser_hears_frames_standardised_by_its_speaker() -> None:
@@ -109,7 +109,7 @@ def test_only_a_recogniser_of_speakers_statistics_is_adapted() -> None:
 
 def test_whatever_streams_refuses_speakers_statistics_and_says_why(tmp_path: Path) -> None:
     checkpoint.save(recognizer(), tmp_path)
-    why = r"'running' or 'fixed'.* got 'speaker': .*nobody knows"
+    why = r"'running' or 'fixed'.* got 'speaker', whose statistics"
     for backend in ("auto", "reference", "fast"):
         with pytest.raises(ValueError, match=why):
             load_recognizer(tmp_path, backend)
@@ -143,7 +143,9 @@ def test_a_file_is_transcribed_by_its_own_statistics(tmp_path: Path) -> None:
     out = StringIO()
     checkpoint.save(recognizer(), tmp_path)
     assert transcribe_files(recognizer_of_each(tmp_path), paths, "txt", out, lambda _: None)
-    heard = [ReferenceRecognizer(own(recognizer(), samples), USUAL) for samples in recordings]
+    heard = [
+        ReferenceRecognizer(own(recognizer(), samples), DEFAULT_BEAM) for samples in recordings
+    ]
     texts = [
         "".join(one.text for one in transcribe(each, samples))
         for each, samples in zip(heard, recordings, strict=True)

@@ -45,8 +45,8 @@ def test_phones_are_symbols_with_spaces_between() -> None:
 
 
 def test_a_stream_writes_the_space_with_the_phone_before_it() -> None:
-    assert PHONES.written == ("sh ", "iy ", "h# ")
-    assert Vocabulary("xy").written == ("x", "y")
+    assert PHONES.texts == ("sh ", "iy ", "h# ")
+    assert Vocabulary("xy").texts == ("x", "y")
     assert PHONES.spaced
     assert Vocabulary().spaced
     assert not Vocabulary("xy").spaced

@@ -86,7 +86,7 @@ def test_what_was_meant_for_the_last_owner_of_a_slot_is_dropped(
             last, next_ = Heard(), Heard()
             stream = engine.open(16_000, last)
             # No await between here and the next owner: what the thread gives must come too late.
-            engine.hear(stream, SPEECH)
+            engine.push(stream, SPEECH)
             engine.end(stream, SPEECH[:0])
             stream.close()
             assert engine.active == 0
@@ -155,10 +155,10 @@ def test_an_upload_does_not_hold_up_live_speech(online: ReferenceRecognizer) -> 
         async with running(online, buffer_seconds=30.0) as engine:
             bulk, live = Heard(), Heard()
             uploading, speaking = engine.open(16_000, bulk), engine.open(16_000, live)
-            engine.hear(uploading, np.tile(SPEECH, 20))  # 600 steps
+            engine.push(uploading, np.tile(SPEECH, 20))  # 600 steps
             while not bulk.updates:
                 await asyncio.sleep(0)
-            engine.hear(speaking, SPEECH)
+            engine.push(speaking, SPEECH)
             engine.end(speaking, SPEECH[:0])
             before = bulk.updates[-1].position
             await live.characters()

@@ -1,4 +1,4 @@
-"""Memory that a training process frees stays its own.
+"""Settings of glibc's allocator: freed memory stays with the training process for reuse.
 
 Every update allocates some gigabytes in blocks of megabytes and frees them. The C library gives
 such blocks back to the system and has the next ones cleared page by page, on a virtual machine

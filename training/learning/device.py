@@ -1,4 +1,4 @@
-"""Where a run computes: on the CPU, on a CUDA GPU or on Apple's, and with which precision."""
+"""The device of a run (CPU, CUDA or Apple's GPU) and its precision."""
 
 from typing import Any
 
@@ -37,13 +37,13 @@ def mixed_precision(device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, MIXED, enabled=narrow)
 
 
-def moved(tree: Any, device: torch.device) -> Any:
+def to_device(tree: Any, device: torch.device) -> Any:
     """Return nested tuples of tensors on a device."""
     if isinstance(tree, Tensor):
         return tree.to(device)
     if not isinstance(tree, tuple):
         return tree
-    parts = [moved(part, device) for part in tree]
+    parts = [to_device(part, device) for part in tree]
     return tuple(parts) if type(tree) is tuple else type(tree)(*parts)
 
 

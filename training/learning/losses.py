@@ -1,4 +1,4 @@
-"""What training minimises: CTC, the decoder's cross-entropy, and what engages the attention."""
+"""The losses of training: CTC, the decoder's cross-entropy, and losses that guide the attention."""
 
 import torch
 import torchaudio
@@ -12,7 +12,7 @@ from cortado.training.learning.device import ctc_loss, mixed_precision
 from cortado.training.learning.recipe import Stage
 from cortado.training.learning.smoothing import localised
 
-NEAR = 2  # frames from a symbol's own to which a guided attention may look instead
+NEAR = 2  # frames around a symbol's own where a guided attention may lie
 
 
 def losses(recognizer: Recognizer, batch: Batch, stage: Stage) -> dict[str, Tensor]:
@@ -53,7 +53,7 @@ def decoder_losses(
 ) -> dict[str, Tensor]:
     """Return the losses of the teacher-forced decoder by name.
 
-    Those of stops are there for monotonic attention only; others learn an end of sequence.
+    Losses of stops exist for monotonic attention only; other attentions learn an end of sequence.
     """
     mask = recognizer.frame_mask(batch.lengths, encoded.shape[1])
     views = 2 if stage.consistency else 1  # with the same errors, or they had to differ
@@ -90,10 +90,9 @@ def decoder_losses(
 
 
 def divergence(log_probs: Tensor, valid: Tensor) -> Tensor:
-    """Return how far two views of the same utterances are apart, summed over all that is valid.
+    """Return the divergence between two views of the same utterances, summed over valid frames.
 
-    Each view is taught by the other as it is, so that neither moves towards an error of the other
-    that the other gives up.
+    Each view learns from the other's detached distribution (cross-entropy in both directions).
 
     Args:
         log_probs: (2 B, N, V), the second view of an utterance B rows behind its first.
@@ -168,10 +167,10 @@ def latency_loss(alpha: Tensor, times: Tensor, known: Tensor) -> Tensor:
 
 
 def guide_loss(weights: Tensor, times: Tensor, known: Tensor) -> Tensor:
-    """Return minus the logarithm of the attention near the CTC alignment, the mean over symbols.
+    """Return the negative log of the attention near the CTC alignment, in nats, mean over symbols.
 
-    What `stop_loss` is to monotonic attention: the same alignment tells where to look. How the
-    attention is spread over the frames near a symbol is left to it.
+    It is to offline attention what `stop_loss` is to monotonic attention. How the attention is
+    spread over the frames near a symbol is free.
 
     Args:
         weights: (B, U, T) attention to each frame.
@@ -187,10 +186,10 @@ def guide_loss(weights: Tensor, times: Tensor, known: Tensor) -> Tensor:
 
 
 def text_loss(recognizer: Recognizer, text: Tensor, lengths: Tensor) -> Tensor:
-    """Return the decoder's cross-entropy on text that nobody speaks, per symbol.
+    """Return the decoder's cross-entropy on text without audio, per symbol.
 
-    The contexts are zero, so that what the symbols say about one another is learnt apart from what
-    the audio says. It teaches spelling from more text than there is speech of.
+    The contexts are zero, so the decoder learns a language model of its own, from more text than
+    there is speech.
 
     Args:
         recognizer: whose decoder learns.
@@ -204,7 +203,7 @@ def text_loss(recognizer: Recognizer, text: Tensor, lengths: Tensor) -> Tensor:
 
 
 def corrupted(targets: Tensor, share: float, symbols: int) -> Tensor:
-    """Return the symbols with a share replaced at random, as errors will replace them in serving.
+    """Return the symbols with a share replaced at random, to train for errors in serving.
 
     Source: unigram noising (Xie et al. 2017), here against exposure bias.
     """

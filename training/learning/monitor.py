@@ -1,4 +1,4 @@
-"""What a person watches during a run: progress, TensorBoard scalars, validation, alignments."""
+"""Monitoring of a run: progress, TensorBoard scalars, validation, pictures of the alignment."""
 
 import copy
 import json
@@ -32,7 +32,7 @@ class Recording(NamedTuple):
     """A recording to validate with."""
 
     samples: Samples
-    text: str  # that it says
+    text: str  # reference
     id: str
     speaker: str = ""
 
@@ -42,7 +42,7 @@ Transcribe = Callable[[Recognizer, Sequence[Samples]], Iterable[str]]
 
 
 class Monitor:
-    """The first process's view of a run."""
+    """Progress, curves and validation of a run, in its first process."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Monitor:
     def updated(
         self, stage: Stage, step: int, rate: float, parts: dict[str, float], audio: float
     ) -> None:
-        """Take note of an update: its losses, and the seconds of audio it heard."""
+        """Take note of an update: its losses, and the seconds of its audio."""
         for name, value in parts.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
         self.counted += 1
@@ -70,11 +70,11 @@ class Monitor:
         speed = self.audio / (time.monotonic() - self.since)
         for name, value in {**means, "rate": rate, "times_real_time": speed}.items():
             self.writer.add_scalar(f"training/{name}", value, step)
-        told = " ".join(f"{name} {value:.3f}" for name, value in means.items())
+        text = " ".join(f"{name} {value:.3f}" for name, value in means.items())
         if self.progress:
-            self.progress(step, f"{stage.name}: {told}, {speed:.0f} x real time")
+            self.progress(step, f"{stage.name}: {text}, {speed:.0f} x real time")
         if step % (10 * EVERY) == 0:
-            log.info("step %d %s: %s, %.0f x real time", step, stage.name, told, speed)
+            log.info("step %d %s: %s, %.0f x real time", step, stage.name, text, speed)
         self.sums, self.counted, self.audio, self.since = {}, 0, 0.0, time.monotonic()
 
     def validate(self, model: Recognizer, stage: Stage, step: int) -> None:

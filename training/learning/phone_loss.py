@@ -1,4 +1,4 @@
-"""A head that hears phones in a layer of the encoder: it trains the layers and is not kept."""
+"""A CTC head for phones on an encoder layer, used in training only; checkpoints lack it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

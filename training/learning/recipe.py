@@ -1,4 +1,4 @@
-"""What a training run is made of: a TOML file that becomes frozen dataclasses."""
+"""The recipe of a training run: a TOML file read into frozen dataclasses."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -103,13 +103,13 @@ def prepare(
         wanted = corpus.synthesis
         config = SynthConfig(wanted.text, folder, wanted.count, wanted.seed, workers)
         synthesise(config, _named(progress, f"synthesise {name}"))
-    told = _named(progress, f"features {name}")
+    report = _named(progress, f"features {name}")
     cache = output / "cache"
-    recorded = cached(corpus.manifest, cache, workers, told, model.vocabulary, model.features)
+    recorded = cached(corpus.manifest, cache, workers, report, model.vocabulary, model.features)
     if not corpus.splice:
         return recorded
-    told = _named(progress, f"words {name}")
-    edges = word_edges(recorded, told)
+    report = _named(progress, f"words {name}")
+    edges = word_edges(recorded, report)
     splice = corpus.splice
     return SplicedCorpus(recorded, edges, splice.text, splice.count, splice.seed)
 
@@ -145,7 +145,7 @@ def _process(
     monitor = None
     if rank == 0:
         total = sum(stage.steps for stage in recipe.stages)
-        report = (lambda step, told: progress(told, step, total)) if progress else None
+        report = (lambda step, message: progress(message, step, total)) if progress else None
         monitor = Monitor(output, validation_sets(recipe), report)
     Trainer(recipe, corpora, output, words, device).run(monitor)
     if monitor:

@@ -1,4 +1,4 @@
-"""How a stage's learning rate and pre-sigmoid noise change with its updates."""
+"""The schedules of a stage's learning rate and pre-sigmoid noise."""
 
 import math
 

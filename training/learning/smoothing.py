@@ -1,4 +1,4 @@
-"""What the decoder is asked to predict: a symbol, softened by its neighbours or by all symbols."""
+"""The decoder's smoothed targets: a symbol's probability is shared with neighbours or with all."""
 
 from collections.abc import Sequence
 

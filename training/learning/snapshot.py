@@ -1,4 +1,4 @@
-"""What a run leaves on disk at intervals, from which it resumes after a kill at any instant.
+"""Snapshots of a run on disk, from which it resumes after a kill at any instant.
 
 A snapshot is a folder, written beside and renamed when whole; the last two are kept.
 """

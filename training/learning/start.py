@@ -1,4 +1,4 @@
-"""Where a run's weights begin when they do not begin at random: a checkpoint, or parts of one."""
+"""The initial weights of a run from a checkpoint, or from parts of one."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

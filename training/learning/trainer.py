@@ -22,7 +22,7 @@ from cortado.training.data.pronounce import Lexicon
 from cortado.training.data.speakers import voices
 from cortado.training.data.text_sampler import TextSampler
 from cortado.training.learning import snapshot as runstate
-from cortado.training.learning.device import device_of, moved
+from cortado.training.learning.device import device_of, to_device
 from cortado.training.learning.losses import losses, text_loss
 from cortado.training.learning.monitor import Monitor
 from cortado.training.learning.phone_loss import PhoneHead
@@ -176,7 +176,7 @@ class Trainer:
                 seed = self.pool * BATCHES_AHEAD + place
                 batch = self.sampler.load(drawn[place], stage.augmentation, seed, views)
                 self.place += self.processes
-                yield moved(batch, self.device)
+                yield to_device(batch, self.device)
             self.pool, self.place = self.pool + 1, 0
 
     def _update(self, batch: Batch, stage: Stage, rate: float) -> dict[str, float]:
@@ -186,7 +186,9 @@ class Trainer:
             parts = self._losses(batch, stage)
             if stage.text and self.text:
                 number = self.step * self.processes + self.rank
-                parts["text"] = text_loss(self.model, *moved(self.text.batch(number), self.device))
+                parts["text"] = text_loss(
+                    self.model, *to_device(self.text.batch(number), self.device)
+                )
                 parts["total"] = parts["total"] + stage.text * parts["text"]
             parts["total"].backward()
         average_gradients(self.learning, self.processes)

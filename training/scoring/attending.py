@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cortado.model.attention.interface import MonotonicAttention
 from cortado.model.config import MAX_SYMBOLS_PER_STEP
-from cortado.model.decoder.decoder import AttentionDecoder, Memory, moved, push
+from cortado.model.decoder.decoder import AttentionDecoder, Memory, push, update_rows
 from cortado.model.emission import Character
 from cortado.model.features.framing import HOP, SAMPLES_PER_STEP, STEP_SECONDS
 from cortado.model.recognizer import Recognizer
@@ -139,7 +139,7 @@ def _scanned(
             rows.append(_row(scan.context(query, keys, window, valid)[0], frame, len(encoded)))
             text = recognizer.config.vocabulary.names[int(best)]
             found.append(Character(text, seconds(recognizer, frame)))
-            memory = moved(memory, decoder.read(best, output), stop)
+            memory = update_rows(memory, decoder.read(best, output), stop)
             valid = scan.stopped(valid, stop)
     return found, torch.stack(rows) if rows else encoded.new_zeros(0, len(encoded))
 

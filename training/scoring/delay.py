@@ -86,7 +86,7 @@ def character_ends(recognizer: "Recognizer", log_probs: "Tensor", text: str) -> 
     following = torch.nn.functional.pad(path[1:], (0, 1), value=-1)
     last = ((path != blank) & (path != following)).nonzero()[:, 0].double().numpy()
     ends = np.asarray((last + 1 - recognizer.delay_steps) * STEP_SECONDS)
-    return np.repeat(ends, [len(vocabulary.written[one]) for one in spelt])[: len(text)]
+    return np.repeat(ends, [len(vocabulary.texts[one]) for one in spelt])[: len(text)]
 
 
 def delays(

@@ -77,7 +77,7 @@ class System:
     # Its own, for emission delays and pictures; None where it is unknown or torch is absent.
     recognizer: "Recognizer | None" = None
     backend: str = "reference"  # that gives the words, or "server"
-    weighs_words: bool = False  # by a language model, in a search of ours
+    uses_language_model: bool = False  # whether a search of ours uses one
 
 
 def served(
@@ -85,7 +85,7 @@ def served(
 ) -> System:
     """Return a recogniser as it serves, in the backend that it is in."""
     hear = in_order(lambda audio: transcribe_many(chosen, audio))
-    return System(name, "online", hear, recognizer, chosen.name, chosen.beam.weighs_words)
+    return System(name, "online", hear, recognizer, chosen.name, chosen.beam.uses_language_model)
 
 
 def online(
@@ -95,9 +95,9 @@ def online(
     beam: Beam | None = None,
     words: Language = NONE,
 ) -> System:
-    """Return a recogniser as it serves, in a backend, the usual search if None.
+    """Return a recogniser as it serves, in a backend; with the default search if `beam` is None.
 
-    Raises: ValueError for a backend that is not there, or does not know such a model.
+    Raises: ValueError for a backend that is not available or does not support the model.
     """
     from cortado.model.adaptation import adapted
     from cortado.model.features.speaker import by_speaker, statistics_of
@@ -109,9 +109,9 @@ def online(
         chosen = choose(one, backend, beam, words)
         return lambda audio: transcribe_many(chosen, audio)
 
-    nobody = adapted(recognizer, statistics_of(recognizer.features, []))
-    used = choose(nobody, backend, beam, words)  # what cannot be is said at once
-    facts = recognizer, used.name, used.beam.weighs_words
+    trial = adapted(recognizer, statistics_of(recognizer.features, []))
+    used = choose(trial, backend, beam, words)  # so that errors come before the work
+    facts = recognizer, used.name, used.beam.uses_language_model
     return System(name, "online", by_voice(recognizer, search), *facts)
 
 

@@ -134,7 +134,7 @@ async def _pace(
             due = began + (turn + 1 + k / count) * period
             while (wait := due - time.perf_counter()) > 0:
                 await asyncio.sleep(wait)
-            engine.hear(stream, pieces[(starts[k] + turn) % len(pieces)], due)
+            engine.push(stream, pieces[(starts[k] + turn) % len(pieces)], due)
             if not k % 64:
                 await asyncio.sleep(0)  # the engine hands results to this loop
         if time.perf_counter() - began > 3 * (WARM_UP + seconds):

@@ -1,7 +1,7 @@
 """The greedy decoder of a tile of streams, compiled: only those whose attention stops write.
 
-The attention is asked with the decoder's state, which changes only when a symbol is written: the
-query is kept and a frame without a stop costs a sum of tanh.
+The query depends on the decoder's state, which changes only when a symbol is written. So the query
+is stored, and a frame without a stop costs one energy.
 """
 
 import numba
@@ -27,9 +27,9 @@ def energy(query: Array, key: Array, direction: Array) -> np.float32:
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def _blank(heard: Array, start: int, vocabulary: int) -> bool:
+def _blank(logits_of_frames: Array, start: int, vocabulary: int) -> bool:
     """Return whether a blank, the first of the CTC head's logits, has a probability of BLANK."""
-    logits, others = heard[start : start + vocabulary + 1], _ZERO
+    logits, others = logits_of_frames[start : start + vocabulary + 1], _ZERO
     for v in range(1, len(logits)):
         others += exp(min(logits[v] - logits[0], _ZERO))
         if logits[v] > logits[0]:
@@ -38,8 +38,8 @@ def _blank(heard: Array, start: int, vocabulary: int) -> bool:
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def listen(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
-    """Take the tile's encoder frames, `t.joined`, into the windows of the chunks."""
+def store_frames(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
+    """Add the tile's encoder frames, `t.joined`, to the windows of the chunks."""
     chunk, stride = state.keys.shape[1], len(t.joined) // TILE
     d, gates, v = state.keys.shape[2], state.gates.shape[2], state.logits.shape[2]
     count, width, n = len(rows), len(t.dense) // TILE, len(w.frames.bias)
@@ -47,20 +47,20 @@ def listen(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
     affine(w.frame_gates, t.joined, stride, width, t.gates, count, t.codes, t.scales)
     for r in range(count):
         row, at = rows[r], r * n
-        k = state.heard[row, 0] % chunk
+        k = state.frame_count[row, 0] % chunk
         copied(t.of_frames, at + d, state.keys[row, k], 0, d)
         stored(t.gates, r * gates, state.gates[row, k])
         copied(t.of_frames, at + 2 * d, state.logits[row, k], 0, v)
-        state.heard[row, 0] += 1
+        state.frame_count[row, 0] += 1
         state.blank[row, 0] = _blank(t.of_frames, at + 2 * d + v, w.vocabulary)
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def attend(
-    query: Array, keys: Array, heard: int, direction: Array, bias: np.float32, shares: Array
+def attention_shares(
+    query: Array, keys: Array, frame_count: int, direction: Array, bias: np.float32, shares: Array
 ) -> None:
-    """Set the (w,) shares with which a query attends to the last frames, of which w have keys."""
-    some, best, total = min(heard, len(keys)), np.float32(-np.inf), _ZERO
+    """Set the (w,) attention weights of a query over the last frames, softmax of their energies."""
+    some, best, total = min(frame_count, len(keys)), np.float32(-np.inf), _ZERO
     for k in range(some):
         shares[k] = energy(query, keys[k], direction) + bias
         best = max(best, shares[k])
@@ -72,8 +72,8 @@ def attend(
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def meant(frames: Array, shares: Array, sums: Array, start: int) -> None:
-    """Add to numbers of a flat array the mean of what frames (w, N) give, by their shares."""
+def add_mean(frames: Array, shares: Array, sums: Array, start: int) -> None:
+    """Add the mean of frames (w, N), weighted by their shares, to a flat array from `start` on."""
     taken = sums[start : start + frames.shape[1]]
     for k in range(len(frames)):
         share, given = shares[k], frames[k]
@@ -82,8 +82,8 @@ def meant(frames: Array, shares: Array, sums: Array, start: int) -> None:
 
 
 @numba.njit(nogil=True)
-def added(given: Array, sums: Array, start: int) -> None:
-    """Add numbers to those of a flat array."""
+def add_to(given: Array, sums: Array, start: int) -> None:
+    """Add an array to a flat array from `start` on."""
     taken = sums[start : start + len(given)]
     for k in range(len(given)):
         taken[k] += given[k]
@@ -92,25 +92,27 @@ def added(given: Array, sums: Array, start: int) -> None:
 @numba.njit(nogil=True)
 def _write(count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch, p: Pool) -> None:
     """Write a symbol in each of the first `count` streams of `t.rows`, rows of the tile."""
-    d, v, asks = state.decoder_cell.shape[2], state.logits.shape[2], state.query.shape[2]
+    d, v, query_width = state.decoder_cell.shape[2], state.logits.shape[2], state.query.shape[2]
     for n in range(count):
         row, shares = rows[t.rows[n]], t.shares[n]
-        query = state.query[row, 0, asks // 2 :]
-        attend(query, state.keys[row], state.heard[row, 0], w.directions[1], w.biases[1], shares)
+        query = state.query[row, 0, query_width // 2 :]
+        attention_shares(
+            query, state.keys[row], state.frame_count[row, 0], w.directions[1], w.biases[1], shares
+        )
         copied(state.decoder_hidden[row, 0], 0, t.states, n * d, d)
     affine(w.lstm, t.states, d, d, t.decoder_gates, count, t.codes, t.scales)
     for n in range(count):
         row = rows[t.rows[n]]
         cell, hidden = state.decoder_cell[row, 0], state.decoder_hidden[row, 0]
-        added(w.symbols[state.symbol[row, 0]], t.decoder_gates, 4 * n * d)
-        meant(state.gates[row], t.shares[n], t.decoder_gates, 4 * n * d)
+        add_to(w.symbols[state.symbol[row, 0]], t.decoder_gates, 4 * n * d)
+        add_mean(state.gates[row], t.shares[n], t.decoder_gates, 4 * n * d)
         gated(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
     affine(w.states, t.states, d, d, t.of_states, count, t.codes, t.scales)
     for n in range(count):
-        row, logits, at = rows[t.rows[n]], p.logits[n], n * (asks + v)
-        meant(state.logits[row], t.shares[n], t.of_states, at + asks)
-        copied(t.of_states, at, state.query[row, 0], 0, asks)
-        copied(t.of_states, at + asks, logits, 0, v)
+        row, logits, at = rows[t.rows[n]], p.logits[n], n * (query_width + v)
+        add_mean(state.logits[row], t.shares[n], t.of_states, at + query_width)
+        copied(t.of_states, at, state.query[row, 0], 0, query_width)
+        copied(t.of_states, at + query_width, logits, 0, v)
         best = 0
         for symbol in range(1, w.vocabulary):
             if logits[symbol] > logits[best]:
@@ -129,11 +131,11 @@ def step(
         state: of all streams.
         w: the weights.
         t: `t.joined`, encoder frames.
-        p: room for logits.
+        p: memory for logits.
         symbols: (R, cap) int32, set to the symbols that are written, -1 for none.
         cap: most symbols at one frame.
     """
-    listen(rows, state, w, t)
+    store_frames(rows, state, w, t)
     for r in range(len(rows)):
         for k in range(cap):
             symbols[r, k] = -1

@@ -131,7 +131,7 @@ def _logarithms(x: Array) -> None:
 def _logmel(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scratch) -> None:
     """Set `t.logmel` (F, FRAMES) from the next (R, SAMPLES_PER_STEP) samples of R <= 4 streams."""
     for r in range(len(rows)):
-        heard, before = t.heard[r], state.samples[rows[r]]
+        heard, before = t.audio[r], state.samples[rows[r]]
         copied(before, 0, heard, 0, OVERLAP)
         copied(samples[r], 0, heard, OVERLAP, SAMPLES_PER_STEP)
         copied(heard, SAMPLES_PER_STEP, before, 0, OVERLAP)
@@ -141,8 +141,8 @@ def _logmel(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scr
         for r in range(len(rows)):
             for frame in range(FRAMES_PER_STEP):
                 at = frame * HOP + 2 * n
-                re[r * FRAMES_PER_STEP + frame] = t.heard[r, at] * even
-                im[r * FRAMES_PER_STEP + frame] = t.heard[r, at + 1] * odd
+                re[r * FRAMES_PER_STEP + frame] = t.audio[r, at] * even
+                im[r * FRAMES_PER_STEP + frame] = t.audio[r, at + 1] * odd
     for n in range(WINDOW // 2, HALF):
         for lane in range(FRAMES):
             t.re[n, lane] = t.im[n, lane] = _ZERO

@@ -26,7 +26,7 @@ from cortado.model.backends.cpu.layout import (
 )
 from cortado.model.compiled.product import begin, end
 from cortado.model.compiled.vectors import claimed
-from cortado.model.search.beam import Beam, Entries, Hypotheses
+from cortado.model.search.beam import Beam, Candidates, Hypotheses
 
 MODEL = Path(__file__).resolve().parents[2]
 COMPILED = (  # modules of `cortado.model` whose functions are compiled into a step
@@ -74,7 +74,7 @@ def _compiled(sources: str, searched: bool) -> Callable[..., None]:
         layers: tuple[Layer, ...],
         decoder_weights: DecoderWeights,
         t: Scratch,
-        entries: Entries,
+        candidates: Candidates,
         pool: Pool,
         symbols: Array,
         late: Array,
@@ -112,7 +112,7 @@ def _compiled(sources: str, searched: bool) -> Callable[..., None]:
                     hypotheses,
                     decoder_weights,
                     t,
-                    entries,
+                    candidates,
                     pool,
                     written,
                     late[start:last],

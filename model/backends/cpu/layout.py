@@ -1,6 +1,6 @@
-"""What the fast backend keeps: the weights as its kernels read them, and the streams' states.
+"""The fast backend's data: the weights as its kernels read them, and the streams' states.
 
-The state of all streams lies in preallocated arrays with the stream on dim 0. "Small" is bf16
+The state of all streams lies in preallocated arrays with the stream on dim 0. "Narrow" is bf16
 (uint16) where the CPU multiplies it, else float32: what the matrix products read.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.compiled.integers import ZERO, Coded
-from cortado.model.compiled.product import room
+from cortado.model.compiled.product import aligned
 from cortado.model.compiled.vectors import FRAMES
 from cortado.model.features.framing import (
     DELTA_LOOKAHEAD,
@@ -77,10 +77,10 @@ class Convolutions(NamedTuple):
 
 
 class DecoderWeights(NamedTuple):
-    """The decoder, and the CTC head, which hears the same frames.
+    """The decoder and the CTC head, which reads the same frames.
 
-    What a frame gives to the gates and the logits is made once, whoever attends to it later: a
-    context is a mean of frames, and what it gives is the mean of what they give.
+    A frame's part of the gates and of the logits is computed once, however often it is attended to:
+    a context is a mean of frames, so its part is the mean of their parts.
     """
 
     frames: (
@@ -89,7 +89,7 @@ class DecoderWeights(NamedTuple):
     frame_gates: Matrix | Coded  # (H, 4 D)
     states: Matrix | Coded  # (D, 2 d + V): queries; to the logits
     lstm: Matrix | Coded  # (D, 4 D)
-    symbols: Array  # (V + 1, 4 D) float32: what the last symbol gives to the gates, biases included
+    symbols: Array  # (V + 1, 4 D) float32: the last symbol's part of the gates, biases included
     directions: Array  # (2, d) float32
     biases: Array  # (2,) float32: of the energies
     vocabulary: int  # symbols
@@ -97,31 +97,31 @@ class DecoderWeights(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that is remembered of each of S streams."""
+    """The state of each of S streams."""
 
-    samples: Array  # (S, OVERLAP) float32: the last heard
+    samples: Array  # (S, OVERLAP) float32: the last samples
     mean: Array  # (S, F) float32: running
     counted: Array  # (S, 1) float32: frames in it
     frames: Array  # (S, PAST F) float32: the last normalised ones
-    conv1: Array  # (S, F * 4) small: the last frame
-    conv2: Array  # (S, F / 2 * C) small
-    hidden: Array  # (S, 2 FREQUENCIES * C) small: of the convolutional LSTM, the last two frames
+    conv1: Array  # (S, F * 4) narrow: the last frame
+    conv2: Array  # (S, F / 2 * C) narrow
+    hidden: Array  # (S, 2 FREQUENCIES * C) narrow: of the convolutional LSTM, the last two frames
     cell: Array  # (S, FREQUENCIES * C) float32
-    lstm_hidden: Array  # (S, L, H) small
+    lstm_hidden: Array  # (S, L, H) narrow
     lstm_cell: Array  # (S, L, H) float32
-    heard: Array  # (S, 1) int64: encoder frames; the n-th is at n % w of the next three
+    frame_count: Array  # (S, 1) int64: encoder frames so far; frame n is at place n % w below
     keys: Array  # (S, w, d) float32: chunk keys of the last w
-    gates: Array  # (S, w, 4 D) small: what they give to the decoder's gates
-    logits: Array  # (S, w, V) float32: and to its logits
-    blank: Array  # (S, 1) int32: whether the CTC head hears no character in the last
-    query: Array  # (S, K, 2 d) float32: the decoder's state as both energies see it
-    decoder_hidden: Array  # (S, K, D) small
+    gates: Array  # (S, w, 4 D) narrow: their part of the decoder's gates
+    logits: Array  # (S, w, V) float32: and of its logits
+    blank: Array  # (S, 1) int32: whether the CTC head gave the blank at the last frame
+    query: Array  # (S, K, 2 d) float32: the queries of both energies
+    decoder_hidden: Array  # (S, K, D) narrow
     decoder_cell: Array  # (S, K, D) float32
-    symbol: Array  # (S, K) int32: the last written
+    symbol: Array  # (S, K) int32: the last symbol written
 
 
 class Sizes(NamedTuple):
-    """What may differ between models."""
+    """The sizes in which models may differ."""
 
     width: int  # H
     layers: int  # L
@@ -131,50 +131,50 @@ class Sizes(NamedTuple):
     logits: int  # V: symbols, up to whole panels
 
 
-def empty_state(streams: int, sizes: Sizes, small: type, hypotheses: int) -> State:
-    """Return room for the states of streams; what it holds means nothing."""
+def empty_state(streams: int, sizes: Sizes, narrow: type, hypotheses: int) -> State:
+    """Return zeroed arrays for the states of streams; a stream's row must be reset before use."""
     h, layers, d, k, w, v = sizes
 
     return State(
-        samples=room(np.float32, streams, OVERLAP),
-        mean=room(np.float32, streams, MELS),
-        counted=room(np.float32, streams, 1),
-        frames=room(np.float32, streams, PAST * MELS),
-        conv1=room(small, streams, MELS * (PLANES + 1)),
-        conv2=room(small, streams, MELS // 2 * CHANNELS),
-        hidden=room(small, streams, 2 * FREQUENCIES * CHANNELS),
-        cell=room(np.float32, streams, FREQUENCIES * CHANNELS),
-        lstm_hidden=room(small, streams, layers, h),
-        lstm_cell=room(np.float32, streams, layers, h),
-        heard=room(np.int64, streams, 1),
-        keys=room(np.float32, streams, w, k),
-        gates=room(small, streams, w, 4 * d),
-        logits=room(np.float32, streams, w, v),
-        blank=room(np.int32, streams, 1),
-        query=room(np.float32, streams, hypotheses, 2 * k),
-        decoder_hidden=room(small, streams, hypotheses, d),
-        decoder_cell=room(np.float32, streams, hypotheses, d),
-        symbol=room(np.int32, streams, hypotheses),
+        samples=aligned(np.float32, streams, OVERLAP),
+        mean=aligned(np.float32, streams, MELS),
+        counted=aligned(np.float32, streams, 1),
+        frames=aligned(np.float32, streams, PAST * MELS),
+        conv1=aligned(narrow, streams, MELS * (PLANES + 1)),
+        conv2=aligned(narrow, streams, MELS // 2 * CHANNELS),
+        hidden=aligned(narrow, streams, 2 * FREQUENCIES * CHANNELS),
+        cell=aligned(np.float32, streams, FREQUENCIES * CHANNELS),
+        lstm_hidden=aligned(narrow, streams, layers, h),
+        lstm_cell=aligned(np.float32, streams, layers, h),
+        frame_count=aligned(np.int64, streams, 1),
+        keys=aligned(np.float32, streams, w, k),
+        gates=aligned(narrow, streams, w, 4 * d),
+        logits=aligned(np.float32, streams, w, v),
+        blank=aligned(np.int32, streams, 1),
+        query=aligned(np.float32, streams, hypotheses, 2 * k),
+        decoder_hidden=aligned(narrow, streams, hypotheses, d),
+        decoder_cell=aligned(np.float32, streams, hypotheses, d),
+        symbol=aligned(np.int32, streams, hypotheses),
     )
 
 
 class Scratch(NamedTuple):
-    """Room in which one thread steps a tile of TILE streams.
+    """One thread's working memory for a tile of TILE streams.
 
-    What matrix products read and write is flat, whatever its shape: they are compiled once.
+    The operands of matrix products are flat, whatever their shape, so that these compile once.
     """
 
-    heard: Array  # (4, OVERLAP + SAMPLES_PER_STEP) float32
+    audio: Array  # (4, OVERLAP + SAMPLES_PER_STEP) float32
     re: Array  # (FFT / 2, FRAMES) float32
     im: Array
     power: Array  # (FFT / 2 + 1, FRAMES)
     logmel: Array  # (F, FRAMES)
-    planes: Array  # (4, 5, FIRST) small: features of four streams
+    planes: Array  # (4, 5, FIRST) narrow: features of four streams
     recent: Array  # ((PAST + 4) F,) float32
     delta: Array  # (2, F) float32
-    frames1: Array  # (3, SECOND) small
-    frames2: Array  # (2, THIRD) small: the convolutional LSTM's input and last hidden state
-    frames3: Array  # (3, THIRD) small
+    frames1: Array  # (3, SECOND) narrow
+    frames2: Array  # (2, THIRD) narrow: the convolutional LSTM's input and last hidden state
+    frames3: Array  # (3, THIRD) narrow
     codes1: Array  # (3, SECOND) uint8: frames as integers
     codes2: Array  # (2, THIRD) uint8
     codes3: Array  # (3, THIRD) uint8
@@ -182,81 +182,81 @@ class Scratch(NamedTuple):
     sums1: Array  # (40, C) float32
     sums2: Array  # (20, C)
     gates2: Array  # (20, 4 C)
-    joined: Array  # (TILE, max inputs + H) small
+    joined: Array  # (TILE, max inputs + H) narrow
     gates: Array  # (TILE, 4 H or 4 D) float32
     codes: Array  # (TILE, max inputs + H) uint8: rows of products of integers
     scales: Array  # (TILE,) float32: of the rows
-    hidden: Array  # (TILE, H) small
+    hidden: Array  # (TILE, H) narrow
     dense: Array  # (TILE, H) float32
-    of_frames: Array  # (TILE, 2 d + 2 V) float32: what `DecoderWeights.frames` makes of frames
-    rows: Array  # (TILE,) int64: those in the tile that write
-    shares: Array  # (TILE, w) float32: with which they attend to their frames
-    states: Array  # (TILE, D) small: of the decoder's LSTM
+    of_frames: Array  # (TILE, 2 d + 2 V) float32: the product with `DecoderWeights.frames`
+    rows: Array  # (TILE,) int64: the streams of the tile that write
+    shares: Array  # (TILE, w) float32: their chunk attention weights
+    states: Array  # (TILE, D) narrow: of the decoder's LSTM
     decoder_gates: Array  # (TILE, 4 D) float32
-    of_states: Array  # (TILE, 2 d + V) float32: what `DecoderWeights.states` makes of states
+    of_states: Array  # (TILE, 2 d + V) float32: the product with `DecoderWeights.states`
 
 
-TILE = 128  # streams whose matrix products are made together
+TILE = 128  # streams whose matrix products are computed together
 
 
-def scratch(sizes: Sizes, small: type) -> Scratch:
-    """Return the room that one thread needs."""
+def scratch(sizes: Sizes, narrow: type) -> Scratch:
+    """Return one thread's working memory."""
     h, _, d, k, w, v = sizes
 
     found = Scratch(
-        heard=room(np.float32, 4, OVERLAP + SAMPLES_PER_STEP),
-        re=room(np.float32, FFT // 2, FRAMES),
-        im=room(np.float32, FFT // 2, FRAMES),
-        power=room(np.float32, FFT // 2 + 1, FRAMES),
-        logmel=room(np.float32, MELS, FRAMES),
-        planes=room(small, 5 * STREAMS * FIRST + SPARE),
-        recent=room(np.float32, (PAST + FRAMES_PER_STEP) * MELS),
-        delta=room(np.float32, 2, MELS),
-        frames1=room(small, 3 * STREAMS * SECOND + SPARE),
-        frames2=room(small, 2 * STREAMS * THIRD + SPARE),
-        frames3=room(small, 3 * STREAMS * THIRD + SPARE),
-        codes1=room(np.uint8, 3 * STREAMS * SECOND + SPARE),
-        codes2=room(np.uint8, 2 * STREAMS * THIRD + SPARE),
-        codes3=room(np.uint8, 3 * STREAMS * THIRD + SPARE),
-        row_scales=room(np.float32, STREAMS * ROWS3),
-        sums1=room(np.float32, STREAMS * ROWS1 * CHANNELS),
-        sums2=room(np.float32, (STREAMS * ROWS3 + 8) * CHANNELS),
-        gates2=room(np.float32, (STREAMS * ROWS3 + 8) * 4 * CHANNELS),
-        joined=room(small, TILE * (max(FREQUENCIES * CHANNELS, h) + h)),
-        gates=room(np.float32, TILE * 4 * max(h, d)),
-        codes=room(np.uint8, TILE * (max(FREQUENCIES * CHANNELS, h) + max(h, d))),
-        scales=room(np.float32, TILE),
-        hidden=room(small, TILE * h),
-        dense=room(np.float32, TILE * h),
-        of_frames=room(np.float32, TILE * (2 * k + 2 * v)),
-        rows=room(np.int64, TILE),
-        shares=room(np.float32, TILE, w),
-        states=room(small, TILE * d),
-        decoder_gates=room(np.float32, TILE * 4 * d),
-        of_states=room(np.float32, TILE * (2 * k + v)),
+        audio=aligned(np.float32, 4, OVERLAP + SAMPLES_PER_STEP),
+        re=aligned(np.float32, FFT // 2, FRAMES),
+        im=aligned(np.float32, FFT // 2, FRAMES),
+        power=aligned(np.float32, FFT // 2 + 1, FRAMES),
+        logmel=aligned(np.float32, MELS, FRAMES),
+        planes=aligned(narrow, 5 * STREAMS * FIRST + SPARE),
+        recent=aligned(np.float32, (PAST + FRAMES_PER_STEP) * MELS),
+        delta=aligned(np.float32, 2, MELS),
+        frames1=aligned(narrow, 3 * STREAMS * SECOND + SPARE),
+        frames2=aligned(narrow, 2 * STREAMS * THIRD + SPARE),
+        frames3=aligned(narrow, 3 * STREAMS * THIRD + SPARE),
+        codes1=aligned(np.uint8, 3 * STREAMS * SECOND + SPARE),
+        codes2=aligned(np.uint8, 2 * STREAMS * THIRD + SPARE),
+        codes3=aligned(np.uint8, 3 * STREAMS * THIRD + SPARE),
+        row_scales=aligned(np.float32, STREAMS * ROWS3),
+        sums1=aligned(np.float32, STREAMS * ROWS1 * CHANNELS),
+        sums2=aligned(np.float32, (STREAMS * ROWS3 + 8) * CHANNELS),
+        gates2=aligned(np.float32, (STREAMS * ROWS3 + 8) * 4 * CHANNELS),
+        joined=aligned(narrow, TILE * (max(FREQUENCIES * CHANNELS, h) + h)),
+        gates=aligned(np.float32, TILE * 4 * max(h, d)),
+        codes=aligned(np.uint8, TILE * (max(FREQUENCIES * CHANNELS, h) + max(h, d))),
+        scales=aligned(np.float32, TILE),
+        hidden=aligned(narrow, TILE * h),
+        dense=aligned(np.float32, TILE * h),
+        of_frames=aligned(np.float32, TILE * (2 * k + 2 * v)),
+        rows=aligned(np.int64, TILE),
+        shares=aligned(np.float32, TILE, w),
+        states=aligned(narrow, TILE * d),
+        decoder_gates=aligned(np.float32, TILE * 4 * d),
+        of_states=aligned(np.float32, TILE * (2 * k + v)),
     )
-    found.codes2[STREAMS * THIRD :] = found.codes3[:] = ZERO  # what the edges of states stay
+    found.codes2[STREAMS * THIRD :] = found.codes3[:] = ZERO  # at the edges of states
     return found
 
 
 class Pool(NamedTuple):
-    """Room for the decoder states that the hypotheses of TILE / K streams may move on to."""
+    """One thread's memory for new decoder states of the hypotheses of TILE / K streams."""
 
     query: Array  # (P, 2 d) float32
-    hidden: Array  # (P, D) small
+    hidden: Array  # (P, D) narrow
     cell: Array  # (P, D) float32
     energies: Array  # (TILE,) float32
     logits: Array  # (TILE, V) float32
 
 
-def pool(sizes: Sizes, small: type, cap: int) -> Pool:
-    """Return the room that one thread needs, for `cap` symbols a frame at most."""
+def pool(sizes: Sizes, narrow: type, cap: int) -> Pool:
+    """Return one thread's memory for decoder states, for at most `cap` symbols a frame."""
     _, _, d, k, _, v = sizes
 
     return Pool(
-        query=room(np.float32, cap * TILE, 2 * k),
-        hidden=room(small, cap * TILE, d),
-        cell=room(np.float32, cap * TILE, d),
-        energies=room(np.float32, TILE),
-        logits=room(np.float32, TILE, v),
+        query=aligned(np.float32, cap * TILE, 2 * k),
+        hidden=aligned(narrow, cap * TILE, d),
+        cell=aligned(np.float32, cap * TILE, d),
+        energies=aligned(np.float32, TILE),
+        logits=aligned(np.float32, TILE, v),
     )

@@ -26,7 +26,7 @@ from cortado.model.backends.cpu.layout import (
 )
 from cortado.model.checkpoint_reader import Parameters
 from cortado.model.compiled.integers import has_byte_products
-from cortado.model.compiled.product import KINDS, available, small
+from cortado.model.compiled.product import PACKED_TYPES, available, narrow_type
 from cortado.model.compiled.tiles import ROWS
 from cortado.model.compiled.vectors import COLUMNS
 from cortado.model.config import MAX_SYMBOLS_PER_STEP, RecognizerConfig
@@ -36,22 +36,22 @@ from cortado.model.features.framing import PRIOR_FRAMES, SAMPLES_PER_STEP, delay
 from cortado.model.search.beam import (
     GREEDY,
     Beam,
-    Entries,
-    entries,
+    Candidates,
+    candidates,
     flush_steps,
     hypotheses,
-    identity,
-    most_committed,
-    renew,
-    searching,
+    max_committed,
+    restart,
+    search_identity,
+    search_name,
     uncommitted,
 )
 from cortado.model.streaming.interface import BATCH, Samples
 from cortado.model.streaming.snapshot import digest
 
-SHARE = 32  # streams from which on a thread more is worth waking
+STREAMS_PER_THREAD = 32  # fewer are not worth waking another thread
 
-FREE = {  # what a model may choose and still be stepped by this backend
+CONFIGURABLE = {  # settings of a model that this backend supports with any value
     "vocabulary.characters",
     "vocabulary.phones",
     "encoder.width",
@@ -68,8 +68,8 @@ FREE = {  # what a model may choose and still be stepped by this backend
 INTEGERS = "int8"
 
 
-def offered() -> tuple[str, ...]:
-    """Return the names of the products that this CPU has for a recogniser, the fastest first."""
+def available_products() -> tuple[str, ...]:
+    """Return the names of the matrix products that this CPU supports, the fastest first."""
     first, *others = available()
     if not has_byte_products():
         return (first, *others)
@@ -77,12 +77,12 @@ def offered() -> tuple[str, ...]:
 
 
 def unsupported(recognizer: Parameters) -> str | None:
-    """Return why this backend cannot step a recogniser, or None where it can."""
+    """Return why this backend does not support a recogniser, or None if it does."""
     config = recognizer.config
     chosen = flat(dataclasses.asdict(config))
     usual = flat(dataclasses.asdict(RecognizerConfig()))
     for name, value in chosen.items():
-        if name not in FREE and usual.get(name) != value:
+        if name not in CONFIGURABLE and usual.get(name) != value:
             return f"{name} is {value!r}"
     for name in ("encoder.width", "decoder.width", "decoder.attention.width"):
         if chosen[name] % COLUMNS:
@@ -100,7 +100,7 @@ def _buffers(weights: tuple[Any, ...]) -> Iterator[bytes]:
 
 
 class FastRecognizer:
-    """A recogniser whose step is compiled for this CPU, over bf16 or fp32 matrix products."""
+    """A streaming recogniser whose step is compiled for this CPU."""
 
     def __init__(
         self, recognizer: Parameters, *, products: str | None = None, beam: Beam = GREEDY
@@ -108,25 +108,25 @@ class FastRecognizer:
         """Take a recogniser's weights.
 
         Args:
-            recognizer: any that `unsupported` has nothing against.
-            products: one of those that are `offered` on this CPU, the fastest if None.
-            beam: how streams are searched.
+            recognizer: one for which `unsupported` returns None.
+            products: one of `available_products()`, the fastest if None.
+            beam: settings of the search.
 
         Raises:
-            ValueError: another recogniser, tensors of other shapes than it says, or products that
-                this CPU has not.
+            ValueError: an unsupported recogniser, tensors of unexpected shapes, or products that
+                this CPU does not support.
         """
         reason = unsupported(recognizer)
         if reason is not None:
-            raise ValueError(f"expected a model that the fast backend knows, but {reason}")
+            raise ValueError(f"expected a model that the fast backend supports, but {reason}")
         if products is None:
-            products = offered()[0]
-        if products not in offered():
-            here = " or ".join(offered())
-            raise ValueError(f"expected products that this CPU has ({here}), got {products!r}")
-        self.kind = KINDS[available()[0] if products == INTEGERS else products]
-        self.small = small(self.kind)
-        self.name = searching(f"fast-{products}", beam)
+            products = available_products()[0]
+        if products not in available_products():
+            here = " or ".join(available_products())
+            raise ValueError(f"expected products that this CPU supports ({here}), got {products!r}")
+        self.packed_type = PACKED_TYPES[available()[0] if products == INTEGERS else products]
+        self.narrow = narrow_type(self.packed_type)
+        self.name = search_name(f"fast-{products}", beam)
         self.vocabulary = recognizer.config.vocabulary
         self.lookahead_ms = recognizer.lookahead_ms
         self.delay_steps = delay_steps(self.lookahead_ms)
@@ -134,12 +134,12 @@ class FastRecognizer:
         self.flush_steps = flush_steps(beam)
         self.batch = BATCH
         self.sizes = weights.sizes(recognizer)
-        self.weights = weights.gather(recognizer, self.kind, products == INTEGERS)
+        self.weights = weights.gather(recognizer, self.packed_type, products == INTEGERS)
         parts = _buffers(self.weights)
-        self.digest = digest([identity(self.name, beam), *parts])
+        self.digest = digest([search_identity(self.name, beam), *parts])
 
     def stepper(self, streams: int, threads: int | None = None) -> "FastStepper":
-        """Return the states of `streams` streams that have heard nothing, stepped by `threads`.
+        """Return new states of `streams` streams, stepped by `threads` threads.
 
         None is one thread; 0 is one for each core.
         """
@@ -147,11 +147,11 @@ class FastRecognizer:
         return FastStepper(self, streams, 1 if threads is None else threads or cores or 1)
 
 
-class _Room(NamedTuple):
-    """What one thread needs to step a tile."""
+class _ThreadMemory(NamedTuple):
+    """One thread's working memory for a tile."""
 
     scratch: Scratch
-    entries: Entries
+    candidates: Candidates
     pool: Pool
 
 
@@ -161,34 +161,38 @@ class FastStepper:
     def __init__(self, recognizer: FastRecognizer, streams: int, threads: int) -> None:
         self._recognizer = recognizer
         beam, cap = recognizer.beam, MAX_SYMBOLS_PER_STEP
-        self._state = empty_state(streams, recognizer.sizes, recognizer.small, beam.width)
+        self._state = empty_state(streams, recognizer.sizes, recognizer.narrow, beam.width)
         self._hypotheses = hypotheses(streams, beam, cap)
-        sizes = (recognizer.sizes, recognizer.small)
-        self._rooms = [
-            _Room(scratch(*sizes), entries(TILE // beam.width, beam, cap), pool(*sizes, cap))
+        sizes = (recognizer.sizes, recognizer.narrow)
+        self._memories = [
+            _ThreadMemory(
+                scratch(*sizes), candidates(TILE // beam.width, beam, cap), pool(*sizes, cap)
+            )
             for _ in range(threads)
         ]
-        self._others = ThreadPoolExecutor(max(threads - 1, 1), "step")  # starts none unless needed
+        self._others = ThreadPoolExecutor(
+            max(threads - 1, 1), "step"
+        )  # starts no thread before it is needed
         self.streams, self.threads = streams, threads
-        self._begin(slice(None))  # the rest is zeros: pages that nobody has touched
+        self._begin(slice(None))  # the rest is zero: pages stay unused until a stream comes
 
     @property
     def bytes_per_stream(self) -> int:
-        """Memory of a stream's state."""
+        """Size of a stream's state in bytes."""
         return sum(array[:1].nbytes for array in self._arrays)
 
     @property
     def _arrays(self) -> tuple[Array, ...]:
-        """All that is remembered, the stream on dim 0."""
+        """All arrays of the state, the stream on dim 0."""
         searched = self._recognizer.beam.width > 1
         return (*self._state, *self._hypotheses) if searched else tuple(self._state)
 
     def reset(self, rows: NDArray[np.int64]) -> None:
-        """Let the streams in (R,) rows have heard nothing."""
+        """Reset the streams in (R,) rows to the state before any audio."""
         for array in self._arrays:
             array[rows] = 0
         self._begin(rows)
-        renew(rows, self._hypotheses)
+        restart(rows, self._hypotheses)
 
     def _begin(self, rows: NDArray[np.int64] | slice) -> None:
         self._state.mean[rows] = self._recognizer.weights.features.mean
@@ -196,13 +200,13 @@ class FastStepper:
         self._state.symbol[rows] = self._recognizer.weights.decoder.start
 
     def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return (R,) whether the CTC head hears no character at the streams' last step."""
+        """Return (R,) whether the CTC head gave the blank at the streams' last step."""
         return self._state.blank[rows, 0] != 0
 
-    def renew(self, rows: NDArray[np.int64]) -> Emissions:
-        """Let the decoders of streams have written nothing; return what was not committed."""
+    def restart_decoder(self, rows: NDArray[np.int64]) -> Emissions:
+        """Restart the decoders of the streams in (R,) rows; return their uncommitted symbols."""
         state, rest = self._state, uncommitted(rows, self._hypotheses)
-        renew(rows, self._hypotheses)
+        restart(rows, self._hypotheses)
         for array in (state.query, state.decoder_hidden, state.decoder_cell):
             array[rows] = 0
         state.symbol[rows] = self._recognizer.weights.decoder.start
@@ -226,30 +230,30 @@ class FastStepper:
             start = end
 
     def step(self, samples: Samples, rows: NDArray[np.int64]) -> Emissions:
-        """Return what streams emit next.
+        """Step the streams in `rows`; return their emissions.
 
         Args:
             samples: (R, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each.
             rows: (R,) which streams, each once.
 
         Raises:
-            ValueError: another shape or type, or a row that there is not.
+            ValueError: samples of another shape or type, or a row out of range.
         """
         samples, rows = self._checked(samples, rows)
         beam, cap = self._recognizer.beam, MAX_SYMBOLS_PER_STEP
-        emissions = Emissions.nothing(len(rows), most_committed(beam, cap))
+        emissions = Emissions.nothing(len(rows), max_committed(beam, cap))
         counter, run = np.zeros(1, np.int64), kernel(beam.width > 1)
 
-        def help_out(room: _Room) -> None:
-            arguments = (*self._recognizer.weights, *room, *emissions, cap, beam, size, counter)
+        def run_tiles(memory: _ThreadMemory) -> None:
+            arguments = (*self._recognizer.weights, *memory, *emissions, cap, beam, size, counter)
             run(samples, rows, self._state, self._hypotheses, *arguments)
 
-        threads = max(1, min(self.threads, len(rows) // SHARE))
+        threads = max(1, min(self.threads, len(rows) // STREAMS_PER_THREAD))
         size = min(TILE, -(-len(rows) // (threads * ROWS)) * ROWS)
-        others = [self._others.submit(help_out, room) for room in self._rooms[1:threads]]
-        help_out(self._rooms[0])
+        others = [self._others.submit(run_tiles, memory) for memory in self._memories[1:threads]]
+        run_tiles(self._memories[0])
         for one in others:
-            if not one.cancel():  # too late to be of help
+            if not one.cancel():  # it has started
                 one.result()
         return emissions
 

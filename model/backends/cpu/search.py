@@ -1,19 +1,25 @@
-"""The search of a tile of streams, compiled: `model.search.beam` over this backend's numbers.
+"""Beam search of a tile of streams, compiled: the decoder's side of `model.search.beam`.
 
-Every hypothesis keeps its query, so that a frame at which it does not stop costs a sum of tanh.
-Those that stop write together, as many as a tile holds; what they write shares the state of the
-LSTM, which has heard the symbol before and not yet the one that is written.
+Every hypothesis keeps its query, so a frame at which it does not stop costs one energy. Hypotheses
+that stop are computed together, a whole tile at once. The extensions of one hypothesis share its
+LSTM state, which has read the symbol before and not yet the new one.
 """
 
 import numba
 
-from cortado.model.backends.cpu.decoder import added, attend, energy, listen, meant
+from cortado.model.backends.cpu.decoder import (
+    add_mean,
+    add_to,
+    attention_shares,
+    energy,
+    store_frames,
+)
 from cortado.model.backends.cpu.encoder import gated
 from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, Pool, Scratch, State
 from cortado.model.compiled.integers import affine
 from cortado.model.compiled.product import copied
 from cortado.model.search import beam as search
-from cortado.model.search.beam import Beam, Entries, Hypotheses
+from cortado.model.search.beam import Beam, Candidates, Hypotheses
 
 
 @numba.njit(nogil=True)
@@ -24,15 +30,15 @@ def _ask(
     state: State,
     w: DecoderWeights,
     t: Scratch,
-    e: Entries,
+    e: Candidates,
     p: Pool,
 ) -> None:
-    """Set the energies of the hypotheses that are asked, of streams from row `first` of a tile."""
+    """Set the energies of scanning candidates; `few` are streams from row `first` of the tile."""
     d, frame = state.keys.shape[2], len(w.frames.bias)
     for n in range(count):
-        r, k = e.asked[n]
+        r, k = e.scanning[n]
         slot = e.slots[r, k]
-        query = state.query[few[r], e.bases[r, k]] if slot < 0 else p.query[slot]
+        query = state.query[few[r], e.origins[r, k]] if slot < 0 else p.query[slot]
         key = t.of_frames[(first + r) * frame : (first + r) * frame + d]
         p.energies[n] = energy(query[:d], key, w.directions[0]) + w.biases[0]
 
@@ -45,36 +51,40 @@ def _write(
     state: State,
     w: DecoderWeights,
     t: Scratch,
-    e: Entries,
+    e: Candidates,
     p: Pool,
 ) -> None:
-    """Let the hypotheses that stop move on, to slots from `start` on, and set their logits."""
-    d, v, asks = state.decoder_cell.shape[2], state.logits.shape[2], state.query.shape[2]
+    """Step the decoder of stopping candidates into slots from `start` on; set their logits."""
+    d, v, query_width = state.decoder_cell.shape[2], state.logits.shape[2], state.query.shape[2]
     for n in range(count):
-        r, h = e.writing[n]
-        row, base, slot = few[r], e.bases[r, h], e.slots[r, h]
+        r, h = e.stopping[n]
+        row, base, slot = few[r], e.origins[r, h], e.slots[r, h]
         query = state.query[row, base] if slot < 0 else p.query[slot]
         hidden = state.decoder_hidden[row, base] if slot < 0 else p.hidden[slot]
-        query, keys, heard = query[asks // 2 :], state.keys[row], state.heard[row, 0]
-        attend(query, keys, heard, w.directions[1], w.biases[1], t.shares[n])
+        query, keys, frame_count = (
+            query[query_width // 2 :],
+            state.keys[row],
+            state.frame_count[row, 0],
+        )
+        attention_shares(query, keys, frame_count, w.directions[1], w.biases[1], t.shares[n])
         copied(hidden, 0, t.states, n * d, d)
     affine(w.lstm, t.states, d, d, t.decoder_gates, count, t.codes, t.scales)
     for n in range(count):
-        r, h = e.writing[n]
-        row, base, slot = few[r], e.bases[r, h], e.slots[r, h]
+        r, h = e.stopping[n]
+        row, base, slot = few[r], e.origins[r, h], e.slots[r, h]
         cell = state.decoder_cell[row, base] if slot < 0 else p.cell[slot]
-        symbol = state.symbol[row, base] if slot < 0 else e.written[r, h, e.added[r, h] - 1]
+        symbol = state.symbol[row, base] if slot < 0 else e.written[r, h, e.written_count[r, h] - 1]
         copied(cell, 0, p.cell[start + n], 0, d)
-        added(w.symbols[symbol], t.decoder_gates, 4 * n * d)
-        meant(state.gates[row], t.shares[n], t.decoder_gates, 4 * n * d)
+        add_to(w.symbols[symbol], t.decoder_gates, 4 * n * d)
+        add_mean(state.gates[row], t.shares[n], t.decoder_gates, 4 * n * d)
         cell, hidden = p.cell[start + n], p.hidden[start + n]
         gated(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
     affine(w.states, t.states, d, d, t.of_states, count, t.codes, t.scales)
     for n in range(count):
-        row, at = few[e.writing[n, 0]], n * (asks + v)
-        meant(state.logits[row], t.shares[n], t.of_states, at + asks)
-        copied(t.of_states, at, p.query[start + n], 0, asks)
-        copied(t.of_states, at + asks, p.logits[n], 0, v)
+        row, at = few[e.stopping[n, 0]], n * (query_width + v)
+        add_mean(state.logits[row], t.shares[n], t.of_states, at + query_width)
+        copied(t.of_states, at, p.query[start + n], 0, query_width)
+        copied(t.of_states, at + query_width, p.logits[n], 0, v)
 
 
 @numba.njit(nogil=True)
@@ -84,7 +94,7 @@ def step(
     h: Hypotheses,
     w: DecoderWeights,
     t: Scratch,
-    e: Entries,
+    e: Candidates,
     p: Pool,
     symbols: Array,
     late: Array,
@@ -99,27 +109,27 @@ def step(
         h: hypotheses of all streams.
         w: the weights.
         t: `t.joined`, encoder frames.
-        e: room for a frame.
-        p: room for decoder states.
-        symbols: (R, n) int32, set to what is committed, -1 for nothing.
-        late: (R, n) int32, set to the frames since it was heard.
+        e: memory for a frame's candidates.
+        p: memory for decoder states.
+        symbols: (R, n) int32, set to the committed symbols, -1 for none.
+        late: (R, n) int32, set to the frames from each symbol's own to the newest.
         cap: most symbols at one frame.
-        beam: how streams are searched.
+        beam: settings of the search.
     """
-    listen(rows, state, w, t)
+    store_frames(rows, state, w, t)
     together = TILE // beam.width
     for first in range(0, len(rows), together):
         few = rows[first : first + together]
-        asked, used = search.begin(few, h, e), 0
+        scanning, used = search.begin_frame(few, h, e), 0
         for k in range(cap + 1):
-            _ask(asked, first, few, state, w, t, e, p)
-            writing = search.divide(asked, p.energies, k < cap, beam, e)
-            if writing == 0:
+            _ask(scanning, first, few, state, w, t, e, p)
+            stopping = search.stop(scanning, p.energies, k < cap, beam, e)
+            if stopping == 0:
                 break
-            _write(writing, used, few, state, w, t, e, p)
-            asked = search.extend(writing, p.logits, w.vocabulary, used, beam, e)
-            used += writing
-        for n in range(search.survive(few, beam, h, e)):
+            _write(stopping, used, few, state, w, t, e, p)
+            scanning = search.extend(stopping, p.logits, w.vocabulary, used, beam, e)
+            used += stopping
+        for n in range(search.prune(few, beam, h, e)):
             r, k, slot = e.moves[n]
             row = few[r]
             state.query[row, k], state.decoder_hidden[row, k] = p.query[slot], p.hidden[slot]

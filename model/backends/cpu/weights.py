@@ -64,7 +64,7 @@ class _Tensors:
 
 
 def gather(recognizer: Parameters, kind: Any, integers: bool = False) -> Weights:
-    """Return a recogniser's weights, its matrices packed in one of the products' KINDS.
+    """Return a recogniser's weights, its matrices packed in one of the products' PACKED_TYPES.
 
     Args:
         recognizer: whose.

@@ -12,7 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cortado.model.compiled.product import KINDS, available, packed, padded, room, small
+from cortado.model.compiled.product import (
+    PACKED_TYPES,
+    aligned,
+    available,
+    narrow_type,
+    packed,
+    padded,
+)
 from cortado.model.compiled.tiles import INNER, ROWS
 from cortado.model.compiled.vectors import NARROW
 
@@ -20,8 +27,8 @@ Array = NDArray[Any]
 
 
 def kind() -> Any:
-    """Return what matrices are packed in, in the `KINDS` of products."""
-    return KINDS[available()[0]] if torch.is_autocast_enabled("cpu") else np.float32
+    """Return what matrices are packed in, in the `PACKED_TYPES` of products."""
+    return PACKED_TYPES[available()[0]] if torch.is_autocast_enabled("cpu") else np.float32
 
 
 def even(width: int) -> int:
@@ -34,7 +41,7 @@ def matrix(weight: Tensor, kind: Any) -> tuple[Array, Array]:
     k, n = weight.shape
     weight = weight.detach()
     numbers = weight.numpy()
-    if small(kind) is NARROW:
+    if narrow_type(kind) is NARROW:
         numbers = weight.bfloat16().view(torch.uint16).numpy()
     numbers = np.pad(numbers, ((0, even(k) - k), (0, 0)))
     return packed(numbers, kind), padded(np.zeros(n, np.float32))
@@ -47,7 +54,7 @@ def factors(kind: Any, *shape: int) -> Array:
     is multiplied by zero, and has to be a number.
     """
     spare = ROWS * (shape[-1] + INNER)
-    whole = room(small(kind), math.prod(shape) + spare, filled=bool(shape[-1] % INNER))
+    whole = aligned(narrow_type(kind), math.prod(shape) + spare, filled=bool(shape[-1] % INNER))
     whole[len(whole) - spare :] = 0
     found = whole[: len(whole) - spare].reshape(shape)
     found[:1] = 0
@@ -63,7 +70,7 @@ def floats(*shape: int) -> Array:
 
 def sums(rows: int, bias: Array) -> Array:
     """Return room for a product of so many rows, and for a tile's beyond."""
-    return room(np.float32, (rows + ROWS) * len(bias))
+    return aligned(np.float32, (rows + ROWS) * len(bias))
 
 
 def numbers(x: Tensor, own: bool = False) -> Array:

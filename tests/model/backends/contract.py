@@ -175,8 +175,8 @@ def a_decoder_that_is_renewed_has_nothing_left_to_commit(
     for step in samples[: len(samples) // STEP * STEP].reshape(-1, 1, STEP):
         stepper.step(step, row)
     blank = stepper.blanks(row)
-    stepper.renew(row)
-    assert not stepper.renew(row).emitted.any()
+    stepper.restart_decoder(row)
+    assert not stepper.restart_decoder(row).emitted.any()
     assert stepper.blanks(row) == blank  # what was heard stays
 
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from cortado.model import checkpoint
 from cortado.model.audio.decode import decode
-from cortado.model.backends.cpu.recognizer import FastRecognizer, offered
+from cortado.model.backends.cpu.recognizer import FastRecognizer, available_products
 from cortado.model.backends.cuda import DeviceRecognizer
 from cortado.model.backends.reference import TILE, ReferenceRecognizer
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.beam import GREEDY, USUAL
+from cortado.model.search.beam import DEFAULT_BEAM, GREEDY
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.backends.contract import verify
@@ -23,19 +23,19 @@ from cortado.tests.model.search.words import said
 from cortado.tests.model.untrained import noise, untrained
 
 SPEECH = Path(__file__).parents[4] / "shared/data/librispeech-mini"
-WORDS = USUAL._replace(words=said())
+WORDS = DEFAULT_BEAM._replace(words=said())
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 Make = Callable[[Recognizer], StreamingRecognizer]
 
 BACKENDS: dict[str, Make] = {
     "reference": ReferenceRecognizer,
-    "reference-beam": lambda model: ReferenceRecognizer(model, USUAL),
+    "reference-beam": lambda model: ReferenceRecognizer(model, DEFAULT_BEAM),
     "reference-words": lambda model: ReferenceRecognizer(model, WORDS),
     "device-on-cpu": lambda model: DeviceRecognizer(model, "cpu", TILE),
-    "fast-beam": lambda model: FastRecognizer(model, products="fp32", beam=USUAL),
+    "fast-beam": lambda model: FastRecognizer(model, products="fp32", beam=DEFAULT_BEAM),
     "fast-words": lambda model: FastRecognizer(model, products="fp32", beam=WORDS),
-    **{f"fast-{name}": partial(FastRecognizer, products=name) for name in offered()},
+    **{f"fast-{name}": partial(FastRecognizer, products=name) for name in available_products()},
 }
 
 pytestmark = pytest.mark.timeout(900)  # the first use compiles
@@ -68,7 +68,7 @@ def test_the_shipped_model_keeps_the_contract_on_real_speech() -> None:
     verify(ReferenceRecognizer(checkpoint.load()), heard)
 
 
-@pytest.mark.parametrize("beam", [GREEDY, USUAL, WORDS], ids=["greedy", "beam", "words"])
+@pytest.mark.parametrize("beam", [GREEDY, DEFAULT_BEAM, WORDS], ids=["greedy", "beam", "words"])
 def test_in_fp32_the_fast_backend_writes_what_the_reference_writes(beam: object) -> None:
     reference, fast = (
         [transcribe(one, samples) for samples in speech()]

@@ -18,11 +18,11 @@ from cortado.model.backends.choice import choose
 from cortado.model.backends.cpu import recognizer as recognizer_module
 from cortado.model.backends.cpu.gates import advance
 from cortado.model.backends.cpu.kernel import COMPILED
-from cortado.model.backends.cpu.recognizer import FastRecognizer, offered, unsupported
+from cortado.model.backends.cpu.recognizer import FastRecognizer, available_products, unsupported
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.compiled import product as products_module
 from cortado.model.compiled.product import (
-    KINDS,
+    PACKED_TYPES,
     available,
     begin,
     end,
@@ -42,7 +42,7 @@ from cortado.tests.model.untrained import encoded, noise, untrained
 
 Samples = NDArray[np.float32]
 STEP = 640
-HERE = offered()  # of a recogniser
+HERE = available_products()  # of a recogniser
 MATRICES = available()  # of a matrix
 
 pytestmark = pytest.mark.timeout(900)  # the first use compiles
@@ -99,7 +99,7 @@ def test_a_product_is_exact_but_for_rounding(
     if products != "fp32":
         a, b = widened(narrow(a)), widened(narrow(b))
     c = np.zeros((rows + ROWS) * n, np.float32)
-    weight = packed(b, KINDS[products])
+    weight = packed(b, PACKED_TYPES[products])
     multiplied(given_to(products, a), 0, k, 1, 0, k, weight, padded(bias), c, rows)
     exact = a.astype(np.float64) @ b.astype(np.float64) + bias
     assert np.allclose(c[: rows * n].reshape(rows, n), exact, atol=1e-4)
@@ -113,7 +113,7 @@ def test_overlapping_rows_in_segments_are_a_convolution(products: str) -> None:
     weight = widened(narrow(random.normal(size=(frames * kernel, 5)).astype(np.float32)))
     rows = (width - kernel) // 2 + 1
     c = np.zeros((rows + ROWS) * COLUMNS, np.float32)
-    bias, b = padded(np.zeros(5)), packed(weight, KINDS[products], frames)
+    bias, b = padded(np.zeros(5)), packed(weight, PACKED_TYPES[products], frames)
     multiplied(given_to(products, a), 0, 2, frames, width, kernel, b, bias, c, rows)
     patches = np.stack([a[:, 2 * r : 2 * r + kernel].ravel() for r in range(rows)])
     found = c.reshape(-1, COLUMNS)[:rows, :5]
@@ -157,7 +157,7 @@ def test_in_fp32_the_state_follows_the_references() -> None:
         here = np.ascontiguousarray(samples[:, step])
         expected, state = reference().step(torch.from_numpy(here), state)
         assert np.array_equal(stepper.step(here, np.arange(3)).symbols, expected[..., 0].numpy())
-    newest = (stepper.state.heard[:, 0] - 1) % stepper.state.keys.shape[1]
+    newest = (stepper.state.frame_count[:, 0] - 1) % stepper.state.keys.shape[1]
     keys = stepper.state.keys[np.arange(3), newest]
     assert np.allclose(keys, state[-1].keys[:, -1].numpy(), atol=1e-3)
     assert np.allclose(stepper.state.decoder_cell[:, 0], state[-1].lstm.cell.numpy(), atol=1e-3)
@@ -195,7 +195,7 @@ def test_integers_are_also_for_cpus_without_bf16(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(products_module, "has_tiles", lambda: False)
     monkeypatch.setattr(products_module, "has_narrow_products", lambda: False)
     online = FastRecognizer(reference().recognizer)
-    assert (online.name, online.small) == ("fast-int8", np.float32)
+    assert (online.name, online.narrow) == ("fast-int8", np.float32)
     assert distance(online) < 0.05
 
 

@@ -18,7 +18,7 @@ from cortado.model.emission import FLUSH_STEPS, Emissions
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search import beam as search
 from cortado.model.search import language_model as language
-from cortado.model.search.beam import GREEDY, USUAL, Beam, asked_for, most_committed
+from cortado.model.search.beam import DEFAULT_BEAM, GREEDY, Beam, beam_from_options, max_committed
 from cortado.model.search.language_model import NONE, Language
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.search.words import said, spoken
@@ -89,7 +89,7 @@ class Searched:
     def __init__(self, numbers: Numbers, beam: Beam) -> None:
         self.numbers, self.beam = numbers, beam
         self.h = search.hypotheses(1, beam, CAP)
-        self.e = search.entries(1, beam, CAP)
+        self.e = search.candidates(1, beam, CAP)
         self.committed: list[tuple[int, int, int]] = []  # symbol, frame heard, frame committed
         self.frame = 0
         self.texts: list[Text] = [()] * beam.width
@@ -99,21 +99,21 @@ class Searched:
         written: list[Text] = []
 
         def text(entry: int) -> Text:
-            count = e.added[0, entry]
-            return (*self.texts[e.bases[0, entry]], *e.written[0, entry, :count].tolist())
+            count = e.written_count[0, entry]
+            return (*self.texts[e.origins[0, entry]], *e.written[0, entry, :count].tolist())
 
-        asked = search.begin(rows, self.h, e)
+        scanning = search.begin_frame(rows, self.h, e)
         for count in range(CAP + 1):
-            texts = [text(k) for _, k in e.asked[:asked]]
+            texts = [text(k) for _, k in e.scanning[:scanning]]
             energies = np.array([self.numbers(one, self.frame)[0] for one in texts], np.float32)
-            writing = search.divide(asked, energies, count < CAP, self.beam, e)
-            if not writing:
+            stopping = search.stop(scanning, energies, count < CAP, self.beam, e)
+            if not stopping:
                 break
-            texts = [text(k) for _, k in e.writing[:writing]]
+            texts = [text(k) for _, k in e.stopping[:stopping]]
             logits = np.array([self.numbers(one, self.frame)[1] for one in texts], np.float32)
-            asked = search.extend(writing, logits, SYMBOLS, len(written), self.beam, e)
+            scanning = search.extend(stopping, logits, SYMBOLS, len(written), self.beam, e)
             written += texts
-        moves = e.moves[: search.survive(rows, self.beam, self.h, e)]
+        moves = e.moves[: search.prune(rows, self.beam, self.h, e)]
         self.texts = [
             next(
                 ((*written[slot], self._last(k)) for _, at, slot in moves.tolist() if at == k),
@@ -121,7 +121,7 @@ class Searched:
             )
             for k, before in enumerate(self.texts)
         ]
-        shape = 2, 2, most_committed(self.beam, CAP)
+        shape = 2, 2, max_committed(self.beam, CAP)
         told = np.full(shape, -7, np.int32)
         search.commit(rows, self.beam, self.h, *(part[:1] for part in told))
         assert (told[:, 1] == -7).all()
@@ -146,7 +146,15 @@ def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
 ) -> None:
     numbers, words = decoder(seed), ones() if weighs else NONE
     wanted = likelihoods(numbers, frames, words)
-    beam = Beam(width=600, hold=25, grace=25, pruning=1e9, floor=1e-30, agreement=1.1, words=words)
+    beam = Beam(
+        width=600,
+        max_wait=25,
+        rival_wait=25,
+        pruning=1e9,
+        min_stop_probability=1e-30,
+        agreement=1.1,
+        words=words,
+    )
     one = Searched(numbers, beam)
     for _ in range(frames):
         one.step()
@@ -155,7 +163,7 @@ def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
     for k, score in enumerate(one.h.scores[0]):
         if score > -np.inf:
             assert score == pytest.approx(np.log(wanted[one.texts[k]] / most), abs=2e-4)
-    search.renew(np.zeros(1, np.int64), one.h)
+    search.restart(np.zeros(1, np.int64), one.h)
     assert not one.h.words.any()
 
 
@@ -163,15 +171,22 @@ def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
 @given(
     seed=st.integers(0, 10_000),
     width=st.integers(2, 6),
-    hold=st.integers(0, 5),
+    wait=st.integers(0, 5),
     more=st.integers(0, 5),
     agreement=st.floats(0.5, 1.0),
 )
 def test_what_is_committed_is_in_time_and_is_the_beginning_of_every_hypothesis(
-    seed: int, width: int, hold: int, more: int, agreement: float
+    seed: int, width: int, wait: int, more: int, agreement: float
 ) -> None:
-    grace = hold + more
-    beam = Beam(width=width, hold=hold, grace=grace, pruning=4.0, floor=0.01, agreement=agreement)
+    rival_wait = wait + more
+    beam = Beam(
+        width=width,
+        max_wait=wait,
+        rival_wait=rival_wait,
+        pruning=4.0,
+        min_stop_probability=0.01,
+        agreement=agreement,
+    )
     one = Searched(decoder(seed), beam)
     for _ in range(30):
         one.step()
@@ -182,10 +197,10 @@ def test_what_is_committed_is_in_time_and_is_the_beginning_of_every_hypothesis(
         assert max(one.h.scores[0]) <= 0
         [rest] = search.uncommitted(np.zeros(1, np.int64), one.h).lists()
         assert (*told, *(symbol for symbol, _ in rest)) == one.best
-        assert all(late < hold for _, late in rest)
-    assert all(committed - heard <= grace for _, heard, committed in one.committed)
+        assert all(late < wait for _, late in rest)
+    assert all(committed - heard <= rival_wait for _, heard, committed in one.committed)
     assert all(a[1] <= b[1] for a, b in pairwise(one.committed))
-    search.renew(np.zeros(1, np.int64), one.h)
+    search.restart(np.zeros(1, np.int64), one.h)
     assert search.uncommitted(np.zeros(1, np.int64), one.h).symbols.shape == (1, 0)
 
 
@@ -200,8 +215,12 @@ def test_a_likelier_beginning_wins_though_another_was_best_at_first() -> None:
             np.array([9.0, 0.0]) if certain else np.array([0.0, 0.0])
         )
 
-    patient = Searched(numbers, Beam(width=4, hold=2, grace=2, pruning=9.0, floor=1e-3))
-    hasty = Searched(numbers, Beam(width=4, hold=0, grace=0, pruning=9.0, floor=1e-3))
+    patient = Searched(
+        numbers, Beam(width=4, max_wait=2, rival_wait=2, pruning=9.0, min_stop_probability=1e-3)
+    )
+    hasty = Searched(
+        numbers, Beam(width=4, max_wait=0, rival_wait=0, pruning=9.0, min_stop_probability=1e-3)
+    )
     for one in (patient, hasty):
         for _ in range(4):
             one.step()
@@ -217,7 +236,9 @@ def test_all_that_a_hypothesis_has_heard_is_committed_once_it_is_the_best() -> N
             return {0: -0.2, 12: 20.0}.get(frame, -20.0), np.array([9.0, 0.0])
         return (20.0 if len(text) <= frame else -20.0), np.array([9.0, 0.0])  # one a frame
 
-    one = Searched(numbers, Beam(width=6, hold=3, grace=12, pruning=30.0, floor=1e-6))
+    one = Searched(
+        numbers, Beam(width=6, max_wait=3, rival_wait=12, pruning=30.0, min_stop_probability=1e-6)
+    )
     most = 0
     for _ in range(20):
         before = len(one.committed)
@@ -227,13 +248,13 @@ def test_all_that_a_hypothesis_has_heard_is_committed_once_it_is_the_best() -> N
 
 
 def test_a_wish_becomes_a_search() -> None:
-    assert asked_for(None, None) is None
-    assert asked_for(1, None) == GREEDY
-    assert asked_for(4, None) == USUAL._replace(width=4)
-    assert asked_for(None, 400) == USUAL._replace(hold=10, grace=12)
-    for width, hold in ((0, None), (33, None), (None, -1), (None, 2001), (1, 400)):
+    assert beam_from_options(None, None) is None
+    assert beam_from_options(1, None) == GREEDY
+    assert beam_from_options(4, None) == DEFAULT_BEAM._replace(width=4)
+    assert beam_from_options(None, 400) == DEFAULT_BEAM._replace(max_wait=10, rival_wait=12)
+    for width, wait in ((0, None), (33, None), (None, -1), (None, 2001), (1, 400)):
         with pytest.raises(ValueError, match="expected"):
-            asked_for(width, hold)
+            beam_from_options(width, wait)
 
 
 def test_a_backend_is_named_by_its_search() -> None:
@@ -241,17 +262,20 @@ def test_a_backend_is_named_by_its_search() -> None:
     assert choose(model, "reference").name == "reference-beam8"
     assert choose(model, "reference", GREEDY).name == "reference"
     assert choose(model, "reference").digest != choose(model, "reference", GREEDY).digest
-    assert choose(model, "reference").flush_steps == FLUSH_STEPS + USUAL.grace
+    assert choose(model, "reference").flush_steps == FLUSH_STEPS + DEFAULT_BEAM.rival_wait
 
 
 def test_characters_say_how_late_they_were_committed() -> None:
-    heard = transcribe(ReferenceRecognizer(untrained().recognizer, USUAL), noise(3, 1.5))
-    assert max(one.late for one in heard) == pytest.approx(USUAL.hold * STEP_SECONDS)
+    heard = transcribe(ReferenceRecognizer(untrained().recognizer, DEFAULT_BEAM), noise(3, 1.5))
+    assert max(one.late for one in heard) == pytest.approx(DEFAULT_BEAM.max_wait * STEP_SECONDS)
     assert heard != transcribe(untrained(), noise(3, 1.5))
 
 
 def test_a_search_that_needs_less_agreement_commits_earlier() -> None:
-    earlier, beam = 0, Beam(width=6, hold=5, grace=8, pruning=4.0, floor=0.01)
+    earlier, beam = (
+        0,
+        Beam(width=6, max_wait=5, rival_wait=8, pruning=4.0, min_stop_probability=0.01),
+    )
     for seed in range(30):
         sooner, later = (
             Searched(decoder(seed), beam._replace(agreement=agreement)) for agreement in (0.6, 0.95)
@@ -272,9 +296,9 @@ def test_a_language_model_is_in_the_name_and_the_digest(
 ) -> None:
     model = untrained().recognizer
     every = [NONE, said(), said(3), said(2, 2.0)]
-    found = [kind(model, beam=USUAL._replace(words=words)) for words in every]
+    found = [kind(model, beam=DEFAULT_BEAM._replace(words=words)) for words in every]
     assert [one.name.endswith("-beam8-lm") for one in found] == [False, True, True, True]
-    assert [one.beam.weighs_words for one in found] == [False, True, True, True]
+    assert [one.beam.uses_language_model for one in found] == [False, True, True, True]
     assert len({one.digest for one in found}) == 4
-    again = kind(model, beam=USUAL._replace(words=said.__wrapped__()))
+    again = kind(model, beam=DEFAULT_BEAM._replace(words=said.__wrapped__()))
     assert again.digest == found[1].digest

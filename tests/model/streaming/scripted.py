@@ -47,7 +47,7 @@ class ScriptedStepper:
     def blanks(self, rows: Rows) -> NDArray[np.bool_]:
         return np.ones(len(rows), np.bool_)
 
-    def renew(self, rows: Rows) -> Emissions:
+    def restart_decoder(self, rows: Rows) -> Emissions:
         return emissions([self.owner.rest] * len(rows))
 
     def snapshot(self, row: int) -> bytes:

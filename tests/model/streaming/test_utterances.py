@@ -55,7 +55,7 @@ def test_a_vocabulary_without_a_space_gets_none_and_phones_bring_their_own() -> 
         one = stream(vocabulary)
         said(one, "a", 1, True)
         assert not said(one, "b", 2).spaces[0]
-        assert one.snapshot(0)[1] == sum(map(len, vocabulary.written))
+        assert one.snapshot(0)[1] == sum(map(len, vocabulary.texts))
 
 
 def test_utterances_that_are_restored_go_on() -> None:

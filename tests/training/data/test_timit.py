@@ -144,7 +144,7 @@ def test_the_fast_backend_leaves_it_to_the_reference(trained: Trained) -> None:
     model = load(trained.eager)
     assert unsupported(model) == "encoder.kind is 'lstm'"
     assert choose(model).name == "reference-beam8"
-    with pytest.raises(ValueError, match=r"fast backend knows, but encoder\.kind is 'lstm'"):
+    with pytest.raises(ValueError, match=r"fast backend supports, but encoder\.kind is 'lstm'"):
         choose(model, "fast")
 
 

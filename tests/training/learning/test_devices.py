@@ -21,7 +21,7 @@ from cortado.training.data.batches import Batch, collate
 from cortado.training.data.log_mel_cache import cached
 from cortado.training.data.pronounce import PHONES, Lexicon
 from cortado.training.learning import losses as objective
-from cortado.training.learning.device import device_of, mixed_precision, moved
+from cortado.training.learning.device import device_of, mixed_precision, to_device
 from cortado.training.learning.recipe import Recipe, Stage
 from cortado.training.learning.snapshot import snapshots
 from cortado.training.learning.trainer import Trainer
@@ -90,7 +90,7 @@ def test_losses_and_gradients_are_those_of_the_compiled_kernels(
     wanted = learnt(model, heard, STAGE)
     with on(path) as device:
         place = torch.device(device)
-        found = learnt(model.to(place), moved(heard, place), STAGE)
+        found = learnt(model.to(place), to_device(heard, place), STAGE)
     assert found.keys() == wanted.keys()
     for key, value in wanted.items():
         scale = float(value.abs().max())
