@@ -22,11 +22,12 @@ class Deadlines:
         self._output = inf
         self._stream = now + (limits.max_stream_seconds or inf)
         self._close = inf
+        self._stopped = False  # the conversation is over: only its close has a deadline
 
     def expect_audio(self, now: float) -> None:
         """Give the client its time for more audio, or the end."""
         self._opened = True
-        self._input = now + self._limits.idle_timeout_seconds
+        self._input = inf if self._stopped else now + self._limits.idle_timeout_seconds
 
     def expect_nothing(self) -> None:
         """Give the client all the time: it has ended its stream."""
@@ -34,7 +35,7 @@ class Deadlines:
 
     def send(self, now: float) -> None:
         """Expect the client to read a message."""
-        self._output = now + self._limits.send_timeout_seconds
+        self._output = inf if self._stopped else now + self._limits.send_timeout_seconds
 
     def sent(self) -> None:
         """Expect it no longer."""
@@ -42,6 +43,7 @@ class Deadlines:
 
     def stop(self) -> None:
         """Expect nothing any more."""
+        self._stopped = True
         self._input = self._output = self._stream = self._close = inf
 
     def close(self, now: float) -> None:

@@ -123,7 +123,8 @@ def test_the_errors_are_told_as_the_card_has_them(page: Page) -> None:
     info = page.evaluate("fetch('v1/info').then((answer) => answer.json())")
     scores = info["card"].get("card", {}).get("scores", [])
     sentence = page.text("error-sentence")
-    assert all(str(round(100 * score["wer"])) in sentence for score in scores) or not scores
+    wrong = [round(100 * score["wer"]) for score in scores]
+    assert not wrong or f"{min(wrong)} to {max(wrong)} of 100 words" in sentence
     page.click("about-open")
     assert page.evaluate("document.getElementById('about').open")
     assert page.evaluate("document.querySelectorAll('#scores tr').length") == len(scores)
@@ -151,8 +152,12 @@ def test_downloads_hold_what_transcribe_gives(
     assert download(page, tmp_path, "txt").split() == words
     made: dict[str, Any] = json.loads(download(page, tmp_path, "json"))
     [take] = made["takes"]
-    wanted = [{name: each[name] for name in ("text", "time")} for each in expected["characters"]]
-    assert take["characters"] == wanted
+    assert [each["text"] for each in take["characters"]] == [
+        each["text"] for each in expected["characters"]
+    ]
+    # The browser decodes the file itself: a stop that is in doubt may fall one frame later.
+    pairs = zip(take["characters"], expected["characters"], strict=True)
+    assert max(abs(one["time"] - other["time"]) for one, other in pairs) < 0.041
     assert (take["source"], take["text"].split()) == ("speech.wav", words)
     blocks = download(page, tmp_path, "srt").strip().split("\n\n")
     assert blocks[0].startswith("1\n00:00:0")

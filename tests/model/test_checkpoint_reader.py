@@ -23,7 +23,7 @@ from cortado.server.run import listen
 from cortado.server.service import load
 from cortado.server.settings import read_settings
 service = load(read_settings(checkpoint=sys.argv[1], max_streams=1))
-print(service.engine.online.name.startswith("fast"), "torch" in sys.modules)
+print(service.engine.recognizer.name.startswith("fast"), "torch" in sys.modules)
 """
 
 

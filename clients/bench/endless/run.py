@@ -166,6 +166,7 @@ class _Day:
         for first in range(0, len(sound.samples), SAMPLES_PER_STEP):
             piece = sound.samples[first : first + SAMPLES_PER_STEP]
             self._pushed += len(piece)
+            before, self._steps = self._steps, self._pushed // SAMPLES_PER_STEP
             for update in self._stream.push(piece):
                 characters, endpoint = update.characters, update.endpoint
                 self._take(characters)
@@ -173,6 +174,9 @@ class _Day:
                     self.found.utterances += 1
                     length = endpoint.end - endpoint.start
                     self.found.longest = max(self.found.longest, length)
+            if before < WARM <= self._steps:
+                self.found.state_bytes = (self._size(), 0)
+                self.found.memory_mib = (_memory(), 0.0)
         self._score(end - 2 * LATE)
 
     def _expect(self, sound: Sound, start: float, end: float) -> None:
@@ -191,10 +195,6 @@ class _Day:
 
     def _take(self, characters: Sequence[Character]) -> None:
         """Take what one step wrote: its time is that of a step, counted in integers."""
-        self._steps += 1
-        if self._steps == WARM:
-            self.found.state_bytes = (self._size(), 0)
-            self.found.memory_mib = (_memory(), 0.0)
         for one in characters:
             late = round(one.late * 1000 / STEP_MS)
             expected = max(self._steps - late - self._delay, 0) * STEP_MS

@@ -226,7 +226,7 @@ def test_what_this_cpu_has_is_taken_and_nothing_else(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(products_module, "has_narrow_products", lambda: False)
     monkeypatch.setattr(recognizer_module, "has_byte_products", lambda: False)
     assert choose(recognizer, "fast", GREEDY).name == "fast-fp32"
-    with pytest.raises(ValueError, match=r"this CPU has \(fp32\), got 'amx'"):
+    with pytest.raises(ValueError, match=r"this CPU supports \(fp32\), got 'amx'"):
         choose(recognizer, "fast-amx")
 
 
