@@ -1,23 +1,31 @@
 """Streaming speech recognition with monotonic chunkwise attention.
 
-`transcribe` gives the text of a recording, `load` a recogniser for recordings and live streams, and
-`connect` a stream to a server. What they need is imported when they are asked for.
+`transcribe` gives the text of a recording, and `load` a recogniser for recordings and live streams.
+At a server, `stream` gives words while somebody speaks, `connect` messages. `Microphone` is one.
+What they need is imported when they are asked for.
 """
 
 from typing import TYPE_CHECKING
 
-__all__ = ["connect", "load", "transcribe"]
+__all__ = ["Microphone", "connect", "load", "stream", "transcribe"]
 
 if TYPE_CHECKING:
+    from cortado.clients.microphone import Microphone
+    from cortado.clients.speech import stream
     from cortado.clients.stream import connect
     from cortado.model.transcription import load, transcribe
 else:
+    _PLACES = {
+        "Microphone": "clients.microphone",
+        "connect": "clients.stream",
+        "load": "model.transcription",
+        "stream": "clients.speech",
+        "transcribe": "model.transcription",
+    }
 
     def __getattr__(name):
         from importlib import import_module
 
-        if name == "connect":
-            return import_module("cortado.clients.stream").connect
-        if name in __all__:
-            return getattr(import_module("cortado.model.transcription"), name)
+        if name in _PLACES:
+            return getattr(import_module(f"cortado.{_PLACES[name]}"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

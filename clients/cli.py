@@ -21,11 +21,12 @@ from cortado.clients.commands.failures import (
 
 COMMANDS = {  # each with the first line of its help
     "serve": "Serve the web page and the streaming API.",
+    "keys": "List, make and remove the API keys of a server.",
     "transcribe": "Print the text of audio files as it is decided.",
     "evaluate": "Score a model or a server: error rates, delays, confusions.",
     "align": "Draw what the attention looks at for each character.",
     "prepare": "Write manifests of a corpus, and list what is wrong in it.",
-    "replay": "Hear recorded streams again and verify what is written.",
+    "replay": "Recognise recorded streams again and compare the text.",
     "study": "Compare decoders: train what is missing, score, write a table.",
     "warm": "Compile for this CPU, so that no later start has to.",
     "lm": "Make a language model of words from text, for the search.",
@@ -34,6 +35,7 @@ COMMANDS = {  # each with the first line of its help
     "synth": "Speak a text file with synthetic voices and write a manifest.",
     "mic": "Speak into the microphone and read in the terminal.",
     "info": "Describe a model: size, look-ahead, memory, scores.",
+    "soak": "Load a server for long, with faulty clients, and watch it.",
     "bench attention": "Measure the attentions: decoding, training, whole updates.",
     "bench streams": "Measure how many live streams this machine carries, at the pace of speech.",
     "bench endless": "Push hours of speech, silence, noise, music and worse through one stream.",

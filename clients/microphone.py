@@ -1,23 +1,27 @@
-"""The microphone of this machine, streamed to a server; its characters, written as they come.
+"""The microphone of this machine, as blocks of sound to be iterated over.
+
+    for word in cortado.stream(cortado.Microphone()):
+        print(word.text)
 
 sounddevice and PortAudio are needed for this alone, so they are imported only here and only then.
 """
 
-import asyncio
-import signal
-from collections.abc import AsyncIterator, Callable
+import math
+import queue
+from collections.abc import Iterator
 from contextlib import suppress
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from cortado.clients.stream import Stream, connect
-from cortado.server.protocol.messages import Chars, Endpoint
-
-Write = Callable[[str], None]
+import numpy as np
+from numpy.typing import NDArray
 
 PREFERRED_RATE = 16_000  # Hz, the model's own
 BLOCK_SECONDS = 0.04  # one step of the model
 WAITING_BLOCKS = 250  # 10 s of sound that a slow server may leave waiting
+SILENCE = -96.0  # dB of full scale: less than one step of 16 bits
+
+Block = NDArray[np.float32]  # (N,) samples in [-1, 1)
 
 
 class MicrophoneError(ValueError):
@@ -48,136 +52,86 @@ def inputs() -> list[Input]:
     ]
 
 
-async def speak(url: str, device: int | str | None, write: Write, tell: Write) -> None:
-    """Stream a microphone to the server at `url` until Ctrl-C or until the device ends.
+class Microphone:
+    """A microphone: iterate over it, once, for blocks of (N,) samples as they are spoken.
+
+    It begins to hear when the iteration does, and ends with `stop()`, with its device, or where
+    more than ten seconds wait because nobody takes them.
 
     Args:
-        url: of the server's stream, ws:// or wss://.
         device: its number or a part of its name; None for the system's default.
-        write: called with text as it is decided.
-        tell: called with what the speaker should know, a line at a time.
 
     Raises:
         MicrophoneError: there is none, or it cannot be opened.
-        StreamError: the server is not there or ends the stream with an error.
     """
-    sound = _sounddevice()
-    rate = _rate(sound, device)
-    async with connect(url, sample_rate=rate, encoding="pcm_s16le") as stream:
-        microphone = _Microphone(sound, device, rate)
-        sending = asyncio.create_task(_send(stream, microphone))
-        with microphone, _FirstInterrupt(microphone.stop):
-            tell("Speak; Ctrl-C ends.")
-            try:
-                async for text in utterance_lines(stream):
-                    write(text)
-            finally:
-                sending.cancel()
-                await asyncio.gather(sending, return_exceptions=True)
-                write("\n")
-        if microphone.overrun:
-            tell("The server was too slow for live speech; the text ends where it fell behind.")
 
-
-class Said(Protocol):
-    """A stream, as far as its messages go."""
-
-    def messages(self) -> AsyncIterator[Chars | Endpoint]:
-        """Yield characters and the ends of utterances."""
-
-
-async def utterance_lines(stream: Said) -> AsyncIterator[str]:
-    """Yield the text of a stream as it comes, each utterance on a line of its own."""
-    begins = False  # a line, which needs no space at its beginning
-    async for message in stream.messages():
-        if isinstance(message, Endpoint):
-            begins = True
-            continue
-        yield "\n" + message.text.removeprefix(" ") if begins else message.text
-        begins = False
-
-
-async def _send(stream: Stream, microphone: "_Microphone") -> None:
-    async for block in microphone.blocks():
-        await stream.send(block)
-    await stream.end()
-
-
-class _Microphone:
-    """Blocks of 16-bit sound from the audio thread, through a bounded queue."""
-
-    def __init__(self, sound: ModuleType, device: int | str | None, rate: int) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(WAITING_BLOCKS + 1)
+    def __init__(self, device: int | str | None = None) -> None:
+        sound = _sounddevice()
+        self.sample_rate = _rate(sound, device)  # Hz
+        self.seconds = 0.0  # of sound that was heard
+        self.level = SILENCE  # of the latest block, in dB of full scale
+        self.overrun = False  # it has ended because nobody took its blocks
+        self._blocks: queue.SimpleQueue[Block | None] = queue.SimpleQueue()
         self._ended = False
-        self.overrun = False
         try:
             self._input = sound.RawInputStream(
-                samplerate=rate,
-                blocksize=round(rate * BLOCK_SECONDS),
+                samplerate=self.sample_rate,
+                blocksize=round(self.sample_rate * BLOCK_SECONDS),
                 device=device,
                 channels=1,
                 dtype="int16",
                 callback=self._heard,
-                finished_callback=lambda: self._from_thread(None),
+                finished_callback=lambda: self._put(None),
             )
         except sound.PortAudioError as error:
             raise _cannot_open(device, error) from error
 
-    def __enter__(self) -> "_Microphone":
+    def __iter__(self) -> Iterator[Block]:
+        """Yield blocks until `stop()` or until the device ends."""
         self._input.start()
+        try:
+            while (block := self._blocks.get()) is not None:
+                yield block
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        """Hear nothing more; what was heard is still given out."""
+        self._put(None)
+
+    def close(self) -> None:
+        """Give the device back."""
+        self.stop()
+        if not self._input.closed:
+            self._input.close()
+
+    def __enter__(self) -> "Microphone":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._input.close()
-
-    def stop(self) -> None:
-        """Take no more sound; what was taken is still given out."""
-        self._put(None)
-
-    async def blocks(self) -> AsyncIterator[bytes]:
-        """Yield blocks until stop() or until the device ends."""
-        while (block := await self._queue.get()) is not None:
-            yield block
+        self.close()
 
     def _heard(self, data: Any, frames: int, time: Any, status: Any) -> None:
-        self._from_thread(bytes(data))
+        """Take a block from the audio's own thread."""
+        block = np.frombuffer(bytes(data), "<i2").astype(np.float32) / np.float32(32768)
+        self.seconds += len(block) / self.sample_rate
+        self.level = level(block)
+        self._put(block)
 
-    def _from_thread(self, block: bytes | None) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            self._loop.call_soon_threadsafe(self._put, block)
-
-    def _put(self, block: bytes | None) -> None:
+    def _put(self, block: Block | None) -> None:
         if self._ended:
             return
-        if block is not None and self._queue.qsize() >= WAITING_BLOCKS:
+        if block is not None and self._blocks.qsize() >= WAITING_BLOCKS:
             self.overrun = True
             block = None
         self._ended = block is None
-        self._queue.put_nowait(block)
+        self._blocks.put(block)
 
 
-class _FirstInterrupt:
-    """A context in which the first Ctrl-C calls `stop`; the second interrupts as ever."""
-
-    def __init__(self, stop: Callable[[], None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = stop
-
-    def __enter__(self) -> None:
-        with suppress(NotImplementedError):  # Windows: Ctrl-C interrupts at once
-            self._loop.add_signal_handler(signal.SIGINT, self._first)
-
-    def __exit__(self, *exception: object) -> None:
-        self._forget()
-
-    def _first(self) -> None:
-        self._forget()
-        self._stop()
-
-    def _forget(self) -> None:
-        with suppress(NotImplementedError):
-            self._loop.remove_signal_handler(signal.SIGINT)
+def level(block: Block) -> float:
+    """Return the root mean square of (N,) samples in dB of full scale."""
+    power = float(np.mean(np.square(block))) if len(block) else 0.0
+    return max(SILENCE, 10 * math.log10(power)) if power > 0 else SILENCE
 
 
 def _rate(sound: ModuleType, device: int | str | None) -> int:
@@ -195,8 +149,16 @@ def _rate(sound: ModuleType, device: int | str | None) -> int:
 
 
 def _cannot_open(device: int | str | None, error: Exception) -> MicrophoneError:
-    which = "no microphone here" if device is None else f"no microphone {device!r}"
-    return MicrophoneError(f"{which} that can be opened: {error} (cortado mic --list-devices)")
+    if not inputs():
+        return none_here()
+    which = "the microphone" if device is None else f"the microphone {device!r}"
+    advice = "cortado mic --list-devices lists them, another program may hold it"
+    return MicrophoneError(f"{which} cannot be opened: {advice}: {error}")
+
+
+def none_here() -> MicrophoneError:
+    """Return what is wrong where there is no microphone at all."""
+    return MicrophoneError("no microphone here: connect one, or transcribe a recording")
 
 
 def _sounddevice() -> ModuleType:

@@ -17,10 +17,12 @@ class Input(NamedTuple):
 def inputs(given: Sequence[Path], suffixes: Collection[str]) -> list[Input]:
     """Return files, in order, and in a folder's place those below it with one of the suffixes.
 
-    Raises: ValueError for a folder without such files.
+    Raises: ValueError for a folder without such files, and for an address of the web.
     """
     found: list[Input] = []
     for path in given:
+        if path.parts[:1] in (("http:",), ("https:",)):
+            raise ValueError("expected a file, got a web address: fetch it first, with curl -LO")
         if path.is_dir():
             below = sorted(one for one in path.rglob("*") if one.suffix.lower() in suffixes)
             if not below:

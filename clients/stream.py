@@ -1,4 +1,4 @@
-"""A stream of speech to a Cortado server, for asyncio.
+"""A stream of speech to a Cortado server, for asyncio; it goes on when its connection is lost.
 
     async with connect("ws://127.0.0.1:8000/v1/stream") as stream:
         await stream.send(samples)
@@ -6,82 +6,111 @@
         async for chars in stream:
             ...
 
-where `stream.messages()` yields the ends of utterances, too; or, with the sending done alongside,
-`async for chars in transcribe_stream(url, chunks)`. A stream that is suspended (`stream.suspend()`)
-goes on with `resume(url, state)`, one whose connection was lost with `reconnect(url, stream)`.
+where `stream.messages()` yields the ends of utterances, too. A stream that is suspended
+(`stream.suspend()`) goes on with `resume(url, state)`. `cortado.stream` does all of it for audio of
+any kind.
+
+A lost connection loses nothing: the stream connects again, goes on where the server stopped
+hearing, and sends what came in between. Where the server cannot go on, because it was restarted, it
+begins anew after the last character that came. docs/protocol.md describes the messages.
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+import random
+import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Literal
-from urllib.parse import urlsplit
 
 import numpy as np
-import websockets
 from numpy.typing import NDArray
-from websockets.asyncio.client import ClientConnection
 
+from cortado.clients.connection import Connection, StreamError, open_connection
+from cortado.clients.part import Part, ReplayBuffer
 from cortado.server.protocol.messages import (
     DEFAULT_SAMPLE_RATE,
+    SAMPLE_BYTES,
+    Acknowledged,
     Chars,
     Encoding,
     End,
     Endpoint,
-    Error,
     Final,
     Ready,
-    Resume,
-    ServerMessage,
     Start,
     Suspend,
     Suspended,
-    parse_server,
 )
 from cortado.server.protocol.pcm import encode
 
 Audio = bytes | NDArray[np.float32]
+State = Literal["open", "lost", "ended"]
 
-OPEN_SECONDS = 10.0  # to connect, and again to be answered `ready`
-MAX_MESSAGE_BYTES = 2**26  # the final message of many hours of speech
-
-
-class StreamError(ConnectionError):
-    """A stream that ended without its final text, with the server's code or one of ours.
-
-    The server's codes are those of `server.protocol.messages.ErrorCode`; ours are `unreachable`,
-    `refused`, `connection_lost` and `not_understood`.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
-        self.message = message
+PIECE_SECONDS = 0.25  # of audio in a message, at most
+AHEAD_SECONDS = 1.0  # of audio that may wait here while the server reads
+HELD_SECONDS = 600.0  # of audio that are held for a lost connection, and for how long is tried
+WAITING_MESSAGES = 100_000  # that nobody has read yet; then the server waits
+STEADY_SECONDS = 10.0  # that a connection has to last to count as a good one
+BACKOFF_SECONDS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # before each attempt, the last for all others
+# The server cannot go on with this stream; it may begin another.
+GONE = {"unknown_stream", "invalid_state", "stream_too_long"}
+# Trying again would end in the same way.
+FATAL = {
+    "unauthorized",
+    "taken_over",
+    "invalid_message",
+    "unexpected_message",
+    "unsupported_encoding",
+    "unsupported_sample_rate",
+    "invalid_audio",
+    "message_too_big",
+    "not_understood",
+}
 
 
 class Stream:
-    """One stream, from `ready` to `final` or `suspended`; `connect` makes it."""
+    """One stream, from `ready` to `final` or `suspended`; `connect` makes it.
 
-    def __init__(self, socket: ClientConnection, ready: Ready) -> None:
-        self._socket = socket
-        self.ready = ready
-        self.final: Final | None = None  # once the iteration has ended
+    All that it yields counts from the stream's beginning, over how many connections it may come.
+    """
+
+    def __init__(
+        self, url: str, key: str | None, part: Part, connection: Connection, ready: Ready
+    ) -> None:
+        self.ready = ready  # of the latest connection
+        self.state: State = "open"  # "lost" while it connects again
+        self.restarts: list[float] = []  # seconds at which a server began anew
+        self.final: Final | None = None  # once it has ended; of a restarted stream, of its rest
         self.suspended: Suspended | None = None  # after suspend(), once the iteration has ended
-        self.characters = 0  # that have been yielded, of the whole stream if it was resumed
-        self.utterances = 0  # whose ends have been yielded
-        self.given_up = False  # by close()
-        self._failure: StreamError | None = None
+        self._url, self._key, self._part, self._connection = url, key, part, connection
+        self._bytes = SAMPLE_BYTES[part.start.encoding]
+        self._second = part.start.sample_rate * self._bytes  # bytes
+        self._cursor = ready.received * self._bytes  # the next byte to send
+        self._audio = ReplayBuffer(self._cursor)
+        self._stored: int | None = None  # bytes of the whole before what has to be held, if said
+        self._last = ""  # what to send after the audio: end or suspend
+        self._messages: asyncio.Queue[Chars | Endpoint | None] = asyncio.Queue(WAITING_MESSAGES)
+        self._more, self._room = asyncio.Event(), asyncio.Event()  # audio to send, room for more
+        self._attempts, self._good_at = 0, 0.0  # since the last good connection, and when it was
+        self._failure: Exception | None = None
+        self._begin(ready)
+        self._running = asyncio.create_task(self._run())
 
     async def send(self, audio: Audio) -> None:
         """Send audio of any length: bytes in the stream's encoding, or (N,) samples in [-1, 1).
 
-        Waits while the server has enough to do.
+        Waits while the server has enough to do, or while much is held for a lost connection.
 
         Raises:
             StreamError: the stream has ended.
         """
-        data = audio if isinstance(audio, bytes) else encode(audio, self.ready.encoding)
-        await self._say(data)
+        data = audio if isinstance(audio, bytes) else encode(audio, self._part.start.encoding)
+        for start in range(0, len(data), self._second):
+            await self._room.wait()
+            self._check()
+            self._audio.append(data[start : start + self._second])
+            self._more.set()
+            self._make_room()
 
     async def end(self) -> None:
         """Say that no more audio follows; the characters that remain still come.
@@ -89,7 +118,7 @@ class Stream:
         Raises:
             StreamError: the stream has ended.
         """
-        await self._say(End().model_dump_json())
+        self._conclude(End().model_dump_json())
 
     async def suspend(self) -> None:
         """Say that the stream goes on elsewhere; the characters that remain still come.
@@ -100,18 +129,21 @@ class Stream:
         Raises:
             StreamError: the stream has ended.
         """
-        await self._say(Suspend().model_dump_json())
+        self._conclude(Suspend().model_dump_json())
 
-    async def close(self) -> None:
-        """Give the stream up, without its final text."""
-        self.given_up = True
-        await self._socket.close()
+    async def close(self, reason: Exception | None = None) -> None:
+        """Give the stream up, without its final text; `reason` is what the iteration raises."""
+        if self.state != "ended":
+            self._failure = reason or StreamError("closed", "the stream was given up")
+        self._running.cancel()
+        await asyncio.gather(self._running, return_exceptions=True)
+        await self._connection.close()
 
     async def __aiter__(self) -> AsyncIterator[Chars]:
         """Yield characters as the server decides them, until `final` or `suspended` is there.
 
         Raises:
-            StreamError: the server ends the stream with an error, or is gone.
+            StreamError: the stream cannot go on.
         """
         async for message in self.messages():
             if isinstance(message, Chars):
@@ -121,47 +153,147 @@ class Stream:
         """Yield characters, and an `Endpoint` after those of an utterance that has ended.
 
         Raises:
-            StreamError: the server ends the stream with an error, or is gone.
+            StreamError: the stream cannot go on.
         """
-        while self.final is None and self.suspended is None:
-            match await self._next():
-                case Chars() as chars:
-                    self.characters += len(chars.text)
-                    yield chars
-                case Endpoint() as endpoint:
-                    self.utterances = endpoint.utterance + 1
-                    yield endpoint
-                case Final() as final:
-                    self.final = final
-                case Suspended() as suspended:
-                    self.suspended = suspended
+        while self.state != "ended" or not self._messages.empty():
+            if (message := await self._messages.get()) is not None:
+                yield message
+        self._check()
 
-    async def _next(self) -> ServerMessage:
-        try:
-            return await _receive(self._socket)
-        except StreamError as error:
-            self._failure = error
-            raise
-
-    async def _say(self, data: str | bytes) -> None:
-        if (
-            self._failure is not None
-        ):  # the caller has it; the connection may take a moment to close
+    def _check(self) -> None:
+        if self._failure is not None:
             raise self._failure
-        try:
-            await self._socket.send(data)
-        except websockets.ConnectionClosed:
-            raise await self._reason() from None
 
-    async def _reason(self) -> StreamError:
-        """Return why the stream is closed: the error that the server sent last, if it did."""
+    def _conclude(self, last: str) -> None:
+        self._check()
+        self._last = last
+        self._more.set()
+
+    def _make_room(self) -> None:
+        """Let go of audio that is not needed again, and let more in where there is room.
+
+        A server that stores the stream says how much of it; of another, what is decided is safe.
+        """
+        decided = round(self._part.decided * self._part.start.sample_rate) * self._bytes
+        stored = decided if self._stored is None else self._stored
+        enough = max(stored, self._audio.end - round(HELD_SECONDS * self._second))
+        self._audio.release(min(enough, self._cursor))
+        limit = HELD_SECONDS if self.state == "lost" else AHEAD_SECONDS
+        if self.state == "ended" or self._audio.end - self._cursor < limit * self._second:
+            self._room.set()
+        else:
+            self._room.clear()
+
+    async def _run(self) -> None:
+        """Send and receive over one connection after another, until the stream has ended."""
         try:
-            while True:
-                await _receive(self._socket)
+            while lost := await self._converse():
+                await self._reconnect(lost)
+        except Exception as error:
+            self._failure = error
+        finally:
+            self.state = "ended"
+            self._make_room()
+            with suppress(asyncio.QueueFull):  # then nobody waits for it
+                self._messages.put_nowait(None)
+
+    async def _converse(self) -> StreamError | None:
+        """Send and receive over one connection; return how it was lost, None for a good end.
+
+        Raises:
+            StreamError: the stream cannot go on.
+        """
+        sending = asyncio.create_task(self._send_all())
+        try:
+            while self.final is None and self.suspended is None:
+                await self._receive()
+            return None
         except StreamError as error:
+            if not self._part.start.keep or error.code in FATAL:
+                raise
             return error
-        except websockets.ConcurrencyError:  # an iteration is reading and will raise it
-            return StreamError("connection_lost", "the stream has ended")
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    async def _send_all(self) -> None:
+        """Send audio as it comes, and after it the last message."""
+        while True:
+            self._more.clear()
+            while data := self._audio.read(self._cursor, round(PIECE_SECONDS * self._second)):
+                await self._connection.send(data)
+                self._cursor += len(data)
+                self._make_room()
+            if self._last:
+                return await self._connection.send(self._last)
+            await self._more.wait()
+
+    async def _receive(self) -> None:
+        match await self._connection.receive():
+            case Chars() as chars:
+                self._attempts = 0
+                await self._messages.put(self._part.chars(chars))
+            case Endpoint() as endpoint:
+                await self._messages.put(self._part.endpoint(endpoint))
+            case Acknowledged() as acknowledged:
+                self._stored = (self._part.base + acknowledged.received) * self._bytes
+            case Final() as final:
+                self.final = final
+            case Suspended() as suspended:
+                self.suspended = suspended
+        self._make_room()
+
+    async def _reconnect(self, lost: StreamError) -> None:
+        """Connect again until it works.
+
+        Raises:
+            StreamError: it does not work for a long time, or never will.
+        """
+        self.state = "lost"
+        self._make_room()
+        await self._connection.close()
+        if not self._attempts or time.monotonic() - self._opened_at > STEADY_SECONDS:
+            self._attempts, self._good_at = 0, time.monotonic()
+        while time.monotonic() - self._good_at < HELD_SECONDS:
+            wait = BACKOFF_SECONDS[min(self._attempts, len(BACKOFF_SECONDS) - 1)]
+            await asyncio.sleep(wait * random.uniform(0.75, 1.25))
+            self._attempts += 1
+            if not self._part.resumable:
+                await self._begin_anew()
+            try:
+                self._connection, ready = await open_connection(
+                    self._url, self._part.hello, self._key
+                )
+                return self._begin(ready)
+            except StreamError as error:
+                if error.code in FATAL:
+                    raise
+                lost = error
+                await self._connection.close()
+                if error.code in GONE:
+                    self._part.token = self._part.state = None
+        raise lost
+
+    def _begin(self, ready: Ready) -> None:
+        """Go on where a server that has said `ready` stopped hearing."""
+        cursor = (self._part.base + ready.received) * self._bytes
+        if cursor < self._audio.start:
+            raise StreamError("unknown_stream", "the server needs audio that is no longer held")
+        self._part.token, self._part.state = ready.token, None
+        self.ready, self._cursor, self.state = ready, cursor, "open"
+        self._opened_at = time.monotonic()
+        self._make_room()
+
+    async def _begin_anew(self) -> None:
+        """Begin a part after the last character that came; its utterance ends there."""
+        if (endpoint := self._part.cut()) is not None:
+            await self._messages.put(endpoint)
+        rate = self._part.start.sample_rate
+        base = max(round(self._part.decided * rate), self._audio.start // self._bytes)
+        self._part = self._part.following(base)
+        self._cursor, self._stored = base * self._bytes, None
+        if not self.restarts or self.restarts[-1] != base / rate:
+            self.restarts.append(base / rate)
 
 
 @asynccontextmanager
@@ -171,174 +303,52 @@ async def connect(
     sample_rate: int = DEFAULT_SAMPLE_RATE,
     encoding: Encoding = "pcm_s16le",
     endpoints: bool = True,
-    keep: bool = False,
+    keep: bool = True,
+    key: str | None = None,
 ) -> AsyncIterator[Stream]:
     """Open a stream at `url` (ws:// or wss://) for mono audio of that rate in Hz and encoding.
 
-    Without `endpoints` the server takes the stream for one utterance. With `keep` it keeps it for
-    `reconnect` for some time if the connection is lost.
+    Without `endpoints` the server takes the stream for one utterance. Without `keep` the server
+    does not keep it, and the stream ends where its connection is lost. `key` is the server's API
+    key; if not given, it is that of the environment (`CORTADO_API_KEY`).
 
     Raises:
         ValueError: `url` is no WebSocket address.
         StreamError: the server is not there, refuses, or does not answer.
     """
     start = Start(sample_rate=sample_rate, encoding=encoding, endpoints=endpoints, keep=keep)
-    async with _greeted(url, start) as (socket, ready):
-        yield Stream(socket, ready)
+    async with _opened(url, key, Part(start)) as stream:
+        yield stream
 
 
 @asynccontextmanager
 async def resume(
-    url: str, state: Suspended, *, encoding: Encoding = "pcm_s16le", keep: bool = False
+    url: str,
+    state: Suspended,
+    *,
+    encoding: Encoding = "pcm_s16le",
+    keep: bool = True,
+    key: str | None = None,
 ) -> AsyncIterator[Stream]:
-    """Go on with a suspended stream at 16 kHz, at any server that has its key, model and backend.
+    """Go on with a suspended stream at 16 kHz, where `state_key`, model and backend are its own.
+
+    `ready.received` says from which sample of the stream on to send.
 
     Raises:
         ValueError: `url` is no WebSocket address.
         StreamError: the server is not there, refuses (`invalid_state`), or does not answer.
     """
-    message = Resume(state=state.state, encoding=encoding, keep=keep)
-    async with _greeted(url, message) as (socket, ready):
-        stream = Stream(socket, ready)
-        stream.characters = state.characters
+    start = Start(encoding=encoding, keep=keep)
+    part = Part(start, state=state.state, characters=state.characters)
+    async with _opened(url, key, part) as stream:
         yield stream
 
 
 @asynccontextmanager
-async def reconnect(url: str, lost: Stream) -> AsyncIterator[Stream]:
-    """Go on with a stream that was opened with `keep` and whose connection was lost.
-
-    `ready.received` says how many samples of the stream the server has: send from there on. What
-    `lost` has not yielded is yielded first.
-
-    Raises:
-        ValueError: `url` is no WebSocket address.
-        StreamError: the server is not there, keeps no such stream (`unknown_stream`), refuses, or
-            does not answer.
-    """
-    if lost.ready.token is None:
-        raise StreamError("unknown_stream", "expected a stream that the server keeps, got another")
-    message = Resume(token=lost.ready.token, characters=lost.characters, utterances=lost.utterances)
-    async with _greeted(url, message) as (socket, ready):
-        stream = Stream(socket, ready)
-        stream.characters, stream.utterances = lost.characters, lost.utterances
-        yield stream
-
-
-@asynccontextmanager
-async def _greeted(
-    url: str, start: Start | Resume
-) -> AsyncIterator[tuple[ClientConnection, Ready]]:
-    """Open a connection, say the first message, and hear the server's."""
-    socket = await _open(url)
+async def _opened(url: str, key: str | None, part: Part) -> AsyncIterator[Stream]:
+    connection, ready = await open_connection(url, part.hello, key)
+    stream = Stream(url, key, part, connection, ready)
     try:
-        with suppress(websockets.ConnectionClosed):  # what was said before the close tells why
-            await socket.send(start.model_dump_json(exclude_none=True))
-        try:
-            async with asyncio.timeout(OPEN_SECONDS):
-                ready = await _receive(socket)
-        except TimeoutError:
-            message = f"expected ready within {OPEN_SECONDS:g} s, got nothing"
-            raise StreamError("unreachable", message) from None
-        if not isinstance(ready, Ready):
-            raise StreamError("not_understood", f"expected ready, got {ready.type}")
-        yield socket, ready
+        yield stream
     finally:
-        await socket.close()
-
-
-async def transcribe_stream(
-    url: str,
-    chunks: AsyncIterable[Audio] | Iterable[Audio],
-    *,
-    sample_rate: int = DEFAULT_SAMPLE_RATE,
-    encoding: Encoding = "pcm_s16le",
-) -> AsyncIterator[Chars]:
-    """Send `chunks` to the server and yield its characters meanwhile, until the last.
-
-    Raises:
-        ValueError: `url` is no WebSocket address.
-        StreamError: the server is not there or ends the stream with an error.
-        Exception: whatever `chunks` raises; the stream is then given up.
-    """
-    async with connect(url, sample_rate=sample_rate, encoding=encoding) as stream:
-        sending = asyncio.create_task(_send_all(stream, chunks))
-        try:
-            async for chars in stream:
-                yield chars
-        except StreamError:
-            if stream.given_up:
-                await sending  # raises what went wrong with the chunks
-            raise
-        finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
-
-
-async def _send_all(stream: Stream, chunks: AsyncIterable[Audio] | Iterable[Audio]) -> None:
-    try:
-        if isinstance(chunks, AsyncIterable):
-            async for chunk in chunks:
-                await stream.send(chunk)
-        else:
-            for chunk in chunks:
-                await stream.send(chunk)
-        await stream.end()
-    except StreamError:
-        raise
-    except BaseException:
-        await stream.close()  # or the server would wait for audio that does not come
-        raise
-
-
-async def _open(url: str) -> ClientConnection:
-    proxy: Literal[True] | None = None if _is_loopback(url) else True
-    try:
-        return await websockets.connect(
-            url,
-            open_timeout=OPEN_SECONDS,
-            max_size=MAX_MESSAGE_BYTES,
-            compression=None,  # speech does not shrink, and trying costs more than it saves
-            proxy=proxy,
-        )
-    except websockets.InvalidURI as error:
-        raise ValueError(f"expected an address like ws://host:8000/v1/stream, got {url}") from error
-    except websockets.InvalidHandshake as error:
-        raise StreamError("refused", f"{url}: {error}") from error
-    except (OSError, TimeoutError, EOFError) as error:
-        reason = str(error) or f"no answer within {OPEN_SECONDS:g} s"
-        raise StreamError("unreachable", f"no server at {url}: {reason}") from error
-
-
-def _is_loopback(url: str) -> bool:
-    return urlsplit(url).hostname in {"localhost", "127.0.0.1", "::1"}
-
-
-async def _receive(socket: ClientConnection) -> ServerMessage:
-    """Return the server's next message; those of types that are not known here are ignored.
-
-    Raises:
-        StreamError: it is an error, is none, or the connection is closed.
-    """
-    while True:
-        message = _read(await _frame(socket))
-        if isinstance(message, Error):
-            raise StreamError(message.code.value, message.message)
-        if message is not None:
-            return message
-
-
-async def _frame(socket: ClientConnection) -> str | bytes:
-    try:
-        return await socket.recv()
-    except websockets.ConnectionClosed as closed:
-        raise StreamError("connection_lost", f"the connection was lost: {closed}") from closed
-
-
-def _read(data: str | bytes) -> ServerMessage | None:
-    if isinstance(data, bytes):
-        raise StreamError("not_understood", f"expected text, got {len(data)} bytes")
-    try:
-        return parse_server(data)
-    except ValueError as error:
-        raise StreamError("not_understood", f"expected a message, got {data[:80]!r}") from error
+        await stream.close()

@@ -2,28 +2,19 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.clients.stream import connect
+from cortado.clients.speech import stream
+from cortado.model.emission import Character
 
 Samples = NDArray[np.float32]
-
-PIECE = 3_200  # samples a message: 200 ms
-
-
-class Heard(NamedTuple):
-    """A character and when it was heard."""
-
-    text: str
-    time: float  # seconds
 
 
 def transcribe_served(
     url: str, recordings: Iterable[Samples], streams: int = 8
-) -> Iterator[tuple[int, list[Heard]]]:
+) -> Iterator[tuple[int, list[Character]]]:
     """Yield (index, characters) of recordings at 16 kHz as they finish, `streams` at a time.
 
     Recordings are sent as fast as the server takes them.
@@ -33,7 +24,7 @@ def transcribe_served(
         StreamError: the server is not there, refuses, or ends a stream with an error.
     """
     waiting = enumerate(recordings)
-    live: set[asyncio.Task[tuple[int, list[Heard]]]] = set()
+    live: set[asyncio.Task[tuple[int, list[Character]]]] = set()
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         while True:
@@ -47,26 +38,12 @@ def transcribe_served(
 
 
 async def _first(
-    live: set[asyncio.Task[tuple[int, list[Heard]]]],
-) -> tuple[set[asyncio.Task[tuple[int, list[Heard]]]], set[asyncio.Task[tuple[int, list[Heard]]]]]:
+    live: set[asyncio.Task[tuple[int, list[Character]]]],
+) -> tuple[
+    set[asyncio.Task[tuple[int, list[Character]]]], set[asyncio.Task[tuple[int, list[Character]]]]
+]:
     return await asyncio.wait(live, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _one(url: str, index: int, samples: Samples) -> tuple[int, list[Heard]]:
-    found: list[Heard] = []
-    async with connect(url) as stream:
-
-        async def send() -> None:
-            for start in range(0, len(samples), PIECE):
-                await stream.send(samples[start : start + PIECE])
-            await stream.end()
-
-        sending = asyncio.create_task(send())
-        try:
-            async for chars in stream:
-                found += map(Heard, chars.text, chars.times)
-            await sending
-        finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
-    return index, found
+async def _one(url: str, index: int, samples: Samples) -> tuple[int, list[Character]]:
+    return index, [one async for one in stream(samples, url).characters]

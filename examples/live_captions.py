@@ -3,25 +3,20 @@
 Needs the extra `mic` (in a clone: make install EXTRAS=mic).
 """
 
-import sounddevice
-
-from cortado import load
-
-RATE = 16_000  # Hz
-BLOCK = 1_600  # samples: 100 ms
+import cortado
 
 
 def main() -> None:
-    live = load().stream(RATE)
-    with sounddevice.InputStream(RATE, BLOCK, channels=1, dtype="float32") as microphone:
-        print("Speak; Ctrl-C ends.")
-        try:
-            while True:
-                samples, _ = microphone.read(BLOCK)
-                for character in live.push(samples[:, 0]):
-                    print(character.text, end="", flush=True)
-        except KeyboardInterrupt:
-            print("".join(character.text for character in live.end()))
+    microphone = cortado.Microphone()
+    live = cortado.load().stream(microphone.sample_rate)
+    print("Speak; Ctrl-C ends.")
+    try:
+        for block in microphone:
+            for character in live.push(block):
+                print(character.text, end="", flush=True)
+    except KeyboardInterrupt:
+        pass
+    print("".join(character.text for character in live.end()))
 
 
 if __name__ == "__main__":

@@ -1,36 +1,18 @@
-"""Stream a wav file to a server at the pace of speech, and print characters as they come.
+"""Send a recording of any kind to a server, and print its words as they come.
 
 Start a server with `make serve`, then: stream_file.py talk.wav
 """
 
-import asyncio
 import sys
-import wave
 
-from cortado import connect
-
-BLOCK_SECONDS = 0.1
+import cortado
 
 
-async def main(file: str, url: str = "ws://127.0.0.1:8000/v1/stream") -> None:
-    with wave.open(file) as sound:
-        if (sound.getnchannels(), sound.getsampwidth()) != (1, 2):
-            raise SystemExit(f"expected one channel of 16 bits, got {sound.getparams()}")
-        rate = sound.getframerate()
-        async with connect(url, sample_rate=rate) as stream:
-
-            async def speak() -> None:
-                while block := sound.readframes(round(rate * BLOCK_SECONDS)):
-                    await stream.send(block)
-                    await asyncio.sleep(BLOCK_SECONDS)
-                await stream.end()
-
-            speaking = asyncio.create_task(speak())
-            async for chars in stream:
-                print(chars.text, end="", flush=True)
-            await speaking
-            print()
+def main(file: str, url: str | None = None) -> None:
+    for word in cortado.stream(file, url):
+        print(word.text, end=" ", flush=True)
+    print()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    main(*sys.argv[1:])

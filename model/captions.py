@@ -26,6 +26,7 @@ class Word:
     text: str
     start: float  # seconds
     end: float
+    confidence: float = 1.0  # probability that it is right
 
 
 class Cue(NamedTuple):
@@ -44,7 +45,8 @@ def words_of(characters: Iterable[Character]) -> tuple[Word, ...]:
             spoken = list(run)
             before = found[-1].end if found else 0.0
             start = max(before, round(spoken[0].time - STEP_SECONDS, 3))
-            found.append(Word("".join(one.text for one in spoken), start, spoken[-1].time))
+            text, least = "".join(one.text for one in spoken), min(one.confidence for one in spoken)
+            found.append(Word(text, start, spoken[-1].time, least))
     return tuple(found)
 
 
@@ -100,7 +102,8 @@ def _pieces(word: Word) -> list[Word]:
     cuts = [*range(0, length, LINE), length]
     times = [round(word.start + duration * cut / length, 3) for cut in cuts]
     return [
-        Word(word.text[cuts[k] : cuts[k + 1]], times[k], times[k + 1]) for k in range(len(cuts) - 1)
+        Word(word.text[cuts[k] : cuts[k + 1]], times[k], times[k + 1], word.confidence)
+        for k in range(len(cuts) - 1)
     ]
 
 

@@ -87,6 +87,9 @@ def read(folder: Path = DEFAULT) -> CheckpointData:
         lookahead_ms = int(content["lookahead_ms"])
         parts = deserialize((folder / WEIGHTS).read_bytes())  # type: ignore[no-untyped-call]
         tensors = {name: _widened(**part) for name, part in parts}
+        for name, tensor in tensors.items():
+            if not np.isfinite(tensor).all():
+                raise ValueError(f"{name} with values that are not finite")
     except BROKEN as error:
         raise CheckpointError(f"expected a checkpoint in {folder}, got {error}") from error
     return CheckpointData(config, lookahead_ms, tensors)

@@ -1,5 +1,6 @@
 """The configuration of a recogniser: one frozen dataclass a component. Imports no torch."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -7,6 +8,8 @@ from cortado.model.attention.config import MONOTONIC, AttentionConfig
 from cortado.model.features.framing import MELS
 from cortado.model.vocabulary import Vocabulary
 
+MAX_MELS = 256  # a window of 25 ms resolves no more
+MAX_SIZE = 16_384  # of a layer: a file that asks for more would fill the memory
 MAX_SYMBOLS_PER_STEP = 2  # 50 characters a second; nobody speaks as fast, a loop would
 
 
@@ -25,10 +28,10 @@ class FeatureConfig:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: no band.
+            ValueError: no band, or more than a window resolves.
         """
-        if self.mels < 1:
-            raise ValueError(f"expected at least 1 mel band, got {self.mels}")
+        if not 1 <= self.mels <= MAX_MELS:
+            raise ValueError(f"expected 1 to {MAX_MELS} mel bands, got {self.mels}")
 
     @property
     def bands(self) -> int:
@@ -37,6 +40,13 @@ class FeatureConfig:
 
 
 PLAIN = FeatureConfig()
+
+
+def _check_sizes(**sizes: int) -> None:
+    """Raise `ValueError` if one of the sizes is none."""
+    for name, size in sizes.items():
+        if not 1 <= size <= MAX_SIZE:
+            raise ValueError(f"expected a {name} of 1 to {MAX_SIZE}, got {size}")
 
 
 @dataclass(frozen=True)
@@ -53,8 +63,9 @@ class EncoderConfig:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: too few layers of LSTMs to drop frames between.
+            ValueError: too few layers of LSTMs to drop frames between, or a size out of reason.
         """
+        _check_sizes(channels=self.channels, width=self.width, layers=self.layers)
         if self.kind == "lstm" and self.layers < 2:
             raise ValueError(f"expected at least 2 layers of kind 'lstm', got {self.layers}")
 
@@ -69,17 +80,26 @@ class DecoderConfig:
     kind: Literal["bahdanau", "luong", "ctc"] = "bahdanau"
     feeding: bool = True  # Luong's: the attentional state goes into the LSTM with the symbol
     direct: bool = False  # Bahdanau's: the LSTM alone goes to the output, without the context
-    beam: int = 8  # hypotheses that a beam search keeps
+    beam: int = 8  # hypotheses that a beam search of whole utterances keeps
+    ctc_weight: float = 0.0  # of the CTC head's log-probability in the search of streams; 0: none
+    phone_weight: float = 0.0  # of the phone head's score of pronunciations in it; 0: none
+    # Slope and offset that make of a symbol's log-odds those that its word is right.
+    confidence: tuple[float, float] = (1.0, 0.0)
 
     def __post_init__(self) -> None:
         """Check what the types cannot say.
 
         Raises:
             ValueError: a monotonic attention whose general energy would be asked with zeros first,
-                and so stop at the first frame for the first symbol, or never; or no beam.
+                and so stop at the first frame for the first symbol, or never; a size out of
+                reason; or numbers of the search that are none.
         """
-        if self.beam < 1:
-            raise ValueError(f"expected a beam of at least 1 hypothesis, got {self.beam}")
+        _check_sizes(width=self.width, embedding=self.embedding, beam=self.beam)
+        if not (0 <= self.ctc_weight < math.inf and all(map(math.isfinite, self.confidence))):
+            got = f"{self.ctc_weight} and {self.confidence}"
+            raise ValueError(
+                f"expected a ctc_weight of at least 0 and a finite confidence, got {got}"
+            )
         asked = self.attention
         if self.kind == "bahdanau" and asked.kind in MONOTONIC and asked.score == "general":
             raise ValueError(
@@ -96,3 +116,4 @@ class RecognizerConfig:
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     features: FeatureConfig = field(default_factory=FeatureConfig)
+    phones: int = 0  # outputs of a head that tells what phone is said, silence first; 0 for none

@@ -6,6 +6,7 @@ import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +29,7 @@ def build(kind: type[Built], tree: Mapping[str, Any], where: str, folder: Path) 
         ValueError: an unknown or missing key, a value of the wrong type, or one that the
             dataclass refuses; the key is named.
     """
+    _check_finite(tree, where)
     text = json.dumps(tree, default=str)  # strict JSON has tuples and paths, strict Python has none
     try:
         found = TypeAdapter(kind).validate_json(text, strict=True, extra="forbid")
@@ -36,6 +38,18 @@ def build(kind: type[Built], tree: Mapping[str, Any], where: str, folder: Path) 
         unknown = [one for one in problems if one["type"] == "unexpected_keyword_argument"]
         raise ValueError(f"{where}: {_said(kind, (unknown or problems)[0])}") from None
     return _placed(found, folder)
+
+
+def _check_finite(value: Any, where: str) -> None:
+    """Raise `ValueError` for the first number that is NaN or infinite, with its place."""
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            _check_finite(one, f"{where}: {name}")
+    elif isinstance(value, (list, tuple)):
+        for place, one in enumerate(value):
+            _check_finite(one, f"{where}[{place}]")
+    elif isinstance(value, float) and not isfinite(value):
+        raise ValueError(f"{where}: expected a finite number, got {value}")
 
 
 def read_toml(kind: type[Built], path: Path) -> Built:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.vocabulary import Vocabulary
 
+CERTAIN = 1000  # thousandths
 FLUSH_STEPS = 8  # steps of silence after the end of the input: look-ahead, then late stops
 
 
@@ -21,6 +22,7 @@ class Emission(NamedTuple):
 
     symbol: int
     late: int = 0  # encoder frames from the symbol's own to the one that committed it
+    confidence: int = CERTAIN  # thousandths
 
 
 class Emissions(NamedTuple):
@@ -28,12 +30,14 @@ class Emissions(NamedTuple):
 
     symbols: NDArray[np.int32]  # (R, n) -1 for none
     late: NDArray[np.int32]  # (R, n) lateness of each in encoder frames
+    confidence: NDArray[np.int32]  # (R, n) of each, in thousandths; the greedy scan is certain
 
     @classmethod
     def nothing(cls, streams: int, most: int) -> "Emissions":
         """Return empty arrays for up to `most` emissions of each stream."""
         shape = (streams, most)
-        return cls(np.full(shape, -1, np.int32), np.zeros(shape, np.int32))
+        symbols, confidence = np.full(shape, -1, np.int32), np.full(shape, CERTAIN, np.int32)
+        return cls(symbols, np.zeros(shape, np.int32), confidence)
 
     @property
     def emitted(self) -> NDArray[np.bool_]:
@@ -43,23 +47,23 @@ class Emissions(NamedTuple):
 
     def of(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "Emissions":
         """Return the emissions of some of the streams, without empty columns."""
-        symbols, late = self.symbols[rows], self.late[rows]
-        used = (symbols >= 0).any(0)
-        return Emissions(symbols[:, used], late[:, used])
+        used = (self.symbols[rows] >= 0).any(0)
+        return Emissions(*(part[rows][:, used] for part in self))
 
     def followed(self, rows: NDArray[np.bool_], rest: "Emissions") -> "Emissions":
         """Return these emissions, followed in the (R,) chosen rows by those of `rest`."""
         if not rest.emitted.any():
             return self
         longer = Emissions.nothing(len(self.symbols), rest.symbols.shape[1])
-        longer.symbols[rows], longer.late[rows] = rest
+        for part, more in zip(longer, rest, strict=True):
+            part[rows] = more
         return Emissions(*(np.concatenate(pair, 1) for pair in zip(self, longer, strict=True)))
 
     def lists(self) -> Iterator[list[Emission]]:
         """Yield each stream's emissions."""
-        for symbols, late in zip(self.symbols.tolist(), self.late.tolist(), strict=True):
-            pairs = zip(symbols, late, strict=True)
-            yield [Emission(symbol, ago) for symbol, ago in pairs if symbol >= 0]
+        for parts in zip(*(part.tolist() for part in self), strict=True):
+            every = map(Emission._make, zip(*parts, strict=True))
+            yield [one for one in every if one.symbol >= 0]
 
 
 @dataclass(frozen=True)
@@ -69,13 +73,14 @@ class Character:
     text: str
     time: float  # seconds: the end of the encoder frame where the attention stopped
     late: float = 0.0  # seconds from then until it was committed
+    confidence: float = 1.0  # probability that its word is right, by what was known of it
 
 
 def to_characters(
-    vocabulary: Vocabulary, symbol: int, time: float, late: float = 0.0
+    vocabulary: Vocabulary, symbol: int, time: float, late: float = 0.0, confidence: float = 1.0
 ) -> list[Character]:
     """Return the characters that a symbol stands for, all at its time in seconds."""
-    return [Character(one, time, late) for one in vocabulary.texts[symbol]]
+    return [Character(one, time, late, confidence) for one in vocabulary.texts[symbol]]
 
 
 def step_time(step: int, delay_steps: int) -> float:

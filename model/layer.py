@@ -17,13 +17,8 @@ State = TypeVar("State", bound=tuple[Any, ...])
 class Layer(nn.Module):
     """A streaming layer: `step` is its definition, `forward` follows from it."""
 
-    ratio: int = 1  # input frames for one output frame
+    ratio: int = 1  # input frames for one output frame; `step` takes any multiple
     lookahead: int = 0  # input frames that an output frame sees beyond the one at its centre
-
-    @property
-    def block(self) -> int:
-        """Input frames of which `step` takes any multiple: those of one output frame."""
-        return self.ratio
 
     def initial_state(self, batch: int) -> Any:
         """Return the state of streams before their first input frame."""
@@ -33,30 +28,30 @@ class Layer(nn.Module):
         """Return the output (B, T / ratio, ...) of the next (B, T, ...) frames, and the new state.
 
         Raises:
-            ValueError: T is no multiple of `block`.
+            ValueError: T is no multiple of `ratio`.
         """
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the output (B, T / ratio, ...) of whole (B, T, ...) utterances.
 
-        An incomplete block at their end has no output.
+        Frames beyond the last multiple of `ratio` have no output.
         """
-        whole = x[:, : x.shape[1] // self.block * self.block]
+        whole = x[:, : x.shape[1] // self.ratio * self.ratio]
         return self.step(whole, self.initial_state(len(x)))[0]
 
-    def check_blocks(self, x: Tensor) -> None:
-        """Check that x (B, T, ...) is whole blocks.
+    def check_multiple(self, x: Tensor) -> None:
+        """Check that the frames of x (B, T, ...) are a multiple of `ratio`.
 
         Raises:
-            ValueError: T is not a multiple of `block`.
+            ValueError: T is not a multiple of `ratio`.
         """
-        if x.shape[1] % self.block:
-            raise ValueError(f"expected a multiple of {self.block} frames, got {x.shape[1]}")
+        if x.shape[1] % self.ratio:
+            raise ValueError(f"expected a multiple of {self.ratio} frames, got {x.shape[1]}")
 
 
 class Stateless(Layer):
-    """A layer whose output frames depend on their own blocks alone: `forward` defines it."""
+    """A layer without memory: an output frame depends on its own `ratio` input frames alone."""
 
     def initial_state(self, batch: int) -> tuple[()]:
         """Return nothing."""
@@ -64,12 +59,12 @@ class Stateless(Layer):
 
     def step(self, x: Tensor, state: tuple[()]) -> tuple[Tensor, tuple[()]]:
         """Return the output of the next frames."""
-        self.check_blocks(x)
+        self.check_multiple(x)
         return self(x), state
 
 
 class Serial(Layer):
-    """Layers of which each hears the one before; its state is the tuple of theirs."""
+    """A chain of layers, each on the output of the one before; the state is the tuple of theirs."""
 
     def __init__(self, *layers: Layer) -> None:
         super().__init__()
@@ -77,7 +72,7 @@ class Serial(Layer):
 
     @property
     def chain(self) -> Sequence[Layer]:
-        """The layers in their order; those that give their parts names of their own override it."""
+        """The layers in their order; a subclass with named parts overrides it."""
         return list(self.parts)  # type: ignore[arg-type]
 
     @property
@@ -103,7 +98,7 @@ class Serial(Layer):
 
     def step(self, x: Tensor, state: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
         """Return the last layer's output of the next frames, and the layers' new states."""
-        self.check_blocks(x)
+        self.check_multiple(x)
         states = []
         for layer, before in zip(self.chain, state, strict=True):
             x, after = layer.step(x, before)

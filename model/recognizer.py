@@ -1,4 +1,4 @@
-"""The recogniser: features, encoder, decoder, and a CTC head that helps to train them."""
+"""The recogniser: features, encoder, decoder, and heads of letters and phones beside it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,6 +45,7 @@ class Recognizer(Serial):
         self.ctc = nn.Linear(width, symbols + 1)
         if config.decoder.kind == "ctc":
             self.decoder = CtcDecoder(self.ctc)
+        self.phones = nn.Linear(width, config.phones) if config.phones else None
 
     @property
     def chain(self) -> Sequence[Layer]:

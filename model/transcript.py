@@ -1,4 +1,4 @@
-"""What was heard in a recording, and the formats that it is written in."""
+"""A transcript, and the formats that it is written in."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from cortado.model.streaming.update import Update
 
 @dataclass(frozen=True)
 class Transcript:
-    """What was heard. `str` of it is its text."""
+    """The transcript of a recording; `str` gives its text."""
 
     utterances: tuple[tuple[Character, ...], ...]
     duration: float  # seconds of sound
@@ -27,7 +27,7 @@ class Transcript:
     @property
     def text(self) -> str:
         """The characters, without the spaces around them."""
-        return _spelt(self.characters).strip()
+        return _text(self.characters).strip()
 
     @property
     def words(self) -> tuple[Word, ...]:
@@ -47,74 +47,74 @@ class Transcript:
 
 
 class Gathering:
-    """The transcript of a stream whose updates come in."""
+    """Gathers the updates of a stream into a transcript."""
 
     def __init__(self) -> None:
         self._ended: list[tuple[Character, ...]] = []
         self._open: list[Character] = []
 
     def add(self, update: Update) -> None:
-        """Add what a step gave."""
+        """Add the result of a step."""
         self._open += update.characters
         if update.endpoint:
             self._ended.append(tuple(self._open))
             self._open = []
 
     def transcript(self, duration: float) -> Transcript:
-        """Return what was heard in so many seconds."""
+        """Return the transcript of so many seconds of sound."""
         rest = [tuple(self._open)] if self._open else []
         return Transcript((*self._ended, *rest), duration)
 
 
-def _spelt(characters: tuple[Character, ...]) -> str:
+def _text(characters: tuple[Character, ...]) -> str:
     return "".join(one.text for one in characters)
 
 
-def _txt(path: Path, heard: Transcript) -> str:
-    return _spelt(heard.characters) + "\n"
+def _txt(path: Path, transcript: Transcript) -> str:
+    return _text(transcript.characters) + "\n"
 
 
-def _json_lines(path: Path, heard: Transcript) -> str:
+def _json_lines(path: Path, transcript: Transcript) -> str:
     """Return one line of JSON."""
-    return _line(_content(path, heard))
+    return _line(_content(path, transcript))
 
 
-def _json(path: Path, heard: Transcript) -> str:
+def _json(path: Path, transcript: Transcript) -> str:
     """Return one line of JSON, with the words."""
-    words = [vars(word) for word in heard.words]
-    return _line(_content(path, heard) | {"words": words})
+    words = [vars(word) for word in transcript.words]
+    return _line(_content(path, transcript) | {"words": words})
 
 
 def _line(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False) + "\n"
 
 
-def _content(path: Path, heard: Transcript) -> dict[str, Any]:
+def _content(path: Path, transcript: Transcript) -> dict[str, Any]:
     return {
         "file": str(path),
-        "text": _spelt(heard.characters),
-        "duration": round(heard.duration, 3),
-        "characters": [{"text": one.text, "time": one.time} for one in heard.characters],
+        "text": _text(transcript.characters),
+        "duration": round(transcript.duration, 3),
+        "characters": [{"text": one.text, "time": one.time} for one in transcript.characters],
         "utterances": [
-            {"text": _spelt(one).strip(), "start": one[0].time, "end": one[-1].time}
-            for one in heard.utterances
+            {"text": _text(one).strip(), "start": one[0].time, "end": one[-1].time}
+            for one in transcript.utterances
         ],
     }
 
 
-def _ctm(path: Path, heard: Transcript) -> str:
+def _ctm(path: Path, transcript: Transcript) -> str:
     """Return NIST's word times: recording, channel, start, duration, word."""
     name = "_".join(path.stem.split()) or "-"
     return "".join(
         f"{name} 1 {word.start:.2f} {word.end - word.start:.2f} {word.text}\n"
-        for word in heard.words
+        for word in transcript.words
     )
 
 
-FORMATS: dict[str, Callable[[Path, Transcript], str]] = {  # what each makes of a file's transcript
+FORMATS: dict[str, Callable[[Path, Transcript], str]] = {  # from a file's name and transcript
     "txt": _txt,
-    "srt": lambda path, heard: heard.srt(),
-    "vtt": lambda path, heard: heard.vtt(),
+    "srt": lambda path, transcript: transcript.srt(),
+    "vtt": lambda path, transcript: transcript.vtt(),
     "json": _json,
     "ctm": _ctm,
     "jsonl": _json_lines,  # of --json

@@ -15,7 +15,7 @@ from cortado.model.backends.choice import load_recognizer
 from cortado.model.checkpoint_reader import DEFAULT
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
-from cortado.model.search.beam import beam_from_options
+from cortado.model.search.settings import beam_from_options
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.live import LiveStream, listen
 from cortado.model.streaming.update import Update
@@ -27,13 +27,13 @@ Audio = str | PathLike[str] | NDArray[np.floating[Any]]  # a file, or (N,) sampl
 class Transcriber:
     """A loaded recogniser: for files and arrays, and for any number of live streams."""
 
-    def __init__(self, online: StreamingRecognizer) -> None:
-        self._online = online
+    def __init__(self, recognizer: StreamingRecognizer) -> None:
+        self._recognizer = recognizer
 
     @property
     def backend(self) -> str:
         """What steps the model, and how streams are searched."""
-        return self._online.name
+        return self._recognizer.name
 
     def transcribe(self, audio: Audio, sample_rate: int = SAMPLE_RATE) -> Transcript:
         """Return what is said in a recording.
@@ -58,7 +58,7 @@ class Transcriber:
                 yield piece
 
         with closing(pieces):
-            for update in listen(self._online, counted()):
+            for update in listen(self._recognizer, counted()):
                 gathering.add(update)
         return gathering.transcript(count / SAMPLE_RATE)
 
@@ -68,7 +68,7 @@ class Transcriber:
         Raises:
             ValueError: the rate is outside 8000..192000 Hz.
         """
-        return Live(LiveStream(self._online), Resampler(sample_rate))
+        return Live(LiveStream(self._recognizer), Resampler(sample_rate))
 
 
 class Live:
@@ -123,7 +123,7 @@ def load(
     Args:
         checkpoint: its folder; the shipped model if not given.
         backend: "auto", or one that `cortado transcribe --help` names.
-        beam: hypotheses of the search, 8 if not given; 1 for the greedy scan.
+        beam: hypotheses of the search, 16 if not given; 1 for the greedy scan.
         hold: milliseconds for which the search may leave a character open.
         lm: a language model's file or "none"; the checkpoint's own if not given.
 
@@ -133,8 +133,10 @@ def load(
         ValueError: the backend is not there, or does not know such a model or search.
     """
     words = None if lm is None else str(lm)
-    online = load_recognizer(Path(checkpoint), backend, beam_from_options(beam, hold, words), words)
-    return Transcriber(online)
+    recognizer = load_recognizer(
+        Path(checkpoint), backend, beam_from_options(beam, hold, words), words
+    )
+    return Transcriber(recognizer)
 
 
 def transcribe(audio: Audio, sample_rate: int = SAMPLE_RATE) -> Transcript:

@@ -2,11 +2,15 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI, Response, WebSocket
+from fastapi import Depends, FastAPI, HTTPException, Request, Response, WebSocket
+from fastapi.responses import JSONResponse
 
 from cortado.server import metrics, web
+from cortado.server.doors.routes import add_doors
+from cortado.server.reference.routes import add_reference
 from cortado.server.service import Service
 
 
@@ -18,33 +22,68 @@ def create_app(service: Service) -> FastAPI:
         service.engine.start()
         yield
         await service.drain()
-        service.engine.stop()
+        service.stop()
 
-    app = FastAPI(title="Cortado", lifespan=lifespan, openapi_url=None)
-    app.add_middleware(web.SecurityHeaders)
+    app = FastAPI(
+        title="Cortado",
+        version=version("cortado-asr"),
+        lifespan=lifespan,
+        docs_url=None,  # FastAPI's pages load scripts of another site
+        redoc_url=None,
+    )
+    names = {name.lower() for name in (service.settings.host, *service.settings.allowed_hosts)}
+    app.add_middleware(web.SecurityHeaders, names=names)
 
     @app.websocket("/v1/stream")
     async def stream(socket: WebSocket) -> None:
         await service.connect(socket)
 
-    @app.get("/v1/info")
+    async def known(request: Request) -> None:
+        if refused := service.stranger(request):
+            raise HTTPException(refused.status, refused.reason, refused.headers)
+
+    @app.get("/v1/info", dependencies=[Depends(known)])
     async def info() -> dict[str, Any]:
         return service.info()
 
-    @app.get("/health")
-    async def health() -> dict[str, str]:
-        return {"status": "alive"}
+    @app.post("/v1/secrets", dependencies=[Depends(known)])
+    async def secret() -> dict[str, Any]:
+        return service.secret()
 
-    @app.get("/ready")
+    @app.post("/reload", dependencies=[Depends(known)])
+    async def reload() -> dict[str, str]:
+        if not service.may_reload():
+            raise HTTPException(403, "operator")
+        try:
+            await service.reload()
+        except ValueError as error:
+            raise HTTPException(409, str(error)) from error
+        return {"model": service.model_name}
+
+    @app.get("/health", responses={503: {"description": "The model does not run."}})
+    async def health(response: Response) -> dict[str, str]:
+        if service.engine.alive:
+            return {"status": "alive"}
+        response.status_code = 503
+        return {"status": "the model does not run"}
+
+    @app.get("/ready", responses={503: {"description": "No stream is let in."}})
     async def ready(response: Response) -> dict[str, str]:
         if service.ready:
             return {"status": "ready"}
         response.status_code = 503
         return {"status": "draining" if service.streams.draining else "the model does not run"}
 
-    @app.get("/metrics")
+    @app.get("/metrics", dependencies=[Depends(known)])
     async def exposition() -> Response:
         return Response(service.metrics.exposition(), media_type=metrics.CONTENT_TYPE)
+
+    add_doors(app, service)
+    add_reference(app)
+
+    @app.websocket("/{path:path}")
+    async def nothing(socket: WebSocket) -> None:
+        await socket.send_denial_response(JSONResponse({"error": "not_found"}, 404))
 
     app.mount("/", web.page())
     return app

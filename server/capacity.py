@@ -1,12 +1,15 @@
 """Admission: how many live streams an engine can carry, from the measured cost of a step.
 
 Batches of one size cost nearly the same, and a live stream needs a step every STEP_SECONDS. The
-cost is measured on full batches before the first stream comes, and again whenever live batches are
-large; a machine that becomes slower admits fewer streams. It also sets how long a step may wait
-for more streams.
+cost is measured on full batches of noise, before the first stream comes and every few seconds from
+then on, and on live batches that are large. The capacity follows both, up and down: a machine that
+was busy when the server came up is not slow for ever. It also sets how long a step may wait for
+more streams.
 """
 
+from collections import deque
 from math import log2
+from statistics import median_low
 from time import perf_counter
 
 import numpy as np
@@ -22,6 +25,10 @@ A_DOUBLING = (
 )
 SMOOTHING = 0.02  # weight of the newest batch in the running means
 FREQUENT = 50  # batches between two changes of the capacity
+CALIBRATE_SECONDS = 10.0  # between two batches of noise
+CALIBRATIONS = 5  # whose median counts: a moment in which the machine was busy changes nothing
+LOADED = 0.8  # share of the time in which steps are taken, beyond which none is left for noise
+NOTICED = 0.05  # least relative change of the capacity, so that it does not flap
 
 
 class Capacity:
@@ -34,7 +41,10 @@ class Capacity:
         self.cost = 0.0  # seconds for one stream's step in a large batch
         self._max_streams, self._headroom = max_streams, headroom
         self._batch = 1  # streams in the smallest batch that counts as large
-        self._least = 0.0  # cost, measured at the start
+        self._noise: NoiseBatch | None = None
+        self._calibrations: deque[float] = deque(maxlen=CALIBRATIONS)  # costs
+        self._calibrated = perf_counter()
+        self._large = False  # a large live batch came since then
         self._load = 0.0  # running mean of the share of the time in which steps are taken
         self.last = perf_counter()
         self._seen = 0  # batches
@@ -42,26 +52,35 @@ class Capacity:
     def measure(
         self, recognizer: StreamingRecognizer, threads: int, vad: Vad | None = None
     ) -> float:
-        """Step batches of noise, endpoints included; return and keep the cost, in seconds.
-
-        The cost is scaled up to that of speech, where a search has more hypotheses to extend.
-        """
+        """Step batches of noise, endpoints included; return and keep the cost, in seconds."""
         self._batch = recognizer.batch
-        streams = min(recognizer.batch * threads, max(self._max_streams, 1))
-        pool = Pool(recognizer, streams, threads=threads, vad=vad)
-        noise = np.random.default_rng(0).normal(0, 0.05, (streams, SAMPLES_PER_STEP))
-        rows, best = [pool.open() for _ in range(streams)], np.inf
-        for _ in range(REPEATS):
-            for row, samples in zip(rows, noise.astype(np.float32), strict=True):
-                pool.push(row, samples)
-            batch = pool.take(pool.ready())
-            began = perf_counter()
-            pool.step(batch)
-            best = min(best, perf_counter() - began)
-        self._least = best / streams * (1.2 + A_DOUBLING * log2(recognizer.beam.width))
-        self.last = perf_counter()
-        self._set(self._least)
+        self._noise = NoiseBatch(recognizer, threads, max(self._max_streams, 1), vad)
+        self._calibrations.append(min(self._noise.cost() for _ in range(REPEATS)))
+        self.last = self._calibrated = perf_counter()
+        self._set(self._calibrations[0])
         return self.cost
+
+    @property
+    def due(self) -> float:
+        """Seconds until the next batch of noise is to be stepped; 0 if it is due."""
+        if self._noise is None or self._headroom == 1 or self._load > LOADED:
+            return CALIBRATE_SECONDS
+        return max(0.0, self._calibrated + CALIBRATE_SECONDS - perf_counter())
+
+    def calibrate(self) -> bool:
+        """Step a batch of noise; return whether the capacity is new."""
+        assert self._noise is not None
+        self._calibrations.append(self._noise.cost())
+        self._calibrated = perf_counter()
+        if not self._large:  # nothing else says what a step costs now
+            self.cost = self._least
+        self._large = False
+        return self._follow()
+
+    @property
+    def _least(self) -> float:
+        """The cost of a step of noise, scaled up to speech; silence would cost less."""
+        return median_low(self._calibrations) if self._calibrations else 0.0
 
     def observe(self, streams: int, started: float, ended: float) -> bool:
         """Take the times of a live batch into account; return whether the capacity is new."""
@@ -73,14 +92,51 @@ class Capacity:
         if streams < self._batch:
             return False
         self.cost += SMOOTHING * (busy / streams - self.cost)
+        self._large = True
         self._seen += 1
-        if self._seen % FREQUENT:
+        return not self._seen % FREQUENT and self._follow()
+
+    def _follow(self) -> bool:
+        """Let the capacity follow the cost; return whether it does."""
+        cost, before = max(self.cost, self._least), self.streams
+        if abs(self._carried(cost) - before) <= NOTICED * before:
             return False
-        self._set(max(self.cost, self._least))
-        return True
+        self._set(cost)
+        return self.streams != before
 
     def _set(self, cost: float) -> None:
         self.cost = cost
-        carried = int((1 - self._headroom) * STEP_SECONDS / cost)
         if self._headroom < 1:
-            self.streams = min(self._max_streams, max(1, carried))
+            self.streams = self._carried(cost)
+
+    def _carried(self, cost: float) -> int:
+        """Return how many streams can be carried if each costs so many seconds a step."""
+        carried = int((1 - self._headroom) * STEP_SECONDS / cost)
+        return min(self._max_streams, max(1, carried))
+
+
+class NoiseBatch:
+    """A batch of streams of noise, to measure with."""
+
+    def __init__(
+        self, recognizer: StreamingRecognizer, threads: int, most: int, vad: Vad | None
+    ) -> None:
+        """Open as many streams as `threads` threads step at once, at most so many."""
+        streams = min(recognizer.batch * threads, most)
+        self._pool = Pool(recognizer, streams, threads=threads, vad=vad)
+        self._rows = [self._pool.open() for _ in range(streams)]
+        noise = np.random.default_rng(0).normal(0, 0.05, (streams, SAMPLES_PER_STEP))
+        self._samples = noise.astype(np.float32)
+        # Speech has more hypotheses to extend.
+        self._scale = (1.2 + A_DOUBLING * log2(recognizer.beam.width)) / streams
+
+    def cost(self) -> float:
+        """Step the batch; return the seconds that a stream's step of speech would cost in it."""
+        for row, samples in zip(self._rows, self._samples, strict=True):
+            self._pool.push(row, samples)
+        batch = self._pool.take(self._pool.ready())
+        began = perf_counter()
+        output = self._pool.step(batch)
+        cost = (perf_counter() - began) * self._scale
+        self._pool.settle(batch, output)
+        return cost

@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from time import monotonic
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self
 
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocketDisconnect
 
 from cortado.server.protocol.events import Event, State
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
@@ -18,12 +18,28 @@ logger = logging.getLogger(__name__)
 SOONEST = 0.001  # least seconds between two calls of the protocol's timer
 
 
+class Socket(Protocol):
+    """A connection's websocket; `starlette.websockets.WebSocket` is one."""
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        """Return the next message, as ASGI has them."""
+        ...
+
+    async def send_text(self, data: str) -> None:
+        """Send a message; return once there is room for the next."""
+        ...
+
+    async def close(self, code: int = 1000, reason: str | None = None) -> None:
+        """Close the connection."""
+        ...
+
+
 class Connection:
     """Moves messages between a websocket and a protocol: a task reads, another one writes."""
 
     def __init__(
         self,
-        socket: WebSocket,
+        socket: Socket,
         protocol: ServerProtocol,
         handle: Callable[[Event], Awaitable[None]],
     ) -> None:
@@ -34,8 +50,7 @@ class Connection:
         self._to_send, self._over, self._closed = (asyncio.Event() for _ in range(3))
 
     async def __aenter__(self) -> Self:
-        """Accept the handshake, and begin to read and to write."""
-        await self._socket.accept()
+        """Begin to read and to write; the handshake is accepted."""
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
         self._set_timer()
         return self
@@ -86,15 +101,13 @@ class Connection:
         except ProtocolError as error:
             self._protocol.fail(error.code, error.message)
         except Exception:  # a fault of ours ends this conversation and no other
-            logger.exception("session failed", extra={"session": self._protocol.facts.session})
+            logger.exception("session failed")
             self._protocol.fail(ErrorCode.INTERNAL_ERROR, "the server failed")
         self.advance()
 
     async def _receive(self) -> None:
         """Take one message of the client, and have it handled."""
         protocol = self._protocol
-        if pause := protocol.pause(monotonic()):
-            await asyncio.sleep(pause)
         message = await self._socket.receive()
         if message["type"] == "websocket.disconnect":
             protocol.receive_eof()
@@ -104,6 +117,7 @@ class Connection:
         for event in protocol.events_received():
             await self._handle(event)
         protocol.events_handled(monotonic())
+        self.advance()  # a dialect may have answered
 
     async def _write(self) -> None:
         """Send what the protocol has to send, and close."""

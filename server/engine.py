@@ -26,12 +26,15 @@ from cortado.model.streaming.update import FAILED, Results, Update
 from cortado.model.streaming.vad import Vad
 from cortado.server.arrivals import Arrivals
 from cortado.server.capacity import Capacity
-from cortado.server.live_stream import PIECE_SECONDS, EngineStream
+from cortado.server.live_stream import PIECE_SECONDS, EngineStream, Heard
 from cortado.server.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
+NOTHING = np.zeros(0)
 SPARE = 100  # steps beyond a full buffer: the resampler's last samples, and one of silence
+STALLED_SECONDS = 1.5  # after so long in one step the model counts as stuck: no stream is let in
+HANGING_SECONDS = 20.0  # after so long it is given up
 TURN_SECONDS = 0.001  # that the event loop may hold Python's lock while the engine wants it
 
 
@@ -81,9 +84,13 @@ class Engine:
         self._streams: list[EngineStream | None] = [None] * max_streams  # by row
         self._waits = np.zeros(max_streams, np.bool_)  # rows whose senders wait for space
         self._leaving: set[int] = set()  # rows to suspend once all their steps are done
+        self._watched: set[int] = set()  # rows whose streams want to know when that is
+        self._saving: set[int] = set()  # rows whose streams want a snapshot and go on
         self._condition = threading.Condition()  # guards the rows and the pool, except its step
         self._asleep = False  # until audio comes
+        self._busy_since: float | None = None  # by `perf_counter`; None while it waits for audio
         self._stopping = False
+        self._retired = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         # Measuring also warms the model up, so that no client waits for its first step.
@@ -98,7 +105,22 @@ class Engine:
     @property
     def alive(self) -> bool:
         """Whether streams are being stepped."""
-        return self._thread.is_alive() and not self._stopping
+        return self._thread.is_alive() and not self._stopping and self._busy_for() < STALLED_SECONDS
+
+    @property
+    def failure(self) -> str | None:
+        """Why the engine will never step a stream again; None if it will."""
+        if self._stopping or self._thread.ident is None:
+            return None
+        if not self._thread.is_alive():
+            return "its thread has ended"
+        if self._busy_for() > HANGING_SECONDS:
+            return f"a step has not ended for {HANGING_SECONDS:g} s"
+        return None
+
+    def _busy_for(self) -> float:
+        since = self._busy_since
+        return 0.0 if since is None else perf_counter() - since
 
     def start(self) -> None:
         """Start the thread; results go to the running event loop.
@@ -113,11 +135,16 @@ class Engine:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread after its current step; open streams get no more updates."""
-        with self._condition:
-            self._stopping = True
-            self._condition.notify()
-        if self._thread.is_alive():
+        """Stop the thread after its current step; open streams get no more updates.
+
+        A step that does not end ends with the process.
+        """
+        hanging = self.failure is not None
+        if not hanging:
+            with self._condition:
+                self._stopping = True
+                self._condition.notify()
+        if self._thread.is_alive() and not hanging:
             self._thread.join()
         gc.unfreeze()
 
@@ -162,6 +189,7 @@ class Engine:
                 stream.wait_for_space()
                 return False
             self._push(stream.row, samples, now or perf_counter())
+            stream.heard = stream.coming
             self._wake()
         return True
 
@@ -186,6 +214,20 @@ class Engine:
                 self._leaving.add(stream.row)
                 self._wake()
 
+    def save(self, stream: EngineStream) -> None:
+        """Call `stream.saved` with its snapshot, between two of its steps."""
+        with self._condition:
+            if self._holds(stream):
+                self._saving.add(stream.row)
+                self._wake()
+
+    def watch(self, stream: EngineStream) -> None:
+        """Call `stream.all_done` once all its whole steps are done and their updates delivered."""
+        with self._condition:
+            if self._holds(stream):
+                self._watched.add(stream.row)
+                self._wake()
+
     def waiting(self, stream: EngineStream) -> int:
         """Return the number of samples of `stream` that wait for a step."""
         return self._pool.waiting(stream.row)
@@ -197,6 +239,8 @@ class Engine:
                 return
             self._streams[stream.row] = None
             self._leaving.discard(stream.row)
+            self._watched.discard(stream.row)
+            self._saving.discard(stream.row)
             self._pool.close(stream.row)
         self._metrics.active.dec()
 
@@ -209,33 +253,48 @@ class Engine:
             self._asleep = False
             self._condition.notify()
 
+    def retire(self) -> None:
+        """Step the streams that there are; another engine has the new ones, and the gauges."""
+        self._retired = True
+
     def _limit(self, cost: float) -> None:
+        if self._retired:
+            return
         self._metrics.cost.set(cost)
         self._metrics.capacity.set(self.capacity.streams)
 
     def _run(self) -> None:
+        self._busy_since = perf_counter()
         try:
             while (gathered := self._gather()) is not None:
-                self._advance(*gathered)
+                batch, arrivals = gathered
+                if batch is not None:
+                    self._advance(batch, arrivals)
+                if self.capacity.due == 0 and self.capacity.calibrate():
+                    self._limit(self.capacity.cost)
+        except Exception:
+            logger.exception("engine failed")
         finally:
             if not self._stopping:
                 self._call(self._fail, [stream for stream in self._streams if stream])
 
-    def _gather(self) -> tuple[Batch, NDArray[np.float64]] | None:
+    def _gather(self) -> tuple[Batch | None, NDArray[np.float64]] | None:
         """Return one step of every stream that has one, and (R,) when they were complete; sleep
-        until there is any.
+        until there is any, or until it is time to measure.
         """
         with self._condition:
             while not self._stopping:
-                self._suspend_drained()
+                self._report_waiting()
                 rows = self._pool.ready()
                 if not len(rows):
                     self._asleep = True
-                    self._condition.wait()
+                    if self.capacity.due == 0:
+                        return None, NOTHING
+                    self._sleep(self.capacity.due)
                     continue
                 since = self._arrivals.of(rows, self._pool.taken(rows))
                 if (wait := since.min() + self.capacity.window - perf_counter()) > 0:
-                    self._condition.wait(wait)
+                    self._sleep(wait)
                     continue
                 if len(rows) > self._batch:
                     chosen = np.sort(np.argsort(since)[: self._batch])
@@ -243,15 +302,29 @@ class Engine:
                 return self._pool.take(rows), since
         return None
 
-    def _suspend_drained(self) -> None:
-        """Send snapshots of the streams to suspend whose steps are all done."""
+    def _sleep(self, seconds: float | None) -> None:
+        """Wait for audio; each step begins anew the time that it may take."""
+        self._busy_since = None
+        self._condition.wait(seconds)
+        self._busy_since = perf_counter()
+
+    def _report_waiting(self) -> None:
+        """Tell streams whose steps are all done; send snapshots of those to suspend or to save."""
+        for row in self._saving:
+            if stream := self._streams[row]:
+                self._call(self._saved, stream, self._pool.snapshot(row), stream.heard)
+        self._saving.clear()
+        for row in [row for row in self._watched if self._pool.drained(row)]:
+            self._watched.remove(row)
+            if stream := self._streams[row]:
+                self._call(stream.all_done)
         for row in [row for row in self._leaving if self._pool.drained(row)]:
             self._leaving.remove(row)
             self._call(self._suspended, self._streams[row], self._pool.snapshot(row))
 
     def _advance(self, batch: Batch, arrivals: NDArray[np.float64]) -> None:
         """Step streams as one batch and pass their updates to the event loop."""
-        started = perf_counter()
+        self._busy_since = started = perf_counter()
         try:
             output = self._pool.step(batch)
         except Exception:  # one batch's failure must not stop the other streams
@@ -307,6 +380,11 @@ class Engine:
         """Send a suspended stream's snapshot as its last update."""
         if self._holds(stream):
             stream.on_update(Update([], snapshot.position, True, snapshot=snapshot))
+
+    def _saved(self, stream: EngineStream, snapshot: Snapshot, heard: Heard) -> None:
+        """Give a stream the snapshot that it has asked for."""
+        if self._holds(stream):
+            stream.saved(snapshot, heard)
 
     def _fail(self, streams: list[EngineStream]) -> None:
         """Send streams the update that the model failed."""

@@ -2,16 +2,25 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from cortado.model.audio.decode import Resampler
 from cortado.model.streaming.interface import Samples
+from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import Update
+from cortado.server.resampling import StreamResampler
 
 PIECE_SECONDS = 0.25  # a large message is resampled piecewise, so as not to hold up the event loop
 NOTHING = np.zeros(0, np.float32)
+
+
+class Heard(NamedTuple):
+    """How much of a stream has gone into the engine."""
+
+    taken: int  # samples at the client's rate
+    recent: Samples  # the state of its resampler after them
+    made: int
 
 
 class Host(Protocol):
@@ -27,6 +36,14 @@ class Host(Protocol):
 
     def suspend(self, stream: "EngineStream", samples: Samples) -> None:
         """Add (N,) samples; once all steps are done, an update has the snapshot."""
+        ...
+
+    def save(self, stream: "EngineStream") -> None:
+        """Call `stream.saved` with its snapshot, between two of its steps."""
+        ...
+
+    def watch(self, stream: "EngineStream") -> None:
+        """Call `stream.all_done` once all whole steps are done and their updates delivered."""
         ...
 
     def waiting(self, stream: "EngineStream") -> int:
@@ -49,10 +66,17 @@ class EngineStream:
         self._host = host
         self._piece = max(1, int(sample_rate * PIECE_SECONDS))
         self.taken = 0  # samples at the client's rate, those before a resume included
-        self.resampler = Resampler(sample_rate)
+        self.resampler = StreamResampler(sample_rate)
         self._pending = NOTHING  # resampled samples that the full buffer has not taken
         self._turn = 0  # samples pushed since other tasks last had their turn
-        self._space = asyncio.Event()
+        self._space, self._all_done = asyncio.Event(), asyncio.Event()
+        self._on_saved: Callable[[Snapshot, Heard], None] | None = None
+        self.coming = self.heard = Heard(0, *self.resampler.state())  # with the next push; so far
+
+    def go_on(self, resampler: StreamResampler, taken: int) -> None:
+        """Go on where another stream has stopped, which had taken so many samples."""
+        self.resampler, self.taken = resampler, taken
+        self.coming = self.heard = Heard(taken, *resampler.state())
 
     @property
     def waiting(self) -> int:
@@ -65,6 +89,7 @@ class EngineStream:
             piece = samples[start : start + self._piece]
             self._pending = self.resampler.push(piece)
             self.taken += len(piece)
+            self.coming = Heard(self.taken, *self.resampler.state())
             while not self._host.push(self, self._pending):
                 await self._space.wait()
             self._pending = NOTHING
@@ -72,6 +97,29 @@ class EngineStream:
             if self._turn >= self._piece:
                 self._turn = 0
                 await asyncio.sleep(0)  # other tasks' turn
+
+    def save(self, on_saved: Callable[[Snapshot, Heard], None]) -> None:
+        """Call `on_saved` with a snapshot after the updates that it contains; the stream goes on.
+
+        It is called on the event loop with what the snapshot has heard, unless the stream closes.
+        """
+        self._on_saved = on_saved
+        self._host.save(self)
+
+    def saved(self, snapshot: Snapshot, heard: "Heard") -> None:
+        """Take the snapshot that `save` has asked for."""
+        if self._on_saved:
+            self._on_saved(snapshot, heard)
+
+    async def processed(self) -> None:
+        """Wait until all whole steps of what was pushed are done and their updates delivered."""
+        self._all_done.clear()
+        self._host.watch(self)
+        await self._all_done.wait()
+
+    def all_done(self) -> None:
+        """Let a waiting `processed` return."""
+        self._all_done.set()
 
     def end(self) -> None:
         """End the input."""

@@ -1,54 +1,76 @@
-"""How the server logs: one line an event, with its facts as fields; never audio or text."""
+"""How the server logs: one line an event, with its facts as fields; no audio, text or secret."""
 
-import json
 import logging
 import sys
-from datetime import UTC, datetime
-from typing import Any
+from collections import Counter
+from time import monotonic
+
+import structlog
+from structlog.types import EventDict, WrappedLogger
 
 from cortado.server.settings import Settings
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_NOISY = ("uvicorn", "websockets", "asyncio")  # a line for each connection, with its address
+# A line for each connection, with its address, in which a key may be.
+NOISY = ("uvicorn", "websockets", "asyncio", "httpx", "httpcore")
+FLOOD_LINES, FLOOD_SECONDS = 20, 10.0  # of one event, in so long: what strangers cause is bounded
 
 
 def configure(settings: Settings) -> None:
     """Send the log to stderr in the form and from the severity that are set."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
+    handler.setFormatter(formatter(settings.log_format))
+    handler.addFilter(FloodFilter())
     level = settings.log_level.upper()
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for name in _NOISY:
+    for name in NOISY:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
 
 
-def _facts(record: logging.LogRecord) -> dict[str, Any]:
-    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+def formatter(form: str) -> logging.Formatter:
+    """Return the formatter of lines for people (`text`) or for machines (`json`)."""
+    machine = form == "json"
+    renderer = (
+        structlog.processors.JSONRenderer(default=str)
+        if machine
+        else structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0, sort_keys=False)
+    )
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[
+            structlog.contextvars.merge_contextvars,  # the session that speaks
+            structlog.stdlib.ExtraAdder(),
+            structlog.stdlib.add_log_level,
+            *([structlog.stdlib.add_logger_name] if machine else []),
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        ],
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            *([structlog.processors.format_exc_info] if machine else [_time_for_people]),
+            renderer,
+        ],
+    )
 
 
-class TextFormatter(logging.Formatter):
-    """A line for people: when, how severe, what, and the facts."""
+def _time_for_people(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Return an event as the renderer for people expects it."""
+    return {"timestamp": event.pop("time"), **event}
+
+
+class FloodFilter(logging.Filter):
+    """Lets so many lines of one event through in some seconds, and counts the others."""
 
     def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)-7s %(message)s")
+        super().__init__()
+        self._until = 0.0
+        self._lines: Counter[str] = Counter()
 
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the line without any traceback."""
-        facts = "".join(f" {name}={value}" for name, value in _facts(record).items())
-        return super().formatMessage(record) + facts
-
-
-class JsonFormatter(logging.Formatter):
-    """A line for machines: one JSON object."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the object, with a traceback as text if there is one."""
-        content = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "event": record.getMessage(),
-        } | _facts(record)
-        if record.exc_info:
-            content["exception"] = self.formatException(record.exc_info)
-        return json.dumps(content, default=str)
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line is to be written."""
+        now = monotonic()
+        if now > self._until:
+            omitted = self._lines[record.msg] - FLOOD_LINES
+            self._until = now + FLOOD_SECONDS
+            self._lines.clear()
+            if omitted > 0:
+                record.omitted = omitted
+        self._lines[record.msg] += 1
+        return self._lines[record.msg] <= FLOOD_LINES

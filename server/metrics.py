@@ -4,7 +4,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.metrics_core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
@@ -54,6 +61,13 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self.build = Gauge(
+            "cortado_build_info",
+            "1, with the version, the model and the backend as labels.",
+            ["version", "model", "backend"],
+            registry=registry,
+        )
         self.active = Gauge("cortado_streams_active", "Live streams.", registry=registry)
         self.endings = Counter(
             "cortado_streams",

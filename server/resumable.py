@@ -1,58 +1,137 @@
 """Streams that can be resumed, by token: connected ones and detached ones."""
 
 import asyncio
+import logging
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from cortado.model.audio.decode import Resampler
-from cortado.model.streaming.snapshot import Snapshot
-from cortado.server.protocol.transcript import ResumePoint
+from cortado.model.streaming.snapshot import SnapshotError
+from cortado.server.detached import DetachedStream
+from cortado.server.protocol.messages import ProtocolError
+from cortado.server.settings import Settings
+from cortado.server.signing import Signer
+from cortado.server.store import MARK, Store, StoreError
+
+logger = logging.getLogger(__name__)
 
 
-class DetachedStream(NamedTuple):
-    """A stream without a connection."""
+class Held(NamedTuple):
+    """A detached stream in this process."""
 
-    point: ResumePoint
-    snapshot: Snapshot
-    resampler: Resampler
+    stream: DetachedStream
+    timer: asyncio.TimerHandle  # that forgets it
 
 
 class ResumableStreams:
-    """At most so many detached streams, each for so many seconds; and who has the others."""
+    """At most so many detached streams, each for so many seconds; and who has the others.
 
-    def __init__(self, streams: int, seconds: float) -> None:
-        """Hold nothing where one of the two is 0."""
-        self._streams, self._seconds = streams, seconds
+    In a store they outlive the process, and other servers find them there: detached ones, and
+    those that go on as they were when they were last saved.
+    """
+
+    def __init__(self, settings: Settings, store: Store | None, signer: Signer) -> None:
+        """Hold nothing where a setting is 0; without a store, in this process alone."""
+        self._settings, self._store, self._signer = settings, store, signer
         self.attached: dict[str, Callable[[], Awaitable[None]]] = {}  # by token, how to detach each
-        # The oldest come first.
-        self._detached: dict[str, tuple[DetachedStream, asyncio.TimerHandle]] = {}
+        self._detached: dict[str, Held] = {}  # the oldest come first
+        self._marks: dict[str, bytes] = {}  # by token, of what this process has in the store
+        self._claimed: set[str] = set()  # tokens of which a claim is on its way
 
     def __len__(self) -> int:
-        """Return how many are detached."""
+        """Return how many are detached here."""
         return len(self._detached)
 
     @property
     def enabled(self) -> bool:
         """Whether anything is held at all."""
-        return self._streams > 0 and self._seconds > 0
+        return self._settings.keep_streams > 0 and self._settings.keep_seconds > 0
 
-    def put(self, token: str, stream: DetachedStream) -> None:
-        """Hold a stream; where there are too many, the oldest is forgotten."""
+    @property
+    def saves(self) -> float:
+        """The seconds between two times that a live stream is saved; 0 if none is."""
+        return self._settings.save_seconds if self.enabled and self._store else 0.0
+
+    async def put(self, token: str, stream: DetachedStream) -> None:
+        """Hold a detached stream; where there are too many, the oldest is forgotten."""
         if not self.enabled:
             return
-        if len(self._detached) >= self._streams:
-            self._take(next(iter(self._detached)))
-        timer = asyncio.get_running_loop().call_later(self._seconds, self._take, token)
-        self._detached[token] = stream, timer
+        if len(self._detached) >= self._settings.keep_streams:
+            self._expire(next(iter(self._detached)))
+        if self._store and await self.save(token, stream.to_bytes()) is False:
+            return  # another server has it
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(self._settings.keep_seconds, self._expire, token)
+        self._detached[token] = Held(stream, timer)
+
+    async def save(self, token: str, data: bytes) -> bool | None:
+        """Put a stream into the store; return whether it is this server's, None if that fails."""
+        return await self._write(token, self._signer.signed(data))
+
+    async def _write(self, token: str, data: bytes) -> bool | None:
+        assert self._store is not None
+        written = secrets.token_bytes(MARK) + data
+        seconds = self._settings.keep_seconds + self._settings.save_seconds
+        mark = self._marks.get(token, b"")
+        try:
+            is_own = await asyncio.to_thread(self._store.put, token, written, seconds, mark)
+        except StoreError as error:  # it harms nobody here
+            logger.warning("store failed", extra={"reason": str(error)})
+            return None
+        if is_own:
+            self._marks[token] = written[:MARK]
+        else:
+            self._marks.pop(token, None)
+        return is_own
+
+    async def drop(self, token: str) -> None:
+        """Hold a stream no longer: it has ended, and no server that had it may go on with it."""
+        if self._store and token in self._marks:
+            await self._write(token, b"")
+            self._marks.pop(token, None)
 
     async def claim(self, token: str) -> DetachedStream | None:
-        """Take a stream out, from its connection if it has one; None if there is no such."""
-        if detach := self.attached.get(token):
-            await detach()
-        return self._take(token)
+        """Take a stream out, from its connection if it has one; None if there is no such.
 
-    def _take(self, token: str) -> DetachedStream | None:
-        stream, timer = self._detached.pop(token, (None, None))
-        if timer is not None:
-            timer.cancel()
-        return stream
+        Of several that claim a stream, here or at other servers, one gets it.
+        """
+        if token in self._claimed:
+            return None
+        self._claimed.add(token)
+        try:
+            if detach := self.attached.get(token):
+                await detach()
+            held = self._forget(token)
+            if self._store is None:
+                return held.stream if held else None
+            stream = held.stream if held else await self._found(token)
+            if stream and await self.save(token, stream.to_bytes()) is False:
+                return None  # another server has it
+            return stream
+        finally:
+            self._claimed.discard(token)
+
+    async def _found(self, token: str) -> DetachedStream | None:
+        """Return the stream in the store; None if there is none of this key and version."""
+        assert self._store is not None
+        try:
+            data = await asyncio.to_thread(self._store.get, token)
+            if data is None or len(data) == MARK:  # there is none, or it has ended
+                return None
+            most = self._settings.transcript_characters
+            found = DetachedStream.from_bytes(self._signer.checked(data[MARK:]), most)
+        except (StoreError, ProtocolError, SnapshotError) as error:
+            logger.warning("stored stream refused", extra={"reason": str(error)})
+            return None
+        self._marks[token] = data[:MARK]
+        return found
+
+    def _forget(self, token: str) -> Held | None:
+        held = self._detached.pop(token, None)
+        if held is not None:
+            held.timer.cancel()
+        return held
+
+    def _expire(self, token: str) -> None:
+        self._forget(token)
+        self._marks.pop(token, None)

@@ -1,33 +1,81 @@
 """`cortado serve`: one process on one socket, until it is stopped."""
 
+import asyncio
 import errno
+import logging
+import os
+import resource
+import signal
 import socket
-from asyncio import BaseTransport
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
 
 import uvicorn
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from cortado.server import logs
 from cortado.server.app import create_app
+from cortado.server.callers import is_loopback
 from cortado.server.service import Service, load
-from cortado.server.settings import Settings
+from cortado.server.settings import Settings, unknown_variables
+from cortado.server.transport import MAX_HEADER_BYTES, Connections, bounded
 
-WRITE_BUFFER = 16_384  # bytes; some seconds of messages
-HARD_LIMIT = 4  # times max_message_bytes; up to there a message is refused with words
+WORDS_BYTES = 65_536  # over max_message_bytes; up to there a message is refused with words
 
 
-def run(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM; `announce` is given the line that says where.
+LOOPBACK = "127.0.0.1"
+SPARE_DESCRIPTORS = 128  # for all that is no connection
+EXIT_ENGINE_FAILED = 70  # EX_SOFTWARE of sysexits.h; a supervisor starts the server again
+LOOK_SECONDS = 0.5  # between two looks at the engine
+
+logger = logging.getLogger(__name__)
+
+
+def run(settings: Settings, announce: Callable[[str], None]) -> int:
+    """Serve until SIGINT or SIGTERM; return the exit code, which is not 0 if the engine failed.
+
+    `announce` is given the line that says where.
 
     Raises:
         ValueError: the address cannot be listened on, or the checkpoint cannot be used.
     """
+    for line in unknown_variables(os.environ):
+        announce(f"cortado: {line}")
+    settings = bound(settings, announce)
+    allow_descriptors(settings.max_connections + SPARE_DESCRIPTORS, announce)
     with listen(settings) as listener:
         server = Server(load(settings), announce)
         logs.configure(settings)
         server.run(sockets=[listener])
+    return server.exit_code
+
+
+def allow_descriptors(count: int, announce: Callable[[str], None]) -> None:
+    """Let the process have so many files and sockets, or say that it may not.
+
+    With none left, nobody comes in, the health check neither; the usual limit is 1,024.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= count:
+        return
+    granted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (granted, hard))
+    if granted < count:
+        announce(
+            f"cortado: this process may have {granted} files and sockets, and max_connections"
+            f" needs {count}: lower max_connections, or raise the limit (ulimit -n)"
+        )
+
+
+def bound(settings: Settings, announce: Callable[[str], None]) -> Settings:
+    """Return the settings with the address to listen on: loopback, if anybody could come in."""
+    stays_here = settings.host == "localhost" or is_loopback(settings.host)
+    if settings.keys or settings.open or stays_here:
+        return settings
+    announce(
+        f"cortado: without keys the server listens on {LOOPBACK} in place of {settings.host}:"
+        " name a file of keys (--keys, made by cortado keys), or let anybody in (--open)"
+    )
+    return settings.model_copy(update={"host": LOOPBACK})
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -61,11 +109,11 @@ def _why(error: OSError, where: str) -> str:
     return f"expected to listen on {where}, got: {error.strerror}"
 
 
-def address(listener: socket.socket) -> str:
+def address(listener: socket.socket, scheme: str = "http") -> str:
     """Return the URL under which a browser on this machine finds `listener`."""
     host, port = listener.getsockname()[:2]
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{here}]:{port}" if ":" in here else f"http://{here}:{port}"
+    return f"{scheme}://[{here}]:{port}" if ":" in here else f"{scheme}://{here}:{port}"
 
 
 class Server(uvicorn.Server):
@@ -73,6 +121,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, service: Service, announce: Callable[[str], None]) -> None:
         self.service = service
+        self.exit_code = 0
         self._announce = announce
         super().__init__(_config(service))
 
@@ -80,61 +129,69 @@ class Server(uvicorn.Server):
         """Start listening, and say where."""
         await super().startup(sockets)
         if self.started and sockets:
-            self._announce(f"Cortado listens: open {address(sockets[0])} (Ctrl-C stops it)")
+            self._say_where(sockets[0])
+            self._watching = asyncio.create_task(self._watch())
+            with suppress(ValueError, RuntimeError, NotImplementedError):  # in threads, on Windows
+                loop = asyncio.get_running_loop()
+                loop.add_signal_handler(signal.SIGHUP, self._reload)
+
+    def _reload(self) -> None:
+        """Read the model again, at SIGHUP."""
+        self._reloading = asyncio.create_task(self._try_to_reload())
+
+    async def _try_to_reload(self) -> None:
+        try:
+            await self.service.reload()
+        except ValueError as error:
+            logger.error("model not reloaded", extra={"reason": str(error)})
+
+    def _say_where(self, listener: socket.socket) -> None:
+        """Announce the address, and log what is served there."""
+        where = address(listener, "https" if self.config.is_ssl else "http")
+        self._announce(f"Cortado listens: open {where} (Ctrl-C stops it)")
+        engine = self.service.engine
+        facts = {
+            "address": where,
+            "model": self.service.model_name,
+            "backend": engine.recognizer.name,
+            "capacity": engine.capacity.streams,
+            "keys": self.service.keys is not None,
+        }
+        logger.info("server started", extra=facts)
+
+    async def _watch(self) -> None:
+        """End the process once its engine will never step a stream again."""
+        while (failure := self.service.engine.failure) is None:
+            await asyncio.sleep(LOOK_SECONDS)
+        logger.critical("engine failed: the process ends", extra={"reason": failure})
+        self.exit_code = EXIT_ENGINE_FAILED
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Tell the streams, then stop; uvicorn alone would cut them off without a word."""
+        self._watching.cancel()
         await self.service.drain()
         await super().shutdown(sockets)
-
-
-class StreamConnection(WebSocketsSansIOProtocol):
-    """A connection that a client which does not read cannot keep open, nor fill with messages."""
-
-    close_timeout: float  # seconds
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        timeout = self.close_timeout  # uvicorn sets its own
-        super().__init__(*arguments, **options)
-        self.close_timeout = timeout
-
-    def connection_made(self, transport: BaseTransport) -> None:
-        """Begin; hold back messages from a client that has WRITE_BUFFER bytes to read."""
-        super().connection_made(transport)
-        self.transport.set_write_buffer_limits(high=WRITE_BUFFER)
-
-    async def run_asgi(self) -> None:
-        """Run the conversation, then see the connection off."""
-        await super().run_asgi()
-        self._see_off(self.transport.get_write_buffer_size() + 1)
-
-    def _see_off(self, unsent_before: int) -> None:
-        """Cut the connection if nothing went out for `close_timeout`.
-
-        Closing a transport waits for what is not sent yet, for ever if the client reads nothing.
-        """
-        unsent = self.transport.get_write_buffer_size()
-        if 0 < unsent < unsent_before:
-            self.loop.call_later(self.close_timeout, self._see_off, unsent)
-        else:
-            self.loop.call_later(self.close_timeout, self.transport.abort)
 
 
 def _config(service: Service) -> uvicorn.Config:
     settings = service.settings
 
-    class Connection(StreamConnection):
-        close_timeout = settings.close_timeout_seconds
-
+    http, websocket = bounded(Connections(settings, service.metrics))
     return uvicorn.Config(
         create_app(service),
-        ws=Connection,
-        ws_max_size=HARD_LIMIT * settings.max_message_bytes,
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
+        http=http,
+        ws=websocket,
+        ws_max_size=settings.max_message_bytes + WORDS_BYTES,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         ws_ping_interval=None,  # docs/protocol.md says why
         ws_per_message_deflate=False,  # speech does not shrink, and zeros could swell
-        limit_concurrency=2 * settings.max_connections,
-        timeout_graceful_shutdown=round(settings.close_timeout_seconds) + 1,
+        timeout_graceful_shutdown=1,  # the streams are told before, in drain_timeout_seconds
         log_config=None,
         access_log=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
         server_header=False,
     )

@@ -3,27 +3,53 @@
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Any
+from importlib.metadata import version
+from typing import Any, NamedTuple
 
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from cortado.model import checkpoint_reader
 from cortado.model.backends.choice import load_recognizer
 from cortado.model.features.framing import SAMPLE_RATE
-from cortado.model.search.beam import beam_from_options
+from cortado.model.search.settings import beam_from_options
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.vad import load_vad
+from cortado.server.callers import Caller, Callers, caller, is_loopback
+from cortado.server.connection import Socket
+from cortado.server.doors.key import credentials
 from cortado.server.engine import Engine
+from cortado.server.keys import KeyFile, Keys
 from cortado.server.metrics import Metrics
 from cortado.server.origin import allowed
+from cortado.server.protocol.dialect import Dialect
 from cortado.server.protocol.messages import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, SAMPLE_BYTES
 from cortado.server.recorder import Recorder
 from cortado.server.session import Session
 from cortado.server.settings import Settings
 from cortado.server.streams import STEP_MS, Streams, shutting_down
 
+SECRET_SECONDS = 60  # for which a secret of a browser lets connections in
+RETIRE_LOOK_SECONDS = 1.0  # between two looks at whether a retired engine has streams
+OPERATOR = "operator"  # name of the key that may reload
+RETRY_SECONDS = 5  # after which a client that was one too many may come again
+
 logger = logging.getLogger(__name__)
+
+
+class Refused(NamedTuple):
+    """Why a request is not let in: an HTTP status and a word."""
+
+    status: int
+    reason: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the answer: what helps."""
+        if self.status == 401:
+            return {"WWW-Authenticate": "Bearer"}
+        return {"Retry-After": str(RETRY_SECONDS)} if self.status == 429 else {}
 
 
 class Service:
@@ -37,28 +63,72 @@ class Service:
         Raises:
             ValueError: a voice activity detector is wanted, and is not installed.
         """
-        vad = load_vad() if settings.vad else None
+        self._vad = load_vad() if settings.vad else None
         self.settings = settings
         self.metrics = Metrics()
-        self.model_name = name
-        self.lookahead_ms = online.lookahead_ms
-        self.engine = Engine(
+        self.callers = Callers(settings)
+        self.engine = self._engine(online)
+        self.streams = Streams(self.engine, self.metrics, settings, name)
+        self.keys = Keys(KeyFile(settings.keys), self.streams.signer.key) if settings.keys else None
+        self._sessions: dict[Session, asyncio.Task[None]] = {}
+        self._retired: dict[Engine, asyncio.Task[None]] = {}  # that step their last streams
+        self._reloading = asyncio.Lock()
+        self._serve(self.engine, facts, name)
+
+    def _engine(self, online: StreamingRecognizer) -> Engine:
+        """Return an engine of a recogniser; it takes seconds, for its speed is measured."""
+        return Engine(
             online,
             self.metrics,
-            max_streams=settings.max_streams,
-            buffer_seconds=settings.buffer_seconds,
-            threads=settings.threads,
-            headroom=settings.headroom,
-            vad=vad,
+            max_streams=self.settings.max_streams,
+            buffer_seconds=self.settings.buffer_seconds,
+            threads=self.settings.threads,
+            headroom=self.settings.headroom,
+            vad=self._vad,
         )
+
+    def _serve(self, engine: Engine, facts: dict[str, Any], name: str) -> None:
+        """Serve new streams by an engine."""
+        online, vad = engine.recognizer, self._vad
         recorder: Recorder | None = None
-        if settings.record:
+        if self.settings.record:
             own = {"model": name, "backend": online.name, "digest": online.digest.hex()}
             own |= {"vad": vad.name} if vad else {}
-            recorder = Recorder(settings.record, own, settings.record_streams)
-        self.streams = Streams(self.engine, self.metrics, settings, name, recorder)
-        self._facts = facts
-        self._sessions: dict[Session, asyncio.Task[None]] = {}
+            recorder = Recorder(self.settings.record, own, self.settings.record_streams)
+        self.engine, self._facts, self.model_name = engine, facts, name
+        self.lookahead_ms = online.lookahead_ms
+        self.streams.use(engine, name, recorder)
+        self.metrics.build.clear()
+        self.metrics.build.labels(version("cortado-asr"), name, online.name).set(1)
+
+    async def reload(self) -> None:
+        """Read the model again, for new streams; those that are live stay with theirs.
+
+        Raises:
+            ValueError: the checkpoint is missing or broken; the model stays as it was.
+        """
+        async with self._reloading:
+            online, facts, name = await asyncio.to_thread(read_model, self.settings)
+            engine, old = await asyncio.to_thread(self._engine, online), self.engine
+            engine.start()
+            self._serve(engine, facts, name)
+            old.retire()
+            self._retired[old] = asyncio.create_task(self._see_off(old))
+        logger.info("model reloaded", extra={"model": name, "backend": online.name})
+
+    async def _see_off(self, engine: Engine) -> None:
+        """Stop an engine once its last stream is over."""
+        while engine.active:
+            await asyncio.sleep(RETIRE_LOOK_SECONDS)
+        await asyncio.to_thread(engine.stop)
+        del self._retired[engine]
+
+    def stop(self) -> None:
+        """Stop all engines."""
+        for engine, task in self._retired.items():
+            task.cancel()
+            engine.stop()
+        self.engine.stop()
 
     @property
     def ready(self) -> bool:
@@ -88,28 +158,63 @@ class Service:
             "card": self._facts,
         }
 
-    async def connect(self, socket: WebSocket) -> None:
-        """Let a connection talk, unless it comes from a foreign page or is one too many."""
-        origin, host = socket.headers.get("origin"), socket.headers.get("host")
-        with suppress(WebSocketDisconnect):  # gone before it was let in
-            if not allowed(origin, host, self.settings.allowed_origins):
-                await self._refuse(socket, 403, "origin")
-            elif len(self._sessions) >= self.settings.max_connections:
-                await self._refuse(socket, 503, "too_many_connections")
-            else:
-                await self._talk(Session(socket, self.streams))
+    def refusal(self, request: HTTPConnection) -> Refused | None:
+        """Return why a request for a stream is not let in; None if it is."""
+        refused = self.stranger(request)
+        if refused is None and (reason := self.callers.full(caller.get())):
+            refused = self._refused(429, reason)
+        return refused
 
-    async def _refuse(self, socket: WebSocket, status: int, reason: str) -> None:
+    def stranger(self, request: HTTPConnection) -> Refused | None:
+        """Return why a request is not let in at all; None if it is, and note who calls."""
+        origin, host = request.headers.get("origin"), request.headers.get("host")
+        if not allowed(origin, request.url.scheme, host, self.settings.allowed_origins):
+            return self._refused(403, "origin")
+        name = None
+        if self.keys is not None:
+            name = self.keys.name(credentials(request.headers).key)
+            if name is None:
+                return self._refused(401, "key")
+        caller.set(Caller(name, request.client.host if request.client else ""))
+        return None
+
+    def secret(self) -> dict[str, Any]:
+        """Return a short-lived secret, which a page may have in place of the key of who calls."""
+        name = caller.get().key
+        secret = self.keys.secret(name, SECRET_SECONDS) if self.keys and name else None
+        return {"secret": secret, "seconds": SECRET_SECONDS}
+
+    def may_reload(self) -> bool:
+        """Return whether who calls may reload: an operator, or somebody of this machine."""
+        who = caller.get()
+        return is_loopback(who.address) if self.keys is None else who.key == OPERATOR
+
+    def _refused(self, status: int, reason: str) -> Refused:
         self.metrics.refused.labels(reason).inc()
         logger.warning("connection refused", extra={"reason": reason})
-        await socket.send_denial_response(JSONResponse({"error": reason}, status))
+        return Refused(status, reason)
 
-    async def _talk(self, session: Session) -> None:
+    async def connect(self, socket: WebSocket, dialect: Dialect | None = None) -> None:
+        """Let a websocket talk in `dialect`, our own if None, unless it is refused."""
+        with suppress(WebSocketDisconnect):  # gone before it was let in
+            if refused := self.refusal(socket):
+                body = {"error": refused.reason}
+                await socket.send_denial_response(
+                    JSONResponse(body, refused.status, refused.headers)
+                )
+            else:
+                await socket.accept(credentials(socket.headers).subprotocol)
+                await self.talk(socket, dialect)
+
+    async def talk(self, socket: Socket, dialect: Dialect | None = None) -> None:
+        """Serve the client at the other end of `socket`, which is let in."""
+        session = Session(socket, self.streams, dialect)
         task = asyncio.current_task()
         assert task is not None
         self._sessions[session] = task
         try:
-            await session.run()
+            with self.callers.counted(caller.get()):
+                await session.run()
         finally:
             del self._sessions[session]
 
@@ -122,8 +227,8 @@ class Service:
             await asyncio.wait(self._sessions.values(), timeout=self.settings.drain_timeout_seconds)
 
 
-def load(settings: Settings) -> Service:
-    """Return the service of the checkpoint that `settings` names.
+def read_model(settings: Settings) -> tuple[StreamingRecognizer, dict[str, Any], str]:
+    """Return the recogniser of the checkpoint that `settings` names, its facts and its name.
 
     Raises:
         ValueError: there is none, or it is broken.
@@ -134,5 +239,13 @@ def load(settings: Settings) -> Service:
     online = load_recognizer(
         folder, settings.backend, beam_from_options(settings.beam, settings.hold, lm), lm
     )
-    logger.info("model loaded", extra={"model": folder.resolve().name, "backend": online.name})
-    return Service(online, facts, folder.resolve().name, settings)
+    return online, facts, folder.resolve().name
+
+
+def load(settings: Settings) -> Service:
+    """Return the service of the checkpoint that `settings` names.
+
+    Raises:
+        ValueError: there is none, or it is broken.
+    """
+    return Service(*read_model(settings), settings)

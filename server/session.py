@@ -6,18 +6,31 @@ import secrets
 from contextlib import suppress
 from time import monotonic
 
-from starlette.websockets import WebSocket
+from structlog.contextvars import bind_contextvars
 
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import Update
-from cortado.server.connection import Connection
-from cortado.server.live_stream import EngineStream
-from cortado.server.protocol.events import Audio, Event
-from cortado.server.protocol.messages import End, ErrorCode, ProtocolError, Resume, Start
+from cortado.server.connection import Connection, Socket
+from cortado.server.detached import DetachedStream, packed
+from cortado.server.live_stream import EngineStream, Heard
+from cortado.server.protocol.dialect import Dialect
+from cortado.server.protocol.events import Audio, Event, State, WhenProcessed
+from cortado.server.protocol.messages import (
+    End,
+    ErrorCode,
+    Flush,
+    ProtocolError,
+    Resume,
+    Start,
+    Suspend,
+)
+from cortado.server.protocol.pace import Pace
 from cortado.server.protocol.server import ServerProtocol
 from cortado.server.recorder import RecordingFile
-from cortado.server.resumable import DetachedStream
 from cortado.server.streams import Streams
+from cortado.server.timeline import Timeline
+
+DETACH_SECONDS = 3.0  # that the engine may take to step what is left; a shutdown lasts 5 s
 
 logger = logging.getLogger(__name__)
 
@@ -25,15 +38,23 @@ logger = logging.getLogger(__name__)
 class Session:
     """Does for the protocol what it takes an engine for; what anything means the protocol says."""
 
-    def __init__(self, socket: WebSocket, streams: Streams) -> None:
+    def __init__(self, socket: Socket, streams: Streams, dialect: Dialect | None = None) -> None:
+        """Talk over `socket` with a client that speaks `dialect`, our own if None."""
         self.id = secrets.token_hex(8)
         self._streams, self._metrics = streams, streams.metrics
-        self._protocol = ServerProtocol(streams.settings, streams.facts(self.id), monotonic())
+        self._protocol = ServerProtocol(
+            streams.settings, streams.facts(self.id), monotonic(), dialect
+        )
         self._connection = Connection(socket, self._protocol, self._handle)
         self._stream: EngineStream | None = None
+        self._timeline = Timeline(spaced=streams.engine.recognizer.vocabulary.spaced)
+        self._pace = Pace(streams.settings.max_speed)
+        self._flushed = asyncio.Event()
         self._file: RecordingFile | None = None
         self._snapshot: asyncio.Future[Snapshot] | None = None  # while the stream is detached
         self._detached = asyncio.Event()  # or its slot given back
+        self._saving: asyncio.Task[None] | None = None  # into the store
+        self._timer: asyncio.TimerHandle | None = None  # until it is saved again
 
     def fail(self, error: ProtocolError) -> None:
         """End the conversation with an error."""
@@ -42,14 +63,17 @@ class Session:
 
     async def run(self) -> None:
         """Talk until the connection is closed."""
+        bind_contextvars(session=self.id)  # in each line of the log
         try:
             async with self._connection as connection:
                 await connection.over()
+                await self._stop_saving()
                 await self._detach()
                 self._release()
                 await connection.closed()
         finally:  # whatever went wrong
             self._give_back()
+            self._protocol.dialect.close()
 
     async def _handle(self, event: Event) -> None:
         """Do what the client asks for.
@@ -69,9 +93,18 @@ class Session:
                 self._metrics.audio.inc(len(event.samples) / start.sample_rate)
                 self._record()
                 await stream.push(event.samples)
+                seconds = len(event.samples) / start.sample_rate
+                if wait := self._pace.wait(seconds, monotonic()):
+                    await asyncio.sleep(wait)
+            elif isinstance(event, WhenProcessed):
+                await stream.processed()
+                self._protocol.send_processed()
+                self._connection.advance()
+            elif isinstance(event, Flush):
+                await self._flush(stream, start)
             elif isinstance(event, End):
                 stream.end()
-            else:
+            elif isinstance(event, Suspend):
                 stream.suspend()
 
     def _start(self, start: Start) -> None:
@@ -82,13 +115,26 @@ class Session:
         self._protocol.accept(start, monotonic(), token, recorded=self._file is not None)
         self._attach("stream started")
 
+    async def _flush(self, stream: EngineStream, start: Start) -> None:
+        """Have all audio so far written to its last letter: its stream ends, the next begins."""
+        stream.end()
+        await self._flushed.wait()
+        self._flushed.clear()
+        stream.close()
+        self._timeline.restart(self._protocol.duration)
+        self._stream = self._streams.open(start, self._on_update)
+        self._stream.taken = self._protocol.received
+        self._protocol.send_flushed()
+        self._connection.advance()
+
     async def _resume(self, resume: Resume) -> None:
         found = await self._streams.find(resume)
         try:
             self._stream = self._streams.open(found.point.start, self._on_update, found)
         except ProtocolError:
-            self._streams.put_back(resume, found)
+            await self._streams.put_back(resume, found)
             raise
+        self._timeline = found.timeline
         self._protocol.resume(resume, found.point, monotonic(), self._streams.token(resume))
         self._attach("stream resumed")
 
@@ -97,9 +143,42 @@ class Session:
         assert start is not None
         if token:
             self._streams.resumable.attached[token] = self._take_over
-        facts = {"session": self.id, "rate": start.sample_rate, "encoding": start.encoding}
+        facts = {"rate": start.sample_rate, "encoding": start.encoding}
         logger.info(event, extra=facts)
         self._connection.advance()
+        if token and self._streams.resumable.saves:
+            self._save()
+
+    def _save(self) -> None:
+        """Save the stream into the store, and again after a while."""
+        if self._stream and self._protocol.state is State.STREAMING:
+            self._stream.save(self._on_saved)
+
+    def _on_saved(self, snapshot: Snapshot, heard: Heard) -> None:
+        """Store a snapshot of the stream, which goes on."""
+        protocol, token = self._protocol, self._protocol.token
+        if token and protocol.state is State.STREAMING and protocol.ending is None:
+            point = protocol.resume_point(heard.taken, snapshot.position, is_whole=False)
+            data = packed(point, snapshot, (heard.recent, heard.made), self._timeline)
+            self._saving = asyncio.create_task(self._store(token, data, heard.taken))
+
+    async def _store(self, token: str, data: bytes, received: int) -> None:
+        resumable = self._streams.resumable
+        is_own = await resumable.save(token, data)
+        if is_own is False:
+            self.fail(taken_over())
+            return
+        if is_own:
+            self._protocol.send_acknowledged(received)
+            self._connection.advance()
+        self._timer = asyncio.get_running_loop().call_later(resumable.saves, self._save)
+
+    async def _stop_saving(self) -> None:
+        """Save the stream no more; wait until what is being written is."""
+        if self._saving:
+            await self._saving
+        if self._timer:  # that it has set
+            self._timer.cancel()
 
     def _on_update(self, update: Update) -> None:
         """Take what a step of the model gave."""
@@ -109,15 +188,19 @@ class Session:
         elif update.snapshot:
             self._take(update.snapshot)
         else:
+            update = self._timeline.place(update)
             if update.characters:
                 text = "".join(character.text for character in update.characters)
                 times = [character.time for character in update.characters]
-                protocol.send_characters(text, times, update.position)
+                confidences = [character.confidence for character in update.characters]
+                protocol.send_characters(text, times, confidences, update.position)
             if ended := update.endpoint:
                 protocol.send_endpoint(ended.utterance, ended.start, ended.end, update.position)
-            if update.finished:
+            if update.finished and protocol.state is State.DRAINING:
                 protocol.send_final()
                 self._record()
+            elif update.finished:
+                self._flushed.set()
         self._connection.advance()
 
     def _take(self, snapshot: Snapshot) -> None:
@@ -130,8 +213,7 @@ class Session:
 
     async def _take_over(self) -> None:
         """Lose the connection: another one resumes the stream, which is detached on return."""
-        message = "expected no other connection to resume the stream"
-        self.fail(ProtocolError(ErrorCode.TAKEN_OVER, message))
+        self.fail(taken_over())
         await self._detached.wait()
 
     async def _detach(self) -> None:
@@ -139,15 +221,17 @@ class Session:
         protocol, stream, token = self._protocol, self._stream, self._protocol.token
         if stream is None or token is None:
             return
-        if protocol.detach_expected():
+        if not protocol.detach_expected():
+            await self._streams.resumable.drop(token)
+        elif self._streams.engine.alive:
             self._snapshot = asyncio.get_running_loop().create_future()
             stream.suspend()  # after all audio before it
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._streams.settings.send_timeout_seconds):
+                async with asyncio.timeout(DETACH_SECONDS):
                     snapshot = await self._snapshot
                 point = protocol.resume_point(stream.taken, snapshot.position)
-                held = DetachedStream(point, snapshot, stream.resampler)
-                self._streams.resumable.put(token, held)
+                held = DetachedStream(point, snapshot, stream.resampler, self._timeline)
+                await self._streams.resumable.put(token, held)
 
     def _release(self) -> None:
         """Give the slot back, count how the conversation ended, and let it be closed."""
@@ -162,11 +246,13 @@ class Session:
             self._metrics.duration.observe(protocol.duration)
             facts = {"ending": protocol.ending, "seconds": round(protocol.duration, 3)}
             facts |= {"characters": protocol.characters}
-            logger.info("stream ended", extra={"session": self.id, **facts})
+            logger.info("stream ended", extra=facts)
         self._connection.advance()
 
     def _give_back(self) -> None:
         """Let others have the stream: its slot, and itself if it is detached."""
+        if self._timer:
+            self._timer.cancel()
         if self._stream:
             self._stream.close()
         if self._protocol.token and not self._detached.is_set():
@@ -176,3 +262,9 @@ class Session:
     def _record(self) -> None:
         if self._file and self._protocol.recording:
             self._file.update(self._protocol.recording)
+
+
+def taken_over() -> ProtocolError:
+    """Return the error of a connection whose stream another one has resumed."""
+    message = "expected no other connection to resume the stream"
+    return ProtocolError(ErrorCode.TAKEN_OVER, message)

@@ -3,19 +3,25 @@
 `cortado serve` makes its flags from these fields (`--port 9000`); docs/settings.md lists them.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from cortado.server.protocol.limits import Limits, PositiveSeconds
 
 ENV_PREFIX = "CORTADO_"
+OTHER_VARIABLES = ("CORTADO_TRACEBACK", "CORTADO_API_KEY")  # of the commands and of clients
 
 Backend = Literal[
     "auto", "fast", "fast-amx", "fast-int8", "fast-bf16", "fast-fp32", "reference", "cuda"
 ]
+
+
+Names = Annotated[tuple[str, ...], NoDecode]  # separated by commas
 
 
 class Settings(Limits, BaseSettings):
@@ -33,7 +39,24 @@ class Settings(Limits, BaseSettings):
     checkpoint: Path | None = Field(
         None, description="Folder of the checkpoint to serve; the shipped model if not set."
     )
-    allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+    keys: Path | None = Field(
+        None,
+        description="File of the API keys that clients need, made by cortado keys; without it the"
+        " server listens on loopback only.",
+    )
+    open: bool = Field(
+        False, description="Whether to listen on other addresses without keys: anybody may come in."
+    )
+    tls_certificate: Path | None = Field(
+        None, description="File of the certificate, with its chain (PEM), for https and wss."
+    )
+    tls_key: Path | None = Field(None, description="File of the certificate's private key (PEM).")
+    allowed_hosts: Names = Field(
+        (),
+        description="Names, separated by commas, by which clients may address the server besides"
+        " localhost and plain addresses, such as speech.example.org; * for any.",
+    )
+    allowed_origins: Names = Field(
         (),
         description="Web origins, separated by commas, whose pages may open streams besides the"
         " server's own, such as https://example.org; * for any.",
@@ -62,14 +85,14 @@ class Settings(Limits, BaseSettings):
         None,
         ge=1,
         le=32,
-        description="Hypotheses of the search, 8 if not set; 1 for the greedy scan, which is"
+        description="Hypotheses of the search, 16 if not set; 1 for the greedy scan, which is"
         " cheapest and commits each character at once.",
     )
     hold: int | None = Field(
         None,
         ge=0,
         le=2000,
-        description="Milliseconds after which the search commits a character at the latest, 280 if"
+        description="Milliseconds after which the search commits a character at the latest, 360 if"
         " not set.",
     )
     lm: str | None = Field(
@@ -85,10 +108,34 @@ class Settings(Limits, BaseSettings):
     max_connections: int = Field(
         2048, ge=1, le=65_536, description="Connections at once; one more is answered HTTP 503."
     )
+    max_connections_per_address: int = Field(
+        256,
+        ge=1,
+        le=65_536,
+        description="Connections at once of one address, unless it is this machine's own; one more"
+        " is answered HTTP 503.",
+    )
+    max_streams_per_key: int = Field(
+        0, ge=0, description="Streams at once of one API key; 0 for no limit but max_streams."
+    )
+    max_streams_per_address: int = Field(
+        64, ge=1, description="Streams at once of one address, unless it is this machine's own."
+    )
+    trusted_proxies: Names = Field(
+        (),
+        description="Addresses, separated by commas, of proxies that are believed about whom they"
+        " speak for (X-Forwarded-For and X-Forwarded-Proto).",
+    )
     buffer_seconds: PositiveSeconds = Field(
         10.0,
         description="Seconds of audio that may wait for the model, per stream; while they are full"
         " the connection is not read.",
+    )
+    max_upload_bytes: int = Field(
+        104_857_600,
+        ge=1024,
+        le=2**32,
+        description="Largest file that is taken over HTTP, in bytes; a larger one is answered 413.",
     )
     receive_buffer_bytes: int = Field(
         131_072,
@@ -101,13 +148,19 @@ class Settings(Limits, BaseSettings):
         5.0, description="Seconds that a client has to answer a close before it is cut off."
     )
     drain_timeout_seconds: PositiveSeconds = Field(
-        10.0, description="Seconds for telling streams of a shutdown before the server stops."
+        4.0, description="Seconds for storing and telling streams of a shutdown before it comes."
+    )
+    store: str | None = Field(
+        None,
+        description="Where lost streams lie, to go on after a restart or at another server: the"
+        " file of an SQLite database, redis://HOST:PORT/0 (the extra cortado-asr[redis]), or memory"
+        " for this process alone; a file in the user's state folder if not set.",
     )
     state_key: SecretStr | None = Field(
         None,
         min_length=16,
-        description="Secret that signs suspended streams, 16 characters or more: servers that share"
-        " it resume one another's; if not set, each knows its own only.",
+        description="Secret that signs suspended and stored streams, 16 characters or more: servers"
+        " that share it resume one another's; if not set, one is made beside the store's file.",
     )
     keep_seconds: float = Field(
         30.0,
@@ -116,6 +169,14 @@ class Settings(Limits, BaseSettings):
         allow_inf_nan=False,
         description="Seconds that a stream whose connection was lost is kept, if its client asked"
         " for it; 0 for never.",
+    )
+    save_seconds: float = Field(
+        5.0,
+        ge=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="Seconds after which a stream that would be kept is saved into the store again,"
+        " to go on even if the server is killed; 0 for never.",
     )
     keep_streams: int = Field(
         100,
@@ -144,7 +205,13 @@ class Settings(Limits, BaseSettings):
         "text", description="Form of a log line: for people or, as JSON, for machines."
     )
 
-    @field_validator("allowed_origins", mode="before")
+    @model_validator(mode="after")
+    def _check_tls(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("expected both tls_certificate and tls_key, or none")
+        return self
+
+    @field_validator("allowed_hosts", "allowed_origins", "trusted_proxies", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -163,9 +230,24 @@ def read_settings(**flags: object) -> Settings:
         return Settings(**given)  # type: ignore[arg-type]
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        if not first["loc"]:  # a check of several settings together
+            raise ValueError(str(first["ctx"]["error"])) from None
         name = str(first["loc"][0])
         named = f"--{flag(name)}" if name in given else ENV_PREFIX + name.upper()
-        raise ValueError(f"{named}: {first['msg'].lower()}, got {first['input']!r}") from None
+        secret = Settings.model_fields[name].annotation == SecretStr | None
+        got = "a secret that is not shown" if secret else repr(first["input"])
+        raise ValueError(f"{named}: {first['msg'].lower()}, got {got}") from None
+
+
+def unknown_variables(environment: Iterable[str]) -> list[str]:
+    """Return a line for each variable that looks like a setting and is none."""
+    known = [ENV_PREFIX + name.upper() for name in Settings.model_fields]
+    lines = []
+    for name in sorted(environment):
+        if name.startswith(ENV_PREFIX) and name not in (*known, *OTHER_VARIABLES):
+            close = get_close_matches(name, known, 1)
+            lines.append(f"{name} is no setting" + (f"; is {close[0]} meant?" if close else ""))
+    return lines
 
 
 def flag(name: str) -> str:

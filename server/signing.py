@@ -2,14 +2,17 @@
 
 A stream's state is read by compiled code that trusts it, so the server signs what it gives out
 (HMAC with SHA-256, RFC 2104) and takes back nothing else. Servers that share a key take each
-other's; one without a key makes its own, which ends with the process.
+other's; one without a key makes its own, which stays beside its store or ends with the process.
 """
 
 import base64
 import binascii
 import hmac
+import os
 import secrets
+from contextlib import suppress
 from hashlib import sha256
+from pathlib import Path
 
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 
@@ -21,11 +24,11 @@ class Signer:
 
     def __init__(self, key: str | None) -> None:
         """Take the key, or make one."""
-        self._key = secrets.token_bytes(SIZE) if key is None else key.encode()
+        self.key = secrets.token_bytes(SIZE) if key is None else key.encode()
 
     def sign(self, data: bytes) -> str:
         """Return the text that `unsign` reads: base64 of the signature and the data."""
-        return base64.b64encode(self._signature(data) + data).decode()
+        return base64.b64encode(self.signed(data)).decode()
 
     def unsign(self, text: str) -> bytes:
         """Return the bytes that `sign` was given.
@@ -34,9 +37,20 @@ class Signer:
             ProtocolError: it was not this signer, nor one of the same key.
         """
         try:
-            signed = base64.b64decode(text, validate=True)
+            return self.checked(base64.b64decode(text, validate=True))
         except (binascii.Error, ValueError):  # the latter for what is not ASCII
             raise invalid_state("expected a state in base64, got something else") from None
+
+    def signed(self, data: bytes) -> bytes:
+        """Return bytes behind their signature."""
+        return self._signature(data) + data
+
+    def checked(self, signed: bytes) -> bytes:
+        """Return the bytes that `signed` was given.
+
+        Raises:
+            ProtocolError: it was not this signer, nor one of the same key.
+        """
         if not hmac.compare_digest(signed[:SIZE], self._signature(signed[SIZE:])):
             raise invalid_state(
                 "expected a state as a server with this key suspended it, got a damaged one or that"
@@ -45,7 +59,22 @@ class Signer:
         return signed[SIZE:]
 
     def _signature(self, data: bytes) -> bytes:
-        return hmac.digest(self._key, data, sha256)
+        return hmac.digest(self.key, data, sha256)
+
+
+def state_key(folder: Path) -> str:
+    """Return the key of a folder, which is made there once.
+
+    Raises:
+        OSError: it cannot be read or made.
+    """
+    path = folder / "state.key"
+    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # private
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(SIZE))
+    return path.read_text()
 
 
 def invalid_state(message: str) -> ProtocolError:

@@ -3,10 +3,10 @@
 import secrets
 from collections.abc import Callable
 
-from cortado.model.audio.decode import Resampler
 from cortado.model.features.framing import SAMPLE_RATE, STEP_SECONDS
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Update
+from cortado.server.detached import DetachedStream
 from cortado.server.engine import Engine, EngineFull
 from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics
@@ -14,9 +14,12 @@ from cortado.server.protocol.events import ServerFacts
 from cortado.server.protocol.messages import ErrorCode, ProtocolError, Resume, Start
 from cortado.server.protocol.transcript import ResumePoint, Transcript
 from cortado.server.recorder import Recorder
-from cortado.server.resumable import DetachedStream, ResumableStreams
+from cortado.server.resampling import StreamResampler
+from cortado.server.resumable import ResumableStreams
 from cortado.server.settings import Settings
-from cortado.server.signing import Signer, invalid_state
+from cortado.server.signing import Signer, invalid_state, state_key
+from cortado.server.store import SqliteStore, Store, open_store
+from cortado.server.timeline import Timeline
 
 STEP_MS = round(STEP_SECONDS * 1000)
 TOKEN_BYTES = 18  # of chance in a token
@@ -31,16 +34,18 @@ class Streams:
         metrics: Metrics,
         settings: Settings,
         model: str,
-        recorder: Recorder | None,
     ) -> None:
         """Open streams of `engine`, whose model has the name `model`."""
-        self.engine, self.metrics, self.settings = engine, metrics, settings
-        self.recorder = recorder
+        self.metrics, self.settings = metrics, settings
         self.draining = False  # no stream is let in any more
-        self.resumable = ResumableStreams(settings.keep_streams, settings.keep_seconds)
-        self._model = model
-        key = settings.state_key
-        self._signer = Signer(key.get_secret_value() if key else None)
+        self.use(engine, model, None)
+        store = open_store(settings.store, settings.keep_streams + settings.max_streams)
+        self.signer = Signer(_key(settings, store))
+        self.resumable = ResumableStreams(settings, store, self.signer)
+
+    def use(self, engine: Engine, model: str, recorder: Recorder | None) -> None:
+        """Open new streams of `engine` from now on."""
+        self.engine, self._model, self.recorder = engine, model, recorder
 
     def facts(self, session: str) -> ServerFacts:
         """Return what `ready` says of the server."""
@@ -81,7 +86,7 @@ class Streams:
             error = caught
         else:
             if detached:
-                stream.resampler, stream.taken = detached.resampler, detached.point.received
+                stream.go_on(detached.resampler, detached.point.received)
             return stream
         self.metrics.refused.labels(error.code.value).inc()
         raise error
@@ -104,14 +109,14 @@ class Streams:
         try:
             found.point.check(resume)
         except ProtocolError:
-            self.put_back(resume, found)
+            await self.put_back(resume, found)
             raise
         return found
 
-    def put_back(self, resume: Resume, stream: DetachedStream) -> None:
+    async def put_back(self, resume: Resume, stream: DetachedStream) -> None:
         """Hold a stream that was found and could not be resumed: another attempt may."""
         if resume.token is not None:
-            self.resumable.put(resume.token, stream)
+            await self.resumable.put(resume.token, stream)
 
     def _unsigned(self, resume: Resume) -> DetachedStream:
         """Return the stream that a client has brought.
@@ -120,17 +125,34 @@ class Streams:
             ProtocolError: it is damaged, or of another key or model.
         """
         try:
-            snapshot = Snapshot.from_bytes(self._signer.unsign(resume.state or ""))
+            snapshot = Snapshot.from_bytes(self.signer.unsign(resume.state or ""))
         except SnapshotError as wrong:
             raise invalid_state(str(wrong)) from None
         transcript = Transcript(self.settings.transcript_characters, snapshot.characters)
         start = Start(encoding=resume.encoding)
         point = ResumePoint(start, snapshot.received, transcript, snapshot.position)
-        return DetachedStream(point, snapshot, Resampler(SAMPLE_RATE))
+        spaced = self.engine.recognizer.vocabulary.spaced
+        resampler, timeline = StreamResampler(SAMPLE_RATE), Timeline(spaced=spaced)
+        return DetachedStream(point, snapshot, resampler, timeline)
 
     def signed(self, snapshot: Snapshot) -> str:
         """Return a suspended stream as a client carries it."""
-        return self._signer.sign(snapshot.to_bytes())
+        return self.signer.sign(snapshot.to_bytes())
+
+
+def _key(settings: Settings, store: Store | None) -> str | None:
+    """Return the key that signs streams; None for one of this process.
+
+    Raises:
+        ValueError: a store that servers share needs a key that they share.
+    """
+    if settings.state_key is not None:
+        return settings.state_key.get_secret_value()
+    if store is None:
+        return None
+    if not isinstance(store, SqliteStore):
+        raise ValueError("expected a state_key, which servers with one store share, got none")
+    return state_key(store.path.parent)
 
 
 def shutting_down() -> ProtocolError:

@@ -1,11 +1,16 @@
 """The web page's files, and their security headers."""
 
 import mimetypes
+from collections.abc import Collection
 from pathlib import Path
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cortado.server.origin import known_host
 
 FOLDER = Path(__file__).resolve().parent.parent / "clients" / "web"
 
@@ -32,25 +37,42 @@ HEADERS = {
 }
 
 
+UNKNOWN_HOST = JSONResponse({"error": "unknown_host"}, 421)
+
+
 def page() -> StaticFiles:
     """Return the application that serves the web page's files."""
     for suffix, kind in TYPES.items():
         mimetypes.add_type(kind, suffix)
-    return StaticFiles(directory=FOLDER, html=True, check_dir=False)
+    return Page(directory=FOLDER, html=True, check_dir=False)
+
+
+class Page(StaticFiles):
+    """The files; what is none of them is not there, by whatever method it is asked for."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """Return the answer to a request for a file."""
+        if scope["method"] not in ("GET", "HEAD") and self.lookup_path(path)[1] is None:
+            raise HTTPException(404)
+        return await super().get_response(path, scope)
 
 
 class SecurityHeaders:
-    """Middleware: `HEADERS` on every HTTP answer."""
+    """Middleware: `HEADERS` on every answer, and no answer but a refusal for unknown hosts."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        """Serve `app` by these names, which are in lower case."""
+        self._app, self._names = app, names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
 
         async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+        is_known = scope["type"] == "lifespan" or known_host(
+            Headers(scope=scope).get("host"), self._names
+        )
+        await (self._app if is_known else UNKNOWN_HOST)(scope, receive, send_with_headers)

@@ -14,6 +14,17 @@ ALLOWED = {  # the longest name that fits says
     "training": ("training", "model"),
     "server": ("server", "model"),
     "clients": ("clients", "server.protocol"),
+    # What a server wrote has the types of what this process transcribes; files are read alike.
+    "clients.speech": (
+        "clients",
+        "server.protocol",
+        "model.audio",
+        "model.captions",
+        "model.emission",
+    ),
+    "clients.captioning": ("clients", "server.protocol", "model.emission"),
+    "clients.through_server": ("clients", "model.emission"),
+    "clients.words": ("server.protocol", "model.captions", "model.emission"),
     # Where the packages meet: they measure and run everything.
     "clients.bench": PACKAGES,
     "clients.commands": PACKAGES,
@@ -42,7 +53,7 @@ FAST = ("model.compiled", "model.backends")
 PURE = ("asyncio", "fastapi", "starlette", "threading", "torch", "uvicorn", "websockets")
 TRAINING = ("torch", "torchaudio", "tensorboard", "matplotlib", "soundfile")
 LIGHT = (  # what the base install runs without them
-    *("server.run", "clients.stream", "clients.microphone", "clients.through_server"),
+    *("server.run", "clients.speech", "clients.through_server"),
     *("model.transcription", "model.description", "model.files"),
     *("training.language_model", "training.data.prepare", "training.scoring.page"),
     *("training.scoring.evaluate", "training.scoring.report", "training.scoring.outputs"),
@@ -171,7 +182,20 @@ def test_the_protocol_is_pure() -> None:
     for name in (name for name in FILES if is_within(name, "server.protocol")):
         assert {one for one in imports(name) if is_within(one, *PURE)} == set(), name
         ours = {one for one in imports(name) if is_within(one, *PACKAGES)}
-        assert all(is_within(one, "server.protocol") for one in ours), name
+        types = "model.captions", "model.emission"  # of words and characters
+        assert all(is_within(one, "server.protocol", *types) for one in ours), name
+
+
+def test_a_door_translates_and_does_nothing_else() -> None:
+    shells = ("routes", "upload")  # which are between sockets and doors
+    doors = [
+        name
+        for name in FILES
+        if is_within(name, "server.doors") and name.rpartition(".")[2] not in shells
+    ]
+    assert len(doors) > 5
+    for name in doors:
+        assert {one for one in imports(name) if is_within(one, *PURE)} == set(), name
 
 
 def test_imports_are_found_wherever_they_stand() -> None:

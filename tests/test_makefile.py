@@ -76,7 +76,7 @@ def test_an_install_that_fails_says_so_and_is_tried_again_the_next_time(clone: P
         ("install", ".", False),
         ("install EXTRAS=mic,whisper", ".[mic,whisper]", False),
         ("install EXTRAS=mic,train", ".[mic,train]", True),
-        ("develop", ".[train,mic,vad,whisper,dev]", True),
+        ("develop", ".[train,mic,vad,whisper,redis,dev]", True),
     ],
 )
 def test_torch_and_its_index_are_asked_for_only_where_an_extra_brings_torch(
@@ -99,3 +99,17 @@ def test_help_lists_every_target_that_a_user_may_name(clone: Path) -> None:
     targets = text.partition(".PHONY: ")[2].partition("\n")[0].split()
     shown = make(clone, "help").stdout
     assert [target for target in targets if f"make {target} " not in shown] == []
+
+
+@pytest.mark.parametrize("file", ["Makefile", "pyproject.toml", "constraints.txt"])
+def test_a_checkout_whose_requirements_were_updated_is_installed_again(
+    clone: Path, file: str
+) -> None:
+    (clone / ".venv" / "bin").mkdir(parents=True)
+    for name in ("python", "uv"):
+        stub(clone / ".venv" / "bin" / name, 'echo "$*"')
+    assert "pip install" in make(clone, "develop").stdout
+    assert "pip install" not in make(clone, "develop").stdout
+    later = (clone / ".venv" / ".developing").stat().st_mtime + 10
+    os.utime(clone / file, (later, later))
+    assert "pip install" in make(clone, "develop").stdout

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from cortado.model.search.language_model import BEGIN, END, FORMAT, UNKNOWN
+from cortado.training.alignment.letter_ends import LetterPhones
+from cortado.training.data.pronounce import lexicon_of
 
 Array = NDArray[Any]
 
@@ -62,6 +64,50 @@ def estimate(texts: Iterable[str], letters: str, seen: int = 1, kept: int = 1) -
     return _tree(lexicon, letters) | _trigram(
         _numbered(sentences, index), SPECIAL + len(lexicon), kept
     )
+
+
+def pronunciations(arrays: Mapping[str, Array], letters: str) -> dict[str, Array]:
+    """Return further arrays of a language model's file: how espeak-ng pronounces its words.
+
+    Args:
+        arrays: those of `estimate`.
+        letters: given to it.
+
+    Raises:
+        PronunciationError: espeak-ng is missing, or has failed.
+    """
+    words, depths = _spelt(arrays, letters)
+    lexicon = lexicon_of(filter(None, words))
+    phones = [tuple(lexicon.get(word, ())) for word in words]
+    shared = LetterPhones(lexicon)
+    stops = [shared.segment(word, spoken) for word, spoken in zip(words, phones, strict=True)]
+    uses = arrays["unigrams"][:, 0]
+    bounds = zip(arrays["lows"], arrays["highs"], strict=True)
+    likeliest = np.array([low + int(uses[low:high].argmax()) for low, high in bounds])
+    said = [
+        stops[word][depth - 1] if depth else 0
+        for word, depth in zip(likeliest, depths, strict=True)
+    ]
+    return {
+        "spoken": 1 + np.array([phone for spoken in phones for phone in spoken], np.int64),
+        "spoken_starts": np.cumsum([0, *map(len, phones)]),
+        "likeliest": likeliest,
+        "said": np.array(said),
+    }
+
+
+def _spelt(arrays: Mapping[str, Array], letters: str) -> tuple[list[str], list[int]]:
+    """Return the words by number, those that are none as empty, and each node's depth."""
+    words = [""] * len(arrays["unigrams"])
+    depths = [0] * len(arrays["words"])
+    beginnings = [""] * len(depths)
+    for node, word in enumerate(arrays["words"]):  # children come behind their parents
+        if word >= 0:
+            words[word] = beginnings[node]
+        for child in range(arrays["children"][node], arrays["children"][node + 1]):
+            beginnings[child] = beginnings[node] + letters[arrays["letters"][child]]
+            depths[child] = depths[node] + 1
+    return words, depths
 
 
 def write(path: Path, arrays: Mapping[str, Array], letters: str, numbers: Numbers) -> None:

@@ -9,7 +9,7 @@ from cortado.clients.commands.terminal import Checkpoint, check_places, examples
 
 EXAMPLES = examples(
     "cortado align talk.wav",
-    "cortado align talk.wav --text 'what is said' --expected --out talk.png",
+    "cortado align talk.wav --text 'what is reference' --expected --out talk.png",
 )
 LONGEST = 120.0  # seconds that a picture can hold
 
@@ -41,7 +41,7 @@ def align(
     check_places(place)
     samples = decode(file, LONGEST)
     recognizer = own(load(checkpoint or DEFAULT), samples)
-    said = None if text is None else " ".join(text.lower().split())
-    found = attend(recognizer, samples, said, expected)
+    reference = None if text is None else " ".join(text.lower().split())
+    found = attend(recognizer, samples, reference, expected)
     draw(found, place, found.text)
     typer.echo(place)

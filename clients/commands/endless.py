@@ -29,7 +29,7 @@ EXAMPLES = examples(
     "cortado bench endless data/dev.jsonl --hours 0.5 --json endless.json",
 )
 
-APART = {  # whether two rates differ
+SIGNIFICANCE = {  # whether two rates differ
     True: "more than twice the standard error apart",
     False: "no more than twice the standard error apart",
     None: "too few for a standard error",
@@ -52,31 +52,31 @@ def endless(
     lm: Lm = None,
 ) -> None:
     """Push hours of speech, silence, noise, music and worse through one stream."""
-    from cortado.clients.bench.endless.run import endure
+    from cortado.clients.bench.endless.run import run_day
     from cortado.clients.bench.endless.sounds import recordings
     from cortado.clients.progress import progress_bar
 
     check_places(json_file)
     use_one_thread()
-    online = load_served(checkpoint, backend, beam, hold, lm)
+    recognizer = load_served(checkpoint, backend, beam, hold, lm)
     with progress_bar() as report:
-        found = endure(online, recordings(manifest), hours, report, seed)
+        found = run_day(recognizer, recordings(manifest), hours, report, seed)
     if json_file is not None:
         json_file.write_text(json.dumps(dataclasses.asdict(found), indent=2) + "\n")
-    for line in lines(found, online.name):
+    for line in lines(found, recognizer.name):
         typer.echo(line)
 
 
 def lines(found: "Findings", backend: str) -> list[str]:
     """Return the findings for people."""
     quiet = [
-        f"{rate:.1f} in {kind} ({found.written[kind]} in all)"
-        for kind, rate in found.a_minute.items()
+        f"{rate:.1f} in {kind} ({found.false_characters[kind]} in all)"
+        for kind, rate in found.per_minute.items()
     ]
     return [
-        f"heard {found.hours:.2f} h in one stream, {backend}; all recordings {found.rounds} times",
+        f"played {found.hours:.2f} h in one stream, {backend}; all recordings {found.rounds} times",
         *_errors(found),
-        f"characters a minute where nobody spoke: {', '.join(quiet)}",
+        f"characters a minute without speech: {', '.join(quiet)}",
         f"utterances: {found.utterances}, the longest {found.longest:.1f} s",
         f"largest drift of a time: {found.drift_ms:.6f} ms",
         "then a step, in turn: median {:.4f} ms in a new stream, {:.4f} ms in this; ".format(
@@ -89,14 +89,14 @@ def lines(found: "Findings", backend: str) -> list[str]:
 
 
 def _errors(found: "Findings") -> list[str]:
-    """Return what the word errors tell: of the day's beginning and end, and behind stretches."""
-    told = []
+    """Return the word errors of the first and last rounds, and after each kind of stretch."""
+    summary = []
     if found.first and found.last:
-        told.append(
+        summary.append(
             f"word errors: {_tenth(found.first, 'first')}, {_tenth(found.last, 'last')}; "
-            + APART[found.differ]
+            + SIGNIFICANCE[found.differ]
         )
-    return told + [_behind(kind, one) for kind, one in found.recovery.items()]
+    return summary + [_after(kind, one) for kind, one in found.recovery.items()]
 
 
 def _tenth(one: "Tenth", which: str) -> str:
@@ -105,10 +105,10 @@ def _tenth(one: "Tenth", which: str) -> str:
     return f"{one.wer:.1%}{scatter} in the {which} {rounds}"
 
 
-def _behind(kind: str, one: "Recovery") -> str:
+def _after(kind: str, one: "Recovery") -> str:
     scatter = "" if one.error is None else f" (their difference ±{100 * one.error:.1f})"
     recordings = f"{one.recordings} recordings" if one.recordings > 1 else "one recording"
     return (
-        f"word errors right behind {kind}: {one.wer:.1%} in {recordings}, {one.elsewhere:.1%} "
-        f"in the same behind speech{scatter}; {APART[one.differs]}"
+        f"word errors right after {kind}: {one.wer:.1%} in {recordings}, {one.after_speech:.1%} "
+        f"in the same after speech{scatter}; {SIGNIFICANCE[one.differs]}"
     )

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
@@ -25,10 +24,12 @@ from cortado.clients.commands.terminal import (
 if TYPE_CHECKING:
     from cortado.model.audio.decode import Samples
     from cortado.model.recognizer import Recognizer
-    from cortado.model.search.beam import Beam
     from cortado.model.search.offline import Mode as OfflineMode
+    from cortado.model.search.settings import Beam
+    from cortado.training.data.evaluation_sets import NamedSet
     from cortado.training.scoring.comparison import Compared
     from cortado.training.scoring.evaluate import Progress, SetScore
+    from cortado.training.scoring.spoken_ends import SpokenEnds
     from cortado.training.scoring.systems import Hypotheses, System, Transcribe
 
 EXAMPLES = examples(
@@ -39,28 +40,7 @@ EXAMPLES = examples(
 )
 
 
-class Mode(StrEnum):
-    """How a checkpoint searches; `online` is how it serves."""
-
-    ONLINE = "online"
-    EXPECTED = "expected"
-    BEAM = "beam"
-
-
-class UnitName(StrEnum):
-    """What is counted."""
-
-    WORD = "word"
-    CHAR = "char"
-    PHONE = "phone"
-
-
-class Normalisation(StrEnum):
-    """What is done to both texts before they are compared."""
-
-    NONE = "none"
-    CORPUS = "corpus"
-    WHISPER = "whisper"
+Mode = Literal["online", "uncapped", "hard-beam", "expected", "beam"]
 
 
 @dataclass(frozen=True)
@@ -85,11 +65,14 @@ def evaluate(
     server: Annotated[
         str | None, typer.Option(help="Score a running server: its stream, ws:// or wss://.")
     ] = None,
-    mode: Annotated[Mode, typer.Option(help="The search; online is how it serves.")] = Mode.ONLINE,
-    unit: Annotated[UnitName, typer.Option(help="What is counted.")] = UnitName.WORD,
+    mode: Annotated[Mode, typer.Option(help="The search; online is how it serves.")] = "online",
+    unit: Annotated[
+        Literal["word", "char", "phone"], typer.Option(help="What is counted.")
+    ] = "word",
     normalise: Annotated[
-        Normalisation, typer.Option(help="Done to both texts before they are compared.")
-    ] = Normalisation.NONE,
+        Literal["none", "corpus", "whisper"],
+        typer.Option(help="Done to both texts before they are compared."),
+    ] = "none",
     by: Annotated[
         list[str] | None, typer.Option(help="A manifest's field to group by; may be given again.")
     ] = None,
@@ -109,6 +92,12 @@ def evaluate(
     trn: Annotated[
         Path | None, typer.Option(help="A folder for sclite's files: trn, stm and ctm.")
     ] = None,
+    aligner: Annotated[
+        Path | None,
+        typer.Option(
+            help="A training run's cache/triphones.safetensors: delays count from phones."
+        ),
+    ] = None,
     backend: Backend = "auto",
     beam: Width = None,
     hold: Hold = None,
@@ -119,7 +108,7 @@ def evaluate(
     from rich.console import Console
 
     from cortado.clients.progress import progress_bar
-    from cortado.model.search.beam import beam_from_options
+    from cortado.model.search.settings import beam_from_options
     from cortado.training.data.evaluation_sets import gather
     from cortado.training.scoring import report
     from cortado.training.scoring.comparison import compared, read_other
@@ -133,10 +122,11 @@ def evaluate(
     chosen = gather(sets)
     asked = {"--beam": beam, "--hold": hold, "--lm": lm}
     _check_search([name for name, value in asked.items() if value is not None], server, mode)
-    rules = Rules.named(unit.value, normalise.value)
+    rules = Rules.named(unit, normalise)
     system = _system(checkpoint, server, mode, backend, beam_from_options(beam, hold, lm), lm)
+    ends = _spoken_ends(aligner, chosen) if aligner else None
     with progress_bar() as progress:
-        scores = run(system, chosen, rules, progress)
+        scores = run(system, chosen, rules, progress, ends)
         comparisons = [] if other is None else compared(scores, other)
         _write(scores, places, system, worst, comparisons, progress)
     console = Console(width=width())
@@ -158,8 +148,8 @@ def _check_search(asked: Sequence[str], server: str | None, mode: Mode) -> None:
 
     Raises: ValueError where a server, or a search of whole utterances, would not heed it.
     """
-    if asked and (server is not None or mode is not Mode.ONLINE):
-        got = "--server" if server is not None else f"--mode {mode.value}"
+    if asked and (server is not None or mode != "online"):
+        got = "--server" if server is not None else f"--mode {mode}"
         raise ValueError(
             f"expected {' and '.join(asked)} with --mode online and a checkpoint, got {got}"
         )
@@ -184,17 +174,25 @@ def _system(
     from cortado.training.scoring.systems import System, in_order, served
 
     if server is not None:
-        if mode is not Mode.ONLINE:
-            raise ValueError(f"expected --mode online with --server, got {mode.value}")
+        if mode != "online":
+            raise ValueError(f"expected --mode online with --server, got {mode}")
         # Emission delays need the server's model here; nobody but the user knows which it is.
         known = _in_torch(checkpoint) if checkpoint else None
         return System(server, "online", in_order(_served(server)), known, "server")
     folder = checkpoint or DEFAULT
     config = read(folder).config
     streams = config.decoder.kind == "ctc" or config.decoder.attention.kind in MONOTONIC
-    if mode is Mode.ONLINE and streams and config.features.normalisation != "speaker":
+    if mode == "online" and streams and config.features.normalisation != "speaker":
         return served(load_recognizer(folder, backend, beam, lm), folder.name, _in_torch(folder))
     return _in_reference(folder, mode, backend, beam, lm)
+
+
+def _spoken_ends(aligner: Path, sets: "Sequence[NamedSet]") -> "SpokenEnds":
+    """Return when the characters of the sets end, by an aligner of phones."""
+    from cortado.training.scoring.spoken_ends import SpokenEnds
+
+    texts = (utterance.text for one in sets for utterance in one.utterances)
+    return SpokenEnds.load(aligner, texts)
 
 
 def _in_torch(folder: Path) -> "Recognizer | None":
@@ -221,9 +219,9 @@ def _in_reference(
     possible = modes(recognizer)
     wanted = _offline(mode)
     if wanted not in possible:
-        names = " or ".join(one.value for one in Mode if _offline(one) in possible)
-        raise ValueError(f"expected --mode {names} for {folder.name}, got {mode.value}")
-    if mode is Mode.ONLINE:
+        names = " or ".join(one for one in get_args(Mode) if _offline(one) in possible)
+        raise ValueError(f"expected --mode {names} for {folder.name}, got {mode}")
+    if mode == "online":
         words = language.of(folder, recognizer.config.vocabulary, lm)
         system = online(recognizer, folder.name, backend, beam, words)
         check_language_model_used(lm, system.backend, system.uses_language_model)
@@ -236,17 +234,12 @@ def _in_reference(
 
         return transcribe
 
-    return offline(recognizer, folder.name, mode.value, search)
+    return offline(recognizer, folder.name, mode, search)
 
 
 def _offline(mode: Mode) -> "OfflineMode":
     """Return the name of a search among those of whole utterances."""
-    names: dict[Mode, OfflineMode] = {
-        Mode.ONLINE: "hard",
-        Mode.EXPECTED: "expected",
-        Mode.BEAM: "beam",
-    }
-    return names[mode]
+    return "hard" if mode == "online" else mode
 
 
 def _served(url: str) -> "Transcribe":

@@ -41,17 +41,24 @@ def lm(
     """Make a language model of words from text, for the search.
 
     The text is to be written as the recogniser writes: for the shipped model in lower case, without
-    punctuation and digits.
+    punctuation and digits. With espeak-ng installed, it knows how its words are pronounced.
     """
-    from cortado.training.language_model import SPECIAL, Numbers, estimate, write
+    from cortado.training.data.pronounce import PronunciationError
+    from cortado.training.language_model import SPECIAL, Numbers, estimate, pronunciations, write
 
     check_places(output)
-    usual = Numbers()
-    numbers = usual._replace(
-        weight=usual.weight if weight is None else weight,
-        bonus=usual.bonus if bonus is None else bonus,
+    defaults = Numbers()
+    numbers = defaults._replace(
+        weight=defaults.weight if weight is None else weight,
+        bonus=defaults.bonus if bonus is None else bonus,
     )
     arrays = estimate(_sentences(texts), alphabet, seen, kept)
+    try:
+        arrays |= pronunciations(arrays, alphabet)
+    except PronunciationError as error:
+        typer.echo(
+            f"without the words' pronunciations, which the search may weigh: {error}", err=True
+        )
     write(output, arrays, alphabet, numbers)
     words, pairs, threes = (len(arrays[name]) for name in ("unigrams", "bigrams", "trigrams"))
     size = output.stat().st_size / 1e6

@@ -1,21 +1,44 @@
 """`cortado mic`: live captions of the microphone, in the terminal."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cortado.clients.commands.terminal import examples
+from cortado.clients.commands.terminal import check_places, examples
 
-EXAMPLES = examples("cortado mic", "cortado mic --url wss://example.org/v1/stream")
+if TYPE_CHECKING:
+    from cortado.model.emission import Character
+
+EXAMPLES = examples(
+    "cortado mic",
+    "cortado mic --pick --output meeting.srt",
+    "cortado mic --url wss://example.org/v1/stream",
+)
 
 
 def mic(
     url: Annotated[
-        str, typer.Option(help="The server's stream, ws:// or wss://.")
+        str,
+        typer.Option(
+            help="The server's stream, ws:// or wss://. Its key is read from CORTADO_API_KEY."
+        ),
     ] = "ws://127.0.0.1:8000/v1/stream",
     device: Annotated[
         str | None,
         typer.Option(help="A number or a part of a name; the system's default if not given."),
+    ] = None,
+    pick: Annotated[bool, typer.Option("--pick", help="Ask which microphone.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where the text is saved at the end, as its ending says: txt, srt, vtt, json or"
+            " ctm.",
+        ),
     ] = None,
     list_devices: Annotated[
         bool, typer.Option("--list-devices", help="List the microphones and stop.")
@@ -24,18 +47,69 @@ def mic(
     """Speak into the microphone and read in the terminal."""
     import asyncio
 
-    from cortado.clients import microphone
+    from rich.console import Console
 
+    from cortado.clients.captioning import Captions, caption
+    from cortado.clients.microphone import Microphone
+
+    form = _format(output)
     if list_devices:
-        for each in microphone.inputs():
-            typer.echo(f"{'*' if each.is_default else ' '} {each.number:3}  {each.name}")
-        return
-    chosen = int(device) if device and device.isdecimal() else device
-
-    def write(text: str) -> None:
-        typer.echo(text, nl=False)
+        return _list()
+    chosen = _picked() if pick else int(device) if device and device.isdecimal() else device
+    captions = Captions(Microphone(chosen), Console(highlight=False))
 
     def tell(line: str) -> None:
         typer.echo(line, err=True)
 
-    asyncio.run(microphone.speak(url, chosen, write, tell))
+    try:
+        asyncio.run(caption(captions, url, tell))
+    finally:
+        if output is not None and captions.stream is not None:
+            _save(captions.utterances, captions.microphone.seconds, output, form)
+            tell(f"Saved as {output}.")
+
+
+def _format(output: Path | None) -> str:
+    """Return the format that a file's ending says, before anybody speaks.
+
+    Raises: ValueError where it says none, or the file cannot be written.
+    """
+    from cortado.model.transcript import FORMATS
+
+    form = output.suffix[1:].lower() if output else "txt"
+    if form not in FORMATS:
+        raise ValueError(f"expected a file that ends in {', '.join(FORMATS)}, got {output}")
+    check_places(output)
+    return form
+
+
+def _list() -> None:
+    from cortado.clients.microphone import inputs, none_here
+
+    found = inputs()
+    if not found:
+        raise none_here()
+    for each in found:
+        typer.echo(f"{'*' if each.is_default else ' '} {each.number:3}  {each.name}")
+
+
+def _picked() -> int:
+    """Ask which microphone; return its number."""
+    from rich.prompt import IntPrompt
+
+    from cortado.clients.microphone import inputs
+
+    _list()
+    found = inputs()
+    usual = next((each.number for each in found if each.is_default), found[0].number)
+    numbers = [str(each.number) for each in found]
+    return IntPrompt.ask("Microphone", choices=numbers, show_choices=False, default=usual)
+
+
+def _save(
+    utterances: Sequence["tuple[Character, ...]"], seconds: float, output: Path, form: str
+) -> None:
+    from cortado.clients.results import write_whole
+    from cortado.model.transcript import FORMATS, Transcript
+
+    write_whole(output, FORMATS[form](output, Transcript(tuple(utterances), seconds)))

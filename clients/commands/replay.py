@@ -34,7 +34,7 @@ EXAMPLES = examples(
 def replay(
     files: Annotated[list[Path], typer.Argument(help="Recordings made by cortado serve --record.")],
     paced: Annotated[
-        bool, typer.Option("--paced", help="Let the audio come when it came, not at once.")
+        bool, typer.Option("--paced", help="Push the audio at its recorded times, not at once.")
     ] = False,
     checkpoint: Checkpoint = None,
     backend: Backend = "auto",
@@ -42,22 +42,22 @@ def replay(
     hold: Hold = None,
     lm: Lm = None,
 ) -> None:
-    """Hear recorded streams again and verify what is written."""
+    """Recognise recorded streams again and compare the text."""
     from cortado.server.recorder import read
 
     use_one_thread()
-    online = load_served(checkpoint, backend, beam, hold, lm)
+    recognizer = load_served(checkpoint, backend, beam, hold, lm)
     same = True
     for path in files:
         recorded = read(path)
-        found = heard(online, recorded, paced)
-        if found.value == recorded.digest:
-            typer.echo(f"{path}: the same {found.count} characters, {found.value}")
+        result = replayed(recognizer, recorded, paced)
+        if result.value == recorded.digest:
+            typer.echo(f"{path}: the same {result.count} characters, {result.value}")
             continue
         same = False
-        alike = recorded.facts["digest"] == online.digest.hex()
+        alike = recorded.facts["digest"] == recognizer.digest.hex()
         typer.echo(
-            f"{path}: {found.count} characters, not the {recorded.characters} recorded"
+            f"{path}: {result.count} characters, not the {recorded.characters} recorded"
             f" with {recorded.facts['model']} in {recorded.facts['backend']}"
             f"{'' if alike else ', other weights or another search'}"
         )
@@ -65,10 +65,12 @@ def replay(
         raise typer.Exit(EXIT_FAILURE)
 
 
-def heard(online: "StreamingRecognizer", recorded: "Recorded", paced: bool = False) -> "Digest":
-    """Return the digest of what is written for a recorded stream.
+def replayed(
+    recognizer: "StreamingRecognizer", recorded: "Recorded", paced: bool = False
+) -> "Digest":
+    """Return the digest of the text of a recorded stream, recognised again.
 
-    Raises: ValueError where a detector heard it that is not installed.
+    Raises: ValueError if its voice activity detector is not installed.
     """
     from cortado.model.audio.decode import Resampler
     from cortado.model.streaming.live import LiveStream
@@ -79,7 +81,7 @@ def heard(online: "StreamingRecognizer", recorded: "Recorded", paced: bool = Fal
     start, digest = recorded.start, Digest()
     decoder, resampler = PcmDecoder(start.encoding), Resampler(start.sample_rate)
     vad = load_vad() if "vad" in recorded.facts else None
-    stream = LiveStream(online, None if start.endpoints else (), vad)
+    stream = LiveStream(recognizer, None if start.endpoints else (), vad)
     began = time.monotonic()
 
     def take(updates: "Iterator[Update]") -> None:

@@ -8,7 +8,9 @@ import typer
 
 from cortado.clients.commands.terminal import STYLE, examples
 
-EXAMPLES = examples("cortado serve", "CORTADO_PORT=9000 cortado serve --host 0.0.0.0")
+EXAMPLES = examples(
+    "cortado serve", "CORTADO_PORT=9000 cortado serve --host 0.0.0.0 --keys keys.json"
+)
 # Its flags, and so its help, are made from the settings.
 OPTIONS: dict[str, Any] = {
     "add_help_option": False,
@@ -30,7 +32,7 @@ def _serve(flags: dict[str, str | bool | None]) -> None:
 
     from cortado.server.run import run
 
-    run(settings, typer.echo)
+    raise typer.Exit(run(settings, typer.echo))
 
 
 def _with_flags_of_the_settings(

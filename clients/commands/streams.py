@@ -34,8 +34,8 @@ EXAMPLES = examples(
 )
 CHUNKS = (40, 100, 250)  # ms
 LADDER = (64, 250, 500, 750, 1000, 1250, 1500, 1750, 2000, 2500, 3000, 4000, 5000)
-ALONE = (1, 16, 32, 64, 96, 128, 192, 250, 375, 500, 750, 1000)  # one stream a step
-CONNECTED = (1, 30, 100, 200, 300, 400, 600)
+SINGLE_LADDER = (1, 16, 32, 64, 96, 128, 192, 250, 375, 500, 750, 1000)  # one stream a step
+WEBSOCKET_LADDER = (1, 30, 100, 200, 300, 400, 600)
 SUFFIXES = {".wav", ".flac", ".mp3", ".ogg", ".opus", ".webm", ".m4a"}
 RECORDINGS = 40  # of a folder
 
@@ -47,7 +47,6 @@ class Part(StrEnum):
     WEBSOCKETS = "websockets"
     SINGLE = "single"
     MEMORY = "memory"
-    AGE = "age"
 
 
 def streams(
@@ -55,8 +54,8 @@ def streams(
         list[Part] | None,
         typer.Option(
             help="engine (without sockets), websockets (with a server and a load generator),"
-            " single (engine, one stream a step), memory (bytes and work of a stream), age (one"
-            " stream for hours); may be given again. All if not given."
+            " single (engine, one stream a step), memory (bytes and work of a stream); may"
+            " be given again. All if not given."
         ),
     ] = None,
     chunk: Annotated[
@@ -71,7 +70,6 @@ def streams(
         list[Path] | None,
         typer.Option(help="Speech: files, or folders of them; synthetic if not given."),
     ] = None,
-    hours: Annotated[float, typer.Option(min=0.05, help="Audio of the part age.")] = 1.0,
     backend: Backend = "auto",
     beam: Width = None,
     hold: Hold = None,
@@ -87,19 +85,19 @@ def streams(
     from rich.console import Console
 
     from cortado.clients.bench.streams import report
-    from cortado.clients.bench.streams.memory import age, memory, work
+    from cortado.clients.bench.streams.memory import memory, work
     from cortado.clients.progress import progress_bar
 
     check_places(json_file, svg)
     parts = part or list(Part)
-    online = load_served(checkpoint, backend, beam, hold, lm)
+    recognizer = load_served(checkpoint, backend, beam, hold, lm)
     speech = _speech(audio or [])
     points: list[Point] = []
-    facts: dict[str, Any] = {"backend": online.name}
+    facts: dict[str, Any] = {"backend": recognizer.name}
     with progress_bar() as progress:
         for one in (Part.ENGINE, Part.SINGLE):
             if one in parts:
-                points += _engine(one, online, speech, chunk, count, seconds, threads, progress)
+                points += _engine(one, recognizer, speech, chunk, count, seconds, threads, progress)
         if Part.WEBSOCKETS in parts:
             found, more = _websockets(
                 speech,
@@ -115,10 +113,8 @@ def streams(
             points += found
             facts |= more
         if Part.MEMORY in parts:
-            facts["memory"] = dataclasses.asdict(memory(online))
-            facts["work"] = dataclasses.asdict(work(online, speech))
-        if Part.AGE in parts:
-            facts["age"] = dataclasses.asdict(age(online, speech, hours, progress))
+            facts["memory"] = dataclasses.asdict(memory(recognizer))
+            facts["work"] = dataclasses.asdict(work(recognizer, speech))
     if json_file is not None:
         report.write_json(json_file, points, facts)
     if svg is not None:
@@ -130,7 +126,7 @@ def streams(
         console.print(line)
 
 
-def _note(used: list[float], server: "Served") -> None:
+def _append_processor_seconds(used: list[float], server: "Served") -> None:
     used.append(server.processor_seconds())
 
 
@@ -150,7 +146,7 @@ def _speech(paths: list[Path]) -> "list[Samples]":
 
 def _engine(
     part: Part,
-    online: "StreamingRecognizer",
+    recognizer: "StreamingRecognizer",
     speech: "list[Samples]",
     chunks: list[int] | None,
     counts: list[int] | None,
@@ -164,11 +160,11 @@ def _engine(
     single = part is Part.SINGLE
     points = []
     for chunk in chunks or ((100,) if single else CHUNKS):
-        ladder = counts or (ALONE if single else LADDER)
+        ladder = counts or (SINGLE_LADDER if single else LADDER)
         for k, count in enumerate(ladder):
             progress(f"{part}: {count} streams, {chunk} ms", k, len(ladder))
             point = measure(
-                online,
+                recognizer,
                 speech,
                 streams=count,
                 chunk_ms=chunk,
@@ -211,7 +207,7 @@ def _websockets(
         if first is not None:
             facts["seconds_to_first_character"] = first - server.launched
         for chunk in chunks or (100,):
-            for count in counts or CONNECTED:
+            for count in counts or WEBSOCKET_LADDER:
                 used: list[float] = []
                 delays = asyncio.run(
                     load.measure(
@@ -221,7 +217,7 @@ def _websockets(
                         chunk_ms=chunk,
                         seconds=seconds,
                         progress=progress,
-                        started=partial(_note, used, server),
+                        started=partial(_append_processor_seconds, used, server),
                     )
                 )
                 busy = (server.processor_seconds() - used[0]) / (seconds + load.WARM_UP)

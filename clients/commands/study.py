@@ -34,14 +34,14 @@ def study(
     """Compare decoders: train what is missing, score, write a table."""
     from cortado.training.studies import page, plan
 
-    wanted = plan.read(file)
-    page.outside(wanted)  # a page without a place for the table is told before the work
+    chosen = plan.read(file)
+    page.outside(chosen)  # a page without a place for the table is told before the work
     if not table:
         from cortado.clients.progress import progress_bar
         from cortado.training.studies.run import run
 
         with progress_bar() as report:
-            made = run(wanted, output or Path("runs") / wanted.name, row or (), start, report)
+            made = run(chosen, output or Path("runs") / chosen.name, row or (), start, report)
         for path in made:
             typer.echo(path)
-    typer.echo(page.write(wanted))
+    typer.echo(page.write(chosen))

@@ -39,7 +39,7 @@ Width = Annotated[
     int | None,
     typer.Option(
         "--beam",
-        help="Hypotheses of the search, 8 if not set; 1 for the greedy scan, which is cheapest and"
+        help="Hypotheses of the search, 16 if not set; 1 for the greedy scan, which is cheapest and"
         " commits each character at once.",
     ),
 ]
@@ -47,7 +47,7 @@ Width = Annotated[
 Hold = Annotated[
     int | None,
     typer.Option(
-        help="Milliseconds after which the search commits a character at the latest; 280."
+        help="Milliseconds after which the search commits a character at the latest; 360."
     ),
 ]
 
@@ -72,7 +72,7 @@ def load_served(
     """
     from cortado.model.backends.choice import load_recognizer
     from cortado.model.checkpoint_reader import DEFAULT
-    from cortado.model.search.beam import beam_from_options
+    from cortado.model.search.settings import beam_from_options
 
     return load_recognizer(checkpoint or DEFAULT, backend, beam_from_options(beam, hold, lm), lm)
 

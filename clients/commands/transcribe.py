@@ -2,7 +2,7 @@
 
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
@@ -25,11 +25,8 @@ from cortado.clients.commands.terminal import (
 
 if TYPE_CHECKING:
     from cortado.clients.results import Input
-    from cortado.model.files import Report
-    from cortado.model.streaming.interface import StreamingRecognizer
+    from cortado.model.files import RecognizerFor, Report
     from cortado.model.streaming.vad import Vad
-
-    Listener = Callable[[Path], StreamingRecognizer]
 
 EXAMPLES = examples(
     "cortado transcribe talk.mp3",
@@ -101,30 +98,30 @@ def transcribe(
     from cortado.clients.results import inputs
     from cortado.model.checkpoint_reader import DEFAULT
     from cortado.model.files import recognizer_of_each
-    from cortado.model.search.beam import beam_from_options
+    from cortado.model.search.settings import beam_from_options
     from cortado.model.streaming.vad import load_vad
     from cortado.training.data.corpora.source import AUDIO_SUFFIXES
 
     if as_json and form is not None:
         raise ValueError(f"expected --json or --format, got both: --json and --format {form}")
-    found = inputs(files, AUDIO_SUFFIXES)
+    sources = inputs(files, AUDIO_SUFFIXES)
     folder = output if output is not None and _is_folder(output) else None
     chosen = form or _ending(output) or Format.TXT
     name = "jsonl" if as_json else chosen.value
-    if folder is None and chosen in CAPTIONS and len(found) > 1:
-        raise ValueError(f"expected --output FOLDER for {chosen} of {len(found)} files")
+    if folder is None and chosen in CAPTIONS and len(sources) > 1:
+        raise ValueError(f"expected --output FOLDER for {chosen} of {len(sources)} files")
     if folder is None:
         check_places(output)
     use_one_thread()
     detector = load_vad() if vad else None
-    listener = recognizer_of_each(
+    recognizer_for = recognizer_of_each(
         checkpoint or DEFAULT, backend, beam_from_options(beam, hold, lm), lm
     )
     if folder is not None:
-        whole = _into_folder(listener, found, name, folder, detector)
+        complete = _into_folder(recognizer_for, sources, name, folder, detector)
     else:
-        whole = _into_one(listener, [one.path for one in found], name, output, detector)
-    if not whole:
+        complete = _into_one(recognizer_for, [one.path for one in sources], name, output, detector)
+    if not complete:
         raise typer.Exit(EXIT_USER_ERROR)
 
 
@@ -141,45 +138,52 @@ def _is_folder(output: Path) -> bool:
 
 
 def _into_one(
-    listener: "Listener", files: Sequence[Path], form: str, output: Path | None, vad: "Vad | None"
+    recognizer_for: "RecognizerFor",
+    files: Sequence[Path],
+    form: str,
+    output: Path | None,
+    vad: "Vad | None",
 ) -> bool:
-    """Write what is heard in files one after another; return whether all were whole."""
+    """Write the transcripts of files one after another; return whether all files were complete."""
     from cortado.clients.results import write_whole
-    from cortado.model.files import transcribe_files
+    from cortado.model.files import write_transcripts
 
-    hear = partial(transcribe_files, listener, files, form, complain=complain, vad=vad)
+    write = partial(write_transcripts, recognizer_for, files, form, on_error=complain, vad=vad)
     streams = form == "txt" and len(files) == 1
     if output is None and (streams or sys.stdout.isatty()):  # a bar would stand in the text
-        return hear(out=sys.stdout)
+        return write(out=sys.stdout)
     out = sys.stdout if output is None else io.StringIO()  # not the one that a bar puts in between
     with _progress(files) as report:
-        whole = hear(out=out, report=report)
-    if output is not None and isinstance(out, io.StringIO) and (whole or len(files) > 1):
+        complete = write(out=out, report=report)
+    if output is not None and isinstance(out, io.StringIO) and (complete or len(files) > 1):
         write_whole(output, out.getvalue())
-    return whole
+    return complete
 
 
 def _into_folder(
-    listener: "Listener", found: "Sequence[Input]", form: str, folder: Path, vad: "Vad | None"
+    recognizer_for: "RecognizerFor",
+    sources: "Sequence[Input]",
+    form: str,
+    folder: Path,
+    vad: "Vad | None",
 ) -> bool:
-    """Write what is heard in each file as it ends; return whether all were whole."""
+    """Write each file's transcript as it ends; return whether all files were complete."""
     from cortado.clients.results import is_done, places, write_whole
-    from cortado.model.files import hear_files
+    from cortado.model.files import transcripts
     from cortado.model.transcript import FORMATS
 
-    pairs = zip(found, places(found, folder, form.removesuffix("l")), strict=True)
+    pairs = zip(sources, places(sources, folder, form.removesuffix("l")), strict=True)
     left = [(one.path, place) for one, place in pairs if not is_done(one.path, place)]
     files = [path for path, _ in left]
-    whole = True
+    complete = True
     with _progress(files) as report:
-        for heard in hear_files(listener, files, vad, report):
-            if heard.error is None:
-                place = left[heard.number][1]
-                write_whole(place, FORMATS[form](heard.path, heard.transcript))
+        for number, path, transcript, error in transcripts(recognizer_for, files, vad, report):
+            if error is None:
+                write_whole(left[number][1], FORMATS[form](path, transcript))
             else:
-                complain(heard.error)
-                whole = False
-    return whole
+                complain(error)
+                complete = False
+    return complete
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def warm(
     from cortado.model.streaming.recordings import transcribe
 
     began = time.perf_counter()
-    online = load_served(checkpoint, backend, beam, hold, lm)
+    recognizer = load_served(checkpoint, backend, beam, hold, lm)
     silence = np.zeros(SAMPLES_PER_STEP, np.float32)
-    transcribe(online, silence)
-    typer.echo(f"{online.name} is ready after {time.perf_counter() - began:.1f} s")
+    transcribe(recognizer, silence)
+    typer.echo(f"{recognizer.name} is ready after {time.perf_counter() - began:.1f} s")

@@ -8,6 +8,7 @@ import { save, text } from "./download.js";
 import { words } from "./failures.js";
 import { clock, seconds } from "./format.js";
 import { Announcer } from "./announcer.js";
+import { KeyForm, kept, takeFromAddress } from "./key.js";
 import { menus } from "./menus.js";
 import { meter } from "./pcm.js";
 import { LETTER, Picture, SCALE } from "./picture.js";
@@ -42,6 +43,7 @@ const transcript = new Transcript(byId("transcript"), byId("hint"), {
   point: (timeline, second) => take || picture.show(timeline, second),
   play,
 });
+const keyForm = new KeyForm(byId("key-form"), byId("key-forget"), showInfo);
 const announcer = new Announcer(byId("spoken"));
 const status = new Status(byId("status"));
 
@@ -77,14 +79,17 @@ function showText() {
 }
 
 function showFailure(failure) {
+  if (failure.code === "unauthorized") return keyForm.ask();
   const { title, advice, origin } = words(failure);
   byId("failure-title").textContent = title;
   byId("failure-advice").textContent = advice;
   byId("failure-origin").textContent = origin;
   byId("failure").hidden = false;
+  return undefined;
 }
 
 function showInfo(info) {
+  byId("info").hidden = kept() !== ""; // a link has no headers
   sight = attention(info);
   byId("error-sentence").textContent = about.sentence(info);
   byId("about-sentence").textContent = about.sentence(info);
@@ -117,6 +122,7 @@ function run(source) {
   let delay = new Delay();
   player.stop();
   byId("failure").hidden = true;
+  byId("key-form").hidden = true;
   byId("meter").hidden = !source.live;
   byId("progress").hidden = source.live;
   byId("progress").value = 0;
@@ -216,7 +222,7 @@ function run(source) {
       timeline.endUtterance();
       transcript.breakLine();
     },
-  });
+  }, kept());
   if (debug) Object.assign(window, { cortadoTake: take, cortadoTakes: takes, cortadoPicture: picture });
   take.run();
 }
@@ -344,9 +350,7 @@ window.addEventListener("online", () => take?.stream.retry());
 
 show("idle");
 listDevices();
-fetch("v1/info")
-  .then((answer) => answer.json())
-  .then(showInfo)
-  .catch(() => {}); // a server that is gone is told on Start, with what helps
+takeFromAddress();
+keyForm.look().catch(() => {}); // a server that is gone is told on Start, with what helps
 const failure = obstacle();
 if (failure) showFailure(failure); // say at once that this page cannot record, not on Start

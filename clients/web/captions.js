@@ -11,7 +11,7 @@ const SHORTEST = 1; // seconds, where there is room before the next
 const FRAME = 0.04; // seconds before its instant that a first character began to be heard
 
 /**
- * @typedef {{text: string, start: number, end: number}} Word
+ * @typedef {{text: string, start: number, end: number, confidence: number}} Word
  * @typedef {{start: number, end: number, lines: string[]}} Cue
  */
 
@@ -19,18 +19,21 @@ const FRAME = 0.04; // seconds before its instant that a first character began t
 export function words(characters) {
   const found = [];
   let open = false;
-  for (const { text, time } of characters) {
+  for (const { text, time, confidence = 1 } of characters) {
     if (!text.trim()) {
       open = false;
     } else if (open) {
-      found.at(-1).text += text;
-      found.at(-1).end = time;
+      const word = found.at(-1);
+      word.text += text;
+      word.end = time;
+      word.confidence = Math.min(word.confidence, confidence);
     } else {
-      found.push({ text, start: Math.max(found.at(-1)?.end ?? 0, time - FRAME), end: time });
+      const start = Math.max(found.at(-1)?.end ?? 0, time - FRAME);
+      found.push({ text, start, end: time, confidence });
       open = true;
     }
   }
-  return found.map(({ text, start, end }) => ({ text, start: rounded(start), end: rounded(end) }));
+  return found.map((word) => ({ ...word, start: rounded(word.start), end: rounded(word.end) }));
 }
 
 /** The text of characters, without spaces at its ends. */

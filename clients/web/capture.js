@@ -4,7 +4,7 @@
  */
 
 import { Failure } from "./failures.js";
-import { answers } from "./reach.js";
+import { status } from "./reach.js";
 
 const RESUME_WITHIN = 3000; // ms
 
@@ -82,7 +82,7 @@ export class Capture {
       await this.context.audioWorklet.addModule(worklet);
     } catch (error) {
       // The worklet comes from the server too: when that is gone, the browser is not to blame.
-      throw new Failure((await answers(worklet)) ? "no-worklet" : "unreachable", error.message);
+      throw new Failure((await status(worklet)) ? "no-worklet" : "unreachable", error.message);
     }
   }
 

@@ -55,6 +55,10 @@ const WORDS = {
     "The server cannot be reached.",
     "It may be stopped, or the network between is down. Try again when it is back.",
   ],
+  unauthorized: [
+    "This server wants a key.",
+    "Whoever runs it makes one (cortado keys). It stays in this browser.",
+  ],
   refused: [
     "The server is there, but refused the stream.",
     "It may not accept pages from this address, or be full.",

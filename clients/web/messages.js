@@ -23,16 +23,19 @@ export const SUSPEND = JSON.stringify({ type: "suspend" });
 const isSeconds = (value) => Number.isFinite(value) && value >= 0;
 const isCount = (value) => Number.isInteger(value) && value >= 0;
 
-/** One time for every character of the text. */
-const isTimed = ({ text, times }) =>
+const isShare = (value) => Number.isFinite(value) && value >= 0 && value <= 1;
+const isEach = (list, length, is) => Array.isArray(list) && list.length === length && list.every(is);
+
+/** One time for every character of the text, and one confidence, if there are any. */
+const isTimed = ({ text, times, confidences }) =>
   typeof text === "string"
-  && Array.isArray(times)
-  && times.length === [...text].length
-  && times.every(isSeconds);
+  && isEach(times, [...text].length, isSeconds)
+  && (confidences === undefined || isEach(confidences, times.length, isShare));
 
 const SHAPES = {
   ready: (m) => typeof m.session === "string" && typeof m.model === "string" && isCount(m.received),
   chars: (m) => isTimed(m) && isSeconds(m.position),
+  acknowledged: (m) => isCount(m.received),
   endpoint: (m) =>
     isCount(m.utterance) && isSeconds(m.start) && isSeconds(m.end) && isSeconds(m.position),
   final: (m) => isTimed(m) && isSeconds(m.duration) && isCount(m.omitted),
@@ -61,7 +64,8 @@ export function parse(text) {
   return message;
 }
 
-/** Text and times as single characters. @returns {{text: string, time: number}[]} */
-export function characters({ text, times }) {
-  return [...text].map((character, i) => ({ text: character, time: times[i] }));
+/** A message's text as single characters. @returns {import("./stream.js").Character[]} */
+export function characters({ text, times, confidences }) {
+  return [...text].map((character, i) =>
+    ({ text: character, time: times[i], confidence: confidences?.[i] ?? 1 }));
 }

@@ -17,9 +17,12 @@ export class Part {
     this.token = null; // opens it again if its connection is lost
     /** @type {string | null} */
     this.state = null; // the stream itself, while it is suspended
+    this.begun = false; // a server has greeted it
     this.characters = 0; // that came
     this.utterances = 0; // whose ends came
     this.decided = base; // the sample of the take up to which nothing more will be said
+    /** @type {number | null} */
+    this.stored = null; // the sample of the take before what the server may need again, if it says
   }
 
   /** Whether the server may still have it. */
@@ -41,7 +44,12 @@ export class Part {
     const found = messages.characters(message);
     this.characters += found.length;
     if (found.length) this.decided = this.#sample(found.at(-1).time);
-    return found.map(({ text, time }) => ({ text, time: this.#takeSeconds(time) }));
+    return found.map((each) => ({ ...each, time: this.#takeSeconds(each.time) }));
+  }
+
+  /** Note that the server has stored the stream as it was after so many samples. */
+  acknowledged({ received }) {
+    this.stored = this.base + received;
   }
 
   /** Note the end of an utterance; gives it with times of the take. */
@@ -52,9 +60,13 @@ export class Part {
   }
 
   /** The characters of the final text that had not come before it. */
-  missed({ text, times, omitted }) {
+  missed({ text, times, confidences, omitted }) {
     const known = Math.max(0, this.characters - omitted);
-    return { text: [...text].slice(known).join(""), times: times.slice(known) };
+    return {
+      text: [...text].slice(known).join(""),
+      times: times.slice(known),
+      confidences: confidences?.slice(known),
+    };
   }
 
   #sample(seconds) {

@@ -9,10 +9,15 @@ import { SAMPLE_RATE } from "./pcm.js";
 const TILE_FRAMES = 500;
 const FRAMES_PER_SECOND = SAMPLE_RATE / HOP;
 export const TILE_SECONDS = TILE_FRAMES / FRAMES_PER_SECOND;
+const TILE_SAMPLES = TILE_FRAMES * HOP;
 const TILES = 12; // kept: a minute
+const REFILL = 250; // ms between two looks for more sound of a file that is still being read
 
 class Tile {
-  constructor() {
+  /** @param {number} read samples of the take that it holds; of live sound it gets all */
+  constructor(read = 0) {
+    this.read = read;
+    this.filling = false;
     this.levels = new Uint8Array(TILE_FRAMES * BANDS);
     this.filled = 0; // frames that are known
     this.painted = 0; // frames that are on the canvas
@@ -54,7 +59,7 @@ export class Spectrogram {
     for (let at = 0; at < levels.length; at += BANDS) {
       const number = Math.floor(this.#frames / TILE_FRAMES);
       const place = this.#frames % TILE_FRAMES;
-      const tile = place ? this.#tiles.get(number) : this.#add(number, new Tile());
+      const tile = place ? this.#tiles.get(number) : this.#add(number, new Tile(Infinity));
       if (tile?.filled === place) { // else it was let go: it will be made from the sound
         tile.levels.set(levels.subarray(at, at + BANDS), place * BANDS);
         tile.filled = place + 1;
@@ -67,8 +72,9 @@ export class Spectrogram {
   draw(pen, from, to, scale, top, height, palette) {
     const last = Math.min(to, this.sound.seconds);
     for (let number = Math.max(0, Math.floor(from / TILE_SECONDS)); number * TILE_SECONDS < last; number += 1) {
-      const tile = this.#tiles.get(number) ?? this.#make(number);
-      this.#add(number, tile);
+      const tile = this.#add(number, this.#tiles.get(number) ?? new Tile());
+      const until = Math.min((number + 1) * TILE_SAMPLES, this.sound.samples);
+      if (tile.read < until && !tile.filling) this.#fill(tile, number, until).catch(() => {});
       tile.paint(palette);
       if (!tile.filled) continue;
       const x = (number * TILE_SECONDS - from) * scale;
@@ -89,22 +95,23 @@ export class Spectrogram {
     return tile;
   }
 
-  /** A tile that will be filled as soon as its sound is read. */
-  #make(number) {
-    const tile = new Tile();
-    const first = number * TILE_FRAMES * HOP;
-    this.#fill(tile, first).then(this.onchange, () => {});
-    return tile;
-  }
-
-  async #fill(tile, first) {
+  /** Make a tile of the sound up to a sample, and look for more a little later. */
+  async #fill(tile, number, until) {
+    tile.filling = true;
+    const first = number * TILE_SAMPLES;
     const before = Math.min(first, OVERLAP);
-    const samples = await this.sound.read(first - before, first + TILE_FRAMES * HOP);
+    const samples = await this.sound.read(first - before, until);
     const all = new Float32Array(OVERLAP - before + samples.length);
     all.set(samples, OVERLAP - before);
     const levels = frames(all);
     tile.levels.set(levels);
     tile.filled = levels.length / BANDS;
     tile.painted = 0;
+    tile.read = until;
+    this.onchange();
+    setTimeout(() => {
+      tile.filling = false;
+      if (until < first + TILE_SAMPLES) this.onchange();
+    }, REFILL);
   }
 }

@@ -17,7 +17,7 @@
 import { Failure, closeFailure } from "./failures.js";
 import { END, SUSPEND, parse } from "./messages.js";
 import { Part } from "./part.js";
-import { answers } from "./reach.js";
+import { refusal } from "./reach.js";
 import { ReplayBuffer } from "./replay-buffer.js";
 
 const MODEL_RATE = 16000; // Hz
@@ -35,6 +35,7 @@ const SAMPLE_BYTES = { pcm_s16le: 2, pcm_f32le: 4 };
 const GONE = new Set(["unknown_stream", "invalid_state"]);
 // Trying again would end in the same way.
 const FATAL = new Set([
+  "unauthorized",
   "taken_over",
   "invalid_message",
   "unexpected_message",
@@ -46,7 +47,8 @@ const FATAL = new Set([
 ]);
 
 /**
- * @typedef {{text: string, time: number}} Character  time in seconds of the whole stream
+ * @typedef {{text: string, time: number, confidence: number}} Character  time in seconds of the
+ *   whole stream; confidence is the probability that its word is right, by what was known of it
  * @typedef {{start: number, end: number}} Utterance  in seconds of the whole stream
  * @typedef {"new" | "connecting" | "open" | "lost" | "paused" | "done" | "failed" | "closed"} State
  *
@@ -60,6 +62,8 @@ const FATAL = new Set([
  * @property {number} [sampleRate]  Hz, 16000 if not given
  * @property {"pcm_s16le" | "pcm_f32le"} [encoding]
  * @property {boolean} [keep]  whether the server keeps the stream if the connection is lost
+ * @property {string | (() => string | Promise<string>)} [key]  of the server: an API key or a
+ *   short-lived secret, or what gives one for each connection
  * @property {any} [WebSocket]  where there is no global one, as in Node before 22
  *
  * @typedef {{session: string, model: string, lookahead_ms: number, step_ms: number}} Ready
@@ -95,6 +99,7 @@ export class Stream {
     this.sampleRate = sampleRate;
     this.encoding = encoding;
     this.keep = keep;
+    this.key = options.key ?? "";
     this.WebSocket = options.WebSocket ?? globalThis.WebSocket;
     if (!this.WebSocket) throw new TypeError("expected a WebSocket constructor in the options, got none");
     /** @type {State} */
@@ -207,7 +212,18 @@ export class Stream {
 
   /** Open a connection; gives the server's greeting. */
   #connect() {
-    const socket = new this.WebSocket(this.address.href);
+    return typeof this.key === "function" ? this.#connectAsked() : this.#connectBy(this.key);
+  }
+
+  async #connectAsked() {
+    const key = await this.key();
+    if (this.#over) throw new Failure("dropped");
+    return this.#connectBy(key);
+  }
+
+  #connectBy(key) {
+    // A browser's WebSocket has no headers, so the key goes among the subprotocols.
+    const socket = new this.WebSocket(this.address.href, key ? ["bearer", key] : []);
     const hello = this.part.hello(this.encoding, this.keep);
     const mine = (act) => (event) => this.#socket === socket && act(event);
     let opened = false;
@@ -222,7 +238,7 @@ export class Stream {
     socket.onmessage = mine((event) => this.#receive(event.data));
     const missed = once(async () => {
       // A client is not told a refusal from a server that is gone; asking it in plain HTTP does.
-      const failure = new Failure((await answers(this.address)) ? "refused" : "unreachable");
+      const failure = new Failure(await refusal(this.address, key));
       mine(() => this.#drop(failure))();
     });
     socket.onerror = mine(() => opened || missed()); // in Node no close follows it
@@ -235,6 +251,7 @@ export class Stream {
   #goOn(ready) {
     const cursor = this.part.base + ready.received;
     if (cursor < this.replay.start) throw new Failure("unknown_stream", "its sound is gone");
+    this.part.begun = true;
     this.part.token = ready.token ?? null;
     this.part.state = null;
     this.#cursor = cursor;
@@ -289,6 +306,7 @@ export class Stream {
     const act = {
       ready: () => this.#greeted(message),
       chars: () => this.#heard(message),
+      acknowledged: () => this.#acknowledged(message),
       endpoint: () => this.#utterance(message),
       final: () => this.#finish(message),
       suspended: () => this.#suspended(message),
@@ -316,9 +334,15 @@ export class Stream {
     this.#letGo();
   }
 
-  /** What is decided need not be sent again; what the server has not got yet may have to be. */
+  #acknowledged(message) {
+    this.part.acknowledged(message);
+    this.#letGo();
+  }
+
+  /** What is stored, or else decided, need not be sent again; what is on its way may have to be. */
   #letGo() {
-    const sample = Math.min(this.part.decided, this.#cursor, this.replay.end);
+    const enough = this.part.stored ?? this.part.decided;
+    const sample = Math.min(enough, this.#cursor, this.replay.end);
     if (sample > this.replay.start) this.replay.release(sample);
   }
 
@@ -373,6 +397,7 @@ export class Stream {
     while (this.state === "lost") {
       await this.#backOff();
       if (this.state !== "lost") return;
+      if (this.part.begun && !this.part.resumable) this.#startAnew(); // the server keeps none
       try {
         this.#goOn(await this.#connect());
         return;

@@ -27,8 +27,9 @@ export class Take {
    *   characters: (characters: import("./stream.js").Character[]) => void,
    *   endpoint: () => void,
    * }} view
+   * @param {string} key of the server, or none
    */
-  constructor(source, address, view) {
+  constructor(source, address, view, key = "") {
     this.source = source;
     this.view = view;
     this.state = "new";
@@ -40,7 +41,7 @@ export class Take {
       endpoint: () => view.endpoint(),
       restarted: () => view.endpoint(), // the words on both sides do not belong together
       state: (state, reason) => view.link(state, reason),
-    });
+    }, { key });
   }
 
   /** Run to the end; every outcome is told to the view as a state, none is thrown. */

@@ -1,7 +1,7 @@
 /** The characters of a take at the instants where they were heard, and where its utterances end. */
 
 /**
- * @typedef {{text: string, time: number, from: number | null, place: number, row: number}} Mark a
+ * @typedef {{text: string, time: number, confidence: number, from: number | null, place: number, row: number}} Mark a
  *   character: the second where it was heard, where the sound begins that the attention weighed,
  *   where its letter is drawn, which may be a little later so that letters do not touch, and in
  *   which of two rows its chunk is drawn
@@ -26,13 +26,13 @@ export class Timeline {
     return this.sound.seconds;
   }
 
-  /** @param {{text: string, time: number}[]} characters */
+  /** @param {import("./stream.js").Character[]} characters */
   mark(characters) {
-    for (const { text, time } of characters) {
+    for (const { text, time, confidence } of characters) {
       const before = this.marks.at(-1);
       const from = this.attention.from(time, before?.time ?? 0);
       const place = Math.max(time, (before?.place ?? -1) + (text === " " ? 0 : this.letter));
-      this.marks.push({ text, time, from, place, row: this.marks.length % 2 });
+      this.marks.push({ text, time, confidence, from, place, row: this.marks.length % 2 });
     }
   }
 

@@ -4,6 +4,7 @@ import { clock, seconds } from "./format.js";
 
 const STICKY = 48; // px from the end within which the view follows new text
 const SETTLE = 500; // ms in each of a new character's two colours
+const DOUBT = 0.5; // confidence under which a word is more likely wrong than right
 const LEAD = 0.25; // seconds before a character at which its sound is played
 
 export class Transcript {
@@ -11,6 +12,9 @@ export class Transcript {
   #article = null; // of the take that is running
   #text = null; // of the utterance that is running
   #word = null; // the place for the word that is running
+  #height = 0; // of the text, and of what is seen of it, when the end was last kept in view
+  #room = 0;
+  #follows = true; // the end is in view, and stays there
 
   /**
    * @param {HTMLElement} root
@@ -20,12 +24,12 @@ export class Transcript {
   constructor(root, hint, on) {
     this.root = root;
     this.hint = hint;
-    root.addEventListener("scroll", () => this.#edges(), { passive: true });
-    new ResizeObserver(() => this.#edges()).observe(root);
+    root.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    new ResizeObserver(() => this.#keepEnd()).observe(root);
     // A title for each character only once it is pointed at: hours of text stay light.
     root.addEventListener("pointerover", ({ target }) => {
       if (!target.dataset.time) return;
-      target.title = `heard at ${seconds(Number(target.dataset.time))}: press to listen`;
+      target.title = about(target);
       on.point(this.#timelineOf(target), Number(target.dataset.time));
     });
     root.addEventListener("click", ({ target }) => {
@@ -62,6 +66,7 @@ export class Transcript {
     this.breakLine();
     const line = element("p", "caption");
     line.textContent = this.#article.childElementCount ? caption : `${caption}, no speech recognised`;
+    if (this.#article.querySelector(".doubtful")) line.append("; words ", sample(), " are in doubt");
     this.#following(() => this.#article.append(line));
     this.#article = null;
   }
@@ -92,10 +97,11 @@ export class Transcript {
 
   /** Keep the end in view, as after a change of the window or of the type. */
   toEnd() {
-    this.root.scrollTop = this.root.scrollHeight;
+    this.#follows = true;
+    this.#keepEnd();
   }
 
-  #add({ text, time }) {
+  #add({ text, time, confidence }) {
     if (!text.trim()) {
       this.#text?.append(text); // none before an utterance's first word
       this.#word = null;
@@ -107,6 +113,8 @@ export class Transcript {
       this.#word.dataset.time = time.toFixed(2);
       this.#text.append(this.#word);
     }
+    if (confidence < (this.#word.dataset.confidence ?? 1)) this.#word.dataset.confidence = confidence;
+    this.#word.classList.toggle("doubtful", this.#word.dataset.confidence < DOUBT);
     const span = element("span", "character");
     span.textContent = text;
     span.dataset.time = time.toFixed(2);
@@ -138,10 +146,25 @@ export class Transcript {
 
   /** Do something that adds text, and keep the end in view if it was. */
   #following(change) {
-    const { root } = this;
-    const follows = root.scrollHeight - root.scrollTop - root.clientHeight < STICKY;
     change();
-    if (follows) root.scrollTop = root.scrollHeight;
+    this.#keepEnd();
+  }
+
+  #scrolled() {
+    const { root } = this;
+    // Text that is laid out anew scrolls by itself, before the observer hears of it.
+    if (root.scrollHeight !== this.#height || root.clientHeight !== this.#room) {
+      this.#keepEnd();
+      return;
+    }
+    this.#follows = root.scrollHeight - root.scrollTop - root.clientHeight < STICKY;
+    this.#edges();
+  }
+
+  #keepEnd() {
+    if (this.#follows) this.root.scrollTop = this.root.scrollHeight;
+    this.#height = this.root.scrollHeight;
+    this.#room = this.root.clientHeight;
     this.#edges();
   }
 
@@ -152,6 +175,15 @@ export class Transcript {
     root.classList.toggle("more-below", root.scrollHeight - root.scrollTop - root.clientHeight > 1);
   }
 }
+
+/** What a character or a word says when it is pointed at. */
+function about(target) {
+  const { confidence } = target.closest(".word").dataset;
+  const sure = confidence ? `, ${Math.round(100 * confidence)} % sure` : "";
+  return `heard at ${seconds(Number(target.dataset.time))}${sure}: press to listen`;
+}
+
+const sample = () => Object.assign(element("span", "doubtful"), { textContent: "with dots" });
 
 function element(name, className) {
   return Object.assign(document.createElement(name), { className });

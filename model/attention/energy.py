@@ -2,10 +2,10 @@
 
     e_j = g * v'/||v|| tanh(W_s s + W_h h_j + b) + r        (Raffel et al. 2017, eq. 16)
 
-A decoder asks for the energies of all frames once a symbol. Autograd would keep a (B, T, d) tensor
-of tanh a symbol and sum them all in the end; most of a training step would be spent on moving them.
-So none is kept: tanh is computed again on the way back, and each symbol's gradient to the keys is
-added to one buffer.
+A decoder computes the energies of all frames for each symbol. Autograd would store a (B, T, d)
+tensor of tanh for each symbol; most of a training step would go into moving them. So none is
+stored: the backward pass computes tanh again, and adds all symbols' gradients in the keys to one
+buffer.
 """
 
 from typing import Any, NamedTuple
@@ -38,14 +38,14 @@ def energies_backward(
 
 
 class _Sink:
-    """Where the symbols' gradients to the keys are added up."""
+    """The buffer in which the symbols' gradients in the keys are summed."""
 
     def __init__(self) -> None:
         self.gradient: Tensor | None = None
 
 
 class Keys(NamedTuple):
-    """Encoder frames as an energy sees them."""
+    """The keys of an energy: projected encoder frames."""
 
     projected: Tensor  # (B, T, d) W_h h + b
     sink: _Sink
@@ -54,7 +54,7 @@ class Keys(NamedTuple):
 
 
 class _Shared(torch.autograd.Function):
-    """The keys, unchanged; on the way back, what all symbols left in the sink."""
+    """The identity on the keys; its backward pass returns the sum in the sink."""
 
     @staticmethod
     def forward(ctx: Any, keys: Tensor, sink: _Sink) -> Tensor:
@@ -86,10 +86,10 @@ class _Energies(torch.autograd.Function):
         query, keys, direction = ctx.saved_tensors
         if ctx.sink.gradient is None:
             ctx.sink.gradient = torch.zeros_like(keys)
-        of_query, of_direction = energies_backward(
+        grad_query, grad_direction = energies_backward(
             query, keys, direction, grads[0].contiguous(), ctx.sink.gradient
         )
-        return of_query, None, of_direction, None
+        return grad_query, None, grad_direction, None
 
 
 def shared(projected: Tensor, weight: Tensor, direction: Tensor) -> Keys:
@@ -98,7 +98,7 @@ def shared(projected: Tensor, weight: Tensor, direction: Tensor) -> Keys:
     Args:
         projected: (B, T, d) W_h h + b.
         weight: (d, H) W_s.
-        direction: (d,) what the hidden layer is multiplied with.
+        direction: (d,) g * v / ||v||, or v.
     """
     sink = _Sink()
     keys: Tensor = _Shared.apply(projected.contiguous(), sink)  # type: ignore[no-untyped-call]
@@ -108,8 +108,8 @@ def shared(projected: Tensor, weight: Tensor, direction: Tensor) -> Keys:
 def additive(query: Tensor, keys: Keys) -> Tensor:
     """Return direction' tanh(W_s s + W_h h + b) (B, T) of (B, H) queries."""
     projected, sink, matrix, unit = keys
-    asked = matrix.multiply(query)
-    energies: Tensor = _Energies.apply(asked, projected, unit, sink)  # type: ignore[no-untyped-call]
+    projected_query = matrix.multiply(query)
+    energies: Tensor = _Energies.apply(projected_query, projected, unit, sink)  # type: ignore[no-untyped-call]
     return energies
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cortado.model.attention.inputs import checked_inputs
 from cortado.model.attention.scan import reverse_scan, scan, shifted
 from cortado.model.operation import operation
 
@@ -81,13 +82,9 @@ def expected_alignment(p: Tensor, previous: Tensor) -> Tensor:
     Raises:
         ValueError: shapes, types or devices differ.
     """
-    p, previous = _wide(p), _wide(previous)
-    if p.dim() != 2 or p.shape != previous.shape or p.dtype != previous.dtype:
-        raise ValueError(
-            "expected p and previous of one shape (B, T) and type, "
-            f"got {tuple(p.shape)} {p.dtype} and {tuple(previous.shape)} {previous.dtype}"
-        )
-    return _apply(p.unsqueeze(1), previous).squeeze(1)
+    p, previous = checked_inputs(p=p, previous=previous)
+    alpha: Tensor = _ExpectedAlignment.apply(p.unsqueeze(1), previous)  # type: ignore[no-untyped-call]
+    return alpha.squeeze(1)
 
 
 def expected_alignments(p: Tensor, previous: Tensor | None = None) -> Tensor:
@@ -102,28 +99,10 @@ def expected_alignments(p: Tensor, previous: Tensor | None = None) -> Tensor:
     Raises:
         ValueError: shapes, types or devices differ.
     """
-    p = _wide(p)
     if p.dim() != 3:
         raise ValueError(f"expected p of shape (B, U, T), got {tuple(p.shape)}")
     if previous is None:
         previous = first_alignment(p.shape[0], p.shape[2], p.device).to(p)
-    previous = _wide(previous)
-    if previous.shape != p[:, 0].shape or p.dtype != previous.dtype:
-        raise ValueError(
-            f"expected previous of shape {tuple(p[:, 0].shape)} and type {p.dtype}, "
-            f"got {tuple(previous.shape)} {previous.dtype}"
-        )
-    return _apply(p, previous)
-
-
-def _wide(x: Tensor) -> Tensor:
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
-
-
-def _apply(p: Tensor, previous: Tensor) -> Tensor:
-    if p.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"expected float64, float32, bfloat16 or float16, got {p.dtype}")
-    if p.device != previous.device:
-        raise ValueError(f"expected one device, got {p.device} and {previous.device}")
-    alpha: Tensor = _ExpectedAlignment.apply(p, previous)  # type: ignore[no-untyped-call]
+    first, previous = checked_inputs(p=p[:, 0], previous=previous)
+    alpha: Tensor = _ExpectedAlignment.apply(p.to(first), previous)  # type: ignore[no-untyped-call]
     return alpha

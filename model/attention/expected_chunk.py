@@ -13,6 +13,7 @@ uses, loses every chunk whose energies lie far below the row's maximum. Backward
 import torch
 from torch import Tensor, nn
 
+from cortado.model.attention.inputs import checked_inputs
 from cortado.model.operation import operation
 
 
@@ -41,22 +42,9 @@ def expected_chunk(alpha: Tensor, energies: Tensor, chunk: int) -> Tensor:
     Raises:
         ValueError: shapes, types or devices differ, or the window has no frame.
     """
-    alpha, energies = _wide(alpha), _wide(energies)
-    if alpha.dim() != 2 or alpha.shape != energies.shape or alpha.dtype != energies.dtype:
-        raise ValueError(
-            "expected alpha and energies of one shape (B, T) and type, got "
-            f"{tuple(alpha.shape)} {alpha.dtype} and {tuple(energies.shape)} {energies.dtype}"
-        )
-    if alpha.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"expected float64, float32, bfloat16 or float16, got {alpha.dtype}")
-    if alpha.device != energies.device:
-        raise ValueError(f"expected one device, got {alpha.device} and {energies.device}")
+    alpha, energies = checked_inputs(alpha=alpha, energies=energies)
     if chunk < 1:
         raise ValueError(f"expected a chunk of 1 frame or more, got {chunk}")
     if chunk == 1:
         return alpha
     return chunk_weights(alpha, energies, chunk)
-
-
-def _wide(x: Tensor) -> Tensor:
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x

@@ -22,10 +22,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cortado.model.attention.inputs import checked_inputs
 from cortado.model.attention.scan import reverse_scan, scan, shifted
 from cortado.model.operation import operation
-
-HALF = (torch.bfloat16, torch.float16)
 
 
 def _spans(p: Tensor, energies: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -37,13 +36,13 @@ def _spans(p: Tensor, energies: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     u = energies.unsqueeze(1).where(spans, -torch.inf)
     top = u.cummax(2).values
     before = shifted(top, 1, -torch.inf)
-    kept = torch.where(before == -torch.inf, 0, (before - top).exp())  # -inf minus -inf is NaN
+    old = torch.where(before == -torch.inf, 0, (before - top).exp())  # -inf minus -inf is NaN
     new = torch.where(spans, (u - top).exp(), 0)
-    total = scan(kept, new)
+    total = scan(old, new)
     return (
         reached,
         torch.where(spans, new / total, 0),
-        torch.where(spans, kept * shifted(total, 1) / total, 0),
+        torch.where(spans, old * shifted(total, 1) / total, 0),
     )
 
 
@@ -102,14 +101,6 @@ def expected_span(p: Tensor, previous: Tensor, energies: Tensor) -> tuple[Tensor
     Raises:
         ValueError: shapes, types or devices differ.
     """
-    given = [x.float() if x.dtype in HALF else x for x in (p, previous, energies)]
-    kinds = {(tuple(x.shape), x.dtype, x.device) for x in given}
-    if len(kinds) > 1 or p.dim() != 2:
-        raise ValueError(
-            "expected p, previous and energies of one shape (B, T), type and device, got "
-            + ", ".join(f"{tuple(x.shape)} {x.dtype} {x.device}" for x in given)
-        )
-    if given[0].dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"expected float64, float32, bfloat16 or float16, got {p.dtype}")
+    given = checked_inputs(p=p, previous=previous, energies=energies)
     alpha, beta = _ExpectedSpan.apply(*given)  # type: ignore[no-untyped-call]
     return alpha, beta

@@ -21,7 +21,7 @@ class Attention(Protocol):
     online: bool  # whether it is monotonic and streams
 
     def keys(self, values: Tensor, mask: Tensor) -> Any:
-        """Return what all symbols share, of (B, T, H) frames; `mask` (B, T) is false on padding."""
+        """Return the keys of (B, T, H) frames; the `mask` (B, T) is false on padding."""
 
     def first(self, mask: Tensor) -> Tensor:
         """Return the memory (B, ...) before the first symbol."""

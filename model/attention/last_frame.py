@@ -9,7 +9,7 @@ from cortado.model.attention.interface import Attended
 
 
 class LastKeys(NamedTuple):
-    """Whole utterances as their last frame."""
+    """The last frames of whole utterances."""
 
     value: Tensor  # (B, H)
     weights: Tensor  # (B, T) 1 on the last frame

@@ -3,19 +3,19 @@
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cortado.model.attention.config import AttentionConfig
-from cortado.model.attention.expected_alignment import expected_alignment, first_alignment
+from cortado.model.attention.expected_alignment import expected_alignment
 from cortado.model.attention.expected_chunk import expected_chunk
 from cortado.model.attention.interface import Attended
-from cortado.model.attention.monotonic import stopping
+from cortado.model.attention.monotonic import HardMonotonic, stopping
 from cortado.model.attention.scores import MonotonicKeys, monotonic_energy
 from cortado.model.attention.shared_matmul import SharedMatrix
 
 
 class MochaKeys(NamedTuple):
-    """Whole utterances as both energies see them."""
+    """Keys of whole utterances for both energies."""
 
     monotonic: MonotonicKeys
     chunkwise: MonotonicKeys
@@ -23,27 +23,20 @@ class MochaKeys(NamedTuple):
     mask: Tensor  # (B, T) true on frames, false on padding
 
 
-class MoChA(nn.Module):
+class MoChA(HardMonotonic):
     """Hard stops with a soft chunk before them in serving, their expectation in training."""
 
-    online = True
-
     def __init__(self, config: AttentionConfig, query_width: int, key_width: int) -> None:
-        super().__init__()
+        super().__init__(config, query_width, key_width)
         self.window = config.chunk
-        self.monotonic = monotonic_energy(config, query_width, key_width, config.bias)
         self.chunkwise = monotonic_energy(config, query_width, key_width, 0.0)
 
-    def keys(self, values: Tensor, mask: Tensor) -> MochaKeys:
+    def keys(self, values: Tensor, mask: Tensor) -> MochaKeys:  # type: ignore[override]
         """Return the keys of whole (B, T, H) utterances."""
         monotonic, chunkwise = self.monotonic.keys(values), self.chunkwise.keys(values)
         return MochaKeys(monotonic, chunkwise, SharedMatrix(values), mask)
 
-    def first(self, mask: Tensor) -> Tensor:
-        """Return alpha (B, T) before the first symbol."""
-        return first_alignment(len(mask), mask.shape[1], mask.device)
-
-    def attend(
+    def attend(  # type: ignore[override]
         self, query: Tensor, keys: MochaKeys, memory: Tensor, noise: float = 0.0
     ) -> Attended:
         """Return the expectation over all stops and their chunks; the memory is alpha (B, T)."""
@@ -64,30 +57,11 @@ class MoChA(nn.Module):
         alpha = expected_alignment(p, previous)
         return alpha, expected_chunk(alpha, energies, self.window)
 
-    def scan_key(self, value: Tensor) -> Tensor:
-        """Return the scan's keys (S, d) of the newest (S, H) frame."""
-        return self.monotonic.key(value)
-
     def chunk_key(self, value: Tensor) -> Tensor:
         """Return the chunk's keys (S, d) of the newest (S, H) frame."""
         return self.chunkwise.key(value)
 
-    def energy(self, query: Tensor, key: Tensor) -> Tensor:
-        """Return the energies (S,) of (S, H) queries at one frame."""
-        return self.monotonic.at(query, key.unsqueeze(1)).squeeze(1)
-
     def context(self, query: Tensor, keys: Tensor, values: Tensor, valid: Tensor) -> Tensor:
-        """Return the (S, H) context of the frames that the stop may look back to.
-
-        Args:
-            query: (S, H) decoder states.
-            keys: (S, w, d) chunk keys of the last w frames.
-            values: (S, w, H) the last w frames.
-            valid: (S, w) false on frames that it may not.
-        """
+        """Return the (S, H) context: a softmax over the frames of the chunk that are valid."""
         energies = self.chunkwise.at(query, keys).masked_fill(~valid, -torch.inf)
         return torch.bmm(energies.softmax(1).unsqueeze(1), values).squeeze(1)
-
-    def stopped(self, valid: Tensor, stops: Tensor) -> Tensor:
-        """Return `valid` as it is: chunks may overlap."""
-        return valid

@@ -13,7 +13,7 @@ from cortado.model.attention.shared_matmul import SharedMatrix
 
 
 class HardKeys(NamedTuple):
-    """Whole utterances as the scan sees them."""
+    """Keys of whole utterances."""
 
     monotonic: MonotonicKeys
     values: SharedMatrix  # (B, T, H) encoder frames
@@ -24,7 +24,7 @@ class HardMonotonic(nn.Module):
     """Hard stops in serving, their expectation in training."""
 
     online = True
-    window = 1
+    window: int = 1
 
     def __init__(self, config: AttentionConfig, query_width: int, key_width: int) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class HardMonotonic(nn.Module):
         return values[:, -1]
 
     def stopped(self, valid: Tensor, stops: Tensor) -> Tensor:
-        """Return `valid` as it is."""
+        """Return `valid` as it is: chunks may overlap."""
         return valid
 
 

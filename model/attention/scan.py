@@ -7,9 +7,9 @@ from torch import Tensor
 def scan(gates: Tensor, values: Tensor) -> Tensor:
     """Return y (..., T) with y_j = gates_j y_{j-1} + values_j and y_0 = values_0.
 
-    By doubling: after n rounds entry j holds what the last 2^n entries give it, so log2 T rounds
-    of a few operations each do what T steps would. There is no division, so gates from 0 to 1 and
-    values >= 0 give sums and products of such numbers only, as exact as the steps themselves.
+    By doubling: after n rounds entry j has the contributions of the last 2^n entries, so log2 T
+    rounds replace T steps. There is no division: with gates from 0 to 1 and values >= 0 all terms
+    are sums and products of such numbers, as exact as the steps themselves.
 
     Args:
         gates: (..., T); the first of each row is not used.

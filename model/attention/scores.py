@@ -102,18 +102,18 @@ class GeneralEnergy(General):
 
 
 class Location(nn.Module):
-    """W s, a score of each position whatever is heard there (Luong et al. 2015, section 3.1)."""
+    """W s, a score of each position, without its frame (Luong et al. 2015, section 3.1)."""
 
     def __init__(self, query_width: int, positions: int) -> None:
         super().__init__()
         self.place = nn.Linear(query_width, positions, bias=False)
 
     def keys(self, values: Tensor) -> int:
-        """Return how many frames there are."""
+        """Return the number of frames."""
         return values.shape[1]
 
     def forward(self, query: Tensor, keys: int) -> Tensor:
-        """Return (B, T) scores of (B, H) queries; frames beyond the positions take no weight."""
+        """Return (B, T) scores of (B, H) queries; frames beyond the positions have no weight."""
         scores: Tensor = self.place(query)[:, :keys]
         return nn.functional.pad(scores, (0, keys - scores.shape[1]), value=-torch.inf)
 

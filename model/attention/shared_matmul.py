@@ -1,7 +1,7 @@
-"""Products with one matrix that a decoder makes once a symbol.
+"""Products with one matrix that a decoder uses at every symbol.
 
-Autograd would form the matrix's gradient at every symbol and add the gradients up: U passes over
-memory the size of the matrix. Here the factors are kept and the sum is one product at the end.
+Autograd would compute the matrix's gradient at every symbol and add them: U passes over a tensor of
+its size. Here the factors are stored and the sum is one product at the end.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class _Factors:
-    """The factors of the matrix's gradient, one pair a product."""
+    """The factors of the matrix's gradient, one pair for each product."""
 
     def __init__(self) -> None:
         self.left: list[Tensor] = []
@@ -19,7 +19,7 @@ class _Factors:
 
 
 class _Share(torch.autograd.Function):
-    """The matrix, unchanged; on the way back, the sum of its products' gradients."""
+    """The identity on the matrix; its backward pass returns the sum of all products' gradients."""
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, factors: _Factors) -> Tensor:
@@ -38,7 +38,7 @@ class _Share(torch.autograd.Function):
 
 
 class _Product(torch.autograd.Function):
-    """x @ matrix, whose gradient to the matrix is left to `_Share`."""
+    """x @ matrix; its gradient in the matrix is computed by `_Share`."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Tensor, factors: _Factors) -> Tensor:
@@ -58,7 +58,7 @@ class SharedMatrix:
     """A matrix (..., K, N) that many (..., M, K) are multiplied with before one backward pass."""
 
     def __init__(self, matrix: Tensor) -> None:
-        """Share a matrix, a parameter or not."""
+        """Take the matrix, a parameter or not."""
         self._factors = _Factors()
         self._matrix: Tensor = _Share.apply(matrix, self._factors)  # type: ignore[no-untyped-call]
 

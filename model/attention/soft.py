@@ -12,7 +12,7 @@ from cortado.model.attention.shared_matmul import SharedMatrix
 
 
 class SoftKeys(NamedTuple):
-    """Whole utterances as the score sees them."""
+    """Keys of whole utterances."""
 
     scored: ScoreKeys
     values: SharedMatrix  # (B, T, H) encoder frames
@@ -20,7 +20,7 @@ class SoftKeys(NamedTuple):
 
 
 class SoftAttention(nn.Module):
-    """Weights over whole utterances, in training and in decoding."""
+    """A softmax over all frames, in training and in decoding."""
 
     online = False
 
@@ -33,12 +33,16 @@ class SoftAttention(nn.Module):
         return SoftKeys(self.score.keys(values), SharedMatrix(values), mask)
 
     def first(self, mask: Tensor) -> Tensor:
-        """Return (B, 0): a symbol's weights do not rest on those before."""
+        """Return (B, 0): a symbol's weights do not depend on those before."""
         return mask.new_zeros(len(mask), 0)
 
     def attend(self, query: Tensor, keys: SoftKeys, memory: Tensor, noise: float = 0.0) -> Attended:
         """Return the softmax over all frames."""
         energies = self.score(query, keys.scored).masked_fill(~keys.mask, -torch.inf)
-        weights = energies.softmax(1)
-        context = keys.values.multiply(weights.unsqueeze(1)).squeeze(1)
-        return Attended(context, weights, memory, None)
+        return attended(energies.softmax(1), keys, memory)
+
+
+def attended(weights: Tensor, keys: SoftKeys, memory: Tensor) -> Attended:
+    """Return the context of weights (B, T), and what goes with it."""
+    context = keys.values.multiply(weights.unsqueeze(1)).squeeze(1)
+    return Attended(context, weights, memory, None)

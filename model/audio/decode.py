@@ -2,10 +2,11 @@
 
 import os
 import stat
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
+from math import inf
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 import av
 import numpy as np
@@ -15,18 +16,23 @@ from av.container import InputContainer
 from numpy.typing import NDArray
 
 from cortado.model.audio.container import has_mp3_length, missing_bytes
-from cortado.model.audio.sphere import SphereError, SphereFile, is_sphere, open_sphere
+from cortado.model.audio.sphere import SphereError, is_sphere, open_sphere
 from cortado.model.features.framing import SAMPLE_RATE
 
 Samples = NDArray[np.float32]
 
 MIN_RATE = 8_000  # Hz; a telephone's, below it there is too little speech left
 MAX_RATE = 192_000  # Hz
-DECODE_LIMIT = 4 * 3600  # seconds that `decode` holds in memory: 0.9 GB
+HOUR = 3600  # seconds
+DECODE_LIMIT = 4 * HOUR  # seconds that `decode` holds in memory: 0.9 GB
 DURATION_TOLERANCE = 0.05  # seconds; codecs prime and round, less than a block of flac
+LEAST_RATE = 16  # bytes a second beyond the first hour: speech takes 80, packed silence can take 2
 LOUDEST = 8.0  # times full scale; lossy codecs overshoot a little, corrupt floats by far
 
 STDIN = Path("-")  # standard input, which is decoded as it comes
+
+LITTLE = 4096  # bytes that are read at a time of a stream that comes slowly
+AT_ONCE = {"probesize": "2048", "analyzeduration": "0"}  # FFmpeg's: no seconds to look ahead
 
 EXPECTED = "wav, flac, mp3, ogg, opus, webm, m4a or sphere audio"
 FORMATS = "wav,w64,aiff,au,caf,flac,mp3,aac,ogg,matroska,webm,mov,mp4,m4a"  # no playlists: they
@@ -123,11 +129,38 @@ def decoded(path: Path, file: BinaryIO) -> Generator[Samples, None, None]:
     duration_stated = seekable and has_mp3_length(file)
     with _container(path, file) as container:
         duration = _stated_duration(container, duration_stated)
-        heard = yield from _resampled(path, _mono_frames(path, container))
+        size = os.fstat(file.fileno()).st_size if seekable else inf
+        heard = yield from _resampled(path, _mono_frames(path, container), lambda: size)
     if missing:
         raise AudioError(path, "a whole file", f"one cut {missing} bytes short")
     if heard < duration - DURATION_TOLERANCE:
         raise AudioError(path, f"the {duration:.2f} s that it announces", f"{heard:.2f} s")
+
+
+class Readable(Protocol):
+    """Whatever FFmpeg can read a stream from."""
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most `size`, none at the end."""
+        ...
+
+
+class Arriving(Readable, Protocol):
+    """A stream of which more comes."""
+
+    received: int  # bytes that have come so far
+
+
+def streamed(path: Path, file: Arriving, kind: str) -> Generator[Samples, None, float]:
+    """Yield the samples of a stream of the format `kind` as it comes; return its seconds.
+
+    It may end before what its header announces. Errors say `path`.
+
+    Raises: AudioError at the first thing that is wrong.
+    """
+    with _container(path, file, kind, AT_ONCE) as container:
+        frames = _mono_frames(path, container)
+        return (yield from _resampled(path, frames, lambda: file.received))
 
 
 def open_audio(path: Path) -> BinaryIO:
@@ -152,19 +185,28 @@ def open_audio(path: Path) -> BinaryIO:
         raise AudioError(path, "a readable file", f"'{reason}'") from error
     if os.fstat(file.fileno()).st_size == 0:
         file.close()
-        raise AudioError(path, EXPECTED, "an empty file")
+        raise AudioError(path, EXPECTED, "an empty file: record or copy it again")
     return file
 
 
-def _container(path: Path, file: BinaryIO | SphereFile, formats: str = FORMATS) -> InputContainer:
+def _container(
+    path: Path, file: Readable, formats: str = FORMATS, probing: dict[str, str] | None = None
+) -> InputContainer:
+    """Open a file whose format is among those named; with `probing` it is the one named."""
     try:
-        options = {"format_whitelist": formats, "err_detect": "crccheck"}
-        container = av.open(file, "r", options=options, metadata_errors="replace")
+        options = {"format_whitelist": formats, "err_detect": "crccheck", **(probing or {})}
+        kind, size = (formats, LITTLE) if probing else (None, 32_768)
+        container = av.open(
+            file, "r", format=kind, options=options, metadata_errors="replace", buffer_size=size
+        )
     except av.FFmpegError as error:
-        raise AudioError(path, EXPECTED, "an unknown or broken format") from error
+        got = "an unknown or broken format; ffmpeg may convert it to wav"
+        raise AudioError(path, EXPECTED, got) from error
     if not container.streams.audio:
         container.close()
-        raise AudioError(path, EXPECTED, f"a {container.format.name} file without audio")
+        raise AudioError(
+            path, EXPECTED, f"a {container.format.name.partition(',')[0]} file without audio"
+        )
     return container
 
 
@@ -181,9 +223,12 @@ def _stated_duration(container: InputContainer, mp3_length: bool) -> float:
 
 
 def _resampled(
-    path: Path, pieces: Iterable[tuple[int, Samples]]
+    path: Path, pieces: Iterable[tuple[int, Samples]], size: Callable[[], float] = lambda: inf
 ) -> Generator[Samples, None, float]:
-    """Yield pieces of (rate, samples) at 16 kHz; return the seconds that they last."""
+    """Yield pieces of (rate, samples) at 16 kHz; return the seconds that they last.
+
+    Raises: AudioError for none, and for more than an hour that is not in `size()` bytes.
+    """
     resampler, rate, heard = None, 0, 0.0
     for new_rate, samples in pieces:
         if (
@@ -195,6 +240,8 @@ def _resampled(
             resampler = _resampler(path, rate)
         yield resampler.push(samples)
         heard += len(samples) / rate
+        if heard > HOUR and heard > (longest := HOUR + size() / LEAST_RATE):
+            raise AudioError(path, f"at most {longest:.0f} s in {size():.0f} bytes", "more")
     if resampler is None or heard * SAMPLE_RATE < 1:
         raise AudioError(path, "at least one sample", "none")
     yield resampler.finish()
@@ -221,11 +268,13 @@ def _sphere(path: Path, file: BinaryIO) -> Iterator[tuple[int, Samples]]:
 
 def _mono_frames(path: Path, container: InputContainer) -> Iterator[tuple[int, Samples]]:
     for frame in _frames(path, container):
-        yield frame.sample_rate, _mono(path, _values(frame))
+        yield frame.sample_rate, mono(path, frame)
 
 
 def _frames(path: Path, container: InputContainer) -> Iterator[AudioFrame]:
     audio = container.streams.audio[0]
+    if audio.codec_context is None:  # such as PCM of 0 bits
+        raise AudioError(path, "an audio codec that FFmpeg knows", "an unknown or impossible one")
     audio.codec_context.options = {"err_detect": "crccheck"}
     heard = 0.0
     try:
@@ -235,6 +284,11 @@ def _frames(path: Path, container: InputContainer) -> Iterator[AudioFrame]:
                 heard += frame.samples / frame.sample_rate
     except (av.FFmpegError, EOFError) as error:
         raise AudioError(path, "whole audio data", f"corrupt data after {heard:.2f} s") from error
+
+
+def mono(path: Path, frame: AudioFrame) -> Samples:
+    """Return the (n,) mean of a frame's channels in [-1, 1]; errors say `path`."""
+    return _mono(path, _values(frame))
 
 
 def _values(frame: AudioFrame) -> NDArray[np.generic]:

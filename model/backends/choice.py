@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cortado.model.checkpoint_reader import BROKEN, DEFAULT, CheckpointData, CheckpointError, read
+from cortado.model.config import RecognizerConfig
 from cortado.model.search import language_model as language
-from cortado.model.search.beam import DEFAULT_BEAM, Beam
-from cortado.model.search.language_model import NONE, Language
+from cortado.model.search.language_model import NONE, Language, LanguageError
+from cortado.model.search.settings import DEFAULT_BEAM, Beam
 from cortado.model.streaming.interface import StreamingRecognizer
 
 if TYPE_CHECKING:  # they bring torch, without which the fast backend serves
@@ -38,7 +39,9 @@ def load_recognizer(
     data = read(folder)
     words = language.of(folder, data.config.vocabulary, lm)
     found = (
-        _fast(data, backend, folder, with_language_model(beam, words)) if backend in FAST else None
+        _fast(data, backend, folder, with_model(beam, words, data.config))
+        if backend in FAST
+        else None
     )
     if found is None:
         from cortado.model.checkpoint import restored
@@ -58,10 +61,31 @@ def check_language_model_used(lm: str | None, backend: str, used: bool) -> None:
         raise ValueError(f"expected a search, which --lm needs, got the greedy scan of {backend}")
 
 
-def with_language_model(beam: Beam | None, words: Language) -> Beam:
-    """Return the search settings, the default for None, with the language model `words` added."""
+def with_model(beam: Beam | None, words: Language, config: RecognizerConfig) -> Beam:
+    """Return the search settings, the default for None, with what they lack and a model has.
+
+    That is the language model `words`, the weights of the heads, and how sure it may be.
+
+    Raises:
+        LanguageError: it has phones that the recogniser does not hear.
+    """
     beam = DEFAULT_BEAM if beam is None else beam
-    return beam._replace(words=words) if beam.width > 1 and not beam.words.weight else beam
+    if beam.width == 1:
+        return beam
+    beam = beam if beam.words.weight else beam._replace(words=words)
+    slope, offset = config.decoder.confidence
+    beam = beam._replace(slope=slope, offset=offset)
+    if not beam.ctc:
+        beam = beam._replace(ctc=config.decoder.ctc_weight)
+    heard = config.phones and beam.words.pronounces
+    if heard and beam.words.spoken.max() >= config.phones:
+        raise LanguageError(
+            f"expected phones below {config.phones}, which the recogniser hears, in the language "
+            f"model, got {beam.words.spoken.max()}"
+        )
+    if heard and not beam.phones:
+        beam = beam._replace(phones=config.decoder.phone_weight)
+    return beam if heard else beam._replace(phones=0.0)
 
 
 def _fast(
@@ -106,7 +130,7 @@ def choose(
     from cortado.model.features.speaker import check_streams
 
     check_streams(recognizer.config)
-    search = with_language_model(beam, words)
+    search = with_model(beam, words, recognizer.config)
     if backend == "reference":
         return ReferenceRecognizer(recognizer, search)
     if backend == "cuda":

@@ -4,7 +4,7 @@ A step takes 640 samples (40 ms) of each stream, computes one encoder frame and 
 over it. The state is a value with the stream on dim 0; streams do not influence each other.
 """
 
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import itemgetter
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cortado.model.backends.blank import blanks, head
+from cortado.model.backends.blank import blanks, head, logits
 from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.ctc import CtcState
 from cortado.model.decoder.decoder import AttentionDecoder
@@ -22,9 +22,9 @@ from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.features.speaker import check_streams
 from cortado.model.layer import Serial, changed, merged, put, select, tensors
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.beam import GREEDY, Beam, flush_steps, search_identity, search_name
 from cortado.model.search.beam_decoder import BeamSearch
 from cortado.model.search.greedy import GreedySearch
+from cortado.model.search.settings import GREEDY, Beam, flush_steps, search_identity, search_name
 from cortado.model.streaming.interface import BATCH, Rows, Samples
 from cortado.model.streaming.snapshot import digest
 
@@ -75,7 +75,7 @@ class ReferenceRecognizer:
 
     @torch.inference_mode()
     def step(self, samples: Tensor, state: State) -> tuple[Tensor, State]:
-        """Return the next step's emissions (S, n, 2): symbols, -1 for none, and lateness in frames.
+        """Return the next step's emissions (S, n, 3): symbols, -1 for none, lateness, confidence.
 
         Args:
             samples: (S, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each stream.
@@ -118,7 +118,9 @@ def search_layer(recognizer: Recognizer, beam: Beam) -> GreedySearch | BeamSearc
     decoder = recognizer.decoder
     if beam.width == 1 or not isinstance(decoder, AttentionDecoder):
         return GreedySearch(decoder)
-    return BeamSearch(decoder, beam, MAX_SYMBOLS_PER_STEP)
+    heads = partial(logits, head=head(recognizer, phones=True))
+    phones = recognizer.config.phones
+    return BeamSearch(decoder, heads, beam, MAX_SYMBOLS_PER_STEP, phones)
 
 
 def _joined(first: Tensor, second: Tensor) -> Tensor:
@@ -197,6 +199,8 @@ class ReferenceStepper:
         def read(tensor: Tensor) -> Tensor:
             nonlocal start
             first, start = start, start + tensor.numel() * tensor.element_size()
+            if first == start:
+                return tensor
             found = torch.frombuffer(data[first:start], dtype=tensor.dtype)
             return found.view(tensor.shape).to(tensor.device)
 
@@ -204,5 +208,5 @@ class ReferenceStepper:
 
 
 def as_emissions(emitted: Tensor) -> Emissions:
-    """Return emissions (S, n, 2) as arrays."""
+    """Return emissions (S, n, 3) as arrays."""
     return Emissions(*emitted.cpu().numpy().astype(np.int32).transpose(2, 0, 1))

@@ -12,8 +12,8 @@ Array = NDArray[Any]
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def advance(
-    i: Array, f: Array, g: Array, o: Array, before: Array, cell: Array, hidden: Array
+def forward_cell(
+    i: Array, f: Array, g: Array, o: Array, previous: Array, cell: Array, hidden: Array
 ) -> None:
     """Squash the gates in place; set the cell and the hidden state, bf16 or float32."""
     width = len(cell)
@@ -26,54 +26,54 @@ def advance(
     for k in range(width):
         o[k] = sigmoid(o[k])
     for k in range(width):
-        cell[k] = f[k] * before[k] + i[k] * g[k]
+        cell[k] = f[k] * previous[k] + i[k] * g[k]
     for k in range(width):
         put(hidden, k, o[k] * tanh(cell[k]))
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def retreat(
-    grad: Array,
+def backward_cell(
+    grad_hidden: Array,
     i: Array,
     f: Array,
     g: Array,
     o: Array,
-    before: Array,
+    previous: Array,
     cell: Array,
-    carried: Array,
-    of_i: Array,
-    of_f: Array,
-    of_g: Array,
-    of_o: Array,
+    grad_cell: Array,
+    grad_i: Array,
+    grad_f: Array,
+    grad_g: Array,
+    grad_o: Array,
 ) -> None:
-    """Set the gradients in the gates before squashing; `carried` goes from cell to cell before.
+    """Set the gradients in the gates before their nonlinearities, and update `grad_cell`.
 
     Args:
-        grad: in the hidden state.
-        i: gates, squashed: `i`, `f`, `g`, `o`.
+        grad_hidden: in the hidden state.
+        i: gates, after their nonlinearities: `i`, `f`, `g`, `o`.
         f: see `i`.
         g: see `i`.
         o: see `i`.
-        before: the cell before.
+        previous: the previous cell.
         cell: the cell.
-        carried: gradient in the cell, then in the one before.
-        of_i: where those in the gates go, bf16 or float32: `of_i`, `of_f`, `of_g`, `of_o`.
-        of_f: see `of_i`.
-        of_g: see `of_i`.
-        of_o: see `of_i`.
+        grad_cell: gradient in the cell, changed to that in the previous one.
+        grad_i: gradients in the gates, bf16 or float32: `grad_i`, `grad_f`, `grad_g`, `grad_o`.
+        grad_f: see `grad_i`.
+        grad_g: see `grad_i`.
+        grad_o: see `grad_i`.
     """
     for k in range(len(cell)):
         squashed = tanh(cell[k])
-        d = carried[k] + grad[k] * o[k] * (1 - squashed * squashed)
-        put(of_i, k, d * g[k] * i[k] * (1 - i[k]))
-        put(of_f, k, d * before[k] * f[k] * (1 - f[k]))
-        put(of_g, k, d * i[k] * (1 - g[k] * g[k]))
-        put(of_o, k, grad[k] * squashed * o[k] * (1 - o[k]))
-        carried[k] = d * f[k]
+        d = grad_cell[k] + grad_hidden[k] * o[k] * (1 - squashed * squashed)
+        put(grad_i, k, d * g[k] * i[k] * (1 - i[k]))
+        put(grad_f, k, d * previous[k] * f[k] * (1 - f[k]))
+        put(grad_g, k, d * i[k] * (1 - g[k] * g[k]))
+        put(grad_o, k, grad_hidden[k] * squashed * o[k] * (1 - o[k]))
+        grad_cell[k] = d * f[k]
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def added(given: Array, total: Array) -> None:
+def add_to(values: Array, total: Array) -> None:
     """Add an array to another."""
     for k in range(len(total)):
-        total[k] += given[k]
+        total[k] += values[k]

@@ -1,9 +1,9 @@
 """Parts of the compiled kernels: tanh, the logistic function, exp and log, which vectorise.
 
-They are the same bits whichever C library is there.
+Their results have the same bits with any C library.
 
-A kernel that uses them is compiled with `fastmath=FAST, error_model="numpy"`: sums may be
-reordered, and a division by zero is no exception, else nothing is vectorised.
+A kernel that uses them is compiled with `fastmath=FAST, error_model="numpy"`: LLVM vectorises it
+only if sums may be reordered and a division by zero is no exception.
 """
 
 import math
@@ -82,7 +82,7 @@ def _sigmoid(x):  # type: ignore[no-untyped-def]
 
 
 # 2**f for f in [-0.5, 0.5], good to 1 ulp (the coefficients of Cephes' exp2f)
-_E = tuple(
+_EXP2 = tuple(
     np.float32(c)
     for c in (
         1.535336188319500e-4,
@@ -95,7 +95,7 @@ _E = tuple(
     )
 )
 _LOG2_E = np.float32(1.44269504088896341)
-_LEAST = np.float32(-126)  # exponent of the smallest normal float32
+_MIN_EXPONENT = np.float32(-126)  # exponent of the smallest normal float32
 
 
 def exp(x: Any) -> Any:
@@ -109,24 +109,24 @@ def _exp(x):  # type: ignore[no-untyped-def]
         return lambda x: math.exp(x)
 
     def power(x):  # type: ignore[no-untyped-def]
-        y = max(x * _LOG2_E, _LEAST)
+        y = max(x * _LOG2_E, _MIN_EXPONENT)
         whole = np.floor(y + np.float32(0.5))
         f = y - whole
-        p = _E[0]
-        p = p * f + _E[1]
-        p = p * f + _E[2]
-        p = p * f + _E[3]
-        p = p * f + _E[4]
-        p = p * f + _E[5]
-        p = p * f + _E[6]
+        p = _EXP2[0]
+        p = p * f + _EXP2[1]
+        p = p * f + _EXP2[2]
+        p = p * f + _EXP2[3]
+        p = p * f + _EXP2[4]
+        p = p * f + _EXP2[5]
+        p = p * f + _EXP2[6]
         bits = np.int32((np.int32(whole) + 127) << 23)  # a float32 of that exponent
-        return p * bits.view(np.float32) if y > _LEAST else np.float32(0)
+        return p * bits.view(np.float32) if y > _MIN_EXPONENT else np.float32(0)
 
     return power
 
 
 # log(1 + x) for 1 + x in [0.7, 1.4], to an ulp (the coefficients of Cephes' logf)
-_L = tuple(
+_LOG = tuple(
     np.float32(c)
     for c in (
         7.0376836292e-2,
@@ -163,15 +163,15 @@ def _log(x):  # type: ignore[no-untyped-def]
         exponent = exponent + one if high else exponent
         f = (mantissa * half if high else mantissa) - one
         s = f * f
-        p = _L[0]
-        p = p * f + _L[1]
-        p = p * f + _L[2]
-        p = p * f + _L[3]
-        p = p * f + _L[4]
-        p = p * f + _L[5]
-        p = p * f + _L[6]
-        p = p * f + _L[7]
-        p = p * f + _L[8]
+        p = _LOG[0]
+        p = p * f + _LOG[1]
+        p = p * f + _LOG[2]
+        p = p * f + _LOG[3]
+        p = p * f + _LOG[4]
+        p = p * f + _LOG[5]
+        p = p * f + _LOG[6]
+        p = p * f + _LOG[7]
+        p = p * f + _LOG[8]
         return exponent * _LN2 + (f - half * s + p * f * s)
 
     return logarithm

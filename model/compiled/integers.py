@@ -1,8 +1,8 @@
 """Products of 8-bit integers, for all layers but the first: nearly twice as fast as those of bf16.
 
-What a layer reads is a row [x | h] of two kinds: x, which has been rectified and may be large, and
-states h of an LSTM in (-1, 1). A row's x become integers from 0 to 255 by the largest of them, h by
-a scale that is always the same; weights by the largest of each column, those of x and of h apart.
+The input of a layer is a row [x | h]: x has been rectified and may be large, h are states of an
+LSTM in (-1, 1). The x of a row are quantised to 0..255 by their maximum, h by a constant scale,
+weights by the maximum of each column, separately for x and h.
 
     y = bias + s_x(row) w_x(column) sum(x' w') + w_h(column) sum(h' w') / 127
 
@@ -33,65 +33,67 @@ from cortado.model.compiled.vectors import (
 
 Array = NDArray[Any]
 
-MOST = 255  # of what is rectified
-HALF = 127  # of weights and of states, which lie around ZERO
-ZERO = 128
+MAX_INPUT = 255  # code of the largest rectified input
+MAX_SIGNED = 127  # of weights, and of states around ZERO_POINT
+ZERO_POINT = 128
 QUAD = 4  # pairs that an instruction multiplies and adds, for each column
 
 
-class Coded(NamedTuple):
+class QuantizedMatrix(NamedTuple):
     """An affine map of rows [x | h] whose weights are integers."""
 
     weight: Array  # int8: panels of COLUMNS columns, QUAD rows of a column beside each other
-    bias: Array  # (N,) float32, with what ZERO adds taken off
-    of_x: Array  # (N,) float32: what an integer weight of x stands for
-    of_h: Array  # (N,) float32: of h, over HALF
+    bias: Array  # (N,) float32, less the contribution of ZERO_POINT
+    x_scale: Array  # (N,) float32: scale of the weights of x
+    h_scale: Array  # (N,) float32: scale of the weights of h, over MAX_SIGNED
     inputs: int  # x in a row
     states: int  # h
 
 
-def has_byte_products() -> bool:
+def has_integer_products() -> bool:
     """Return whether this CPU multiplies 8-bit integers, 16 columns at once."""
     return LANES == 16 and "avx512vnni" in cpu_features()
 
 
-def coded(weight: NDArray[np.float32], inputs: int, bias: NDArray[np.floating[Any]]) -> Coded:
+def quantized(
+    weight: NDArray[np.float32], inputs: int, bias: NDArray[np.floating[Any]]
+) -> QuantizedMatrix:
     """Return the affine map of a (K, N) weight whose first rows are of x; N is whole panels."""
-    x, of_x = _integers(weight[:inputs])
-    h, of_h = _integers(weight[inputs:])
-    added = ZERO / HALF * of_h * h.sum(0, np.int64)
+    x, x_steps = _integers(weight[:inputs])
+    h, h_steps = _integers(weight[inputs:])
+    added = ZERO_POINT / MAX_SIGNED * h_steps * h.sum(0, np.int64)
     whole = np.concatenate([x, h])
     k, n = whole.shape
     panels = whole.reshape(k // QUAD, QUAD, n // COLUMNS, COLUMNS).transpose(2, 0, 3, 1)
     placed = aligned(np.int8, whole.size)
     placed[:] = panels.ravel()
-    less, by_x, by_h = (padded(part) for part in (bias - added, of_x, of_h / HALF))
-    return Coded(placed, less, by_x, by_h, inputs, k - inputs)
+    x_scale, h_scale = padded(x_steps), padded(h_steps / MAX_SIGNED)
+    return QuantizedMatrix(placed, padded(bias - added), x_scale, h_scale, inputs, k - inputs)
 
 
 def _integers(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
-    """Return weights as integers, and what one stands for in each column."""
+    """Return weights as integers, and the scale of each column."""
     largest = np.abs(weight, dtype=np.float64).max(0, initial=0)
-    steps = np.where(largest > 0, largest, 1) / HALF
+    steps = np.where(largest > 0, largest, 1) / MAX_SIGNED
     return np.rint(weight / steps).astype(np.int8), steps
 
 
-class Runs(NamedTuple):
-    """Where the codes of a row are: runs of x, then runs of h."""
+class Segments(NamedTuple):
+    """Where the codes of a row are: segments of x, then segments of h."""
 
     row: int  # from one row to the next; they may overlap, as a convolution's do
-    xs: int  # runs of x
+    xs: int  # segments of x
     nx: int  # quads in one
-    hs: int  # runs of h
+    hs: int  # segments of h
     nh: int  # quads in one
-    apart: int  # from one run to the next
+    apart: int  # from one segment to the next
 
 
 def _block(rows: int) -> Any:
     """Return an intrinsic: `rows` rows and COLUMNS columns of a product.
 
-    Its arguments: codes (uint8) and `Runs`; the map, and which panel of it; the rows' scales; C and
-    the length of its rows; which row is the first.
+    Its arguments: codes (uint8), their `Segments`, the map, the panel, the rows' scales, C, the
+    length of C's rows, and the first row.
     """
 
     def typed(typing, codes, runs, m, panel, scales, c, n, first):  # type: ignore[no-untyped-def]
@@ -130,21 +132,21 @@ def _emit(e: Emitter, rows: int) -> None:
     starts = [e.at(e.pointer(0, a0, 1), e.times(row, r)) for r in range(rows)]
     weights, scales = e.pointer(7, b0, 1), e.pointer(14, first, 4)
     to = e.pointer(15, b.add(b.mul(first, n), column), 4)
-    bias, of_x, of_h = (e.pointer(k, column, 4) for k in (8, 9, 10))
+    bias, x_scale, h_scale = (e.pointer(k, column, 4) for k in (8, 9, 10))
     dot = e.function("llvm.x86.avx512.vpdpbusd.512", _COUNTS, _COUNTS, _COUNTS, _COUNTS)
     nothing = [ir.Constant(_COUNTS, [0] * LANES)] * (rows * VECTORS)
     later = [e.at(start, b.mul(xs, apart)) for start in starts]
     beyond = e.at(weights, e.times(b.mul(xs, nx), _WIDTH * VECTORS))
     parts = ((starts, (xs, apart, nx), weights), (later, (hs, apart, nh), beyond))
-    heard, kept = (
+    x_sums, h_sums = (
         multiplied(e, *part, nothing, _COUNTS, lambda *given: b.call(dot, given)) for part in parts
     )
     fma = e.function(f"llvm.fma.v{LANES}f32", _SUMS, _SUMS, _SUMS, _SUMS)
     for v in range(VECTORS):
-        add, by_x, by_h = (e.load(e.at(p, _WIDTH * v), _SUMS) for p in (bias, of_x, of_h))
+        add, by_x, by_h = (e.load(e.at(p, _WIDTH * v), _SUMS) for p in (bias, x_scale, h_scale))
         for r in range(rows):
             scale = e.spread(e.load(e.at(scales, 4 * r), _FLOAT), LANES)
-            x, h = (b.sitofp(part[r * VECTORS + v], _SUMS) for part in (heard, kept))
+            x, h = (b.sitofp(part[r * VECTORS + v], _SUMS) for part in (x_sums, h_sums))
             found = b.call(fma, [x, b.fmul(by_x, scale), b.call(fma, [h, by_h, add])])
             e.store(found, e.at(to, b.add(e.times(n, 4 * r), ir.Constant(_INT64, _WIDTH * v))))
 
@@ -153,32 +155,32 @@ _large, _small, _single = _block(LARGE), _block(SMALL), _block(1)
 
 
 @numba.njit(nogil=True)
-def by_codes(
+def integer_product(
     codes: Array,
     row: int,
     xs: int,
     hs: int,
     apart: int,
     scales: Array,
-    m: Coded,
+    m: QuantizedMatrix,
     c: Array,
     rows: int,
 ) -> None:
-    """Set C (rows, N) to what a map makes of rows of codes, compiled.
+    """Set C (rows, N) to an affine map of rows of codes, in compiled code.
 
     Args:
         codes: uint8; they may overlap, as a convolution's do.
         row: from one row to the next.
-        xs: runs of x in a row,
-        hs: of h after them,
-        apart: from one run to the next.
-        scales: what a 1 stands for in the x of each row.
+        xs: segments of x in a row.
+        hs: segments of h after them.
+        apart: from one segment to the next.
+        scales: of the x of each row.
         m: the map.
         c: flat, float32.
         rows: how many.
     """
     n, nx, nh = len(m.bias), m.inputs // (QUAD * max(xs, 1)), m.states // (QUAD * max(hs, 1))
-    runs = Runs(row, xs, nx, hs, nh, apart)
+    runs = Segments(row, xs, nx, hs, nh, apart)
     for panel in range(n // COLUMNS):
         r = 0
         while r < rows:
@@ -193,20 +195,24 @@ def by_codes(
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def code_x(given: Array, start: int, codes: Array, to: int, count: int, most: np.float32) -> None:
-    """Store x as integers from 0 to MOST, which the largest becomes."""
-    x, taken = given[start : start + count], codes[to : to + count]
-    by = np.float32(MOST) / most if most > np.float32(0) else np.float32(0)
+def quantize_inputs(
+    source: Array, start: int, codes: Array, to: int, count: int, maximum: np.float32
+) -> None:
+    """Store x as integers from 0 to MAX_INPUT, the code of the maximum."""
+    x, target = source[start : start + count], codes[to : to + count]
+    by = np.float32(MAX_INPUT) / maximum if maximum > np.float32(0) else np.float32(0)
     for k in range(count):
-        taken[k] = np.uint8(np.int32(wide(x, k) * by + np.float32(0.5)))
+        target[k] = np.uint8(np.int32(wide(x, k) * by + np.float32(0.5)))
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def code_h(given: Array, start: int, codes: Array, to: int, count: int) -> None:
-    """Store h as integers around ZERO."""
-    h, taken = given[start : start + count], codes[to : to + count]
+def quantize_states(source: Array, start: int, codes: Array, to: int, count: int) -> None:
+    """Store h as integers around ZERO_POINT."""
+    h, target = source[start : start + count], codes[to : to + count]
     for k in range(count):
-        taken[k] = np.uint8(np.int32(wide(h, k) * np.float32(HALF) + np.float32(ZERO + 0.5)))
+        target[k] = np.uint8(
+            np.int32(wide(h, k) * np.float32(MAX_SIGNED) + np.float32(ZERO_POINT + 0.5))
+        )
 
 
 def largest(given: Any, start: Any, count: Any) -> Any:
@@ -220,33 +226,33 @@ def _largest(given, start, count):  # type: ignore[no-untyped-def]
     kind, shift = (np.int16, np.int32(16)) if narrow else (np.int32, np.int32(0))
 
     def found(given, start, count):  # type: ignore[no-untyped-def]
-        most, bits = kind(0), given[start : start + count].view(kind)
+        maximum, bits = kind(0), given[start : start + count].view(kind)
         for k in range(count):  # in the order of integers, else it is not vectorised
-            most = max(most, bits[k])
-        return float_of(np.int32(np.int32(most) << shift))
+            maximum = max(maximum, bits[k])
+        return float_of(np.int32(np.int32(maximum) << shift))
 
     return found
 
 
 def affine(m: Any, a: Any, row: Any, k: Any, c: Any, rows: Any, codes: Any, scales: Any) -> None:
-    """Set C (rows, N) to what a map, `Matrix` or `Coded`, makes of rows of A, in compiled code.
+    """Set C (rows, N) to an affine map of rows of A, in compiled code.
 
     Args:
-        m: the map.
+        m: the map, `Matrix` or `QuantizedMatrix`.
         a: rows [x | h], bf16 or float32.
         row: elements from one row to the next.
         k: in a row.
         c: flat, float32.
         rows: how many.
-        codes: room for the rows as integers.
-        scales: room for one number a row.
+        codes: scratch for the quantised rows.
+        scales: scratch for one number a row.
     """
     raise NotImplementedError("expected to be compiled")
 
 
 @overload(affine)
 def _affine(m, a, row, k, c, rows, codes, scales):  # type: ignore[no-untyped-def]
-    if m.instance_class is not Coded:
+    if m.instance_class is not QuantizedMatrix:
         return lambda m, a, row, k, c, rows, codes, scales: product(
             a, 0, row, 1, 0, k, m.weight, m.bias, c, rows
         )
@@ -254,10 +260,10 @@ def _affine(m, a, row, k, c, rows, codes, scales):  # type: ignore[no-untyped-de
     def through_integers(m, a, row, k, c, rows, codes, scales):  # type: ignore[no-untyped-def]
         x, h = m.inputs, m.states
         for r in range(rows):
-            most = largest(a, r * row, x)
-            code_x(a, r * row, codes, r * k, x, most)
-            code_h(a, r * row + x, codes, r * k + x, h)
-            scales[r] = most / np.float32(MOST)
-        by_codes(codes, k, min(x, 1), min(h, 1), x, scales, m, c, rows)
+            maximum = largest(a, r * row, x)
+            quantize_inputs(a, r * row, codes, r * k, x, maximum)
+            quantize_states(a, r * row + x, codes, r * k + x, h)
+            scales[r] = maximum / np.float32(MAX_INPUT)
+        integer_product(codes, k, min(x, 1), min(h, 1), x, scales, m, c, rows)
 
     return through_integers

@@ -1,6 +1,6 @@
 """Matrix products on a CPU's vector registers or AMX tiles; a row's result depends on it alone.
 
-The type that B is packed in decides: PAIRS use tiles, NARROW and float32 use registers.
+The type that B is packed in decides: BF16_PAIRS use tiles, BF16 and float32 use registers.
 """
 
 from typing import Any
@@ -12,8 +12,8 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from cortado.model.compiled.tiles import (
+    BF16_PAIRS,
     INNER,
-    PAIRS,
     ROWS,
     configure,
     has_tiles,
@@ -21,25 +21,25 @@ from cortado.model.compiled.tiles import (
     release,
 )
 from cortado.model.compiled.vectors import (
+    BF16,
     BLOCKS,
     COLUMNS,
     LANES,
-    NARROW,
     VECTORS,
     float_of,
-    has_narrow_products,
+    has_bf16_products,
     narrowed,
     product_tile,
 )
 
 Array = NDArray[Any]
 
-PACKED_TYPES = {
-    "amx": PAIRS,
-    "bf16": NARROW,
+WEIGHT_TYPES = {
+    "amx": BF16_PAIRS,
+    "bf16": BF16,
     "fp32": np.float32,
 }  # the type of packed weights, by name
-LINE = 64  # bytes of a cache line: what tiles and registers load at once
+CACHE_LINE = 64  # bytes, which tiles and registers load at once
 
 LARGE, SMALL = BLOCKS
 _large, _small, _single = (product_tile(rows, VECTORS, LANES) for rows in (LARGE, SMALL, 1))
@@ -48,20 +48,20 @@ _tall, _flat = product_block(2), product_block(1)
 
 def available() -> tuple[str, ...]:
     """Return the names of the products that this CPU supports, the fastest first."""
-    has = {"amx": has_tiles(), "bf16": has_narrow_products(), "fp32": True}
+    has = {"amx": has_tiles(), "bf16": has_bf16_products(), "fp32": True}
     return tuple(name for name, is_there in has.items() if is_there)
 
 
-def narrow_type(kind: Any) -> Any:
-    """Return the type of A for weights packed in `kind`: NARROW (bf16) or float32."""
-    return NARROW if kind is PAIRS else kind
+def input_type(kind: Any) -> Any:
+    """Return the type of A for weights packed in `kind`: BF16 (bf16) or float32."""
+    return BF16 if kind is BF16_PAIRS else kind
 
 
 def aligned(kind: Any, *shape: int, filled: bool = True) -> Array:
     """Return zeros aligned to a cache line; uninitialised if not `filled`."""
     size = int(np.prod(shape)) * np.dtype(kind).itemsize
-    whole = (np.zeros if filled else np.empty)(size + LINE, np.uint8)
-    start = -whole.ctypes.data % LINE
+    whole = (np.zeros if filled else np.empty)(size + CACHE_LINE, np.uint8)
+    start = -whole.ctypes.data % CACHE_LINE
     return whole[start : start + size].view(kind).reshape(shape)
 
 
@@ -139,7 +139,7 @@ def _by_registers(a, start, row, segments, segment, k, b, bias, c, rows):  # typ
 def block_at(m: int, rows: int) -> tuple[int, int]:
     """Return where the next block of rows begins, and how many it has, once `m` are done.
 
-    The last may begin before `m`: to make rows twice takes less time than to make them singly.
+    The last block may overlap the one before: computing rows twice is faster than one by one.
     """
     if m + LARGE <= rows:
         return m, LARGE
@@ -149,12 +149,12 @@ def block_at(m: int, rows: int) -> tuple[int, int]:
 
 
 def begin(b: Array) -> None:
-    """Make the thread that runs ready for products with weights packed like `b`."""
+    """Prepare the running thread for products with weights packed like `b`."""
     raise NotImplementedError("expected to be compiled")
 
 
 def end(b: Array) -> None:
-    """Let the thread be as it was before `begin`."""
+    """Undo `begin`."""
     raise NotImplementedError("expected to be compiled")
 
 
@@ -171,14 +171,14 @@ def _end(b):  # type: ignore[no-untyped-def]
 def packed(matrix: Array, kind: Any, segments: int = 1) -> Array:
     """Return a (K, N) matrix as `product` reads it, N padded with zero columns to whole panels.
 
-    It may be of any floats, or narrow already.
+    The matrix has any floats, or bf16 as uint16.
 
     Panels of COLUMNS columns follow each other; bf16 lies in pairs along K. For tiles, each segment
     of K is padded with zero rows to a multiple of INNER.
     """
     k, n = matrix.shape
-    missing = -(k // segments) % INNER if kind is PAIRS else 0
-    if kind is not np.float32 and matrix.dtype != NARROW:
+    missing = -(k // segments) % INNER if kind is BF16_PAIRS else 0
+    if kind is not np.float32 and matrix.dtype != BF16:
         matrix = narrow(matrix.astype(np.float32))
     runs = matrix.reshape(segments, k // segments, n)
     padded = np.pad(runs, ((0, 0), (0, missing), (0, -n % COLUMNS)))

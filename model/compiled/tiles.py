@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 
 from cortado.model.compiled.vectors import Emitter, cpu_features
 
-PAIRS = np.uint32  # two bf16 that follow each other along the inner dimension
+BF16_PAIRS = np.uint32  # two bf16 that follow each other along the inner dimension
 ROWS = 16  # of a tile
 INNER = 32  # bf16 in a row of a tile
 _BYTES = 64  # of a row: 16 columns of float32, too

@@ -1,12 +1,12 @@
-"""Matrix products by explicit vector instructions in compiled kernels, where LLVM finds none.
+"""Matrix products by explicit vector instructions, where LLVM does not find them itself.
 
-`product_tile` gives the heart of a matrix product: a block of rows and columns kept in registers
+`product_tile` is the inner part of a matrix product: a block of rows and columns kept in registers
 while the inner dimension runs by. Each element is one chain of fused multiply-adds in the order
 of the inner dimension, whatever the shape of the block: a row's result has the same bits beside
 any other rows. `butterfly` is a step of sixteen Fourier transforms side by side.
 
-With `NARROW` numbers (bf16, held as uint16) an instruction multiplies 2 x 16 pairs and adds in
-fp32; it is there on CPUs with AVX-512 BF16. The fp32 form is plain LLVM and runs everywhere.
+With bf16 numbers (held as uint16) one instruction multiplies 2 x 16 pairs and adds them in fp32, on
+CPUs with AVX-512 BF16. The fp32 form is plain LLVM and runs everywhere.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from numba import types
 from numba.core import config
 from numba.extending import intrinsic
 
-NARROW = np.uint16  # the upper half of a float32
+BF16 = np.uint16  # the upper half of a float32
 FRAMES = 16  # Fourier transforms side by side
 
 _FLOAT, _INT8, _INT16, _INT32 = ir.FloatType(), ir.IntType(8), ir.IntType(16), ir.IntType(32)
@@ -28,10 +28,10 @@ _INT64 = ir.IntType(64)
 
 
 def cpu_features() -> set[str]:
-    """Return LLVM's names of what this CPU (or the one that numba is told to use) can do."""
-    told = getattr(config, "CPU_FEATURES", None)
-    if told is not None:
-        return {part[1:] for part in told.split(",") if part.startswith("+")}
+    """Return LLVM's names of this CPU's features, or of those in NUMBA_CPU_FEATURES."""
+    configured = getattr(config, "CPU_FEATURES", None)
+    if configured is not None:
+        return {part[1:] for part in configured.split(",") if part.startswith("+")}
     return {name for name, has in llvmlite.binding.get_host_cpu_features().items() if has}
 
 
@@ -48,7 +48,7 @@ BLOCKS = (
 )  # rows of a large and a small block: their sums fit into the registers
 
 
-def has_narrow_products() -> bool:
+def has_bf16_products() -> bool:
     """Return whether this CPU multiplies bf16."""
     return "avx512bf16" in cpu_features()
 
@@ -170,7 +170,7 @@ def multiplied(
     kind: Any,
     instruction: Instruction,
 ) -> list[Any]:
-    """Return sums over the inner dimension, and leave the builder where they are known.
+    """Emit the loop over the inner dimension; return its sums at the end of the emitted code.
 
     Args:
         e: where it is emitted.
@@ -283,8 +283,8 @@ def _emit_butterfly(e: Emitter) -> None:
         e.store(add(mul(p, s), mul(q, c)), im[k + 1])
 
 
-def _claimed(typing, counter):  # type: ignore[no-untyped-def]
-    """Return the number in an int64 array and add one, each thread in a turn of its own."""
+def _fetch_and_increment(typing, counter):  # type: ignore[no-untyped-def]
+    """Return the number in an int64 array and add one to it, atomically."""
 
     def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
         place = context.make_array(given.args[0])(context, builder, arguments[0]).data
@@ -293,8 +293,8 @@ def _claimed(typing, counter):  # type: ignore[no-untyped-def]
     return types.int64(counter), generate
 
 
-# Typed as what they are only where they are compiled.
-claimed: Any = intrinsic(_claimed)
+# Functions for compiled code only; numba types them there.
+fetch_and_increment: Any = intrinsic(_fetch_and_increment)
 narrowed: Any = intrinsic(_narrowed)
 bits_of: Any = intrinsic(_bits_of)
 float_of: Any = intrinsic(_float_of)

@@ -55,6 +55,9 @@ class DecoderState(NamedTuple):
     valid: Tensor  # (S, w) false on frames that a chunk may not reach
 
 
+Choose = Callable[[Tensor, Tensor], Tensor]  # logits (S, V), chunk weights (S, w) to symbols (S,)
+
+
 class Decoder(Layer):
     """Encoder frames (B, T, H) to the symbols (B, T, cap) written at each, -1 for none."""
 
@@ -178,20 +181,29 @@ class AttentionDecoder(Decoder):
         return DecoderState(lstm, symbol, keys, values, torch.zeros_like(values[..., 0]).bool())
 
     def step(
-        self, x: Tensor, state: DecoderState, generator: torch.Generator | None = None
+        self,
+        x: Tensor,
+        state: DecoderState,
+        generator: torch.Generator | None = None,
+        choose: Choose | None = None,
     ) -> tuple[Tensor, DecoderState]:
         """Return the symbols (S, T, cap) written at the next (S, T, H) encoder frames.
 
         With a generator, stops are drawn from Bernoulli(p) instead of taken where p >= 0.5.
+        `choose` takes the place of the likeliest symbol.
         """
         written = []
         for value in x.unbind(1):
-            symbols, state = self._scan(value, state, generator)
+            symbols, state = self._scan(value, state, generator, choose)
             written.append(symbols)
         return torch.stack(written, 1), state
 
     def _scan(
-        self, value: Tensor, state: DecoderState, generator: torch.Generator | None
+        self,
+        value: Tensor,
+        state: DecoderState,
+        generator: torch.Generator | None,
+        choose: Choose | None,
     ) -> tuple[Tensor, DecoderState]:
         """Return the symbols (S, cap) written at one (S, H) encoder frame.
 
@@ -214,7 +226,11 @@ class AttentionDecoder(Decoder):
             ):  # on a GPU the question would wait for the device
                 break
             logits, output = self.write(attention.context(query, keys, values, valid), memory)
-            best = logits.argmax(1)
+            if choose is None:
+                best = logits.argmax(1)
+            else:  # a context is linear in the frames: that of unit vectors is the weights
+                units = torch.eye(values.shape[1], device=values.device).expand(len(values), -1, -1)
+                best = choose(logits, attention.context(query, keys, units, valid))
             written.append(torch.where(scanning, best, -1))
             memory = update_rows(memory, self.read(best, output), scanning)
             valid = attention.stopped(valid, scanning)

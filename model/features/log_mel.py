@@ -47,7 +47,7 @@ class LogMel(Layer):
 
     def step(self, x: Tensor, state: tuple[Tensor]) -> tuple[Tensor, tuple[Tensor]]:
         """Return the (S, n / HOP, F) frames of the next (S, n) samples."""
-        self.check_blocks(x)
+        self.check_multiple(x)
         samples = torch.cat([state[0], x], 1)
         windows = samples.unfold(1, WINDOW, HOP) * self.window
         spectrum = torch.fft.rfft(windows, FFT)

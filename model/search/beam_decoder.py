@@ -1,5 +1,6 @@
 """Beam search over a decoder in PyTorch: the reference, for every monotonic attention."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +14,12 @@ from cortado.model.emission import Emissions
 from cortado.model.encoder.lstm import LSTMState
 from cortado.model.layer import Layer
 from cortado.model.search import beam as search
-from cortado.model.search.beam import Beam, Hypotheses
+from cortado.model.search.commit import commit, uncommitted
 from cortado.model.search.expected_beam import select_rows
+from cortado.model.search.hypotheses import Candidates, Hypotheses, candidates, hypotheses, restart
+from cortado.model.search.settings import Beam, max_committed
+
+CtcLogits = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 
 class SearchState(NamedTuple):
@@ -26,7 +31,7 @@ class SearchState(NamedTuple):
     valid: Tensor  # (S, K, w) false on frames that a chunk may not reach
     keys: Tensor  # (S, w, d) chunk keys of the last w encoder frames
     values: Tensor  # (S, w, H) the last w encoder frames
-    hypotheses: tuple[Tensor, ...]  # of `search.Hypotheses`
+    hypotheses: tuple[Tensor, ...]  # of `Hypotheses`
 
     @property
     def per_hypothesis(self) -> tuple[Tensor, ...]:
@@ -61,15 +66,28 @@ def _tensors(h: Hypotheses) -> tuple[Tensor, ...]:
 
 
 class BeamSearch(Layer):
-    """Encoder frames (S, T, H) to emissions (S, T, n, 2), by several hypotheses.
+    """Encoder frames (S, T, H) to emissions (S, T, n, 3), by several hypotheses.
 
-    An emission is a committed symbol, -1 for none, and its lateness in frames.
+    An emission is a committed symbol, -1 for none, its lateness in frames, and its confidence in
+    thousandths.
     """
 
-    def __init__(self, decoder: AttentionDecoder, beam: Beam, cap: int) -> None:
-        """Take a decoder whose attention is monotonic; `cap` symbols a frame at most."""
+    def __init__(
+        self, decoder: AttentionDecoder, ctc: CtcLogits, beam: Beam, cap: int, phones: int = 0
+    ) -> None:
+        """Take a decoder whose attention is monotonic, and the heads that hear beside it.
+
+        Args:
+            decoder: the decoder.
+            ctc: gives the heads' (S, V + 1 + P or more) logits of (S, H) encoder frames, the
+                blank first, each row summed in the same order whatever the batch.
+            beam: settings of the search.
+            cap: most symbols at one frame.
+            phones: P, outputs of the phone head.
+        """
         super().__init__()
-        self._decoder, self._beam, self._cap = decoder, beam, cap
+        self._decoder, self._ctc, self._beam, self._cap = decoder, ctc, beam, cap
+        self._phones = phones
 
     def initial_state(self, batch: int) -> SearchState:
         """Return the state of streams without audio yet."""
@@ -77,12 +95,12 @@ class BeamSearch(Layer):
         width = self._beam.width
         each = (one.lstm.hidden, one.lstm.cell, one.symbol, one.valid)
         wide = [part.unsqueeze(1).repeat(1, width, *[1] * (part.dim() - 1)) for part in each]
-        fresh = search.hypotheses(batch, self._beam, self._cap)
+        fresh = hypotheses(batch, self._beam, self._cap, self._decoder.start, self._phones)
         hidden, cell, symbol, valid = wide
         return SearchState(hidden, cell, symbol, valid, one.keys, one.values, _tensors(fresh))
 
     def step(self, x: Tensor, state: SearchState) -> tuple[Tensor, SearchState]:
-        """Return the emissions (S, T, n, 2) of the next (S, T, H) encoder frames."""
+        """Return the emissions (S, T, n, 3) of the next (S, T, H) encoder frames."""
         found = []
         for value in x.unbind(1):
             emissions, state = self._scan(value, state)
@@ -90,7 +108,7 @@ class BeamSearch(Layer):
         return torch.stack(found, 1), state
 
     def _scan(self, value: Tensor, state: SearchState) -> tuple[Tensor, SearchState]:
-        """Return the emissions (S, n, 2) of one (S, H) encoder frame."""
+        """Return the emissions (S, n, 3) of one (S, H) encoder frame."""
         decoder, beam, cap = self._decoder, self._beam, self._cap
         scan: MonotonicAttention = decoder.attention
         streams, width = state.symbol.shape
@@ -100,8 +118,9 @@ class BeamSearch(Layer):
         valid = push(state.valid.flatten(0, 1), reachable).view_as(state.valid)
         state = state._replace(valid=valid, keys=keys, values=values)
         h = state.own_hypotheses()
-        e, pool, rows = search.candidates(streams, beam, cap), _Pool(state), np.arange(streams)
-        scanning = search.begin_frame(rows, h, e)
+        e = candidates(streams, beam, cap, decoder.start, self._phones)
+        pool, rows = _Pool(state), np.arange(streams)
+        scanning = search.begin_frame(rows, self._ctc(value.numpy()), beam, h, e)
         for count in range(cap + 1):
             index, of = self._places(e.scanning[:scanning], e, state)
             energies = scan.energy(decoder.query(pool.at(index)[0]), key[of])
@@ -126,20 +145,20 @@ class BeamSearch(Layer):
             old.index_put(to, new[slots])
             for old, new in zip(state.per_hypothesis, pool.parts, strict=True)
         )
-        emissions = Emissions.nothing(streams, search.max_committed(beam, cap))
-        search.commit(rows, beam, h, *emissions)
+        emissions = Emissions.nothing(streams, max_committed(beam, cap))
+        commit(rows, beam, h, *emissions)
         new_state = SearchState(hidden, cell, symbol, valid, keys, values, _tensors(h))
         return torch.from_numpy(np.stack(emissions, 2)), new_state
 
     def _places(
-        self, candidates: NDArray[np.int64], e: search.Candidates, state: SearchState
+        self, chosen: NDArray[np.int64], e: Candidates, state: SearchState
     ) -> tuple[Tensor, Tensor]:
         """Return the places of candidates' decoder states in the pool, and their streams.
 
         Both are padded to one length: products of other sizes round differently.
         """
         streams, width = state.symbol.shape
-        r, k = candidates.T
+        r, k = chosen.T
         places = np.where(e.slots[r, k] < 0, r * width + e.origins[r, k], e.slots[r, k])
         padded = np.zeros((2, streams * width), np.int64)
         padded[:, : len(r)] = places, r
@@ -151,8 +170,8 @@ class BeamSearch(Layer):
         streams = len(state.symbol)
         h = state.own_hypotheses()
         rows = np.arange(streams)
-        rest = search.uncommitted(rows, h)
-        search.restart(rows, h)
+        rest = uncommitted(rows, self._beam, h)
+        restart(rows, h)
         fresh = self.initial_state(streams)
         return rest, fresh._replace(
             valid=state.valid, keys=state.keys, values=state.values, hypotheses=_tensors(h)

@@ -7,14 +7,15 @@ from torch import Tensor
 
 from cortado.model.decoder.ctc import CtcState
 from cortado.model.decoder.decoder import Decoder
-from cortado.model.emission import Emissions
+from cortado.model.emission import CERTAIN, Emissions
 from cortado.model.layer import Layer
 
 
 class GreedySearch(Layer):
-    """Encoder frames (S, T, H) to emissions (S, T, cap, 2).
+    """Encoder frames (S, T, H) to emissions (S, T, cap, 3).
 
-    An emission is a symbol, -1 for none, and its lateness in frames, which is 0.
+    An emission is a symbol, -1 for none, its lateness in frames, which is 0, and its confidence in
+    thousandths, which is full.
     """
 
     def __init__(self, decoder: Decoder) -> None:
@@ -26,9 +27,10 @@ class GreedySearch(Layer):
         return self._decoder.initial_state(batch)
 
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Return the emissions (S, T, cap, 2) of the next (S, T, H) encoder frames."""
+        """Return the emissions (S, T, cap, 3) of the next (S, T, H) encoder frames."""
         symbols, state = self._decoder.step(x, state)
-        return torch.stack([symbols, torch.zeros_like(symbols)], 3), state
+        late, certain = torch.zeros_like(symbols), torch.full_like(symbols, CERTAIN)
+        return torch.stack([symbols, late, certain], 3), state
 
     def restarted(self, state: Any) -> tuple[Emissions, Any]:
         """Return no symbols, and the state with the decoder's part as at the start."""

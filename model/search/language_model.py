@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from cortado.model.compiled.functions import log
+from cortado.model.compiled.jit import cached_njit
 from cortado.model.vocabulary import Vocabulary
 
 Array = NDArray[Any]
@@ -60,6 +61,15 @@ class Language(NamedTuple):
     sums1: Array  # (W + 1,) float64: cumulative sum of the unigrams' probabilities
     sums2: Array  # (B + 1,) float64: of the bigrams', less their back-off part
     sums3: Array  # (T + 1,) float64: of the trigrams', less their back-off part
+    spoken: Array  # (P,) int32: the words' phones, outputs of the recogniser's phone head
+    spoken_starts: Array  # (W + 1,) int32: where a word's phones begin; those of none are unknown
+    likeliest: Array  # (N,) int32: the likeliest word below a node
+    said: Array  # (N,) int32: how many of its phones the letters up to the node take
+
+    @property
+    def pronounces(self) -> bool:
+        """Whether it knows how its words are pronounced."""
+        return len(self.spoken) > 0
 
     @property
     def known(self) -> int:
@@ -75,7 +85,9 @@ NONE = Language(
     *(0.0, 0.0, 0.0, 0.0, -1),
     *(np.zeros(0, np.int32) for _ in range(9)),
     *(np.zeros(0) for _ in range(5)),
+    *(np.zeros(0, np.int32) for _ in range(4)),
 )
+PRONUNCIATION = Language._fields[19:]  # what a file may lack
 
 
 def read(path: Path, vocabulary: Vocabulary) -> Language:
@@ -148,7 +160,7 @@ def _built(
     if numbers["weight"] <= 0 or numbers["leaving"] > 0 or numbers["letter"] > 0:
         raise ValueError(f"expected a weight above 0 and prices at most 1, got {numbers}")
     symbols = letters[whole.pop("letters")]
-    everything: dict[str, Any] = numbers | whole
+    everything: dict[str, Any] = numbers | whole | _pronunciation(parts, len(unigram))
     return NONE._replace(
         **everything,
         space=index[" "],
@@ -159,6 +171,30 @@ def _built(
         sums2=_running(more2),
         sums3=_running(more3),
     )
+
+
+def _pronunciation(parts: Mapping[str, Array], words: int) -> dict[str, Array]:
+    """Return the arrays of a file's pronunciations, none if it has none."""
+    if PRONUNCIATION[0] not in parts:
+        return {}
+    found = {name: _indices(name, parts) for name in PRONUNCIATION}
+    starts, nodes = found["spoken_starts"], len(parts["words"])
+    if len(starts) != words + 1 or starts[0] != 0 or (np.diff(starts) < 0).any():
+        raise ValueError(f"expected spoken_starts of {words} words that ascend from 0, got others")
+    if starts[-1] != len(found["spoken"]):
+        raise ValueError(f"expected {starts[-1]} phones, got {len(found['spoken'])}")
+    for name, least, most in (
+        ("spoken", 0, np.iinfo(np.uint8).max),
+        ("likeliest", 0, words - 1),
+        ("said", 0, np.iinfo(np.uint8).max),
+    ):
+        if len(found[name]) and not least <= found[name].min() <= found[name].max() <= most:
+            raise ValueError(f"expected {name} from {least} to {most}, got others")
+    if len(found["likeliest"]) != nodes or len(found["said"]) != nodes:
+        raise ValueError(f"expected likeliest and said of {nodes} nodes, got others")
+    lengths = np.diff(starts)[found["likeliest"]]
+    found["said"] = np.minimum(found["said"], lengths)
+    return found
 
 
 def _running(numbers: Array) -> Array:
@@ -271,7 +307,7 @@ def total(lm: Language, a: After, word: int, place: Place) -> float:
     return a.left2 * (a.left1 * lm.sums1[word] + second) + third
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@cached_njit(forceinline=True)
 def weigh(
     lm: Language, node: int, before: int, last: int, least: np.float32, scores: Array
 ) -> None:
@@ -319,7 +355,7 @@ def weigh(
         scores[lm.space] += np.float32(lm.weight * log(np.float32(part / whole))) + bonus
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@cached_njit(forceinline=True)
 def followed(lm: Language, node: int, before: int, last: int, symbol: int) -> tuple[int, int, int]:
     """Return the next state (node and the two words before) after one symbol more."""
     if symbol == lm.space:
@@ -332,3 +368,21 @@ def followed(lm: Language, node: int, before: int, last: int, symbol: int) -> tu
             if lm.symbols[child] == symbol:
                 return child, before, last
     return NOWHERE, before, last
+
+
+@numba.njit(nogil=True, forceinline=True)
+def begun_phones(lm: Language, node: int) -> Array:
+    """Return the phones that the letters up to a node have in the likeliest word below it."""
+    if node in (NOWHERE, ROOT):
+        return lm.spoken[:0]
+    first = lm.spoken_starts[lm.likeliest[node]]
+    return lm.spoken[first : first + lm.said[node]]
+
+
+@numba.njit(nogil=True, forceinline=True)
+def word_phones(lm: Language, node: int) -> Array:
+    """Return the phones of the word that ends at a node; none if they are not known."""
+    word = lm.words[node] if node != NOWHERE else -1
+    if word < 0:
+        return lm.spoken[:0]
+    return lm.spoken[lm.spoken_starts[word] : lm.spoken_starts[word + 1]]

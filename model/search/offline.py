@@ -1,9 +1,11 @@
 """Offline decoding of whole utterances, and the attention to a known text.
 
-Monotonic attention decodes in four modes: "hard", as streams do; "expected", with the expected
-alignment of training; "sampled", with stops drawn from Bernoulli(p), of which training takes the
-expectation; "beam", a beam search with the expected alignment. Other attentions have the modes
-"expected" and "beam". CTC has "hard" alone, its greedy path.
+Monotonic attention decodes in six modes: "hard", as streams do; "uncapped", by algorithm 1 of
+Chiu & Raffel 2018, the same without a bound on the symbols of one frame; "hard-beam", a beam search
+with such stops; "expected", with the expected alignment of training; "sampled", with stops drawn
+from Bernoulli(p), of which training takes the expectation; "beam", a beam search with the expected
+alignment. Other attentions have the modes "expected" and "beam". CTC has "hard" alone, its greedy
+path.
 """
 
 from collections.abc import Sequence
@@ -21,8 +23,10 @@ from cortado.model.emission import FLUSH_STEPS, Character, to_characters
 from cortado.model.features.framing import SAMPLES_PER_STEP, STEP_SECONDS
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.expected_beam import beam_search
+from cortado.model.search.hard_beam import hard_beam_search
 
-Mode = Literal["hard", "expected", "sampled", "beam"]
+Mode = Literal["hard", "uncapped", "hard-beam", "expected", "sampled", "beam"]
+HARD: tuple[Mode, ...] = ("hard", "uncapped", "hard-beam")
 
 
 class Symbol(NamedTuple):
@@ -45,7 +49,7 @@ def modes(recognizer: Recognizer) -> Sequence[Mode]:
     decoder = recognizer.decoder
     if not isinstance(decoder, AttentionDecoder):
         return ("hard",)
-    return ("hard", "expected", "sampled", "beam") if decoder.online else ("expected", "beam")
+    return (*HARD, "expected", "sampled", "beam") if decoder.online else ("expected", "beam")
 
 
 def transcribe_offline(
@@ -162,10 +166,12 @@ def decode(
     if mode in ("hard", "sampled"):
         return scanned(decoder, encoded, lengths, generator)
     assert isinstance(decoder, AttentionDecoder)  # as `modes` says
-    if mode == "beam":
-        rows, width = zip(encoded, lengths.tolist(), strict=True), recognizer.config.decoder.beam
+    if mode != "expected":
+        search = beam_search if mode == "beam" else hard_beam_search
+        width = 1 if mode == "uncapped" else recognizer.config.decoder.beam
+        rows = zip(encoded, lengths.tolist(), strict=True)
         return [
-            [Symbol(*one) for one in beam_search(decoder, row[:count], most(count), width)]
+            [Symbol(*one) for one in search(decoder, row[:count], most(count), width)]
             for row, count in rows
         ]
     mask = recognizer.frame_mask(lengths, encoded.shape[1])
@@ -173,7 +179,7 @@ def decode(
 
 
 def most(frames: int) -> int:
-    """Return the most symbols in so many encoder frames, the bound of streams."""
+    """Return the most symbols in so many encoder frames: that of streams, which have it a frame."""
     return MAX_SYMBOLS_PER_STEP * frames
 
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.compiled.jit import cached_njit
 from cortado.model.emission import Emissions
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.streaming.interface import Rows
@@ -135,7 +135,8 @@ class Endpointer:
         """
         ended = np.zeros(len(rows), np.bool_)
         quiet = ended if quiet is None else quiet
-        _follow(rows, *emissions, blanks, quiet, self._rules, self._which, self._counts, ended)
+        news = emissions.symbols, emissions.late, blanks, quiet
+        _follow(rows, *news, self._rules, self._which, self._counts, ended)
         return ended
 
     def snapshot(self, row: int) -> list[int]:
@@ -148,7 +149,7 @@ class Endpointer:
         self._counts[row] = counts
 
 
-@numba.njit(cache=True, nogil=True)
+@cached_njit()
 def _follow(
     rows: Any,
     symbols: Any,

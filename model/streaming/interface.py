@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.emission import Emissions
-from cortado.model.search.beam import Beam
+from cortado.model.search.settings import Beam
 from cortado.model.vocabulary import Vocabulary
 
 Samples = NDArray[np.float32]

@@ -1,12 +1,21 @@
 """Updates of single streams (characters, endpoints), made from a whole batch's arrays."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.emission import Character, Emission, Emissions, seconds, step_time, to_characters
+from cortado.model.emission import (
+    CERTAIN,
+    Character,
+    Emission,
+    Emissions,
+    seconds,
+    step_time,
+    to_characters,
+)
 from cortado.model.streaming.interface import Rows
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.utterances import SPACE, Endpoint, Parting
@@ -52,7 +61,7 @@ class Results(NamedTuple):
                 for character in _characters(one, number, vocabulary, delay_steps)
             ]
             if space:
-                characters.insert(0, Character(SPACE, characters[0].time, characters[0].late))
+                characters.insert(0, replace(characters[0], text=SPACE))
             ended = utterance >= 0
             endpoint = Endpoint(utterance, seconds(start), seconds(end)) if ended else None
             yield row, Update(characters, position, finished, endpoint=endpoint)
@@ -63,4 +72,5 @@ def _characters(
 ) -> list[Character]:
     """Return the characters of an emission at a stream's step."""
     time = step_time(number - one.late, delay_steps)
-    return to_characters(vocabulary, one.symbol, time, seconds(one.late))
+    confidence = one.confidence / CERTAIN
+    return to_characters(vocabulary, one.symbol, time, seconds(one.late), confidence)

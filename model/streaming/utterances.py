@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.compiled.jit import cached_njit
 from cortado.model.emission import Emissions
 from cortado.model.streaming.interface import Rows
 from cortado.model.vocabulary import Vocabulary
@@ -73,7 +73,17 @@ class Utterances:
         found = np.zeros((4, len(rows)), np.int64)
         symbols = self._lengths, self._begins, self._closes
         sizes = self._spaced, self._delay_steps
-        _part(rows, *emissions, numbers, ended, *symbols, *sizes, self._state, found)
+        _part(
+            rows,
+            emissions.symbols,
+            emissions.late,
+            numbers,
+            ended,
+            *symbols,
+            *sizes,
+            self._state,
+            found,
+        )
         return Parting(found[0] != 0, *found[1:])
 
     def snapshot(self, row: int) -> list[int]:
@@ -86,7 +96,7 @@ class Utterances:
         self._state[row] = state
 
 
-@numba.njit(cache=True, nogil=True)
+@cached_njit()
 def _part(
     rows: Any,
     symbols: Any,

@@ -55,12 +55,6 @@ class VadStepper:
         self._samples = np.zeros((streams, HISTORY), np.float32)  # the last samples
         self._rest = np.zeros(streams, np.int64)  # how many of them were in no window yet
 
-    @property
-    def bytes_per_stream(self) -> int:
-        """Size of a stream's state in bytes."""
-        arrays = self._state, self._samples, self._rest
-        return sum(array.nbytes for array in arrays) // max(len(self._rest), 1)
-
     def reset(self, rows: NDArray[np.int64]) -> None:
         """Reset the streams in (R,) rows to the state before any audio."""
         self._state[:, rows], self._samples[rows], self._rest[rows] = 0, 0, 0

@@ -25,12 +25,12 @@ class Deadlines:
         self._stopped = False  # the conversation is over: only its close has a deadline
 
     def expect_audio(self, now: float) -> None:
-        """Give the client its time for more audio, or the end."""
+        """Restart the time in which the client has to send audio or `end`."""
         self._opened = True
         self._input = inf if self._stopped else now + self._limits.idle_timeout_seconds
 
     def expect_nothing(self) -> None:
-        """Give the client all the time: it has ended its stream."""
+        """Drop the deadline for audio: the client has ended its stream."""
         self._input = inf
 
     def send(self, now: float) -> None:
@@ -38,29 +38,29 @@ class Deadlines:
         self._output = inf if self._stopped else now + self._limits.send_timeout_seconds
 
     def sent(self) -> None:
-        """Expect it no longer."""
+        """Drop the deadline for reading: the client has read the message."""
         self._output = inf
 
     def stop(self) -> None:
-        """Expect nothing any more."""
+        """Drop all deadlines."""
         self._stopped = True
         self._input = self._output = self._stream = self._close = inf
 
     def close(self, now: float) -> None:
-        """Expect the client to read what is left."""
+        """Set the deadline for reading the last messages."""
         self._close = now + self._limits.send_timeout_seconds
 
     def closed(self, now: float) -> bool:
-        """Return whether the time to read what is left is over."""
+        """Return whether the deadline for reading the last messages has passed."""
         return self._close <= now
 
     def next(self, now: float) -> float:
-        """Return when to look again; nothing can happen meanwhile that would make it sooner."""
+        """Return the time of the next check; no deadline can pass before it."""
         waiting = inf if self.handling else self._input
         return min(now + self._shortest, waiting, self._output, self._stream, self._close)
 
     def expired(self, now: float) -> ProtocolError | None:
-        """Return why the client is given up `now`, if it is."""
+        """Return the error of the deadline that has passed `now`, or None."""
         if self._input <= now and not self.handling:
             return self._silent()
         if self._output <= now:

@@ -6,11 +6,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.server.protocol.messages import End, ErrorCode, Resume, Start, Suspend
+from cortado.server.protocol.messages import (
+    End,
+    ErrorCode,
+    Flush,
+    KeepAlive,
+    Resume,
+    Start,
+    Suspend,
+)
 
 FINAL, SUSPENDED, DISCONNECTED = "final", "suspended", "disconnected"  # endings without an error
-# Endings after which a client may come back: its connection is gone, or seems to be.
-LOST = {DISCONNECTED, ErrorCode.IDLE_TIMEOUT, ErrorCode.SLOW_CLIENT, ErrorCode.TAKEN_OVER}
+# Endings after which a client may come back: its connection is gone or seems to be, or its server.
+LOST = {
+    DISCONNECTED,
+    ErrorCode.IDLE_TIMEOUT,
+    ErrorCode.SLOW_CLIENT,
+    ErrorCode.TAKEN_OVER,
+    ErrorCode.SHUTTING_DOWN,
+}
 
 
 class State(Enum):
@@ -30,7 +44,15 @@ class Audio(NamedTuple):
     samples: NDArray[np.float32]  # (N,) in [-1, 1], at the rate of `start`
 
 
-Event = Start | Resume | Audio | End | Suspend
+class WhenProcessed(NamedTuple):
+    """A request for `Processed` once all whole steps of the audio so far are done."""
+
+
+class Processed(NamedTuple):
+    """All whole steps of the audio up to a `WhenProcessed` are done."""
+
+
+Event = Start | Resume | Audio | KeepAlive | Flush | WhenProcessed | End | Suspend
 
 
 class Close(NamedTuple):

@@ -13,14 +13,21 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     max_message_bytes: int = Field(
-        1_048_576, ge=1024, le=2**26, description="Largest message of a client, in bytes."
+        262_144, ge=1024, le=2**26, description="Largest message of a client, in bytes."
     )
     max_messages_per_second: int = Field(
         2000,
         ge=10,
         le=10**6,
-        description="Messages of one client that are read in a second; while it sends more, its"
-        " connection is read more slowly.",
+        description="Frames of one websocket that are read in a second, pings among them; while it"
+        " sends more, it is read more slowly.",
+    )
+    max_speed: float = Field(
+        100.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds of audio of one stream that are taken in a second, after the first 60;"
+        " faster clients are read more slowly; 0 for no limit.",
     )
     outbox_characters: int = Field(
         4096, ge=1, description="Characters that may wait for a slow client before its stream ends."

@@ -11,6 +11,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from cortado.model.emission import Character
+
 MIN_SAMPLE_RATE = 8_000  # Hz
 MAX_SAMPLE_RATE = 192_000  # Hz
 DEFAULT_SAMPLE_RATE = 16_000  # Hz, the model's own
@@ -64,8 +66,14 @@ CLOSE_CODES: dict[ErrorCode, int] = {
 }
 
 
+RETRY_AFTER = {  # seconds after which a client may come again
+    ErrorCode.TOO_MANY_STREAMS: 5.0,
+    ErrorCode.SHUTTING_DOWN: 1.0,
+}
+
+
 class ProtocolError(Exception):
-    """A conversation that cannot go on, with the code and the words that the client is told."""
+    """An error that ends a conversation: its code, and its message to the client."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -73,10 +81,14 @@ class ProtocolError(Exception):
         self.message = message
 
 
-class Start(BaseModel):
-    """The client's first message: how its audio is to be read."""
+class Said(BaseModel):
+    """A message of a client: no field beside its own, and each of its own type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Start(Said):
+    """The client's first message: how its audio is to be read."""
 
     type: Literal["start"] = "start"
     sample_rate: Annotated[int, Field(ge=MIN_SAMPLE_RATE, le=MAX_SAMPLE_RATE)] = DEFAULT_SAMPLE_RATE
@@ -85,10 +97,8 @@ class Start(BaseModel):
     keep: bool = False
 
 
-class Resume(BaseModel):
+class Resume(Said):
     """The client's first message: its audio goes on where another connection stopped."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     type: Literal["resume"] = "resume"
     state: str | None = None
@@ -105,20 +115,28 @@ class Resume(BaseModel):
         return self
 
 
-class Suspend(BaseModel):
+class Suspend(Said):
     """The client's last message: the stream will go on over another connection."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     type: Literal["suspend"] = "suspend"
 
 
-class End(BaseModel):
+class End(Said):
     """The client's last message: no more audio follows."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
     type: Literal["end"] = "end"
+
+
+class Flush(Said):
+    """The client wants all audio so far written to its last letter, as `end` does; more follows."""
+
+    type: Literal["flush"] = "flush"
+
+
+class KeepAlive(Said):
+    """The client has no audio now, and stays."""
+
+    type: Literal["keep_alive"] = "keep_alive"
 
 
 class Ready(BaseModel):
@@ -136,17 +154,33 @@ class Ready(BaseModel):
 
 
 class TimedText(BaseModel):
-    """Text with the time of each of its characters in seconds."""
+    """Text with the time of each of its characters in seconds, and with their confidences."""
 
     type: str
     text: str
     times: list[float]
+    confidences: list[float]
 
     @model_validator(mode="after")
-    def _one_time_per_character(self) -> Self:
-        if len(self.text) != len(self.times):
-            raise ValueError(f"expected {len(self.text)} times, got {len(self.times)}")
+    def _one_of_each_per_character(self) -> Self:
+        for name, found in (("times", self.times), ("confidences", self.confidences)):
+            if len(self.text) != len(found):
+                raise ValueError(f"expected {len(self.text)} {name}, got {len(found)}")
         return self
+
+    def characters(self) -> list[Character]:
+        """Return the characters; when each was committed is not known here."""
+        parts = zip(self.text, self.times, self.confidences, strict=True)
+        return [Character(text, time, confidence=sure) for text, time, sure in parts]
+
+
+class Word(BaseModel):
+    """A word of an utterance that has ended, from `start` to `end` in seconds of the stream."""
+
+    text: str
+    start: float
+    end: float
+    confidence: float
 
 
 class Chars(TimedText):
@@ -156,14 +190,30 @@ class Chars(TimedText):
     position: float
 
 
+class Acknowledged(BaseModel):
+    """The server has stored the stream as it was after so many samples: they may be dropped."""
+
+    type: Literal["acknowledged"] = "acknowledged"
+    received: int
+
+
 class Endpoint(BaseModel):
-    """The end of an utterance: the characters since the endpoint before it belong together."""
+    """The end of an utterance: it has the characters since the previous endpoint."""
 
     type: Literal["endpoint"] = "endpoint"
     utterance: int
     start: float
     end: float
     position: float
+    words: list[Word] = []
+
+
+class Flushed(BaseModel):
+    """The answer to `flush`: all text of the audio before it was sent."""
+
+    type: Literal["flushed"] = "flushed"
+    position: float
+    words: list[Word] = []
 
 
 class Final(TimedText):
@@ -172,6 +222,7 @@ class Final(TimedText):
     type: Literal["final"] = "final"
     duration: float
     omitted: int = 0
+    words: list[Word] = []
 
 
 class Suspended(BaseModel):
@@ -189,10 +240,11 @@ class Error(BaseModel):
     type: Literal["error"] = "error"
     code: ErrorCode
     message: str
+    retry_after: float | None = None
 
 
-ClientMessage = Start | Resume | Suspend | End
-ServerMessage = Ready | Chars | Endpoint | Final | Suspended | Error
+ClientMessage = Start | Resume | Flush | KeepAlive | Suspend | End
+ServerMessage = Ready | Chars | Acknowledged | Endpoint | Flushed | Final | Suspended | Error
 
 _CLIENT: TypeAdapter[ClientMessage] = TypeAdapter(
     Annotated[ClientMessage, Field(discriminator="type")]
@@ -235,7 +287,7 @@ def parse_server(text: str) -> ServerMessage | None:
 
 
 def _explained(error: ValidationError) -> ProtocolError:
-    """Return what a client is told of the first mistake in its message."""
+    """Return the error of the first mistake in a client's message."""
     first = error.errors(include_url=False)[0]
     got = repr(first["input"])
     got = got if len(got) <= QUOTED else got[:QUOTED] + "…"
@@ -253,6 +305,6 @@ def _explained(error: ValidationError) -> ProtocolError:
         return ProtocolError(
             ErrorCode.INVALID_MESSAGE, f"{first['ctx']['error']}, got both or none"
         )
-    kinds = '"start", "resume", "suspend" or "end"'
+    kinds = '"start", "resume", "flush", "keep_alive", "suspend" or "end"'
     message = f"expected a JSON object of type {kinds}, got {got}"
     return ProtocolError(ErrorCode.INVALID_MESSAGE, message)

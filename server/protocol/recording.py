@@ -10,20 +10,20 @@ Line = dict[str, Any]  # of a recording, a JSON object; docs/streams.md describe
 
 
 class Digest:
-    """A digest of characters, their times and the ends of utterances, in whatever messages."""
+    """A digest of characters, times and ends of utterances, in any split into messages."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
         self.count = 0  # characters
 
     def characters(self, text: str, times: list[float]) -> None:
-        """Take the next characters into account."""
+        """Add the next characters."""
         for character, time in zip(text, times, strict=True):
             self._hash.update(f"{character}\t{time:.3f}\n".encode())
         self.count += len(text)
 
     def endpoint(self, start: float, end: float) -> None:
-        """Take the end of an utterance into account."""
+        """Add the end of an utterance."""
         self._hash.update(f"endpoint\t{start:.3f}\t{end:.3f}\n".encode())
 
     @property
@@ -33,7 +33,7 @@ class Digest:
 
 
 class Recording:
-    """The lines that are to be written down of one stream, behind the first."""
+    """The lines of one stream's recording after the first."""
 
     def __init__(self, start: Start, max_seconds: float, now: float) -> None:
         self.digest = Digest()
@@ -59,7 +59,7 @@ class Recording:
             self.whole = True
 
     def drop(self) -> None:
-        """Give the recording up, unless it is whole."""
+        """Drop the recording, unless it is complete."""
         if not self.whole:
             self.dropped = True
             self._lines.clear()

@@ -2,7 +2,12 @@
 
 from collections import deque
 
-from cortado.server.protocol.messages import Chars, ErrorCode, ProtocolError, ServerMessage
+from cortado.server.protocol.dialect import Reply, Written
+from cortado.server.protocol.messages import Chars, ErrorCode, ProtocolError
+
+MAX_REPLIES = 256  # that may wait for a client
+
+Queued = Written | Reply
 
 
 class SendQueue:
@@ -14,18 +19,24 @@ class SendQueue:
 
     def __init__(self, max_characters: int) -> None:
         self._max_characters = max_characters
-        self._messages: deque[ServerMessage] = deque()
+        self._messages: deque[Queued] = deque()
         self._characters = 0  # that wait
+        self._replies = 0  # that wait
 
     def __bool__(self) -> bool:
         return bool(self._messages)
 
-    def add(self, message: ServerMessage, *, forced: bool = False) -> None:
+    def add(self, message: Queued, *, forced: bool = False) -> None:
         """Put `message` at the end; `forced` goes over the limit.
 
         Raises:
-            ProtocolError: more characters would wait than are allowed.
+            ProtocolError: more characters or replies would wait than are allowed.
         """
+        if isinstance(message, Reply):
+            self._replies += 1
+            if self._replies > MAX_REPLIES:
+                expected = f"expected at most {MAX_REPLIES} answers to wait for the client"
+                raise ProtocolError(ErrorCode.SLOW_CLIENT, f"{expected}, got one more")
         if isinstance(message, Chars):
             waiting = self._characters + len(message.text)
             if waiting > self._max_characters and not forced:
@@ -40,13 +51,14 @@ class SendQueue:
                 self._messages.pop()
         self._messages.append(message)
 
-    def pop(self) -> ServerMessage | None:
+    def pop(self) -> Queued | None:
         """Take the first message out and return it; None if nothing waits."""
         if not self._messages:
             return None
         message = self._messages.popleft()
         if isinstance(message, Chars):
             self._characters -= len(message.text)
+        self._replies -= isinstance(message, Reply)
         return message
 
 
@@ -54,5 +66,6 @@ def _joined(first: Chars, second: Chars) -> Chars:
     return Chars(
         text=first.text + second.text,
         times=first.times + second.times,
+        confidences=first.confidences + second.confidences,
         position=second.position,
     )

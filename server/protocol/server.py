@@ -4,15 +4,22 @@ It is made as python-websockets' `Protocol` is. A shell moves messages between i
 a stream of the engine, and says what time it is:
 
     what the client sends    `receive_data`, then `events_received` and `events_handled`
-    what the engine writes   `send_characters`, `send_endpoint`, `send_final`, `send_suspended`
+    what the engine writes   `send_characters`, `send_endpoint`, `send_flushed`, `send_processed`,
+                             `send_acknowledged`, `send_final`, `send_suspended`
     what the client is sent  `data_to_send` and `data_sent`, until `close_expected`
     time                     `timer`, then `handle_timer`
+
+What the messages look like on the wire is the dialect's.
 
 A conversation that is over has an `ending`. The shell then detaches the stream if
 `detach_expected`, and calls `release`; what is left and the error are sent after that.
 """
 
+from collections import deque
+from collections.abc import Iterable, Iterator
+
 from cortado.server.protocol.deadlines import Deadlines, too_long
+from cortado.server.protocol.dialect import Dialect, Own, Read, Reply
 from cortado.server.protocol.events import (
     DISCONNECTED,
     FINAL,
@@ -21,40 +28,49 @@ from cortado.server.protocol.events import (
     Audio,
     Close,
     Event,
+    Processed,
     ServerFacts,
     State,
+    WhenProcessed,
 )
 from cortado.server.protocol.limits import Limits
 from cortado.server.protocol.messages import (
     CLOSE_CODES,
     DEFAULT_SAMPLE_RATE,
+    RETRY_AFTER,
+    Acknowledged,
     Chars,
     ClientMessage,
+    End,
     Endpoint,
     Error,
     ErrorCode,
     Final,
+    Flush,
+    Flushed,
+    KeepAlive,
     ProtocolError,
     Ready,
     Resume,
-    ServerMessage,
     Start,
     Suspend,
     Suspended,
-    parse_client,
 )
 from cortado.server.protocol.pcm import PcmDecoder
 from cortado.server.protocol.recording import Recording
-from cortado.server.protocol.send_queue import SendQueue
+from cortado.server.protocol.send_queue import Queued, SendQueue
 from cortado.server.protocol.transcript import ResumePoint, Transcript
 
-BURST_SECONDS = 1.0  # whose messages may come at once
+LEAST_AUDIO = 0.02  # of the idle time, in audio, or a byte now and then would hold a stream
 
 
 class ServerProtocol:
     """The order, the limits, the deadlines and the outgoing queue of one conversation."""
 
-    def __init__(self, limits: Limits, facts: ServerFacts, now: float) -> None:
+    def __init__(
+        self, limits: Limits, facts: ServerFacts, now: float, dialect: Dialect | None = None
+    ) -> None:
+        """Begin with a client that speaks `dialect`, our own if None."""
         self.state = State.OPENING
         self.ending: str | None = None  # how the conversation has ended: see `events`, or a code
         self.error: Error | None = None  # the last message, if the ending is a code
@@ -64,16 +80,24 @@ class ServerProtocol:
         self.recording: Recording | None = None
         self.facts, self._limits = facts, limits
         self._deadlines = Deadlines(limits, now)
-        self._due = now  # time that the messages so far have taken, at the rate allowed
-        self._events: list[Event] = []
-        self._active = False  # audio has come that is not handled yet
+        self._credited = 0  # samples received when the client last got time for more
+        self._is_kept = False  # the message that is being handled asks for more time
+        self.dialect = dialect or Own()
+        self._incoming: Iterator[Read] = iter(())  # of the message that is being handled
+        self._arrived = now  # when it came
         self._decoder = PcmDecoder("pcm_s16le")
         self._transcript = Transcript(limits.transcript_characters)
         self._queue = SendQueue(limits.outbox_characters)
         self._finished = False  # the last message of a stream without error is in the queue
         self._overflowed = False  # something did not fit into the queue: nothing may follow it
-        self._in_flight: ServerMessage | None = None
+        self._in_flight: Queued | None = None  # the message that is being sent
+        self._texts = deque[str]()  # of it, that are left
+        self._sending = False  # one of its texts
+        self._flushed = False  # the stream was flushed at least once
         self._eof = False  # the client reads no more
+        self._known = 0, 0  # characters and utterances that a client which came back has
+        for text in self.dialect.greeting():
+            self._queue.add(Reply(text))
 
     @property
     def duration(self) -> float:
@@ -87,10 +111,6 @@ class ServerProtocol:
 
     # ---- what the client sends
 
-    def pause(self, now: float) -> float:
-        """Return for how many seconds nothing is to be read, since the client has sent so much."""
-        return max(0.0, self._due - now - BURST_SECONDS)
-
     def receive_data(self, data: str | bytes, now: float) -> None:
         """Receive a text or binary message; `events_received` says what it means.
 
@@ -99,17 +119,13 @@ class ServerProtocol:
         assert not self._deadlines.handling, "expected the last message to be handled"
         if self.ending is not None:
             return
-        self._due = max(self._due, now) + 1 / self._limits.max_messages_per_second
         try:
-            self._events.append(self._event(data))
+            _check_size(data, self._limits.max_message_bytes)
         except ProtocolError as error:
             self.fail(error.code, error.message)
             return
         self._deadlines.handling = True
-        if isinstance(data, bytes):
-            self._active = len(data) > 0
-            if self.recording:
-                self.recording.audio(data, now)
+        self._incoming, self._arrived = self.dialect.read(data), now
 
     def receive_eof(self) -> None:
         """Receive the end of the connection: by the client, by us, or lost."""
@@ -118,26 +134,35 @@ class ServerProtocol:
         if self.state is State.CLOSING:
             self._closed()
 
-    def events_received(self) -> list[Event]:
-        """Return what has come; each event is returned once."""
-        events, self._events = self._events, []
-        return events
+    def events_received(self) -> Iterator[Event]:
+        """Yield what the last message asks for; each event is to be handled before the next."""
+        try:
+            for message in self._incoming:
+                if self.ending is not None:
+                    return
+                if isinstance(message, Reply):
+                    self._queue.add(message)
+                else:
+                    yield self._event(message)
+        except ProtocolError as error:
+            self.fail(error.code, error.message)
 
     def events_handled(self, now: float) -> None:
         """Expect the next message: what came is handled."""
         self._deadlines.handling = False
-        if self._active:
+        rate = self.start.sample_rate if self.start else 0
+        enough = LEAST_AUDIO * self._limits.idle_timeout_seconds * rate
+        is_heard = self._is_kept or self.received - self._credited > enough
+        if is_heard and self.state is State.STREAMING:
             self._deadlines.expect_audio(now)
-            self._active = False
+            self._credited, self._is_kept = self.received, False
 
-    def _event(self, data: str | bytes) -> Event:
+    def _event(self, message: ClientMessage | WhenProcessed | bytes) -> Event:
         """Return what a message means at this point of the conversation.
 
         Raises:
             ProtocolError: it means nothing here.
         """
-        _check_size(data, self._limits.max_message_bytes)
-        message = data if isinstance(data, bytes) else parse_client(data)
         if self.state is State.DRAINING:
             raise _unexpected("nothing after end", message)
         if self.state is State.OPENING:
@@ -148,23 +173,39 @@ class ServerProtocol:
             return self._audio(message)
         elif isinstance(message, Start | Resume):
             raise _unexpected("audio or end", message)
-        else:
+        elif isinstance(message, Flush):
+            self._flush()
+        elif isinstance(message, End | Suspend):
             self._end(message)
+        self._is_kept |= isinstance(message, Flush | KeepAlive)
         return message
 
     def _audio(self, data: bytes) -> Audio:
+        if self.recording:
+            self.recording.audio(data, self._arrived)
         samples = self._decoder.decode(data)
         self.received += len(samples)
         if 0 < self._limits.max_stream_seconds < self.duration:
             raise too_long(self._limits)
         return Audio(samples)
 
-    def _end(self, message: ClientMessage) -> None:
+    def _flush(self) -> None:
+        if self.token is not None:
+            expected = "expected flush in a stream that is not kept"
+            raise ProtocolError(ErrorCode.UNEXPECTED_MESSAGE, f"{expected}, got it in one that is")
+        self._flushed = True
+        if self.recording:
+            self.recording.drop()
+
+    def _end(self, message: End | Suspend) -> None:
         assert self.start is not None
         if isinstance(message, Suspend) and self.start.sample_rate != DEFAULT_SAMPLE_RATE:
             expected = f"expected a stream at {DEFAULT_SAMPLE_RATE} Hz to suspend"
             got = f"one at {self.start.sample_rate} Hz, whose resampler stays with the server"
             raise ProtocolError(ErrorCode.UNSUPPORTED_SAMPLE_RATE, f"{expected}, got {got}")
+        if isinstance(message, Suspend) and self._flushed:
+            expected = "expected a stream without flush to suspend"
+            raise ProtocolError(ErrorCode.UNEXPECTED_MESSAGE, f"{expected}, got one with it")
         self.state = State.DRAINING
         self._deadlines.expect_nothing()
 
@@ -179,6 +220,8 @@ class ServerProtocol:
     def resume(self, resume: Resume, point: ResumePoint, now: float, token: str | None) -> None:
         """Answer `resume` with `ready` and with what the client has missed."""
         self._transcript = point.transcript
+        if resume.token is not None:
+            self._known = resume.characters, resume.utterances
         self._stream(point, now, token)
         for message in point.missed(resume):
             self._queue.add(message, forced=True)
@@ -186,7 +229,7 @@ class ServerProtocol:
     def _stream(self, point: ResumePoint, now: float, token: str | None) -> None:
         assert self.state is State.ACCEPTING
         self.state, self.token = State.STREAMING, token
-        self.start, self.received = point.start, point.received
+        self.start, self.received, self._credited = point.start, point.received, point.received
         self._decoder = PcmDecoder(point.start.encoding)
         self._deadlines.expect_audio(now)
         ready = Ready(
@@ -198,20 +241,42 @@ class ServerProtocol:
         )
         self._queue.add(ready)
 
-    def send_characters(self, text: str, times: list[float], position: float) -> None:
+    def send_characters(
+        self, text: str, times: list[float], confidences: list[float], position: float
+    ) -> None:
         """Send characters that are decided, which rest on `position` seconds of audio."""
-        self._transcript.add(text, times)
+        self._transcript.add(text, times, confidences)
         if self.recording:
             self.recording.digest.characters(text, times)
-        self._send(Chars(text=text, times=times, position=round(position, 3)))
+        after = self._transcript.characters - len(text)
+        if known := min(max(self._known[0] - after, 0), len(text)):  # of a stream gone on early
+            text, times, confidences = text[known:], times[known:], confidences[known:]
+        if text:
+            position = round(position, 3)
+            self._send(Chars(text=text, times=times, confidences=confidences, position=position))
 
     def send_endpoint(self, utterance: int, start: float, end: float, position: float) -> None:
         """Send that an utterance has ended, which was decided at `position` seconds."""
         endpoint = Endpoint(utterance=utterance, start=start, end=end, position=round(position, 3))
-        self._transcript.add_endpoint(endpoint)
         if self.recording:
             self.recording.digest.endpoint(start, end)
-        self._send(endpoint)
+        endpoint = self._transcript.add_endpoint(endpoint)
+        if utterance >= self._known[1]:
+            self._send(endpoint)
+
+    def send_flushed(self) -> None:
+        """Send that all text of the audio before `flush` was sent."""
+        words = self._transcript.end_utterance()
+        self._send(Flushed(position=round(self.duration, 3), words=words))
+
+    def send_processed(self) -> None:
+        """Send that all whole steps of the audio so far are done, where the dialect says so."""
+        self._send(Processed())
+
+    def send_acknowledged(self, received: int) -> None:
+        """Send that the stream is stored as it was after so many samples, unless it has ended."""
+        if self.state is State.STREAMING and self.ending is None:
+            self._send(Acknowledged(received=received))
 
     def send_final(self) -> None:
         """Send the transcript: no characters follow."""
@@ -228,7 +293,7 @@ class ServerProtocol:
             self._finished = True
             self._send(message)
 
-    def _send(self, message: ServerMessage) -> None:
+    def _send(self, message: Queued) -> None:
         if self._overflowed:
             return
         try:
@@ -242,7 +307,7 @@ class ServerProtocol:
     def fail(self, code: ErrorCode, message: str) -> None:
         """End the conversation with an error, unless it has ended or all is said but not read."""
         if self.ending is None and not self._finished:
-            self.error = Error(code=code, message=message)
+            self.error = Error(code=code, message=message, retry_after=RETRY_AFTER.get(code))
         self._over(code.value)
 
     def _over(self, ending: str) -> None:
@@ -255,13 +320,14 @@ class ServerProtocol:
         """Return whether the stream is to go on without this connection, which seems lost."""
         return self.state is State.STREAMING and self.token is not None and self.ending in LOST
 
-    def resume_point(self, received: int, position: float) -> ResumePoint:
+    def resume_point(self, received: int, position: float, *, is_whole: bool = True) -> ResumePoint:
         """Return where another connection goes on with a stream that was detached.
 
         `received` samples of it were taken by the engine, and the text rests on `position` seconds.
+        It `is_whole` unless the stream goes on here as well.
         """
         assert self.start is not None
-        return ResumePoint(self.start, received, self._transcript, position)
+        return ResumePoint(self.start, received, self._transcript, position, is_whole)
 
     def release(self, now: float) -> None:
         """Send what is left and the error: the stream is detached, or its slot given back."""
@@ -288,20 +354,34 @@ class ServerProtocol:
     # ---- what the client is sent
 
     def data_to_send(self, now: float) -> str | None:
-        """Return the next message to the client; None if there is none, or one is being sent."""
-        if self._in_flight is not None or self.state is State.CLOSED:
+        """Return the next text to the client; None if there is none, or one is being sent."""
+        if self._sending or self.state is State.CLOSED:
             return None
-        self._in_flight = self._queue.pop()
-        if self._in_flight is None:
-            return None
+        while not self._texts:
+            self._in_flight = self._queue.pop()
+            if self._in_flight is None:
+                return None
+            self._texts.extend(self._texts_of(self._in_flight))
+            if not self._texts:
+                self._sent()
+        self._sending = True
         if self.ending is None:
             self._deadlines.send(now)
-        return self._in_flight.model_dump_json(exclude_none=True)
+        return self._texts.popleft()
+
+    def _texts_of(self, message: Queued) -> Iterable[str]:
+        return [message.text] if isinstance(message, Reply) else self.dialect.write(message)
 
     def data_sent(self) -> None:
-        """Note that there is room for the next message: the last is sent."""
-        message, self._in_flight = self._in_flight, None
+        """Note that there is room for the next text: the last is sent."""
+        self._sending = False
         self._deadlines.sent()
+        if not self._texts:
+            self._sent()
+
+    def _sent(self) -> None:
+        """Note that all texts of a message are sent."""
+        message, self._in_flight = self._in_flight, None
         if isinstance(message, Final | Suspended):
             self._over(FINAL if isinstance(message, Final) else SUSPENDED)
 
@@ -327,6 +407,9 @@ def _check_size(data: str | bytes, most: int) -> None:
         raise ProtocolError(ErrorCode.MESSAGE_TOO_BIG, message)
 
 
-def _unexpected(expected: str, message: ClientMessage | bytes) -> ProtocolError:
-    got = "audio" if isinstance(message, bytes) else message.type
+def _unexpected(expected: str, message: ClientMessage | WhenProcessed | bytes) -> ProtocolError:
+    if isinstance(message, bytes | WhenProcessed):  # the wish comes with audio
+        got = "audio"
+    else:
+        got = message.type
     return ProtocolError(ErrorCode.UNEXPECTED_MESSAGE, f"expected {expected}, got {got}")

@@ -2,8 +2,9 @@
 
 from array import array
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from cortado.model.captions import words_of
 from cortado.server.protocol.messages import (
     Chars,
     Endpoint,
@@ -12,67 +13,129 @@ from cortado.server.protocol.messages import (
     ProtocolError,
     Resume,
     Start,
+    Word,
 )
 
-ENDPOINTS = 1000  # that are remembered in case that a client missed them
+ENDPOINTS = 1000  # that a client which comes back can still get
+SHARES = 1000  # confidences are held in thousandths
+
+
+class Ended(NamedTuple):
+    """An utterance that has ended: the characters from `first` up to `last` of the stream."""
+
+    first: int
+    last: int
+    endpoint: Endpoint  # without its words, which the characters give
 
 
 class Transcript:
-    """The last characters of a stream and their times, and where its utterances ended."""
+    """The last characters of a stream with their times, and the ends of its utterances."""
 
     def __init__(self, max_characters: int, before: int = 0) -> None:
-        """Hold `max_characters`, and up to an eighth more in between.
+        """Begin a transcript of at most `max_characters`, for short times an eighth more.
 
-        `before` characters of the stream were sent earlier and are not here.
+        The stream already has `before` characters, which are not in it.
         """
         self.characters = before  # of the stream
-        self._endpoints: deque[tuple[int, Endpoint]] = deque(maxlen=ENDPOINTS)  # characters before
+        self._begun = before  # characters of the stream before the utterance that goes on
+        self._ended: deque[Ended] = deque(maxlen=ENDPOINTS)
         self._max_characters = max_characters
         self._text: list[str] = []  # characters, of which Python has one object each
         self._times = array("d")  # seconds
+        self._confidences = array("H")
 
-    def add(self, text: str, times: list[float]) -> None:
+    def state(self) -> tuple[dict[str, Any], list[bytes]]:
+        """Return what `restored` reads: facts for JSON, and what would be long in it."""
+        ended = [
+            (one.first, one.last, at.utterance, at.start, at.end, at.position)
+            for one in self._ended
+            for at in [one.endpoint]
+        ]
+        facts = {"characters": self.characters, "begun": self._begun, "ended": ended}
+        text = "".join(self._text).encode()
+        return facts, [text, self._times.tobytes(), self._confidences.tobytes()]
+
+    @classmethod
+    def restored(
+        cls, facts: dict[str, Any], parts: list[bytes], max_characters: int
+    ) -> "Transcript":
+        """Return the transcript of a `state`, of a process with the same byte order."""
+        text = parts[0].decode()
+        found = cls(max_characters, facts["characters"] - len(text))
+        found.characters, found._begun = facts["characters"], facts["begun"]
+        found._text = list(text)
+        found._times.frombytes(parts[1])
+        found._confidences.frombytes(parts[2])
+        for first, last, utterance, start, end, position in facts["ended"]:
+            endpoint = Endpoint(utterance=utterance, start=start, end=end, position=position)
+            found._ended.append(Ended(first, last, endpoint))
+        return found
+
+    def add(self, text: str, times: list[float], confidences: list[float]) -> None:
         """Add characters at the end; forget the first ones when there are too many."""
         self.characters += len(text)
         self._text.extend(text)
         self._times.extend(times)
+        self._confidences.extend(round(SHARES * one) for one in confidences)
         if len(self._text) > self._max_characters * 9 // 8:
             self._trim()
 
-    def add_endpoint(self, endpoint: Endpoint) -> None:
-        """Note the end of an utterance."""
-        self._endpoints.append((self.characters, endpoint))
+    def add_endpoint(self, endpoint: Endpoint) -> Endpoint:
+        """Add the end of an utterance; return it with its words."""
+        ended = Ended(self._begun, self.characters, endpoint)
+        self._ended.append(ended)
+        self._begun = self.characters
+        return self._with_words(ended)
+
+    def end_utterance(self) -> list[Word]:
+        """End the utterance that goes on, for whatever reason; return its words."""
+        words = self._words(self._begun, self.characters)
+        self._begun = self.characters
+        return words
 
     @property
     def omitted(self) -> int:
-        """The characters of the stream that are not here any more."""
+        """The number of characters that were dropped from the beginning."""
         return self.characters - len(self._text)
 
     def since(self, characters: int, utterances: int, position: float) -> list[Chars | Endpoint]:
-        """Return what came after so many characters and ends of utterances, in order.
+        """Return the messages after so many characters and utterances, in order.
 
         Args:
-            characters: from `omitted` up to those of the stream.
-            utterances: whose ends are known.
-            position: seconds of audio that the characters rest on.
+            characters: that the client has; at least `omitted`.
+            utterances: that the client has the ends of.
+            position: seconds of audio that the characters depend on.
         """
         found: list[Chars | Endpoint] = []
-        for place, endpoint in self._endpoints:
-            if endpoint.utterance >= utterances:
-                found += [*self._between(characters, place, position), endpoint]
-                characters = max(characters, place)
+        for ended in self._ended:
+            if ended.endpoint.utterance >= utterances:
+                missed = self._between(characters, ended.last, position)
+                found += [*missed, self._with_words(ended)]
+                characters = max(characters, ended.last)
         return found + self._between(characters, self.characters, position)
 
-    def _between(self, first: int, last: int, position: float) -> list[Chars | Endpoint]:
+    def _between(self, first: int, last: int, position: float) -> list[Chars]:
+        """Return the characters from one place of the stream up to another as a message."""
+        first = max(first, self.omitted)
         if first >= last:
             return []
         part = slice(first - self.omitted, last - self.omitted)
-        times = self._times[part].tolist()
-        return [Chars(text="".join(self._text[part]), times=times, position=position)]
+        confidences = [one / SHARES for one in self._confidences[part]]
+        text, times = "".join(self._text[part]), self._times[part].tolist()
+        return [Chars(text=text, times=times, confidences=confidences, position=position)]
+
+    def _words(self, first: int, last: int) -> list[Word]:
+        """Return the words from one place of the stream up to another."""
+        characters = [one for text in self._between(first, last, 0.0) for one in text.characters()]
+        return [Word.model_validate(vars(word)) for word in words_of(characters)]
+
+    def _with_words(self, ended: Ended) -> Endpoint:
+        words = self._words(ended.first, ended.last)
+        return ended.endpoint.model_copy(update={"words": words})
 
     def _trim(self) -> None:
-        del self._text[: -self._max_characters]
-        del self._times[: -self._max_characters]
+        for held in (self._text, self._times, self._confidences):
+            del held[: -self._max_characters]
 
     def final(self, duration: float) -> Final:
         """Return the message that ends a stream of that many seconds."""
@@ -80,8 +143,10 @@ class Transcript:
         return Final(
             text="".join(self._text),
             times=self._times.tolist(),
+            confidences=[one / SHARES for one in self._confidences],
             duration=duration,
             omitted=self.omitted,
+            words=self.end_utterance(),
         )
 
 
@@ -92,14 +157,17 @@ class ResumePoint(NamedTuple):
     received: int  # samples, at the rate of `start`
     transcript: Transcript
     position: float  # seconds of audio that the transcript rests on
+    is_whole: bool = True  # nothing was sent that is not in the transcript
 
     def check(self, resume: Resume) -> None:
-        """Make sure that what a client has missed is here.
+        """Check that all that a client has missed is still in the transcript.
 
         Raises:
             ProtocolError: it is not.
         """
         first, last = self.transcript.omitted, self.transcript.characters
+        if not self.is_whole:  # the client may have more, which will be written again
+            last = max(last, resume.characters)
         if resume.token is not None and not first <= resume.characters <= last:
             message = f"expected from {first} to {last} characters, got {resume.characters}"
             raise ProtocolError(ErrorCode.INVALID_STATE, message)

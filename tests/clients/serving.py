@@ -15,6 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent.parent
 CORTADO = (sys.executable, "-m", "cortado.clients.cli")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+NAMED = {"CORTADO_ALLOWED_HOSTS": "cortado.test"}  # by a name as well, where http is not secure
 START_SECONDS = 300  # on a machine that has other work; a server that fails is noticed at once
 
 
@@ -47,10 +48,16 @@ def serving(
     checkpoint: Path, log: Path, *flags: str, start: Sequence[str] = CORTADO
 ) -> Iterator[Served]:
     """Run `cortado serve` with a checkpoint, on any free port unless `flags` name one."""
-    command = [*start, "serve", "--port", "0", "--checkpoint", os.fspath(checkpoint), *flags]
+    command = [*start, "serve", "--port", "0", "--store", "memory"]
+    command += ["--checkpoint", os.fspath(checkpoint), *flags]
     with log.open("w") as out:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=ENVIRONMENT, stdout=out, stderr=subprocess.STDOUT, text=True
+            command,
+            cwd=ROOT,
+            env=ENVIRONMENT | NAMED,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
     try:
         yield Served(process, _announced(process, log))

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cortado
+from cortado.tests.clients.axe import violations
 from cortado.tests.clients.chromium import Page, executable
 from cortado.tests.clients.serving import Served, transcribe
 from cortado.tests.clients.speech import write
@@ -96,6 +98,41 @@ def test_nothing_runs_over_anything_and_every_text_can_be_read(
     assert faint == []
 
 
+# Seconds that a picture shows of a file of three seconds, of which it saw the first second first.
+SHOWN = """(async () => {
+    const { Sound } = await import("./sound.js");
+    const { Spectrogram } = await import("./spectrogram.js");
+    const noise = (length) => Int16Array.from({ length }, () => 2e4 * (Math.random() - 0.5)).buffer;
+    const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+    const pen = new OffscreenCanvas(400, 80).getContext("2d", { willReadFrequently: true });
+    const palette = new Uint32Array(256).fill(0xff0000ff);
+    const sound = new Sound();
+    const draw = () => picture.draw(pen, 0, 4, 100, 0, 80, palette);
+    const shown = () => {
+        const { data } = pen.getImageData(0, 40, 400, 1);
+        return [...Array(400).keys()].filter((x) => data[4 * x + 3]).length / 100;
+    };
+    const picture = new Spectrogram(sound, draw);
+    sound.append(noise(16000));
+    draw();
+    while (!shown()) await wait(10);
+    sound.append(noise(32000));
+    for (let k = 0; shown() < 2.9 && k < 1000; k += 1) await wait(10);
+    return shown();
+})()"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(scheme: str, page: Page) -> None:
+    page.look(scheme)
+    page.wait_for(f"document.documentElement.dataset.theme === '{scheme}'")
+    assert violations(page) == []
+
+
+def test_the_picture_of_a_file_grows_to_its_end(page: Page) -> None:
+    assert page.evaluate(SHOWN) == pytest.approx(3.0, abs=0.05)
+
+
 def test_the_page_says_what_it_is_to_those_who_cannot_see_it(page: Page) -> None:
     tree = page.command("Accessibility.getFullAXTree")["nodes"]
     named = {
@@ -154,6 +191,11 @@ def test_downloads_hold_what_transcribe_gives(page: Page, model: Path, tmp_path:
     assert download(page, tmp_path, "txt").split() == words
     made: dict[str, Any] = json.loads(download(page, tmp_path, "json"))
     [take] = made["takes"]
+    heard = [vars(word) for word in cortado.load(model).transcribe(tmp_path / "sent.wav").words]
+    told = [word for utterance in take["utterances"] for word in utterance["words"]]
+    assert told == [word | {"confidence": round(word["confidence"], 3)} for word in heard]
+    doubtful = "[...document.querySelectorAll('.word.doubtful')].map((each) => each.textContent)"
+    assert page.evaluate(doubtful) == [word["text"] for word in told if word["confidence"] < 0.5]
     wanted = [{name: each[name] for name in ("text", "time")} for each in expected["characters"]]
     assert take["characters"] == wanted
     assert (take["source"], take["text"].split()) == ("speech.wav", words)
@@ -169,6 +211,23 @@ def test_copied_text_is_the_text_on_the_page(page: Page) -> None:
     page.click("copy")
     page.wait_for("document.getElementById('copy').textContent === 'Copied'")
     assert page.evaluate("navigator.clipboard.readText()").split() == page.transcript().split()
+
+
+def test_the_end_of_the_text_stays_in_view_when_a_telephone_is_turned(page: Page) -> None:
+    below = """(() => { const { scrollHeight, scrollTop, clientHeight } =
+        document.getElementById("transcript");
+        return [scrollHeight > clientHeight, scrollHeight - scrollTop - clientHeight < 2]; })()"""
+    page.look("light", 1440, 900)
+    page.evaluate("document.documentElement.dataset.size = 'huge'")
+    page.look("light", 320, 400)
+    page.wait_for(f"{below}.every(Boolean)")
+    page.evaluate("document.getElementById('transcript').scrollTop = 0")
+    page.wait_for("document.querySelector('.more-below') && !document.querySelector('.more-above')")
+    page.look("light", 400, 320)
+    page.evaluate("new Promise((done) => setTimeout(done, 100))")
+    assert page.evaluate(below) == [True, False]
+    page.evaluate("document.documentElement.dataset.size = 'normal'")
+    page.look()
 
 
 def test_at_rest_the_last_character_is_in_view_and_the_picture_can_be_moved(page: Page) -> None:

@@ -118,7 +118,7 @@ def test_evaluate_writes_whatever_is_asked_for(
     assert len(list((folder / "sclite").iterdir())) == 4
 
 
-@pytest.mark.parametrize("mode", ["expected", "beam"])
+@pytest.mark.parametrize("mode", ["uncapped", "hard-beam", "expected", "beam"])
 def test_evaluate_searches_offline_too(
     mode: str, saved: str, manifest: Path, folder: Path, capsys: Capture
 ) -> None:

@@ -8,29 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from cortado.tests.clients import sounddevice
 from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served, transcribe
 
 EXAMPLES = ROOT / "examples"
-# A microphone that hears the recording in WAV, and then Ctrl-C.
-SOUNDDEVICE = """
-import os, wave
-import numpy as np
-
-class InputStream:
-    def __init__(self, rate, block, channels, dtype):
-        self.sound = wave.open(os.environ["WAV"])
-        assert (rate, channels, dtype) == (self.sound.getframerate(), 1, "float32")
-    def __enter__(self):
-        return self
-    def __exit__(self, *exception):
-        self.sound.close()
-    def read(self, count):
-        data = np.frombuffer(self.sound.readframes(count), "<i2").astype(np.float32) / 32768
-        if not len(data):
-            raise KeyboardInterrupt
-        return data[:, None], False
-"""
-
 pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.skipif(
@@ -66,7 +47,7 @@ def test_stream_file(recording: Path, text: str, server: Served) -> None:
 
 
 def test_live_captions(recording: Path, text: str, tmp_path: Path) -> None:
-    (tmp_path / "sounddevice.py").write_text(SOUNDDEVICE)
+    (tmp_path / "sounddevice.py").write_text(Path(sounddevice.__file__).read_text())
     said = run("live_captions", PYTHONPATH=os.fspath(tmp_path), WAV=os.fspath(recording))
     assert said.split() == ["Speak;", "Ctrl-C", "ends.", *text.split()]
 

@@ -1,19 +1,28 @@
 """`cortado mic`: a real input device of the sound system, and words where there is none."""
 
-import asyncio
+import io
 import os
+import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
+from jiwer import cer
 from numpy.typing import NDArray
+from rich.console import Console
 
-from cortado.clients.microphone import utterance_lines
+from cortado.clients.captioning import Captions, meter
+from cortado.clients.microphone import Microphone, level
 from cortado.server.protocol.messages import Chars, Endpoint
+from cortado.tests.clients.firefox import sound
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT, Served, transcribe
+from cortado.tests.clients.terminal import in_terminal
+
+Samples = NDArray[np.float32]
 
 # A recording as the default device: ALSA's own plugins, no sound card.
 FILE_AS_MICROPHONE = """
@@ -71,7 +80,8 @@ def test_a_device_that_is_not_there_is_one_clear_line_and_exit_code_2(tmp_path: 
     done = mic("--device", "moon", home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     [line] = done.stderr.splitlines()
-    assert line.startswith("cortado: no microphone 'moon' that can be opened: ")
+    moon = "cortado: the microphone 'moon' cannot be opened: "
+    assert line.startswith((moon, "cortado: no microphone here: connect one"))
 
 
 @pytest.mark.skipif(bool(missing_here()), reason=missing_here())
@@ -82,7 +92,7 @@ def test_a_server_that_is_not_there_is_one_clear_line_and_exit_code_2(
     done = mic("--url", "ws://127.0.0.1:9/v1/stream", home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     [line] = done.stderr.splitlines()
-    assert line.startswith("cortado: unreachable: no server at ws://127.0.0.1:9/v1/stream: ")
+    assert line.startswith("cortado: unreachable: no server at ws://127.0.0.1:9/v1/stream (")
 
 
 @pytest.mark.skipif(bool(missing_here()), reason=missing_here())
@@ -106,30 +116,81 @@ def test_what_the_device_gives_is_written_as_it_is_transcribed(
     assert done.stdout.startswith(certain)
 
 
-class Said:
-    """A stream that says what it is told to."""
+class Heard:
+    """A microphone that hears nothing."""
 
-    def __init__(self, *said: str | None) -> None:
-        self.said = said
+    seconds = 3.0
+    level = -20.0
 
-    async def messages(self) -> AsyncIterator[Chars | Endpoint]:
-        for text in self.said:
-            if text is None:
-                yield Endpoint(utterance=0, start=0, end=0, position=0)
-            else:
-                yield Chars(text=text, times=[0] * len(text), position=0)
+
+def captions(terminal: bool) -> Captions:
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=80, highlight=False)
+    return Captions(cast(Microphone, Heard()), console)
+
+
+def said(found: Captions, *texts: str | None) -> str:
+    """Say texts, None for the end of an utterance; return what is on the console."""
+    for text in texts:
+        if text is None:
+            found.add(Endpoint(utterance=0, start=0, end=0, position=0))
+        else:
+            found.add(
+                Chars(
+                    text=text, times=[1.5] * len(text), confidences=[1.0] * len(text), position=2.5
+                )
+            )
+    return cast(io.StringIO, found.console.file).getvalue()
 
 
 @pytest.mark.parametrize(
-    ("said", "lines"),
+    ("texts", "lines"),
     [
         (["so", " be", " it"], "so be it"),
         (["so", None, " be it", None], "so\nbe it"),
         (["so ", None, "be it"], "so \nbe it"),
     ],
 )
-def test_each_utterance_has_a_line_of_its_own(said: list[str | None], lines: str) -> None:
-    async def read() -> str:
-        return "".join([text async for text in utterance_lines(Said(*said))])
+def test_each_utterance_has_a_line_of_its_own(texts: list[str | None], lines: str) -> None:
+    assert said(captions(terminal=False), *texts) == lines
 
-    assert asyncio.run(read()) == lines
+
+def test_a_terminal_shows_utterances_with_times_level_and_delay() -> None:
+    found = captions(terminal=True)
+    assert "00:01" in said(found, "so", None, " be")
+    found.console.print(found)
+    shown = cast(io.StringIO, found.console.file).getvalue()
+    for part in ("so", "be", "-20 dB", "0.5 s behind", "00:03", "listening", "Ctrl-C ends"):
+        assert part in shown
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"), [(np.zeros(9), -96.0), (np.ones(9), 0.0), (np.full(9, 0.1), -20.0)]
+)
+def test_a_level_is_in_decibels_of_full_scale(samples: Samples, expected: float) -> None:
+    assert level(samples.astype(np.float32)) == pytest.approx(expected, abs=1e-4)
+    assert str(meter(expected)).count("█") == round(max(0, (expected + 60) / 60) * 20)
+
+
+@pytest.mark.skipif(bool(missing_here()), reason=missing_here())
+@pytest.mark.skipif(not shutil.which("pulseaudio"), reason="no PulseAudio (apt install pulseaudio)")
+def test_a_terminal_captions_what_a_sound_server_plays_and_saves_it(
+    server: Served, model: Path, recording: Path, tmp_path: Path
+) -> None:
+    (tmp_path / ".asoundrc").write_text("pcm.!default { type pulse }")
+    (tmp_path / "sound").mkdir()
+    saved = tmp_path / "saved.srt"
+    command = [*CORTADO, "mic", "--pick", "--url", server.stream, "--output", str(saved)]
+    with sound(tmp_path / "sound") as heard:
+        environment = {**ENVIRONMENT, **heard.environment, "HOME": os.fspath(tmp_path)}
+        with in_terminal(command, environment, os.fspath(ROOT)) as terminal:
+            terminal.wait_for("Microphone")
+            terminal.type("\n")  # the system's default
+            terminal.wait_for("listening")
+            heard.play(recording)
+            terminal.wait_for("s behind")
+            terminal.process.send_signal(signal.SIGINT)
+            assert terminal.process.wait(60) == 0, terminal.text
+    text = " ".join(line for line in saved.read_text().splitlines() if line.islower())
+    [expected] = transcribe(model, recording)
+    assert cer(expected["text"].strip(), text) < 0.4  # the silence around it is another one
+    assert "00:00:0" in saved.read_text()

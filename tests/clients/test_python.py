@@ -89,4 +89,4 @@ def test_nothing_is_imported_before_it_is_asked_for() -> None:
     assert after.ru_utime - before.ru_utime < 0.3  # of the processor: others' work does not count
     with pytest.raises(AttributeError, match="no attribute 'listen'"):
         _ = cortado.listen  # type: ignore[attr-defined]
-    assert cortado.__all__ == ["connect", "load", "transcribe"]
+    assert cortado.__all__ == ["Microphone", "connect", "load", "stream", "transcribe"]

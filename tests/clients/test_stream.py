@@ -2,14 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cortado.clients.stream import StreamError, connect, transcribe_stream
-from cortado.server.protocol.messages import Chars
+import cortado
+from cortado.clients.connection import StreamError
+from cortado.clients.speech import Results, stream
+from cortado.clients.stream import connect
+from cortado.model.emission import Character
 from cortado.server.protocol.pcm import encode
 from cortado.tests.clients.serving import Served, serving, transcribe
 
@@ -22,12 +26,9 @@ def pieces(samples: Samples, size: int) -> Iterator[Samples]:
     yield from (samples[at : at + size] for at in range(0, len(samples), size))
 
 
-async def collect(characters: AsyncIterator[Chars]) -> tuple[str, list[float]]:
-    text, times = "", list[float]()
-    async for chars in characters:
-        text += chars.text
-        times += chars.times
-    return text, times
+def collect(characters: Results[Character]) -> tuple[str, list[float]]:
+    found = list(characters)
+    return "".join(one.text for one in found), [one.time for one in found]
 
 
 @pytest.fixture(scope="module")
@@ -41,16 +42,14 @@ def expected(model: Path, recording: Path) -> tuple[str, list[float]]:
 def test_a_stream_gives_the_text_and_the_times_of_the_whole_file(
     size: int, server: Served, spoken: Samples, expected: tuple[str, list[float]]
 ) -> None:
-    got = asyncio.run(collect(transcribe_stream(server.stream, pieces(spoken, size))))
-    assert got == expected
+    assert collect(stream(pieces(spoken, size), server.stream).characters) == expected
 
 
 def test_floats_say_the_same_as_integers(
     server: Served, spoken: Samples, expected: tuple[str, list[float]]
 ) -> None:
     chunks = pieces(spoken, 8000)
-    stream = transcribe_stream(server.stream, chunks, encoding="pcm_f32le")
-    assert asyncio.run(collect(stream)) == expected
+    assert collect(stream(chunks, server.stream, encoding="pcm_f32le").characters) == expected
 
 
 def test_bytes_may_be_cut_anywhere_and_may_come_asynchronously(
@@ -63,40 +62,34 @@ def test_bytes_may_be_cut_anywhere_and_may_come_asynchronously(
             await asyncio.sleep(0)
             yield data[at : at + 9999]
 
-    assert asyncio.run(collect(transcribe_stream(server.stream, chunks()))) == expected
+    assert collect(stream(chunks(), server.stream).characters) == expected
 
 
-def test_a_connection_gives_ready_then_characters_then_the_final_text(
+async def test_a_connection_gives_ready_then_characters_then_the_final_text(
     server: Served, spoken: Samples, expected: tuple[str, list[float]]
 ) -> None:
-    async def talk() -> None:
-        async with connect(server.stream) as stream:
-            assert stream.ready.step_ms == 40
-            assert stream.ready.sample_rate == 16000
-            assert stream.final is None
-            await stream.send(spoken)
-            await stream.end()
-            chars = [each async for each in stream]
-            assert stream.final is not None
-            assert (stream.final.text, stream.final.times) == expected
-            assert "".join(each.text for each in chars) == stream.final.text
-            assert stream.final.duration == pytest.approx(len(spoken) / 16000, abs=1e-3)
-            positions = [each.position for each in chars]
-            assert positions == sorted(positions)
-
-    asyncio.run(talk())
+    async with connect(server.stream) as stream:
+        assert stream.ready.step_ms == 40
+        assert stream.ready.sample_rate == 16000
+        assert stream.final is None
+        await stream.send(spoken)
+        await stream.end()
+        chars = [each async for each in stream]
+        assert stream.final is not None
+        assert (stream.final.text, stream.final.times) == expected
+        assert "".join(each.text for each in chars) == stream.final.text
+        assert stream.final.duration == pytest.approx(len(spoken) / 16000, abs=1e-3)
+        positions = [each.position for each in chars]
+        assert positions == sorted(positions)
 
 
-def test_an_empty_stream_has_an_empty_text(server: Served, is_shipped: bool) -> None:
-    async def talk() -> None:
-        async with connect(server.stream) as stream:
-            await stream.end()
-            text = "".join([each.text async for each in stream])
-            assert stream.final is not None
-            assert (stream.final.text, stream.final.duration) == (text, 0)
-            assert text == "" or not is_shipped  # random weights speak even in silence
-
-    asyncio.run(talk())
+async def test_an_empty_stream_has_an_empty_text(server: Served, is_shipped: bool) -> None:
+    async with connect(server.stream) as stream:
+        await stream.end()
+        text = "".join([each.text async for each in stream])
+        assert stream.final is not None
+        assert (stream.final.text, stream.final.duration) == (text, 0)
+        assert text == "" or not is_shipped  # random weights speak even in silence
 
 
 def test_what_is_wrong_with_the_chunks_reaches_the_caller(server: Served, spoken: Samples) -> None:
@@ -105,18 +98,42 @@ def test_what_is_wrong_with_the_chunks_reaches_the_caller(server: Served, spoken
         raise RuntimeError("the tape tore")
 
     with pytest.raises(RuntimeError, match="the tape tore"):
-        asyncio.run(collect(transcribe_stream(server.stream, broken())))
+        list(stream(broken(), server.stream))
 
 
-def test_a_stream_can_be_left_at_any_character(server: Served, spoken: Samples) -> None:
-    async def first() -> str:
-        stream = transcribe_stream(server.stream, pieces(spoken, 1600))
-        async for chars in stream:
-            await stream.aclose()  # type: ignore[attr-defined]
-            return chars.text
-        return ""
+def test_a_stream_can_be_left_at_any_word(server: Served, spoken: Samples) -> None:
+    left = False
 
-    assert asyncio.run(first())
+    def chunks() -> Iterator[Samples]:
+        while not left:
+            yield spoken
+
+    for word in stream(chunks(), server.stream):
+        assert word.text
+        break
+    left = True
+
+
+def test_words_and_utterances_are_those_of_the_file(
+    server: Served, model: Path, recording: Path
+) -> None:
+    heard = cortado.load(model).transcribe(recording)
+    words = tuple(replace(word, confidence=round(word.confidence, 3)) for word in heard.words)
+    assert tuple(stream(recording, server.stream)) == words
+    [utterance] = stream(str(recording), server.stream).utterances
+    assert (utterance.words, utterance.text) == (words, heard.text)
+    assert (utterance.start, utterance.end) == (heard.words[0].start, heard.words[-1].end)
+
+
+def test_bytes_and_asynchronous_loops_do_as_well(
+    server: Served, spoken: Samples, expected: tuple[str, list[float]]
+) -> None:
+    heard = stream(encode(spoken, "pcm_s16le"), server.stream)
+
+    async def words() -> list[str]:
+        return [word.text async for word in heard]
+
+    assert asyncio.run(words()) == expected[0].split()
 
 
 @pytest.mark.parametrize(
@@ -128,18 +145,18 @@ def test_a_server_that_is_not_there_or_refuses_is_told_apart(
 ) -> None:
     address = url.format(page=server.page.replace("http://", "ws://"))
     with pytest.raises(StreamError, match=code) as caught:
-        asyncio.run(collect(transcribe_stream(address, [])))
+        list(stream([], address))
     assert caught.value.code == code
 
 
 def test_an_address_of_another_kind_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(ValueError, match="expected an address like ws://"):
-        asyncio.run(collect(transcribe_stream("http://127.0.0.1/", [])))
+        list(stream([], "http://127.0.0.1/"))
 
 
 def test_a_rate_that_no_server_takes_is_refused_before_anything_is_sent(server: Served) -> None:
     with pytest.raises(ValueError, match="sample_rate"):
-        asyncio.run(collect(transcribe_stream(server.stream, [], sample_rate=100)))
+        list(stream([], server.stream, sample_rate=100))
 
 
 def test_the_errors_of_the_server_keep_their_code(
@@ -148,12 +165,12 @@ def test_the_errors_of_the_server_keep_their_code(
     flags = ("--max-streams", "1", "--idle-timeout-seconds", "2")
 
     async def talk(url: str) -> None:
-        async with connect(url) as first:
+        async with connect(url, keep=False) as first:
             with pytest.raises(StreamError, match="too_many_streams") as full:
-                await collect(transcribe_stream(url, [spoken]))
+                await anext(aiter(stream([spoken], url)))
             assert full.value.code == "too_many_streams"
             with pytest.raises(StreamError) as idle:
-                await collect(aiter(first))
+                await anext(aiter(first))
             assert idle.value.code == "idle_timeout"
             with pytest.raises(StreamError):
                 await first.send(spoken)

@@ -1,6 +1,5 @@
 """Whole recordings through a running server, several at a time, and its evaluation."""
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -8,7 +7,8 @@ import pytest
 import soundfile
 
 from cortado.clients import cli
-from cortado.clients.stream import StreamError, transcribe_stream
+from cortado.clients.connection import StreamError
+from cortado.clients.speech import stream
 from cortado.clients.through_server import transcribe_served
 from cortado.model.audio.decode import decode
 from cortado.tests.clients.serving import Served
@@ -29,12 +29,8 @@ def test_evaluate_scores_a_running_server_over_its_protocol(
     [found] = json.loads(scores.read_text())["sets"]
     assert (found["system"], found["utterances"]) == (server.stream, 2)
     heard = {row["id"]: row["hypothesis"] for row in found["results"]}
-    samples = decode(recording)
-
-    async def alone() -> str:
-        return "".join([one.text async for one in transcribe_stream(server.stream, [samples])])
-
-    assert heard["said.wav"] == asyncio.run(alone())
+    alone = stream(recording, server.stream).characters
+    assert heard["said.wav"] == "".join(one.text for one in alone)
 
 
 def test_each_recording_gets_its_own_text_however_many_go_at_once(

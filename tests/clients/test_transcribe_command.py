@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cortado.clients import cli
-from cortado.clients.results import Input, places
+from cortado.clients.results import Input, inputs, places
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT
 from cortado.tests.clients.speech import write
 from cortado.tests.model.untrained import noise
@@ -113,6 +113,11 @@ def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys
         assert run(saved, *arguments) == 2
         [line] = capsys.readouterr().err.splitlines()
         assert line.startswith(f"cortado: {message}")
+
+
+def test_a_web_address_is_answered_with_how_to_get_the_file() -> None:
+    with pytest.raises(ValueError, match="fetch it first"):
+        inputs([Path("https://example.org/talk.wav")], {".wav"})
 
 
 def test_files_of_one_name_keep_their_endings() -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import tarfile
 import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
@@ -99,7 +100,8 @@ def test_every_file_that_is_named_is_there_and_every_file_is_named(page: Tags) -
     }
     files = {path.name for path in WEB.iterdir()}
     pages = {"v1/info"}  # of the server
-    assert (linked | imported | {"index.html", "package.json", SAMPLE}) - pages == files
+    others = {"index.html", "package.json", "stream.d.ts", SAMPLE}
+    assert (linked | imported | others) - pages == files
     assert f'FILE = "{SAMPLE}"' in (WEB / "sample.js").read_text()
 
 
@@ -107,13 +109,37 @@ def test_the_javascript_client_is_packed_with_all_that_it_imports() -> None:
     package = json.loads((WEB / "package.json").read_text())
     project = tomllib.loads((WEB.parent.parent / "pyproject.toml").read_text())["project"]
     assert package["version"] == project["version"]
-    found, names = set(), [package["exports"]]
+    found, names = {package["exports"]["types"].removeprefix("./")}, [package["exports"]["default"]]
     while names:
         name = names.pop().removeprefix("./")
         found.add(name)
         imported = re.findall(r'from "\./([\w-]+\.js)"', (WEB / name).read_text())
         names += set(imported) - found
     assert found == set(package["files"])
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="no npm (apt install npm)")
+def test_the_packed_client_is_imported_by_its_name_in_node(tmp_path: Path) -> None:
+    def run(*command: str) -> str:
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    archive = run("npm", "pack", "--silent", str(WEB)).split()[-1]
+    with tarfile.open(tmp_path / archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "package").rename(tmp_path / "node_modules" / "cortado-asr")
+    code = """import("cortado-asr").then(({ Stream }) =>
+        console.log(new Stream("ws://h/", {}, { WebSocket: 1 }).state))"""
+    assert run("node", "-e", code) == "new\n"
+
+
+def test_the_types_name_what_a_stream_has() -> None:
+    body = (WEB / "stream.js").read_text().split("export class Stream {")[1].split("\n}")[0]
+    members = re.findall(r"^  (?:get |async )?([a-z]\w*)\(.*\{$", body, re.MULTILINE)
+    typed = (WEB / "stream.d.ts").read_text().split("export class Stream {")[1]
+    stated = re.findall(r"^  (?:readonly )?(\w+)[:(]", typed, re.MULTILINE)
+    assert set(stated) == set(members) | {"state"}
 
 
 def test_every_element_that_the_scripts_reach_for_is_on_the_page(page: Tags) -> None:

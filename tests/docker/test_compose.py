@@ -60,9 +60,14 @@ def test_every_setting_of_the_server_is_passed_on(service: dict[str, Any]) -> No
     assert set(service["environment"]) == names
 
 
-def test_only_the_form_of_the_log_has_another_default(service: dict[str, Any]) -> None:
+def test_only_the_log_s_form_and_who_may_come_in_have_another_default(
+    service: dict[str, Any],
+) -> None:
     given = {name: value for name, value in service["environment"].items() if value is not None}
-    assert given == {"CORTADO_LOG_FORMAT": "${CORTADO_LOG_FORMAT:-json}"}
+    assert given == {
+        "CORTADO_LOG_FORMAT": "${CORTADO_LOG_FORMAT:-json}",
+        "CORTADO_OPEN": "${CORTADO_OPEN:-true}",  # it is published on this machine alone
+    }
     assert read_settings(log_format="json").log_format == "json"
 
 

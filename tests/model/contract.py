@@ -41,7 +41,7 @@ def streamed(layer: Layer, x: Tensor, cuts: Sequence[int]) -> tuple[Tensor, Any]
     """Return the outputs of x in chunks of `cuts` blocks, over and over, and the last state."""
     state, outputs, start = layer.initial_state(len(x)), [], 0
     for blocks in cycle(cuts):
-        stop = start + blocks * layer.block
+        stop = start + blocks * layer.ratio
         y, state = layer.step(x[:, start:stop], state)
         outputs.append(y)
         start = stop
@@ -104,8 +104,8 @@ def later_input_never_changes_earlier_output(layer: Layer, x: Tensor) -> None:
 
 
 def padding_never_leaks(layer: Layer, x: Tensor) -> None:
-    length = x.shape[1] // layer.block // 2  # of the first stream, which is padded
-    end = length * layer.block
+    length = x.shape[1] // layer.ratio // 2  # of the first stream, which is padded
+    end = length * layer.ratio
     padded = x.clone()
     padded[0, end:] = 0
     junk = padded.clone()
@@ -120,7 +120,7 @@ def a_fresh_state_is_a_reset(layer: Layer, x: Tensor, cuts: Sequence[int]) -> No
     first, used = streamed(layer, x, cuts)
     again, _ = streamed(layer, x, cuts)
     assert torch.equal(first, again)  # nothing is hidden on the module
-    chunk = x[:, : layer.block]
+    chunk = x[:, : layer.ratio]
     y, _ = layer.step(chunk, put(used, [0], layer.initial_state(1)))
     close(y[:1], first[:1, :1])
     close(y[1:], layer.step(chunk, used)[0][1:])
@@ -129,7 +129,7 @@ def a_fresh_state_is_a_reset(layer: Layer, x: Tensor, cuts: Sequence[int]) -> No
 
 def states_are_values(layer: Layer, x: Tensor) -> None:
     state = layer.initial_state(len(x))
-    for chunk in x[:, : 2 * layer.block].split(layer.block, 1):
+    for chunk in x[:, : 2 * layer.ratio].split(layer.ratio, 1):
         before, heard = [t.clone() for t in tensors(state)], chunk.clone()
         _, new = layer.step(chunk, state)
         assert all(map(torch.equal, tensors(state), before))
@@ -140,8 +140,8 @@ def states_are_values(layer: Layer, x: Tensor) -> None:
 
 
 def a_part_of_a_block_is_refused(layer: Layer, x: Tensor) -> None:
-    if layer.block == 1:
+    if layer.ratio == 1:
         return
     state = layer.initial_state(len(x))
-    with pytest.raises(ValueError, match=f"expected a multiple of {layer.block} frames, got "):
-        layer.step(x[:, : layer.block - 1], state)
+    with pytest.raises(ValueError, match=f"expected a multiple of {layer.ratio} frames, got "):
+        layer.step(x[:, : layer.ratio - 1], state)

@@ -17,10 +17,10 @@ from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.config import FeatureConfig, RecognizerConfig
 from cortado.model.features.log_mel import Features, LogMel
 from cortado.model.features.speaker import MIN_DEVIATION, Statistics, standardised, statistics_of
-from cortado.model.files import recognizer_of_each, transcribe_files
+from cortado.model.files import recognizer_of_each, write_transcripts
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.beam import DEFAULT_BEAM
 from cortado.model.search.offline import transcribe_offline
+from cortado.model.search.settings import DEFAULT_BEAM
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.tiny import MODEL
@@ -124,7 +124,7 @@ def test_whatever_streams_refuses_speakers_statistics_and_says_why(tmp_path: Pat
 def test_the_fast_backend_does_not_know_an_adapted_recogniser() -> None:
     whole = Recognizer(RecognizerConfig(features=FeatureConfig("speaker"))).eval()
     found = adapted(whole, statistics_of(Features(), []))
-    assert choose(found).name == "reference-beam8"
+    assert choose(found).name == "reference-beam16"
     with pytest.raises(ValueError, match=r"features\.normalisation is 'fixed'"):
         choose(found, "fast")
 
@@ -142,7 +142,7 @@ def test_a_file_is_transcribed_by_its_own_statistics(tmp_path: Path) -> None:
         soundfile.write(path, samples, 16_000, "FLOAT")
     out = StringIO()
     checkpoint.save(recognizer(), tmp_path)
-    assert transcribe_files(recognizer_of_each(tmp_path), paths, "txt", out, lambda _: None)
+    assert write_transcripts(recognizer_of_each(tmp_path), paths, "txt", out, lambda _: None)
     heard = [
         ReferenceRecognizer(own(recognizer(), samples), DEFAULT_BEAM) for samples in recordings
     ]
@@ -156,12 +156,12 @@ def test_a_file_is_transcribed_by_its_own_statistics(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_said_once(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_text("no audio")
-    said: list[str] = []
+    errors: list[Exception] = []
     checkpoint.save(recognizer(), tmp_path)
-    listener, out = recognizer_of_each(tmp_path), StringIO()
+    recognizer_for, out = recognizer_of_each(tmp_path), StringIO()
     files = [tmp_path / "a.wav", tmp_path / "none.wav"]
-    assert not transcribe_files(listener, files, "txt", out, lambda error: said.append(str(error)))
-    assert len(said) == 2
+    assert not write_transcripts(recognizer_for, files, "txt", out, errors.append)
+    assert len(errors) == 2
     assert out.getvalue() == ""
 
 

@@ -71,3 +71,12 @@ def test_a_tensor_that_is_missing_or_of_another_shape_is_named(
     (tmp_path / checkpoint_reader.CARD).write_bytes((folder / checkpoint_reader.CARD).read_bytes())
     with pytest.raises(CheckpointError, match=name.replace(".", r"\.")):
         load_recognizer(tmp_path)
+
+
+def test_weights_that_are_not_numbers_are_refused(folder: Path, tmp_path: Path) -> None:
+    tensors = load_file(folder / WEIGHTS)
+    tensors["decoder.output.bias"][0] = float("nan")
+    save_file(tensors, tmp_path / WEIGHTS)
+    (tmp_path / checkpoint_reader.CARD).write_bytes((folder / checkpoint_reader.CARD).read_bytes())
+    with pytest.raises(CheckpointError, match=r"decoder\.output\.bias with values that are not"):
+        read(tmp_path)

@@ -1,5 +1,7 @@
 """A recogniser with each mechanism: kept, loaded, streamed, one line of a recipe apart."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -88,3 +90,10 @@ def test_the_mechanism_is_one_line_of_a_recipe() -> None:
     tree = {"decoder": {"attention": {"kind": "sotf"}}}
     with pytest.raises(ValueError, match=r"attention: kind: expected 'mocha', .*, got 'sotf'"):
         build(RecognizerConfig, tree, "recipe.toml", FOLDER)
+
+
+def test_no_tensor_is_left_on_the_cpu_when_a_model_is_on_a_gpu() -> None:
+    """In a process of its own: kernels of this one would ask for the numbers of fake tensors."""
+    command = [sys.executable, "-W", "ignore", "-m", "cortado.tests.model.fake_gpu"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

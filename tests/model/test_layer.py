@@ -158,9 +158,9 @@ def test_what_a_decoder_writes_depends_on_what_it_hears(kind: str) -> None:
 
 def test_a_chain_derives_its_geometry() -> None:
     chain = Serial(Halving(), Convolution(1, 1, 2, 4), Convolution(1, 1, 1, 2))
-    assert (chain.ratio, chain.block, chain.lookahead) == (4, 4, 1 + 2 + 4)
+    assert (chain.ratio, chain.lookahead) == (4, 1 + 2 + 4)
     model = Recognizer(RecognizerConfig(encoder=SMALL))
-    assert (model.block, model.lookahead_ms, model.delay_steps) == (SAMPLES_PER_STEP, 110, 2)
+    assert (model.ratio, model.lookahead_ms, model.delay_steps) == (SAMPLES_PER_STEP, 110, 2)
     raffel = Recognizer(RecognizerConfig(encoder=replace(SMALL, third=False)))
     assert model.lookahead_ms - raffel.lookahead_ms == 40
     timit = EncoderConfig(width=6, layers=3, kind="lstm")

@@ -11,7 +11,7 @@ import soundfile
 
 from cortado.model.audio.decode import AudioError, decode
 from cortado.model.backends.reference import ReferenceRecognizer
-from cortado.model.files import hear_files, transcribe_files
+from cortado.model.files import transcripts, write_transcripts
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise, untrained
 
@@ -29,7 +29,7 @@ def wav(path: Path, seed: int, seconds: float = 1.0, rate: int = 16_000) -> Path
 def run(files: list[Path], form: str = "txt") -> tuple[str, list[str]]:
     """The text written and what was complained about."""
     out, complaints = io.StringIO(), list[AudioError]()
-    whole = transcribe_files(lambda _: online(), files, form, out, complaints.append)
+    whole = write_transcripts(lambda _: online(), files, form, out, complaints.append)
     assert whole == (not complaints)
     return out.getvalue(), [str(one) for one in complaints]
 
@@ -95,7 +95,7 @@ def test_files_beside_one_another_give_what_each_gives_alone(tmp_path: Path) -> 
     paths = [wav(tmp_path / f"{k}.wav", k, length) for k, length in enumerate(lengths)]
     together, _ = run(paths, "json")
     assert together.splitlines() == [run([path], "json")[0].rstrip("\n") for path in paths]
-    found = [heard.number for heard in hear_files(lambda _: online(), paths)]
+    found = [one.number for one in transcripts(lambda _: online(), paths)]
     assert sorted(found) == [0, 1, 2, 3, 4] != found  # as they end
 
 
@@ -103,7 +103,7 @@ def test_more_files_than_rows_take_turns(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("cortado.model.files.BATCH", 2)
     paths = [wav(tmp_path / f"{k}.wav", k, 0.2 * (k + 1)) for k in range(5)]
     reports = list[tuple[int, int]]()
-    found = list(hear_files(lambda _: online(), paths, report=lambda *far: reports.append(far)))
+    found = list(transcripts(lambda _: online(), paths, report=lambda *far: reports.append(far)))
     texts = {one.path: one.transcript for one in found}
     assert ["".join(c.text for c in texts[path].characters) for path in paths] == [
         text_of(path) for path in paths
@@ -115,8 +115,8 @@ def test_more_files_than_rows_take_turns(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_file_is_not_read_before_its_sound_is_heard(tmp_path: Path) -> None:
     path = wav(tmp_path / "long.wav", 1, seconds=8)
     reports = list[tuple[int, int]]()
-    hearing = hear_files(lambda _: online(), [path], report=lambda *far: reports.append(far))
-    list(hearing)
+    results = transcripts(lambda _: online(), [path], report=lambda *far: reports.append(far))
+    list(results)
     steps = np.diff([read for _, read in reports])
     assert steps.max() <= 40_000  # of 256,000 bytes: what FFmpeg reads at once
 
@@ -128,7 +128,7 @@ def test_text_is_written_while_the_file_is_still_being_read(
     flushed: list[int] = []
     out = io.StringIO()
     monkeypatch.setattr(out, "flush", lambda: flushed.append(len(out.getvalue())))
-    transcribe_files(lambda _: online(), [path], "txt", out, lambda _: None)
+    write_transcripts(lambda _: online(), [path], "txt", out, lambda _: None)
     assert len(flushed) > 10
     assert flushed == sorted(flushed)
 

@@ -56,7 +56,8 @@ class Running:
 @contextmanager
 def running(online: ReferenceRecognizer, **settings: Any) -> Iterator[Running]:
     """Run a server around `online`; the settings that are not given are the defaults."""
-    settings = {"port": 0, "close_timeout_seconds": 0.5} | settings
+    common: dict[str, Any] = {"port": 0, "close_timeout_seconds": 0.5, "store": "memory"}
+    settings = common | settings
     service = Service(online, {}, "untrained", Settings(**settings))
     said: list[str] = []
     listening = threading.Event()

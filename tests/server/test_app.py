@@ -3,21 +3,43 @@
 import asyncio
 import json
 import logging
+import resource
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 import websockets
+from structlog.contextvars import bound_contextvars
+from torch import Tensor
 
 from cortado.clients.cli import main
 from cortado.model import checkpoint, checkpoint_reader
-from cortado.model.backends.reference import ReferenceRecognizer
-from cortado.server import logs
+from cortado.model.backends.reference import ReferenceRecognizer, State
+from cortado.model.streaming.recordings import transcribe
+from cortado.server import engine, logs, run
+from cortado.server import service as service_module
 from cortado.server.protocol.messages import ErrorCode
-from cortado.server.run import address, listen
-from cortado.server.settings import read_settings
-from cortado.tests.model.untrained import noise
-from cortado.tests.server.running import END, START, Heard, Running, listened, pcm, running, say
+from cortado.server.run import EXIT_ENGINE_FAILED, address, listen
+from cortado.server.settings import Settings, read_settings
+from cortado.tests.model.untrained import noise, untrained
+from cortado.tests.server.conftest import SEED, TINY
+from cortado.tests.server.running import (
+    END,
+    PATIENCE,
+    START,
+    Heard,
+    Running,
+    listened,
+    pcm,
+    rounded,
+    running,
+    say,
+    spelt,
+)
 
 
 def test_the_process_is_alive_and_the_model_ready(server: Running) -> None:
@@ -36,11 +58,56 @@ def test_a_server_that_drains_is_alive_but_not_ready(online: ReferenceRecognizer
         assert (heard.error, heard.close_code) == (ErrorCode.SHUTTING_DOWN, 1012)
 
 
-def test_a_server_whose_model_stopped_is_not_ready(online: ReferenceRecognizer) -> None:
+def test_a_server_whose_engine_fails_says_so_and_ends_with_a_code(
+    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("not in a step")
+
+    monkeypatch.setattr(run, "LOOK_SECONDS", 1.0)
     with running(online) as server:
-        server.service.engine.stop()
+        engine = server.service.engine
+        monkeypatch.setattr(engine, "_gather", broken)
+        heard = say(server.url, START, pcm(noise(1, 1.0)))  # wakes it: it takes its last step
+        assert heard.error == ErrorCode.INTERNAL_ERROR
+        assert httpx.get(f"{server.page}/health").status_code == 503
         assert httpx.get(f"{server.page}/ready").status_code == 503
+        until = time.monotonic() + PATIENCE
+        while not server.server.should_exit and time.monotonic() < until:
+            time.sleep(0.01)
+        assert server.server.exit_code == EXIT_ENGINE_FAILED
+
+
+class Stuck(ReferenceRecognizer):
+    """A recogniser that loud audio can hold up."""
+
+    go = threading.Event()
+
+    def step(self, samples: Tensor, state: State) -> tuple[Tensor, State]:
+        if samples.abs().max() > 0.99:
+            self.go.wait()
+        return super().step(samples, state)
+
+
+def test_a_step_that_does_not_end_is_said_at_once_and_given_up_in_the_end(
+    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "STALLED_SECONDS", 0.3)
+    with running(Stuck(online.recognizer)) as server:
+        assert say(server.url, START, pcm(noise(1, 1.0)), END).close_code == 1000
+        stream = server.service.engine.open(16_000, print)
+        server.service.engine.push(stream, np.ones(2000, np.float32))
+        time.sleep(0.5)
+        assert httpx.get(f"{server.page}/health").status_code == 503
         assert say(server.url, START).error == ErrorCode.INTERNAL_ERROR
+        assert server.service.engine.failure is None  # it may yet go on
+        monkeypatch.setattr(engine, "HANGING_SECONDS", 0.3)
+        assert "has not ended" in str(server.service.engine.failure)
+        monkeypatch.undo()
+        Stuck.go.set()
+        server.service.engine.close(stream)
+        assert server.is_at_rest()
+        assert httpx.get(f"{server.page}/health").status_code == 200
 
 
 def test_info_tells_the_models_facts_and_the_limits(server: Running) -> None:
@@ -93,6 +160,17 @@ def test_nothing_but_the_page_is_served(path: str, server: Running) -> None:
     assert "content-security-policy" in answer.headers
 
 
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
+def test_what_is_not_there_is_not_found(method: str, server: Running) -> None:
+    assert httpx.request(method, f"{server.page}/v1/nothing").status_code == 404
+
+
+def test_a_websocket_that_is_not_there_is_not_found(server: Running) -> None:
+    with pytest.raises(websockets.InvalidStatus) as caught:
+        say(server.url + "/nothing")
+    assert caught.value.response.status_code == 404
+
+
 def test_streams_are_told_of_a_shutdown_and_keep_what_was_decided(
     online: ReferenceRecognizer,
 ) -> None:
@@ -111,6 +189,19 @@ def test_streams_are_told_of_a_shutdown_and_keep_what_was_decided(
         assert (heard.error, heard.close_code) == (ErrorCode.SHUTTING_DOWN, 1012)
     assert server.service.engine.active == 0
     assert not server.service.engine.alive
+
+
+def test_sockets_for_all_connections_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    said: list[str] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (1024, 4096))
+    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: asked.append(limits))
+    run.allow_descriptors(1000, said.append)
+    run.allow_descriptors(2176, said.append)
+    assert (asked, said) == ([(2176, 4096)], [])
+    run.allow_descriptors(9000, said.append)
+    assert asked[-1] == (4096, 4096)
+    assert "lower max_connections" in said[0]
 
 
 def test_a_taken_port_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,21 +244,78 @@ def test_the_address_to_open_is_one_that_a_browser_can() -> None:
         assert address(listener) == f"http://127.0.0.1:{port}"
 
 
-def test_a_log_line_for_machines_is_one_json_object() -> None:
-    record = logging.makeLogRecord(
-        {
-            "name": "cortado.server.session",
-            "levelname": "INFO",
-            "msg": "stream ended",
-            "session": "1f",
-        }
+def test_a_reload_is_for_new_streams_and_live_ones_stay_with_their_model(
+    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = untrained(TINY, SEED + 1)
+    monkeypatch.setattr(service_module, "RETIRE_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(service_module, "read_model", lambda settings: (other, {}, "other"))
+    samples = pcm(noise(1, 2.0))
+
+    async def speak(server: Running) -> Heard:
+        async with websockets.connect(server.url) as connection:
+            await connection.send(START)
+            await connection.send(samples[: len(samples) // 2])
+            first = [json.loads(await connection.recv()) for _ in range(2)]
+            answer = await asyncio.to_thread(httpx.post, f"{server.page}/reload", timeout=PATIENCE)
+            assert answer.json() == {"model": "other"}
+            await connection.send(samples[len(samples) // 2 :])
+            await connection.send(END)
+            rest = await listened(connection)
+        return Heard(first + rest.messages, rest.close_code)
+
+    with running(online) as server:
+        before = say(server.url, START, samples, END)
+        assert asyncio.run(speak(server)).text == before.text
+        after = say(server.url, START, samples, END)
+        assert after.messages[0]["model"] == "other"
+        assert after.text == spelt(transcribe(other, rounded(noise(1, 2.0))))[0]
+        assert server.is_at_rest()
+        until = time.monotonic() + PATIENCE
+        while server.service._retired and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not server.service._retired
+        monkeypatch.setattr(service_module, "read_model", broken_model)
+        assert httpx.post(f"{server.page}/reload").status_code == 409
+        assert say(server.url, START, samples, END).text == after.text
+
+
+def broken_model(settings: Settings) -> None:
+    """Find no checkpoint."""
+    raise ValueError("expected a checkpoint, got none")
+
+
+def record(**facts: Any) -> logging.LogRecord:
+    """Return a log record of a session that has ended."""
+    return logging.makeLogRecord(
+        {"name": "cortado.server.session", "levelname": "INFO", "msg": "stream ended"} | facts
     )
-    line = json.loads(logs.JsonFormatter().format(record))
-    assert line.pop("time").endswith("+00:00")
+
+
+def test_a_log_line_names_its_session_and_is_json_for_machines() -> None:
+    with bound_contextvars(session="1f"):
+        line = json.loads(logs.formatter("json").format(record(ending="final")))
+        text = logs.formatter("text").format(record(ending="final"))
+    assert line.pop("time").endswith("Z")
     assert line == {
         "level": "info",
         "logger": "cortado.server.session",
         "event": "stream ended",
+        "ending": "final",
         "session": "1f",
     }
-    assert logs.TextFormatter().format(record).endswith("INFO    stream ended session=1f")
+    assert "stream ended" in text
+    assert "session=1f" in text
+
+
+def test_a_flood_of_log_lines_is_counted_and_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(logs, "monotonic", lambda: now)
+    flood = logs.FloodFilter()
+    written = sum(flood.filter(record(msg="connection refused")) for _ in range(1000))
+    assert written == logs.FLOOD_LINES
+    assert flood.filter(record())  # another event is not hidden by it
+    now += 2 * logs.FLOOD_SECONDS
+    last = record(msg="connection refused")
+    assert flood.filter(last)
+    assert vars(last)["omitted"] == 1000 - logs.FLOOD_LINES

@@ -10,7 +10,7 @@ from cortado.clients.bench.streams import report
 from cortado.clients.bench.streams.babble import babble
 from cortado.clients.bench.streams.delays import Point
 from cortado.clients.bench.streams.live import measure
-from cortado.clients.bench.streams.memory import age, memory, work
+from cortado.clients.bench.streams.memory import memory, work
 from cortado.model.backends.reference import ReferenceRecognizer
 
 
@@ -36,7 +36,7 @@ def test_babble_is_loud_as_speech_and_always_the_same() -> None:
     assert not np.array_equal(samples, babble(3.0, seed=1))
 
 
-def test_memory_and_work_are_told(online: ReferenceRecognizer) -> None:
+def test_memory_and_work_are_measured(online: ReferenceRecognizer) -> None:
     found = memory(online, 50)
     assert found.state == online.stepper(1).bytes_per_stream > 0
     steps = work(online, [babble(2.0)], (1, 64, 128))
@@ -44,15 +44,7 @@ def test_memory_and_work_are_told(online: ReferenceRecognizer) -> None:
     assert min(steps.seconds) > 0
 
 
-def test_a_stream_of_any_age_keeps_its_clock(online: ReferenceRecognizer) -> None:
-    told: list[tuple[str, int, int]] = []
-    found = age(online, [babble(2.0)], 0.03, lambda *now: told.append(now))
-    assert found.late == pytest.approx(0, abs=1e-3)
-    assert told[-1] == ("minutes of one stream", 1, 1)
-    assert 0 < found.new < 2 * found.old < 4 * found.new
-
-
-def test_the_most_streams_that_were_carried_are_said() -> None:
+def test_the_most_streams_that_were_carried_are_reported() -> None:
     points = [point(64, 0.02), point(1000, 0.09), point(2000, 0.4), point(50, 0.05, "single")]
     assert report.largest(points) == {("engine", 100): 1000, ("single", 100): 50}
     assert "20.0 times as many as with one stream a step" in report.lines(points, {})

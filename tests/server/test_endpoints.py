@@ -43,8 +43,14 @@ def test_the_ends_of_utterances_are_those_of_the_recording(
         spoken = [message for message in before if message["type"] == "chars"]
         # the last step of a stream is whole, though its audio may end within it
         assert one["end"] == spoken[-1]["times"][-1] < one["position"] + STEP_SECONDS
+        assert one["words"]
     final = heard.messages[-1]
     characters = [one for step in steps for one in step.characters]
+    confidences = [sure for one in heard.messages for sure in one.get("confidences", [])]
+    assert confidences == [one.confidence for one in characters] + final["confidences"]
+    assert final["confidences"] == [one.confidence for one in characters]
+    words = [word["text"] for one in heard.messages for word in one.get("words", [])]
+    assert words == heard.text.split()
     assert (heard.text, heard.times) == spelt(characters) == (final["text"], final["times"])
     assert final["omitted"] == 0
 

@@ -68,40 +68,34 @@ async def hear(engine: Engine, samples: Samples) -> list[Character]:
     return characters
 
 
-def test_a_slot_that_changes_hands_starts_afresh(online: ReferenceRecognizer) -> None:
-    async def scenario() -> None:
-        async with running(online, max_streams=1) as engine:
-            first = await hear(engine, noise(6, 1.0))
-            second = await hear(engine, SPEECH)
-            assert first != second == transcribe(online, SPEECH)
-
-    asyncio.run(scenario())
+async def test_a_slot_that_changes_hands_starts_afresh(online: ReferenceRecognizer) -> None:
+    async with running(online, max_streams=1) as engine:
+        first = await hear(engine, noise(6, 1.0))
+        second = await hear(engine, SPEECH)
+        assert first != second == transcribe(online, SPEECH)
 
 
-def test_what_was_meant_for_the_last_owner_of_a_slot_is_dropped(
+async def test_what_was_meant_for_the_last_owner_of_a_slot_is_dropped(
     online: ReferenceRecognizer,
 ) -> None:
-    async def scenario() -> None:
-        async with running(online, max_streams=1) as engine:
-            last, next_ = Heard(), Heard()
-            stream = engine.open(16_000, last)
-            # No await between here and the next owner: what the thread gives must come too late.
-            engine.push(stream, SPEECH)
-            engine.end(stream, SPEECH[:0])
-            stream.close()
-            assert engine.active == 0
-            owner = engine.open(16_000, next_)
-            assert owner.row == stream.row
-            await owner.push(SPEECH)
-            owner.end()
-            assert await next_.characters() == transcribe(online, SPEECH)
-            assert last.updates == []
-            stream.close()  # again, and late: it is not the owner's slot that is freed
-            assert engine.active == 1
-            owner.close()
-            assert engine.active == 0
-
-    asyncio.run(scenario())
+    async with running(online, max_streams=1) as engine:
+        last, next_ = Heard(), Heard()
+        stream = engine.open(16_000, last)
+        # No await between here and the next owner: what the thread gives must come too late.
+        engine.push(stream, SPEECH)
+        engine.end(stream, SPEECH[:0])
+        stream.close()
+        assert engine.active == 0
+        owner = engine.open(16_000, next_)
+        assert owner.row == stream.row
+        await owner.push(SPEECH)
+        owner.end()
+        assert await next_.characters() == transcribe(online, SPEECH)
+        assert last.updates == []
+        stream.close()  # again, and late: it is not the owner's slot that is freed
+        assert engine.active == 1
+        owner.close()
+        assert engine.active == 0
 
 
 def test_characters_are_made_on_the_event_loop_and_steps_are_not(
@@ -127,88 +121,73 @@ def test_characters_are_made_on_the_event_loop_and_steps_are_not(
     assert threads["step"] - threads["updates"]
 
 
-def test_a_stream_that_is_suspended_has_given_all_that_it_wrote(
+async def test_a_stream_that_is_suspended_has_given_all_that_it_wrote(
     online: ReferenceRecognizer,
 ) -> None:
-    async def scenario() -> None:
-        async with running(online) as engine:
-            first, second = Heard(), Heard()
-            stream = engine.open(16_000, first)
-            await stream.push(SPEECH[:10_000])
-            stream.suspend()
-            before = await first.characters()
-            snapshot = first.updates[-1].snapshot
-            assert snapshot is not None
-            assert (snapshot.characters, snapshot.received) == (len(before), 10_000)
-            assert first.updates[-1].position == snapshot.position == 15 * STEP / 16_000
-            stream.close()
-            other = engine.open(16_000, second, snapshot=Snapshot.from_bytes(snapshot.to_bytes()))
-            await other.push(SPEECH[10_000:])
-            other.end()
-            assert before + await second.characters() == transcribe(online, SPEECH)
-
-    asyncio.run(scenario())
+    async with running(online) as engine:
+        first, second = Heard(), Heard()
+        stream = engine.open(16_000, first)
+        await stream.push(SPEECH[:10_000])
+        stream.suspend()
+        before = await first.characters()
+        snapshot = first.updates[-1].snapshot
+        assert snapshot is not None
+        assert (snapshot.characters, snapshot.received) == (len(before), 10_000)
+        assert first.updates[-1].position == snapshot.position == 15 * STEP / 16_000
+        stream.close()
+        other = engine.open(16_000, second, snapshot=Snapshot.from_bytes(snapshot.to_bytes()))
+        await other.push(SPEECH[10_000:])
+        other.end()
+        assert before + await second.characters() == transcribe(online, SPEECH)
 
 
-def test_an_upload_does_not_hold_up_live_speech(online: ReferenceRecognizer) -> None:
-    async def scenario() -> None:
-        async with running(online, buffer_seconds=30.0) as engine:
-            bulk, live = Heard(), Heard()
-            uploading, speaking = engine.open(16_000, bulk), engine.open(16_000, live)
-            engine.push(uploading, np.tile(SPEECH, 20))  # 600 steps
-            while not bulk.updates:
-                await asyncio.sleep(0)
-            engine.push(speaking, SPEECH)
-            engine.end(speaking, SPEECH[:0])
-            before = bulk.updates[-1].position
-            await live.characters()
-            passed = (bulk.updates[-1].position - before) / STEP_SECONDS
-            # As many steps as the other took, and those whose results were on their way.
-            assert passed < len(SPEECH) / STEP + online.flush_steps + 60
-
-    asyncio.run(scenario())
+async def test_an_upload_does_not_hold_up_live_speech(online: ReferenceRecognizer) -> None:
+    async with running(online, buffer_seconds=30.0) as engine:
+        bulk, live = Heard(), Heard()
+        uploading, speaking = engine.open(16_000, bulk), engine.open(16_000, live)
+        engine.push(uploading, np.tile(SPEECH, 20))  # 600 steps
+        while not bulk.updates:
+            await asyncio.sleep(0)
+        engine.push(speaking, SPEECH)
+        engine.end(speaking, SPEECH[:0])
+        before = bulk.updates[-1].position
+        await live.characters()
+        passed = (bulk.updates[-1].position - before) / STEP_SECONDS
+        # As many steps as the other took, and those whose results were on their way.
+        assert passed < len(SPEECH) / STEP + online.flush_steps + 60
 
 
-def test_a_full_buffer_makes_the_sender_wait(online: ReferenceRecognizer) -> None:
-    async def scenario() -> None:
-        async with running(online, buffer_seconds=1.0) as engine:
-            most = 0
+async def test_a_full_buffer_makes_the_sender_wait(online: ReferenceRecognizer) -> None:
+    async with running(online, buffer_seconds=1.0) as engine:
+        most = 0
 
-            def watch(update: Update) -> None:
-                nonlocal most
-                most = max(most, stream.waiting)
+        def watch(update: Update) -> None:
+            nonlocal most
+            most = max(most, stream.waiting)
 
-            stream: EngineStream = engine.open(16_000, watch)
-            await asyncio.wait_for(stream.push(np.tile(SPEECH, 5)), PATIENCE)
-            assert 0 < most <= 16_000
-
-    asyncio.run(scenario())
+        stream: EngineStream = engine.open(16_000, watch)
+        await asyncio.wait_for(stream.push(np.tile(SPEECH, 5)), PATIENCE)
+        assert 0 < most <= 16_000
 
 
-def test_there_are_as_many_streams_as_slots(online: ReferenceRecognizer) -> None:
-    async def scenario() -> None:
-        async with running(online, max_streams=2) as engine:
-            streams = [engine.open(16_000, Heard()) for _ in range(2)]
-            with pytest.raises(EngineFull):
-                engine.open(16_000, Heard())
-            streams[0].close()
-            assert engine.open(16_000, Heard()).row == 0
-
-    asyncio.run(scenario())
+async def test_there_are_as_many_streams_as_slots(online: ReferenceRecognizer) -> None:
+    async with running(online, max_streams=2) as engine:
+        streams = [engine.open(16_000, Heard()) for _ in range(2)]
+        with pytest.raises(EngineFull):
+            engine.open(16_000, Heard())
+        streams[0].close()
+        assert engine.open(16_000, Heard()).row == 0
 
 
-def test_streams_that_come_and_go_do_not_feel_each_other(online: ReferenceRecognizer) -> None:
-    async def scenario() -> None:
-        async with running(online, max_streams=3) as engine:
-            speech = [noise(seed, 0.4 + 0.2 * (seed % 4)) for seed in range(12)]
-            free = asyncio.Semaphore(3)
+async def test_streams_that_come_and_go_do_not_feel_each_other(online: ReferenceRecognizer) -> None:
+    async with running(online, max_streams=3) as engine:
+        speech = [noise(seed, 0.4 + 0.2 * (seed % 4)) for seed in range(12)]
+        free = asyncio.Semaphore(3)
 
-            async def one(samples: Samples) -> list[Character]:
-                async with free:
-                    return await hear(engine, samples)
+        async def one(samples: Samples) -> list[Character]:
+            async with free:
+                return await hear(engine, samples)
 
-            heard = await asyncio.gather(*map(one, speech))
-            assert heard == [transcribe(online, samples) for samples in speech]
-            assert engine.active == 0
-
-    asyncio.run(scenario())
+        heard = await asyncio.gather(*map(one, speech))
+        assert heard == [transcribe(online, samples) for samples in speech]
+        assert engine.active == 0

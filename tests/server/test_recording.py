@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cortado.clients.commands.replay import heard
+from cortado.clients.commands.replay import replayed
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.server.protocol.messages import Start
 from cortado.server.protocol.recording import Recording
@@ -30,10 +30,10 @@ def test_a_recorded_stream_is_heard_again_alike(
     assert b"".join(recorded.frames) == pcm(SPEECH)
     assert recorded.times == sorted(recorded.times)
     assert recorded.facts["digest"] == online.digest.hex()
-    found = heard(online, recorded)
+    found = replayed(online, recorded)
     assert (found.value, found.count) == (recorded.digest, len(said.text))
     less = recorded._replace(frames=recorded.frames[:-1], times=recorded.times[:-1])
-    assert heard(online, less).value != recorded.digest
+    assert replayed(online, less).value != recorded.digest
 
 
 def test_streams_that_are_not_whole_or_too_long_are_not_kept(

@@ -158,7 +158,7 @@ def test_a_lost_stream_goes_on_where_the_server_stopped_hearing(
     ready = asyncio.run(lose(at_rest.url, start, pcm(samples[:half]), 0.2))
     assert is_kept(at_rest)
     assert at_rest.is_at_rest()  # its slot is free meanwhile
-    received = at_rest.service.streams.resumable._detached[ready["token"]][0].point.received
+    received = at_rest.service.streams.resumable._detached[ready["token"]].stream.point.received
     assert received <= half
     heard = say(at_rest.url, resume(token=ready["token"]), pcm(samples[received:]), END)
     assert heard.messages[0]["received"] == received

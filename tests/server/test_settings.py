@@ -45,6 +45,13 @@ def test_a_value_that_cannot_be_used_is_named(
         read_settings()
 
 
+def test_a_secret_that_cannot_be_used_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORTADO_STATE_KEY", "hunter2")
+    with pytest.raises(ValueError, match=r"CORTADO_STATE_KEY: .*, got a secret") as caught:
+        read_settings()
+    assert "hunter2" not in str(caught.value)
+
+
 def test_every_setting_is_a_flag_of_serve(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--help"]) == 0
     shown = set(re.findall(r"--([a-z-]+)(?: VALUE| / --no-\1)", capsys.readouterr().out))

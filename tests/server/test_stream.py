@@ -145,7 +145,7 @@ def test_an_upload_faster_than_real_time_waits_and_loses_nothing(
     online: ReferenceRecognizer,
 ) -> None:
     samples = np.tile(SPEECH, 4)
-    with running(online, buffer_seconds=1.0) as server:
+    with running(online, buffer_seconds=1.0, max_message_bytes=2**20) as server:
         heard = say(server.url, START, pcm(samples), END)
         assert (heard.text, heard.times) == spelt(transcribe(online, rounded(samples)))
         assert server.is_at_rest()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cortado.clients.commands.replay import heard
+from cortado.clients.commands.replay import replayed
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.endpoint import QUIET_RULES
 from cortado.model.streaming.live import listen
@@ -55,7 +55,7 @@ def test_a_stream_is_that_of_the_library_and_of_its_recording(
     assert hearing.is_at_rest()
     recorded = read(folder / f"{said.messages[0]['session']}.jsonl")
     assert recorded.facts["vad"] == "silero"
-    assert heard(online, recorded).value == recorded.digest
+    assert replayed(online, recorded).value == recorded.digest
 
 
 def test_a_stream_that_is_suspended_goes_on_where_the_detector_is(

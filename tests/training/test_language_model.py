@@ -1,5 +1,6 @@
 """What is estimated of text is what Kneser and Ney define, and survives its file."""
 
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise, product
@@ -24,7 +25,8 @@ from cortado.tests.training.trigram import (
     used,
 )
 from cortado.training import language_model as language
-from cortado.training.language_model import Numbers, estimate, write
+from cortado.training.data.pronounce import PHONES
+from cortado.training.language_model import SPECIAL, Numbers, estimate, write
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -139,6 +141,28 @@ def test_text_or_letters_without_words_are_refused(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(language, "MOST_WORDS", 2)
     with pytest.raises(ValueError, match="expected at most 2 words, got 3; ask for more occurr"):
         estimate(["a b c"], LETTERS)
+
+
+@pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
+def test_a_word_and_its_first_letters_have_phones() -> None:
+    texts = ["the cat sat", "a cat", "cat", "the cab sat", "a thing"]
+    letters = "abcghinst" + "e"
+    arrays = estimate(texts, letters)
+    arrays |= language.pronunciations(arrays, letters)
+    starts, said, likeliest = arrays["spoken_starts"], arrays["said"], arrays["likeliest"]
+    words = sorted({w for t in texts for w in t.split()}, key=lambda w: [*map(letters.index, w)])
+    spoken = {
+        word: [PHONES[phone - 1] for phone in arrays["spoken"][starts[n] : starts[n + 1]]]
+        for n, word in enumerate(words, SPECIAL)
+    }
+    assert spoken["cat"] == ["k", "æ", "t"]
+    assert spoken["the"] == ["ð", "ə"]
+    node = 0
+    for letter, phones in zip("cat", (1, 2, 3), strict=True):
+        below = range(arrays["children"][node], arrays["children"][node + 1])
+        node = next(n for n in below if letters[arrays["letters"][n]] == letter)
+        assert words[likeliest[node] - SPECIAL] == "cat"  # said more often than "cab"
+        assert said[node] == phones
 
 
 def test_a_file_has_all_that_was_estimated(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A corpus of tones, one for each letter, and a recogniser small enough to learn it in a moment."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,8 +9,10 @@ from numpy.typing import NDArray
 
 from cortado.model.attention import AttentionConfig
 from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
+from cortado.model.features.framing import FRAMES_PER_STEP, MELS
 from cortado.model.vocabulary import ENGLISH
 from cortado.tests.training.recorded import write_corpus
+from cortado.training.data.batches import Batch, collate
 from cortado.training.learning.recipe import Augmentation, Corpus, Recipe, Stage
 
 MODEL = RecognizerConfig(
@@ -50,3 +53,10 @@ def recipe(manifest: Path) -> Recipe:
         interval=2,
         model=MODEL,
     )
+
+
+def noise_batch(texts: list[list[int]], steps: Sequence[int], bands: int = MELS) -> Batch:
+    """Noise with these symbols, of these lengths in encoder steps without the flush."""
+    random = np.random.default_rng(0)
+    frames = [random.normal(-5, 2, (n * FRAMES_PER_STEP, bands)).astype(np.float32) for n in steps]
+    return collate(frames, texts)

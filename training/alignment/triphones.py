@@ -1,207 +1,193 @@
 """Where the phones of a text are said: hidden Markov models of phones in context.
 
-What classical recognisers begin with: three states a phone, those of phones in like contexts tied
-(`training.tying`), a mixture of Gaussians each, trained by Viterbi's algorithm from phones without
-context on. Contexts end at words. Such an aligner looks at what follows, too, and waits for
-nothing, so it tells when something was said; a recogniser's own alignment tells when it knew.
+As in classical recognisers, a phone has three states. States of phones in similar contexts are tied
+(`tying.py`). Each has a mixture of Gaussians, trained by Viterbi's algorithm, at first without
+context. Contexts end at words. Such an aligner sees what follows, so it says when a phone was said;
+a streaming recogniser's own alignment says when it was recognised.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
-from cortado.training.alignment.aligner import SILENCE, Frames, Mixtures, divided, features, viterbi
-from cortado.training.alignment.tying import EDGE, STATES, tied
+from cortado.training.alignment.hmm import (
+    SILENCE,
+    Frames,
+    Mixtures,
+    best_path,
+    cepstral_features,
+    train_mixtures,
+    uniform_path,
+)
+from cortado.training.alignment.tying import EDGE, STATES, tie_states
 from cortado.training.data.pronounce import PHONES, Lexicon
 
 Array = NDArray[Any]
 
-LEAST_VARIANCE = 0.02  # of features whose variance is 1
-LEAST_FRAMES = 12  # a Gaussian's
-ALONE = (6, 3, 3)  # rounds of learning and aligning with 1, 2, 4 Gaussians a state, no context
-TOGETHER = (2, 2, 2, 2)  # the same with 1, 2, 4, 8, of tied states
+LEAST = 12, 0.02  # frames of a Gaussian, and its variance, of features whose variance is 1
+MONOPHONE_ITERATIONS = (6, 3, 3)  # without context, with 1, 2, 4 Gaussians for each state
+OWN_PHONES = " ".join(PHONES)  # as a file names those that it was trained on
+PARTS = "table", "weights", "means", "variances"
+CONTEXTS = EDGE + 1, EDGE, EDGE + 1, STATES  # of the table: left, own and right phone, which state
+TRIPHONE_ITERATIONS = (2, 2, 2, 2)  # with 1, 2, 4, 8 Gaussians for each tied state
 
 
-class Said(NamedTuple):
-    """The phones of a text in order; silence, which may be passed over, is around each word."""
+class PhoneSequence(NamedTuple):
+    """The L phones of a text in order, with an optional silence around each word."""
 
-    phones: Array  # (L,) places in PHONES, EDGE for silence
+    phones: Array  # (L,) indices into PHONES, EDGE for silence
     left: Array  # (L,) the phone before in the same word, EDGE for none
-    right: Array  # (L,) the phone behind, EDGE for none
-    word: Array  # (L,) of the text, -1 for silence
+    right: Array  # (L,) the phone after in the same word, EDGE for none
+    word: Array  # (L,) index in the text, -1 for silence
 
 
-class Phone(NamedTuple):
+class PhoneSpan(NamedTuple):
     """Where a phone is said."""
 
-    phone: int  # its place in PHONES
-    word: int  # of the text
-    start: int  # its first frame, of 10 ms
-    stop: int  # the one after its last
+    phone: int  # index into PHONES
+    word: int  # index in the text
+    start: int  # first frame, of 10 ms
+    stop: int  # the frame after the last one
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much an aligner has."""
+    """How many tied states an aligner has."""
 
-    states: int = 1500  # tied ones
-    least: int = 120  # frames of one that comes of a division
+    states: int = 1500
+    min_frames: int = 120  # of each state that comes of a split
 
 
-def said(text: str, lexicon: Lexicon) -> Said | None:
-    """Return the phones of a text; None where a word has no pronunciation, or there is none."""
-    words = [lexicon.words.get(word, ()) for word in text.split()]
+def phone_sequence(text: str, lexicon: Lexicon) -> PhoneSequence | None:
+    """Return the phones of a text; None if it is empty or a word has no pronunciation."""
+    words = [lexicon.get(word, ()) for word in text.split()]
     if not words or not all(words):
         return None
-    rows = [(EDGE, EDGE, EDGE, -1)]
+    silence = EDGE, EDGE, EDGE, -1
+    rows = [silence]
     for number, word in enumerate(words):
-        around = [EDGE, *word, EDGE]
-        rows += [(p, around[k], around[k + 2], number) for k, p in enumerate(word)]
-        rows.append((EDGE, EDGE, EDGE, -1))
-    return Said(*np.array(rows).T)
+        padded = [EDGE, *word, EDGE]
+        rows += [(phone, padded[k], padded[k + 2], number) for k, phone in enumerate(word)]
+        rows.append(silence)
+    return PhoneSequence(*np.array(rows).T)
 
 
-class Triphones:
-    """Tied states, a mixture each; finds the phones of utterances like those it learnt from."""
+class TriphoneAligner:
+    """Finds the phones of utterances like those that it was trained on."""
 
     def __init__(self, table: Array, mixtures: Mixtures) -> None:
+        """Take the states' numbers by context, as `TiedStates.table`, and their mixtures."""
         self.table, self.mixtures = table, mixtures
 
     @property
     def states(self) -> int:
-        """How many there are, silence (0) included."""
+        """The number of states, silence (0) included."""
         return len(self.mixtures.weights)
 
-    def places(self, phones: Said) -> tuple[Array, Array]:
-        """Return the states (N,) of phones in context, and of which phone each is."""
-        return _expanded(phones, self.table[phones.left, phones.phones % EDGE, phones.right])
+    @property
+    def phones(self) -> Array:
+        """The phone (S,) of each state: 0 for silence, 1 + its place in PHONES."""
+        found = np.zeros(self.states, np.int64)
+        for phone in range(EDGE):
+            found[self.table[:, phone]] = 1 + phone
+        return found
 
-    def path(self, logmel: Frames, phones: Said) -> Array | None:
-        """Return the place (T,) of each frame among `places`; None if the frames are too few."""
-        return _path(self.mixtures, features(logmel), self.places(phones)[0])
+    def expand(self, phones: PhoneSequence) -> tuple[Array, Array]:
+        """Return the states (N,) of phones in context, and the index (N,) of each one's phone."""
+        states = self.table[phones.left, phones.phones % EDGE, phones.right]
+        counts = np.where(phones.phones == EDGE, 1, STATES)
+        index = np.repeat(np.arange(len(counts)), counts)
+        nth = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.where(phones.phones[index] == EDGE, SILENCE, states[index, nth]), index
 
-    def aligned(self, logmel: Frames, phones: Said) -> list[Phone] | None:
-        """Return where the phones of (T, F) log-mel frames are said; None if there is no room."""
-        path = self.path(logmel, phones)
+    def spans(self, logmel: Frames, phones: PhoneSequence) -> list[PhoneSpan] | None:
+        """Return where phones are said in (T, F) log-mel frames; None if those are too few."""
+        states, index = self.expand(phones)
+        path = best_path(self.mixtures, cepstral_features(logmel), states)
         if path is None:
             return None
-        at = self.places(phones)[1][path]  # (T,) of the phones
-        heard = np.flatnonzero(phones.phones != EDGE)
-        first = np.searchsorted(at, heard)
-        last = np.searchsorted(at, heard, "right")
-        rows = zip(phones.phones[heard], phones.word[heard], first, last, strict=True)
-        return [Phone(*map(int, row)) for row in rows]
+        of_frames = index[path]  # (T,)
+        spoken = np.flatnonzero(phones.phones != EDGE)
+        starts = np.searchsorted(of_frames, spoken)
+        stops = np.searchsorted(of_frames, spoken, "right")
+        rows = zip(phones.phones[spoken], phones.word[spoken], starts, stops, strict=True)
+        return [PhoneSpan(*map(int, row)) for row in rows]
 
-    def targets(self, logmel: Frames, phones: Said) -> Array | None:
-        """Return the tied state (T,) of each frame, which an encoder may learn to tell."""
-        path = self.path(logmel, phones)
-        return None if path is None else self.places(phones)[0][path]
+    def frame_states(self, logmel: Frames, phones: PhoneSequence) -> Array | None:
+        """Return the tied state (T,) of each frame, a target that an encoder can learn."""
+        states, _ = self.expand(phones)
+        path = best_path(self.mixtures, cepstral_features(logmel), states)
+        return None if path is None else states[path]
 
     def save(self, path: Path) -> None:
-        """Write it to a file."""
+        """Write the aligner to a safetensors file."""
         arrays = {name: value.astype(np.float32) for name, value in vars(self.mixtures).items()}
-        save_file({"table": self.table} | arrays, path, {"phones": " ".join(PHONES)})
+        save_file({"table": self.table} | arrays, path, {"phones": OWN_PHONES})
 
     @classmethod
-    def load(cls, path: Path) -> "Triphones":
-        """Return the one in a file."""
-        arrays = load_file(path)
-        parts = (arrays[name] for name in ("weights", "means", "variances"))
-        return cls(arrays["table"], Mixtures(*parts))
+    def load(cls, path: Path) -> "TriphoneAligner":
+        """Return the aligner in a file.
+
+        Raises:
+            OSError: no such file.
+            ValueError: not an aligner, or one of other phones.
+        """
+        try:
+            with safe_open(path, "numpy") as file:
+                if (phones := (file.metadata() or {}).get("phones")) != OWN_PHONES:
+                    raise ValueError("no phones" if phones is None else f"the phones {phones}")
+                table, *parts = (file.get_tensor(name) for name in PARTS)
+            shapes = [one.shape for one in (table, *parts)]
+            fit = shapes[0] == CONTEXTS and shapes[1] == shapes[2][:2] and shapes[2] == shapes[3]
+            if not fit or not 0 <= table.min() <= table.max() < len(parts[0]):
+                raise ValueError(f"arrays of the shapes {shapes}")
+        except (SafetensorError, ValueError) as error:
+            raise ValueError(f"expected an aligner of phones in {path}, got {error}") from None
+        return cls(table, Mixtures(*parts))
 
 
-def learnt(utterances: Sequence[tuple[Frames, Said]], sizes: Sizes | None = None) -> Triphones:
-    """Return an aligner that has learnt from (T, F) log-mel frames and their phones."""
+def train(
+    utterances: Sequence[tuple[Frames, PhoneSequence]], sizes: Sizes | None = None
+) -> TriphoneAligner:
+    """Return an aligner that is trained on (T, F) log-mel frames and their phones."""
     sizes = sizes or Sizes()
-    heard = [features(logmel) for logmel, _ in utterances]
-    every = np.concatenate(heard)
-    alone = 1 + np.arange(EDGE * STATES, dtype=np.int32).reshape(1, EDGE, 1, STATES)
-    table = np.broadcast_to(alone, (EDGE + 1, EDGE, EDGE + 1, STATES)).copy()
-    first = Triphones(table, _one(1 + EDGE * STATES, every.shape[1]))
-    rows = [first.places(phones)[0] for _, phones in utterances]
-    begun = [divided(len(x), s) for x, s in zip(heard, rows, strict=True)]
-    paths: Sequence[Array | None] = list(begun)
-    first.mixtures, paths = _trained(first.mixtures, heard, rows, paths, ALONE)
+    features = [cepstral_features(logmel) for logmel, _ in utterances]
+    sequences = [phones for _, phones in utterances]
+    depth = features[0].shape[1]
+    numbers = 1 + np.arange(EDGE * STATES, dtype=np.int32).reshape(1, EDGE, 1, STATES)
+    table = np.broadcast_to(numbers, CONTEXTS).copy()
+    monophones = TriphoneAligner(table, Mixtures.standard(1 + EDGE * STATES, depth))
+    states = [monophones.expand(phones)[0] for phones in sequences]
+    flat = [uniform_path(len(x), s) for x, s in zip(features, states, strict=True)]
+    monophones.mixtures, paths = train_mixtures(
+        monophones.mixtures, features, states, flat, MONOPHONE_ITERATIONS, *LEAST
+    )
 
-    spoken = [phones for _, phones in utterances]
-    contexts = [_context(first, one, path) for one, path in zip(spoken, paths, strict=True)]
+    contexts = [_contexts(monophones, s, path) for s, path in zip(sequences, paths, strict=True)]
     context = np.concatenate(contexts, 1)
-    known = np.concatenate([x for x, p in zip(heard, paths, strict=True) if p is not None])
-    loud = context[1] != EDGE
-    found = tied(context[:, loud], known[loud], sizes.states, sizes.least)
+    aligned = np.concatenate([x for x, p in zip(features, paths, strict=True) if p is not None])
+    spoken = context[1] != EDGE
+    tied = tie_states(context[:, spoken], aligned[spoken], sizes.states, sizes.min_frames)
 
-    last = Triphones(found.table, _one(1 + found.states, every.shape[1]))
-    rows = [last.places(phones)[0] for _, phones in utterances]
-    last.mixtures, _ = _trained(last.mixtures, heard, rows, paths, TOGETHER)
-    return last
-
-
-def _one(states: int, depth: int) -> Mixtures:
-    return Mixtures(np.ones((states, 1)), np.zeros((states, 1, depth)), np.ones((states, 1, depth)))
+    triphones = TriphoneAligner(tied.table, Mixtures.standard(1 + tied.states, depth))
+    states = [triphones.expand(phones)[0] for phones in sequences]
+    triphones.mixtures, _ = train_mixtures(
+        triphones.mixtures, features, states, paths, TRIPHONE_ITERATIONS, *LEAST
+    )
+    return triphones
 
 
-def _expanded(phones: Said, states: Array) -> tuple[Array, Array]:
-    """Return the states of phones one after another, STATES each and one for silence."""
-    counts = np.where(phones.phones == EDGE, 1, STATES)
-    of = np.repeat(np.arange(len(counts)), counts)
-    which = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
-    found = np.where(phones.phones[of] == EDGE, SILENCE, states[of, which])
-    return found, of
-
-
-def _context(aligner: Triphones, phones: Said, path: Array | None) -> Array:
-    """Return (4, T) of each frame: the phone before, its own, that behind, which of its states."""
+def _contexts(aligner: TriphoneAligner, phones: PhoneSequence, path: Array | None) -> Array:
+    """Return (4, T) of each frame: left phone, own phone, right phone, which of its states."""
     if path is None:
         return np.zeros((4, 0), np.int64)
-    _, of = aligner.places(phones)
-    which = np.arange(len(of)) - np.searchsorted(of, of)
-    at = of[path]
-    return np.stack([phones.left[at], phones.phones[at], phones.right[at], which[path]])
-
-
-def _path(mixtures: Mixtures, heard: Frames, states: Array) -> Array | None:
-    needed, numbers = np.unique(np.append(states, SILENCE), return_inverse=True)
-    some = Mixtures(*(part[needed] for part in vars(mixtures).values()))
-    path = viterbi(some.scores(heard), numbers[:-1])
-    return path if path[-1] >= len(states) - 2 else None
-
-
-def _trained(
-    mixtures: Mixtures,
-    heard: Sequence[Frames],
-    rows: Sequence[Array],
-    paths: Sequence[Array | None],
-    rounds: Sequence[int],
-) -> tuple[Mixtures, Sequence[Array | None]]:
-    """Return mixtures and their paths after rounds, between which each Gaussian becomes two."""
-    for doubling, count in enumerate(rounds):
-        if doubling:
-            mixtures = mixtures.split()
-        for _ in range(count):
-            known = [k for k, path in enumerate(paths) if path is not None]
-            states = np.concatenate([rows[k][paths[k]] for k in known])
-            _learn(mixtures, np.concatenate([heard[k] for k in known]), states)
-            paths = [_path(mixtures, x, s) for x, s in zip(heard, rows, strict=True)]
-    return mixtures, paths
-
-
-def _learn(mixtures: Mixtures, frames: Frames, states: Array) -> None:
-    """Take one step of expectation maximisation within the frames of each state."""
-    order = np.argsort(states, kind="stable")
-    bounds = np.searchsorted(states[order], np.arange(len(mixtures.weights) + 1))
-    for state, (start, stop) in enumerate(pairwise(bounds)):
-        if stop - start < LEAST_FRAMES * mixtures.weights.shape[1]:
-            continue
-        own = frames[order[start:stop]]
-        share = mixtures.shares(own, state)
-        count = share.sum(0)[:, None] + 1e-6
-        mean = share.T @ own / count
-        mixtures.means[state] = mean
-        mixtures.variances[state] = np.maximum(share.T @ own**2 / count - mean**2, LEAST_VARIANCE)
-        mixtures.weights[state] = np.maximum(count[:, 0] / count.sum(), 1e-4)
+    _, index = aligner.expand(phones)
+    nth = np.arange(len(index)) - np.searchsorted(index, index)
+    own = index[path]
+    return np.stack([phones.left[own], phones.phones[own], phones.right[own], nth[path]])

@@ -1,9 +1,8 @@
-"""Which states of phones in context are one: a decision tree for each state of each phone.
+"""Tied states of phones in context, by a decision tree for each state of each phone.
 
-There are more contexts than any corpus has, and most are heard too rarely for Gaussians of their
-own. So contexts are parted by questions about the phones to both sides, each time by the one that
-makes the frames likeliest, as long as enough frames are left on either side (Young, Odell &
-Woodland 1994).
+Most contexts are too rare for Gaussians of their own. A tree splits them by questions about the
+phones to the left and right. Each split is the one that raises the likelihood of the frames most,
+as long as both sides have enough frames (Young, Odell & Woodland 1994).
 """
 
 import heapq
@@ -43,101 +42,107 @@ CLASSES = (
 )
 
 
-class Heard(NamedTuple):
-    """What was heard of C contexts of one state of one phone."""
+class Statistics(NamedTuple):
+    """Sums over the frames of one state of one phone, for each of its C contexts."""
 
     left: Array  # (C,) the phone before
-    right: Array  # (C,) the phone behind
-    frames: Array  # (C,) how many
+    right: Array  # (C,) the phone after
+    frames: Array  # (C,) their number
     sums: Array  # (C, D) of their features
     squares: Array  # (C, D) of the features' squares
 
 
-class Tied(NamedTuple):
-    """The states that are left."""
+class TiedStates(NamedTuple):
+    """Which states are shared."""
 
-    states: int  # how many, numbered from 1 on; 0 is silence
-    table: Array  # (P + 1, P, P + 1, STATES) by left, phone, right, and which of its three
+    states: int  # their number; they count from 1, 0 is silence
+    table: (
+        Array  # (P + 1, P, P + 1, STATES) the state by left phone, phone, right phone and position
+    )
+
+
+# gain (negative), state, (phone, position), region (left, right) of contexts, sums, (class, side)
+Split = tuple[float, int, tuple[int, int], Array, Statistics, tuple[int, int]]
 
 
 def questions() -> Array:
-    """Return (Q, P + 1) true where the phone, or the edge, is in a class; each is one by itself."""
-    asked = np.zeros((len(CLASSES), EDGE + 1), bool)
-    for row, names in zip(asked, CLASSES, strict=True):
+    """Return (Q, P + 1) whether a phone or the edge is in a class; the last classes hold one."""
+    members = np.zeros((len(CLASSES), EDGE + 1), bool)
+    for row, names in zip(members, CLASSES, strict=True):
         row[[PHONES.index(name) for name in names.split()]] = True
-    return np.concatenate([asked, np.eye(EDGE + 1, dtype=bool)])
+    return np.concatenate([members, np.eye(EDGE + 1, dtype=bool)])
 
 
-def tied(context: Array, frames: Array, most: int, least: int) -> Tied:
+def tie_states(context: Array, frames: Array, max_states: int, min_frames: int) -> TiedStates:
     """Return the states of all contexts, from frames whose contexts are known.
 
     Args:
-        context: (4, T) the phone before (EDGE for none), the frame's own, the one behind, and which
+        context: (4, T) of each frame: left phone (EDGE for none), own phone, right phone, and which
             of its states.
         frames: (T, D) features.
-        most: states in all, silence not counted.
-        least: frames of a state that comes of a division.
+        max_states: without silence.
+        min_frames: of each state that comes of a split.
     """
-    asked = questions()
-    left, phone, right, which = context
+    classes = questions()
+    left, phone, right, nth = context
     table = np.zeros((EDGE + 1, EDGE, EDGE + 1, STATES), np.int32)
-    queue: list[tuple[float, int, tuple[int, int], Array, Heard, Array]] = []
+    queue: list[Split] = []
     number = 0
     for p in range(EDGE):
         for k in range(STATES):
             number += 1
             table[:, p, :, k] = number
-            own = np.flatnonzero((phone == p) & (which == k))
+            own = np.flatnonzero((phone == p) & (nth == k))
             if len(own):
-                heard = _summed(left[own], right[own], frames[own])
+                sums = _statistics(left[own], right[own], frames[own])
                 everywhere = np.ones((EDGE + 1, EDGE + 1), bool)
-                _offer(queue, number, (p, k), everywhere, heard, asked, least)
-    while queue and number < most:
-        _, old, (p, k), region, heard, (q, side) = heapq.heappop(queue)
+                _push_best_split(queue, number, (p, k), everywhere, sums, classes, min_frames)
+    while queue and number < max_states:
+        _, old, (p, k), region, sums, (q, side) = heapq.heappop(queue)
         number += 1
-        yes = asked[q][:, None] if side == 0 else asked[q][None]
+        yes = classes[q][:, None] if side == 0 else classes[q][None]
         table[:, p, :, k][region & yes] = number
-        inside = asked[q][heard.left if side == 0 else heard.right]
-        for name, part, chosen in ((number, region & yes, inside), (old, region & ~yes, ~inside)):
-            some = Heard(*(one[chosen] for one in heard))
-            _offer(queue, name, (p, k), part, some, asked, least)
-    return Tied(number, table)
+        inside = classes[q][sums.left if side == 0 else sums.right]
+        for state, part, rows in ((number, region & yes, inside), (old, region & ~yes, ~inside)):
+            some = Statistics(*(array[rows] for array in sums))
+            _push_best_split(queue, state, (p, k), part, some, classes, min_frames)
+    return TiedStates(number, table)
 
 
-def _summed(left: Array, right: Array, frames: Array) -> Heard:
-    pairs, place = np.unique(left * (EDGE + 1) + right, return_inverse=True)
-    count = np.bincount(place).astype(float)
+def _statistics(left: Array, right: Array, frames: Array) -> Statistics:
+    pairs, index = np.unique(left * (EDGE + 1) + right, return_inverse=True)
+    count = np.bincount(index).astype(float)
     sums, squares = (np.zeros((len(pairs), frames.shape[1])) for _ in range(2))
-    np.add.at(sums, place, frames)
-    np.add.at(squares, place, frames.astype(float) ** 2)
-    return Heard(pairs // (EDGE + 1), pairs % (EDGE + 1), count, sums, squares)
+    np.add.at(sums, index, frames)
+    np.add.at(squares, index, frames.astype(float) ** 2)
+    return Statistics(pairs // (EDGE + 1), pairs % (EDGE + 1), count, sums, squares)
 
 
-def _offer(
-    queue: list[Any],
+def _push_best_split(
+    queue: list[Split],
     number: int,
     state: tuple[int, int],
     region: Array,
-    heard: Heard,
-    asked: Array,
-    least: int,
+    sums: Statistics,
+    classes: Array,
+    min_frames: int,
 ) -> None:
-    """Put the best division of a state into the queue, if there is one."""
-    whole = _likelihood(*(part.sum(0) for part in heard[2:]))
-    best, chosen = 0.0, None
-    for side, neighbours in enumerate((heard.left, heard.right)):
-        yes = asked[:, neighbours].astype(float)  # (Q, C)
-        parts = [part @ value for part in (yes, 1 - yes) for value in heard[2:]]
-        gain = _likelihood(*parts[:3]) + _likelihood(*parts[3:]) - whole
-        gain[np.minimum(parts[0], parts[3]) < least] = 0
+    """Put the best split of a state into the queue, if there is one."""
+    whole = _log_likelihood(*(part.sum(0) for part in sums[2:]))
+    best, question = 0.0, None
+    for side, neighbours in enumerate((sums.left, sums.right)):
+        yes = classes[:, neighbours].astype(float)  # (Q, C)
+        parts = [part @ value for part in (yes, 1 - yes) for value in sums[2:]]
+        gain = _log_likelihood(*parts[:3]) + _log_likelihood(*parts[3:]) - whole
+        gain[np.minimum(parts[0], parts[3]) < min_frames] = 0
         if gain.max() > best:
-            best, chosen = float(gain.max()), (int(gain.argmax()), side)
-    if chosen:
-        heapq.heappush(queue, (-best, number, state, region, heard, np.array(chosen)))
+            best, question = float(gain.max()), (int(gain.argmax()), side)
+    if question:
+        heapq.heappush(queue, (-best, number, state, region, sums, question))
 
 
-def _likelihood(count: Array, sums: Array, squares: Array) -> Array:
-    """Return the log likelihood of frames by the Gaussian that fits them best, less constants."""
+def _log_likelihood(count: Array, sums: Array, squares: Array) -> Array:
+    """Return the log-likelihood of frames under their best Gaussian, without constants."""
     count = np.maximum(count, 1.0)
     mean = sums / count[..., None]
     variance = np.maximum(squares / count[..., None] - mean**2, 1e-2)

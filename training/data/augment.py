@@ -4,6 +4,7 @@ They act on the cached frames, where they cost little: a stretch of time is an i
 frames, a shorter vocal tract a warp of the mel axis, and added noise an addition of powers.
 """
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -15,8 +16,16 @@ from cortado.training.learning.recipe import Augmentation
 
 Frames = NDArray[np.float32]  # (T, F) log-mel
 FLOOR = float(np.log(POWER_FLOOR))
-LOUD, CLIPPED = 2.0, 6.0  # log-mel power: of noise beside speech, and of noise at full scale
+LOUD, CLIPPED = 2.0, 6.0  # log-mel power of loud noise, and of noise at full scale
 WARPS = 21  # warp factors are rounded to a grid, so that their matrices are built once
+
+
+def axes_kept(config: Augmentation) -> Augmentation:
+    """Return the changes without those that interpolate frames or bands.
+
+    Interpolation smooths. A network that hears nothing else does not know a recording's own frames.
+    """
+    return replace(config, tempo=0.0, speed=0.0, warp=0.0)
 
 
 def retimed(logmel: Frames, config: Augmentation, rng: np.random.Generator) -> Frames:
@@ -32,13 +41,13 @@ def retimed(logmel: Frames, config: Augmentation, rng: np.random.Generator) -> F
 def altered(
     logmel: Frames, other: Frames | None, config: Augmentation, rng: np.random.Generator
 ) -> Frames:
-    """Return changed (T, F) log-mel frames in which everything is heard when it was before.
+    """Return augmented (T, F) log-mel frames of the same length and timing.
 
     Args:
-        logmel: (T, F), retimed.
-        other: the utterance that babbles beneath; None for nobody.
-        config: what is changed, and how much.
-        rng: of what is drawn.
+        logmel: (T, F), after `retimed`.
+        other: an utterance to mix in as babble; None for none.
+        config: which changes, and how strong.
+        rng: random numbers.
     """
     frames, bands = logmel, logmel.shape[1]
     if config.warp:
@@ -67,19 +76,19 @@ def stretched(logmel: Frames, factor: float) -> Frames:
     return logmel[low] * (1 - weight) + logmel[high] * weight
 
 
-def warp_factor(step: int, most: float) -> float:
-    """Return factor `step` of the WARPS from 1 - most to 1 + most."""
-    return 1 + most * (2 * step / (WARPS - 1) - 1)
+def warp_factor(step: int, largest: float) -> float:
+    """Return factor `step` of the WARPS from 1 - largest to 1 + largest."""
+    return 1 + largest * (2 * step / (WARPS - 1) - 1)
 
 
 @lru_cache(maxsize=2 * WARPS)
-def warp_matrix(step: int, most: float, bands: int = MELS) -> Frames:
-    """Return the (F, F) interpolation that scales frequencies by 1 - most .. 1 + most.
+def warp_matrix(step: int, largest: float, bands: int = MELS) -> Frames:
+    """Return the (F, F) interpolation that scales frequencies by 1 - largest .. 1 + largest.
 
     The mel axis is linear below 1 kHz and logarithmic above, so scaling is done in hertz.
     """
     hertz, columns = mel_centres(bands), np.arange(bands)
-    source = np.interp(hertz * warp_factor(step, most), hertz, columns)
+    source = np.interp(hertz * warp_factor(step, largest), hertz, columns)
     low = np.minimum(source.astype(np.int64), bands - 2)
     matrix = np.zeros((bands, bands), np.float32)
     matrix[low, columns] = 1 - (source - low)
@@ -93,12 +102,12 @@ def mixed(frames: Frames, noise: Frames) -> Frames:
 
 
 def reverberated(frames: Frames, seconds: float, below: float) -> Frames:
-    """Return the frames in a room: what was said decays in power while the next is said.
+    """Return the frames with reverberation: the power of past frames decays exponentially.
 
     Args:
         frames: (T, F) log-mel.
         seconds: the time in which the reverberation falls by 60 dB.
-        below: nats of power by which it starts below the direct sound.
+        below: nats of power by which the reverberation starts below the direct sound.
     """
     decay = 10 ** (-6 * 0.01 / seconds)  # of power, from one frame to the next
     power = np.exp(frames.astype(np.float64))
@@ -109,7 +118,7 @@ def reverberated(frames: Frames, seconds: float, below: float) -> Frames:
 
 
 def transmitted(frames: Frames, highest: float, lowest: float, rng: np.random.Generator) -> Frames:
-    """Return the frames through a narrow channel whose codec spoils what is soft.
+    """Return the frames through a narrow channel with quantisation noise.
 
     Args:
         frames: (T, F) log-mel.
@@ -147,14 +156,14 @@ def coloured_noise(
 
 
 def silence(rng: np.random.Generator, bands: int = MELS) -> Frames:
-    """Return 0.5 to 6 s of frames in which nobody speaks."""
+    """Return 0.5 to 6 s of frames without speech."""
     return wordless(int(rng.integers(50, 600)), LOUD, rng, bands)
 
 
 def preceded(frames: Frames, lead: int, rng: np.random.Generator) -> Frames:
-    """Return the frames right behind `lead` in which nobody speaks, as loud as noise can be.
+    """Return the frames after `lead` frames without speech, up to the loudest noise.
 
-    What precedes is broken off, and has moved the running mean of the features by then.
+    The lead breaks off in the middle of a sound, and has moved the features' running mean.
     """
     bands = frames.shape[1]
     return np.concatenate([wordless(2 * lead, CLIPPED, rng, bands)[:lead], frames])
@@ -180,8 +189,8 @@ def wordless(length: int, loudest: float, rng: np.random.Generator, bands: int =
 def hum(rng: np.random.Generator, bands: int = MELS) -> Frames:
     """Return a (1, F) log-mel frame of a hum or a direct current: loud, in the lowest bands."""
     fall = rng.uniform(0.5, 8.0)  # nats a band
-    found = rng.uniform(0.0, 8.0) - fall * (MELS / bands) * np.arange(bands)
-    return found[None].astype(np.float32)
+    frame = rng.uniform(0.0, 8.0) - fall * (MELS / bands) * np.arange(bands)
+    return frame[None].astype(np.float32)
 
 
 def clicks(length: int, rng: np.random.Generator, bands: int = MELS) -> Frames:

@@ -13,41 +13,36 @@ from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import FRAMES_PER_STEP
 from cortado.model.features.speaker import Statistics, standardised
 from cortado.model.vocabulary import Vocabulary
-from cortado.training.data.augment import FLOOR, altered, preceded, retimed, silence
+from cortado.training.data.augment import FLOOR, altered, axes_kept, preceded, retimed, silence
 from cortado.training.data.log_mel_cache import Corpus
-from cortado.training.data.pronounce import Lexicon
-from cortado.training.data.speakers import alone, changed
+from cortado.training.data.speakers import augmented_statistics, utterance_statistics
+from cortado.training.data.tied_states import UNKNOWN, States, of_utterance
 from cortado.training.learning.recipe import Augmentation
 
 POOL = 512  # utterances drawn at once, sorted by length and cut into batches
 FRAMES_PER_SECOND = 100
-LEAD = (100, 500)  # frames in which nobody speaks yet
-
-
-class Phones(NamedTuple):
-    """What is said, as phones; of a text whose phones are not known there are none."""
-
-    targets: Tensor  # (B, P) phones, 0 on padding
-    lengths: Tensor  # (B,)
+LEAD = (100, 500)  # frames without speech before an utterance
 
 
 class Batch(NamedTuple):
-    """Padded utterances; beyond each one's end lies digital silence, as at a stream's end."""
+    """Padded utterances. The padding is digital silence, as at a stream's end."""
 
-    logmel: Tensor  # (B, T, F), standardised where the sampler knows the speakers' voices
+    logmel: Tensor  # (B, T, F), standardised where the sampler has the speakers' statistics
     lengths: Tensor  # (B,) encoder frames, the flush included
     targets: Tensor  # (B, U) symbols, 0 on padding
     target_lengths: Tensor  # (B,)
-    phones: Phones | None = None  # where the sampler has a lexicon
+    states: Tensor | None = (
+        None  # (B, T') tied states of encoder frames, UNKNOWN where none is known
+    )
 
 
 class Drawn(NamedTuple):
-    """An utterance of a pool: which corpus, which utterance, how many frames; -1 for silence."""
+    """An utterance of a pool."""
 
-    corpus: int
-    utterance: int
+    corpus: int  # index; -1 for silence
+    utterance: int  # index in the corpus
     frames: int
-    lead: int = 0  # of the frames, in which nobody speaks yet
+    lead: int = 0  # frames without speech before it, counted in `frames`
 
 
 @dataclass(frozen=True)
@@ -60,10 +55,10 @@ class Sampler:
     batch_frames: int
     max_seconds: float  # longer utterances are left out
     seed: int
-    processes: int = 1  # they wait for each other, so their batches are of like length
-    most: int | None = None  # utterances in a batch
-    voices: Sequence[Sequence[Statistics]] = ()  # of each corpus; none: frames as cached
-    lexicon: Lexicon | None = None
+    processes: int = 1  # they wait for each other, so their batches are of similar length
+    max_utterances: int | None = None  # in a batch
+    speakers: Sequence[Sequence[Statistics]] = ()  # of each corpus's utterances; or none
+    states: Sequence[States] = ()  # of each corpus' frames; none: batches have none
 
     def __post_init__(self) -> None:
         self._check_lengths(self.weights, self.max_seconds)
@@ -120,7 +115,7 @@ class Sampler:
                 f"expected a batch for each of {n} processes, got {len(batches)} from {POOL} "
                 "utterances: batch_seconds is too large"
             )
-        first = int(rng.integers(len(batches) % n + 1))  # what is left over is left out
+        first = int(rng.integers(len(batches) % n + 1))  # batches without a full group are dropped
         groups = [batches[k : k + n] for k in range(first, len(batches) - n + 1, n)]
         rng.shuffle(groups)
         return [batch for group in groups for batch in group]
@@ -130,7 +125,8 @@ class Sampler:
         batches: list[list[Drawn]] = [[]]
         for utterance in drawn:
             padded = (len(batches[-1]) + 1) * utterance.frames * views
-            full = self.most is not None and len(batches[-1]) >= max(1, self.most // views)
+            limit = self.max_utterances
+            full = limit is not None and len(batches[-1]) >= max(1, limit // views)
             if full or (batches[-1] and padded > self.batch_frames):
                 batches.append([])
             batches[-1].append(utterance)
@@ -141,53 +137,68 @@ class Sampler:
     ) -> Batch:
         """Return a batch with its utterances augmented from the seed.
 
-        With more views, all utterances of the first are followed by all of the next: the same
-        utterances at the same tempo and behind as long a lead, changed otherwise.
+        With several views, the utterances of the first view come first. All views of an utterance
+        have one tempo and one lead, and are otherwise augmented differently.
         """
         rng = np.random.default_rng([self.seed, 2, seed])
         frames: list[NDArray[np.float32]] = []
         targets: list[list[int]] = []
-        phones: list[list[int]] = []
-        timed = [self._timed(one, config, rng) for one in drawn]
-        for one, heard in list(zip(drawn, timed, strict=True)) * views:
+        each = [axes_kept(config) if self._untouched(config, rng) else config for _ in drawn]
+        timed = [self._timed(one, own, rng) for one, own in zip(drawn, each, strict=True)]
+        for one, own, logmel in list(zip(drawn, each, timed, strict=True)) * views:
             if one.corpus < 0:
-                frames.append(heard)
+                frames.append(logmel)
                 targets.append([])
-                phones.append([])
                 continue
             corpus = self.corpora[one.corpus]
             other = corpus.logmel(int(rng.integers(len(corpus)))) if config.babble else None
-            frames.append(altered(heard, other, config, rng))
+            frames.append(altered(logmel, other, own, rng))
             text = corpus.utterances[one.utterance].text
             targets.append(self.vocabulary.encode(text))
-            phones.append(self.lexicon.encode(text) if self.lexicon else [])
-        every = list(drawn) * views
-        led = [
+        both = list(drawn) * views
+        with_lead = [
             preceded(x, one.lead, rng) if one.lead else x
-            for one, x in zip(every, frames, strict=True)
+            for one, x in zip(both, frames, strict=True)
         ]
-        batch = collate(led, targets)
-        if self.lexicon:
-            batch = batch._replace(phones=Phones(*_padded(phones)))
-        if not self.voices:
+        batch = collate(with_lead, targets)
+        if self.states:
+            batch = batch._replace(states=self._states(both, with_lead, batch.logmel.shape[1]))
+        if not self.speakers:
             return batch
-        statistics = [self._voice(one, x) for one, x in zip(every, frames, strict=True)]
+        statistics = [self._statistics(one, x) for one, x in zip(both, frames, strict=True)]
         return batch._replace(logmel=standardised(batch.logmel, statistics))
+
+    def _untouched(self, config: Augmentation, rng: np.random.Generator) -> bool:
+        return config.untouched > 0 and rng.random() < config.untouched
 
     def _timed(
         self, drawn: Drawn, config: Augmentation, rng: np.random.Generator
     ) -> NDArray[np.float32]:
-        """Return an utterance's frames at their tempo in the batch."""
+        """Return an utterance's frames at the tempo that they have in the batch."""
         if drawn.corpus < 0:
             return silence(rng, self.corpora[0].bands)
         return retimed(self.corpora[drawn.corpus].logmel(drawn.utterance), config, rng)
 
-    def _voice(self, drawn: Drawn, frames: NDArray[np.float32]) -> Statistics:
-        """Return what normalises an utterance's augmented frames."""
+    def _states(
+        self, drawn: Sequence[Drawn], frames: Sequence[NDArray[np.float32]], padded: int
+    ) -> Tensor:
+        """Return the states (B, T / 4) of a batch's encoder frames."""
+        found = np.full((len(drawn), padded // FRAMES_PER_STEP), UNKNOWN, np.int64)
+        for row, one, logmel in zip(found, drawn, frames, strict=True):
+            if one.corpus >= 0 and len(self.states[one.corpus]):
+                utterance = self.corpora[one.corpus].utterances[one.utterance]
+                states = self.states[one.corpus]
+                own = of_utterance(states, utterance, len(logmel) - one.lead, one.lead)
+                row[: len(own)] = own
+        return torch.from_numpy(found)
+
+    def _statistics(self, drawn: Drawn, frames: NDArray[np.float32]) -> Statistics:
+        """Return the speaker's statistics that standardise an utterance's augmented frames."""
         if drawn.corpus < 0:
-            return alone(frames)
+            return utterance_statistics(frames)
         recorded = self.corpora[drawn.corpus].logmel(drawn.utterance)
-        return changed(self.voices[drawn.corpus][drawn.utterance], recorded, frames)
+        speaker = self.speakers[drawn.corpus][drawn.utterance]
+        return augmented_statistics(speaker, recorded, frames)
 
 
 def collate(frames: Sequence[NDArray[np.float32]], targets: Sequence[Sequence[int]]) -> Batch:

@@ -1,7 +1,7 @@
 """A cache of log-mel frames on disk, so that training reads each recording once.
 
-One folder a manifest: `frames.f16`, all frames one after another, and `index.jsonl`, a line an
-utterance. It grows when the manifest does; what is there is not computed again.
+Each manifest has a folder: `frames.f16` has all frames one after another, `index.jsonl` a line for
+each utterance. When the manifest grows, only the new utterances are computed.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ LETTERS = Vocabulary()
 
 @dataclass(frozen=True)
 class CachedUtterance:
-    """Where an utterance's frames lie, and what it says."""
+    """Where an utterance's frames are in the cache, and its text."""
 
     id: str
     text: str
@@ -125,11 +125,11 @@ def cached(
     frames_path = folder / "frames.f16"
     frames_path.touch()
     frame_bytes = features.bands * np.dtype(np.float16).itemsize
-    known = _index(folder / "index.jsonl", frames_path.stat().st_size // frame_bytes)
-    wanted = read_for(manifest, vocabulary)
-    todo = [u for u in wanted if u.id not in known]
-    start = max((u.start + u.frames for u in known.values()), default=0)
-    os.truncate(frames_path, start * frame_bytes)  # what a kill left without its line in the index
+    stored = _index(folder / "index.jsonl", frames_path.stat().st_size // frame_bytes)
+    utterances = read_for(manifest, vocabulary)
+    todo = [u for u in utterances if u.id not in stored]
+    start = max((u.start + u.frames for u in stored.values()), default=0)
+    os.truncate(frames_path, start * frame_bytes)  # a kill may leave frames that the index lacks
     with open(frames_path, "ab") as frames, open(folder / "index.jsonl", "a") as index:
         for done, (utterance, logmel) in enumerate(
             zip(todo, _computed(todo, features, workers), strict=True)
@@ -139,12 +139,12 @@ def cached(
             entry = CachedUtterance(utterance.id, utterance.text, start, len(logmel))
             index.write(json.dumps(vars(entry)) + "\n")
             index.flush()
-            known[utterance.id] = entry
+            stored[utterance.id] = entry
             start += len(logmel)
             if progress:
                 progress(done + 1, len(todo))
-    utterances = [replace(known[u.id], text=u.text, speaker=u.speaker) for u in wanted]
-    return LogMelCorpus(folder, utterances, features.bands)
+    cached = [replace(stored[u.id], text=u.text, speaker=u.speaker) for u in utterances]
+    return LogMelCorpus(folder, cached, features.bands)
 
 
 def _name(manifest: Path, features: FeatureConfig) -> str:
@@ -157,17 +157,17 @@ def _name(manifest: Path, features: FeatureConfig) -> str:
 
 
 def _index(path: Path, frames: int) -> dict[str, CachedUtterance]:
-    """Return the cache's entries, of which `frames` are on disk; what a kill cut off is dropped."""
+    """Return the index of a cache with so many frames on disk; drop what a kill left incomplete."""
     entries: dict[str, CachedUtterance] = {}
     if not path.exists():
         return entries
-    kept = 0  # bytes
+    size = 0  # bytes of complete lines
     with path.open("rb+") as file:
         for line in file:
             entry = CachedUtterance(**json.loads(line)) if line.endswith(b"\n") else None
             if entry is None or entry.start + entry.frames > frames:
                 break
             entries[entry.id] = entry
-            kept += len(line)
-        file.truncate(kept)
+            size += len(line)
+        file.truncate(size)
     return entries

@@ -1,10 +1,12 @@
 """Manifests: one JSON line per utterance, with its audio's path relative to the manifest."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from cortado.model.vocabulary import ENGLISH, Vocabulary
 
@@ -19,6 +21,25 @@ class Segment(NamedTuple):
     label: str
     start: float  # seconds after the utterance's beginning
     end: float
+
+
+def _in_order(one: Segment) -> Segment:
+    """Return a segment that starts before it ends; raise `ValueError` for another."""
+    if not 0 <= one.start <= one.end <= DAY:
+        raise ValueError
+    return one
+
+
+Name = Annotated[str, Field(pattern=r"\S")]
+Timed = Annotated[Segment, AfterValidator(_in_order)]
+_SEGMENTS = "lists of a label, a start and an end after it"
+EXPECTED = {
+    **dict.fromkeys(("id", "audio", "speaker"), "text that is not empty"),
+    "text": "text",
+    "duration": f"seconds above 0, at most {DAY}",
+    "start": f"seconds from 0, at most {DAY}",
+    **dict.fromkeys(("words", "phones"), _SEGMENTS),
+}
 
 
 @dataclass(frozen=True)
@@ -49,16 +70,19 @@ def read(path: Path, characters: str | None = ENGLISH) -> list[Utterance]:
     """
     lines: dict[str, int] = {}
     utterances = []
-    for number, row in rows(path):
-        where = f"{path}, line {number}"
-        utterance = _utterance(row, path.absolute().parent, where, characters)
-        if utterance.id in lines:
-            raise ValueError(
-                f"{where}: field 'id': expected one of its own, "
-                f"got {_quote(utterance.id)} as on line {lines[utterance.id]}"
-            )
-        lines[utterance.id] = number
-        utterances.append(utterance)
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            where = f"{path}, line {number}"
+            utterance = _utterance(line, path.absolute().parent, where, characters)
+            if utterance.id in lines:
+                raise ValueError(
+                    f"{where}: field 'id': expected one of its own, "
+                    f"got {_quote(utterance.id)} as on line {lines[utterance.id]}"
+                )
+            lines[utterance.id] = number
+            utterances.append(utterance)
     if not utterances:
         raise ValueError(f"{path}: expected at least one utterance, got an empty manifest")
     return utterances
@@ -117,40 +141,27 @@ def as_row(utterance: Utterance) -> dict[str, Any]:
     return row | {name: value for name, value in utterance.fields.items() if name not in OURS}
 
 
-def rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number and the object of each line of a file that is not blank.
+class _Line(BaseModel):
+    """The fields of a line that are ours; others are kept."""
 
-    Raises: ValueError for a line that is no JSON object; OSError.
-    """
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:  # bad JSON, or bad UTF-8
-                got = _quote(line.decode("utf-8", "replace").strip())
-                message = f"{path}, line {number}: expected a JSON object, got {got}"
-                raise ValueError(message) from error
-            if not isinstance(row, dict):
-                raise ValueError(
-                    f"{path}, line {number}: expected a JSON object, got {_quote(row)}"
-                )
-            yield number, row
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+    id: Name
+    audio: Name
+    speaker: Name
+    text: str
+    duration: Annotated[float, Field(gt=0, le=DAY)]
+    start: Annotated[float, Field(ge=0, le=DAY)] | None = None
+    words: tuple[Timed, ...] = ()
+    phones: tuple[Timed, ...] = ()
 
 
-def _utterance(row: dict[str, Any], folder: Path, where: str, characters: str | None) -> Utterance:
-    for name in ("id", "audio", "speaker", "text", "duration"):
-        if name not in row:
-            raise ValueError(f"{where}: field '{name}': expected a value, got none")
-    for name in ("id", "audio", "speaker", "text"):
-        if not isinstance(row[name], str) or not (row[name].strip() or name == "text"):
-            expected = "text" if name == "text" else "text that is not empty"
-            raise ValueError(
-                f"{where}: field '{name}': expected {expected}, got {_quote(row[name])}"
-            )
-    duration = _seconds(row, "duration", where)
-    text = row["text"].lower()
+def _utterance(line: bytes, folder: Path, where: str, characters: str | None) -> Utterance:
+    try:
+        row = _Line.model_validate_json(line)
+    except ValidationError as error:
+        raise ValueError(f"{where}: {_explained(error, line)}") from None
+    text = row.text.lower()
     unknown = [] if characters is None else sorted(set(text) - set(characters))
     if unknown:
         got = ", ".join(repr(character) for character in unknown)
@@ -158,41 +169,19 @@ def _utterance(row: dict[str, Any], folder: Path, where: str, characters: str | 
             f"{where}: field 'text': expected characters among {characters!r}, got {got} "
             f"in {_quote(text)}"
         )
-    return Utterance(
-        row["id"],
-        folder / row["audio"],
-        duration,
-        row["speaker"],
-        text,
-        None if row.get("start") is None else _seconds(row, "start", where, least=0.0),
-        _segments(row, "words", where),
-        _segments(row, "phones", where),
-        {name: value for name, value in row.items() if name not in OURS},
-    )
+    own = row.id, folder / row.audio, row.duration, row.speaker, text, row.start
+    return Utterance(*own, row.words, row.phones, row.model_extra or {})
 
 
-def _seconds(row: dict[str, Any], name: str, where: str, least: float = 1e-9) -> float:
-    value = row[name]
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not least <= value <= DAY:
-        expected = f"seconds {'above' if least else 'from'} 0, at most {DAY}"
-        raise ValueError(f"{where}: field '{name}': expected {expected}, got {_quote(value)}")
-    return float(value)
-
-
-def _segments(row: dict[str, Any], name: str, where: str) -> tuple[Segment, ...]:
-    value = row.get(name, [])
-    try:
-        segments = [Segment(str(label), float(start), float(end)) for label, start, end in value]
-    except (TypeError, ValueError) as error:
-        message = f"expected lists of a label, a start and an end, got {_quote(value)}"
-        raise ValueError(f"{where}: field '{name}': {message}") from error
-    for one in segments:
-        if not 0 <= one.start <= one.end <= DAY:
-            raise ValueError(
-                f"{where}: field '{name}': expected starts before ends, got {_quote(list(one))}"
-            )
-    return tuple(segments)
+def _explained(error: ValidationError, line: bytes) -> str:
+    """Return what is wrong first with a line."""
+    first = error.errors(include_url=False)[0]
+    if not first["loc"]:  # bad JSON, bad UTF-8, or no object
+        return f"expected a JSON object, got {_quote(line.decode('utf-8', 'replace').strip())}"
+    name = first["loc"][0]
+    if first["type"] == "missing":
+        return f"field '{name}': expected a value, got none"
+    return f"field '{name}': expected {EXPECTED[str(name)]}, got {_quote(first['input'])}"
 
 
 def _quote(value: object) -> str:

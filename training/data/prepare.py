@@ -55,17 +55,17 @@ class Prepared:
         """Return how the set differs from the published one, in words; nothing if it does not."""
         if self.published is None:
             return []
-        said = []
+        found = []
         missing = self.published.utterances - self.utterances
         if missing:
             kind = "missing" if missing > 0 else "too many"
-            said.append(f"{abs(missing):,} of {self.published.utterances:,} utterances {kind}")
+            found.append(f"{abs(missing):,} of {self.published.utterances:,} utterances {kind}")
         if self.published.speakers not in (None, self.speakers):
-            said.append(f"{self.speakers} speakers, published are {self.published.speakers}")
+            found.append(f"{self.speakers} speakers, published are {self.published.speakers}")
         hours = self.published.hours
         if hours is not None and abs(self.hours - hours) > HOURS_TOLERANCE * hours + 0.02:
-            said.append(f"{self.hours:.2f} hours, published are {hours:g}")
-        return said
+            found.append(f"{self.hours:.2f} hours, published are {hours:g}")
+        return found
 
 
 def prepare(
@@ -116,8 +116,8 @@ def prepare(
 def kinds(problems: Iterable[Problem]) -> dict[str, int]:
     """Return how many problems there are of each kind (missing, doubled, unusable), most first."""
     names = (problem.what.partition(":")[0] for problem in problems)
-    known = (name if name in ("missing", "doubled") else "unusable" for name in names)
-    return dict(Counter(known).most_common())
+    categories = (name if name in ("missing", "doubled") else "unusable" for name in names)
+    return dict(Counter(categories).most_common())
 
 
 def _stripped(text: str) -> str:

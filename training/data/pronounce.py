@@ -1,24 +1,19 @@
-"""Words as phones, as espeak-ng pronounces them, for a loss over phones.
-
-English spelling says little about sound. A loss over phones, on a layer below the one that spells,
-tells the encoder what to hear (Toshniwal et al. 2017; Krishna et al. 2018; Sanabria & Metze 2018).
-"""
+"""Words as phones, as espeak-ng pronounces them, for aligners of phones."""
 
 import json
 import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 VOICE = "en-us"
-CALL = 4000  # words that espeak-ng is given at once
+WORDS_PER_CALL = 4000  # of espeak-ng
 TIMEOUT = 3600.0  # s for a call, which takes two on an idle core
 MARKS = str.maketrans("", "", "ˈˌːˑ")  # of stress and length
 PHONES = (  # noqa: SIM905 (a list of 42 strings would take 42 lines)
     "aɪ aʊ b d dʒ eɪ f h i j k l m n oʊ p s t tʃ u v w z æ ð ŋ ɑ ɔ ɔɪ ə ɚ ɛ ɜ ɡ ɪ ɹ ɾ ʃ ʊ ʌ ʒ θ"
 ).split()
-# What espeak-ng writes as one and is several, and what hardly anybody tells apart.
+# Symbols of espeak-ng that are several phones, or that are hardly distinct from another one.
 FOLDED = {
     "iə": "i ə",
     "aɪə": "aɪ ə",
@@ -38,24 +33,13 @@ FOLDED = {
     "ᵻ": "ɪ",
     "ʔ": "t",
 }
-SPOKEN = {"a": "ə"}  # alone it is read as the letter, which it is nearly never
+EXCEPTIONS = {"a": "ə"}  # espeak-ng reads it as the name of the letter
+Lexicon = Mapping[str, Sequence[int]]  # places in PHONES; none of a word that nobody can pronounce
 _NUMBERS = {phone: number for number, phone in enumerate(PHONES)}
 
 
 class PronunciationError(OSError):
     """espeak-ng is not there or has failed."""
-
-
-@dataclass(frozen=True)
-class Lexicon:
-    """The phones of words, as places in `PHONES`."""
-
-    words: Mapping[str, Sequence[int]]  # none for a word that has no pronunciation
-
-    def encode(self, text: str) -> list[int]:
-        """Return the phones of a text; none if one of its words has none."""
-        each = [self.words.get(word, ()) for word in text.split()]
-        return [phone for word in each for phone in word] if all(each) else []
 
 
 def lexicon(
@@ -65,28 +49,44 @@ def lexicon(
 
     Args:
         texts: words between spaces.
-        path: a JSON file that keeps them; it grows by those that it lacks.
+        path: a JSON file that stores them; the words that it lacks are added.
         progress: called with the words done and their total.
 
     Raises:
         PronunciationError: espeak-ng is missing, or has failed.
     """
-    kept: dict[str, list[str]] = {}
+    stored: dict[str, list[str]] = {}
     if path.exists():
-        kept = json.loads(path.read_text(encoding="utf-8"))
-    wanted = sorted({word for text in texts for word in text.split()})
-    todo = [word for word in wanted if word not in kept]
-    for start in range(0, len(todo), CALL):
-        some = todo[start : start + CALL]
-        kept |= zip(some, pronounced(some), strict=True)
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    words = sorted({word for text in texts for word in text.split()})
+    todo = [word for word in words if word not in stored]
+    for start in range(0, len(todo), WORDS_PER_CALL):
+        some = todo[start : start + WORDS_PER_CALL]
+        stored |= zip(some, pronounced(some), strict=True)
         if progress:
             progress(start + len(some), len(todo))
     if todo:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(kept, ensure_ascii=False, sort_keys=True), encoding="utf-8")
+        partial.write_text(json.dumps(stored, ensure_ascii=False, sort_keys=True), encoding="utf-8")
         os.replace(partial, path)
-    return Lexicon({word: [_NUMBERS[phone] for phone in kept[word]] for word in wanted})
+    return {word: [_NUMBERS[phone] for phone in stored[word]] for word in words}
+
+
+def lexicon_of(words: Iterable[str]) -> Lexicon:
+    """Return the pronunciations of words, none of them stored.
+
+    Raises:
+        PronunciationError: espeak-ng is missing, or has failed.
+    """
+    some = sorted(set(words))
+    spoken = [
+        one
+        for start in range(0, len(some), WORDS_PER_CALL)
+        for one in pronounced(some[start : start + WORDS_PER_CALL])
+    ]
+    rows = zip(some, spoken, strict=True)
+    return {word: [_NUMBERS[phone] for phone in phones] for word, phones in rows}
 
 
 def pronounced(words: Sequence[str]) -> list[list[str]]:
@@ -96,19 +96,19 @@ def pronounced(words: Sequence[str]) -> list[list[str]]:
         PronunciationError: espeak-ng is missing, or has failed.
     """
     return [
-        SPOKEN[word].split() if word in SPOKEN else _phones(line)
+        EXCEPTIONS[word].split() if word in EXCEPTIONS else _phones(line)
         for word, line in zip(words, _lines(words), strict=True)
     ]
 
 
 def _lines(words: Sequence[str]) -> Iterator[str]:
-    """Yield what espeak-ng writes for each word, which is a paragraph to it, and mostly one line.
+    """Yield espeak-ng's output for each word. Each word is a paragraph, which gives one line.
 
-    Where the lines are not as many as the words, halves are asked again, down to a single word.
+    If there are more or fewer lines than words, both halves of the words are run again.
     """
     if not words:
         return
-    lines = _asked("".join(f"{word}\n\n" for word in words)).splitlines()
+    lines = _run_espeak("".join(f"{word}\n\n" for word in words)).splitlines()
     if len(lines) == len(words):
         yield from lines
     elif len(words) == 1:
@@ -119,7 +119,7 @@ def _lines(words: Sequence[str]) -> Iterator[str]:
         yield from _lines(words[middle:])
 
 
-def _asked(text: str) -> str:
+def _run_espeak(text: str) -> str:
     command = ["espeak-ng", "-q", "--ipa", "--sep=_", "-b", "1", "-v", VOICE, "--stdin"]
     try:
         answer = subprocess.run(

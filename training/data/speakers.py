@@ -1,7 +1,6 @@
 """Statistics of each speaker, to normalise features in training and in scoring.
 
-A speaker is known by the name in the manifest, within it; an utterance whose speaker is not known
-stands for itself.
+A speaker is a name within a manifest. An utterance of an unknown speaker is its own speaker.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,8 +20,8 @@ Frames = NDArray[np.float32]  # (T, F) log-mel
 Text = TypeVar("Text")
 
 
-class Spoken(Protocol):
-    """Anything that somebody said."""
+class HasSpeaker(Protocol):
+    """An utterance in any form."""
 
     @property
     def id(self) -> str:
@@ -35,19 +34,19 @@ class Spoken(Protocol):
         ...
 
 
-def grouped(spoken: Sequence[Spoken]) -> list[list[int]]:
-    """Return the indices of each speaker's utterances; speakers as they come first."""
+def by_speaker_indices(utterances: Sequence[HasSpeaker]) -> list[list[int]]:
+    """Return the indices of each speaker's utterances, speakers in the order they appear in."""
     groups: dict[tuple[str, ...], list[int]] = {}
-    for k, one in enumerate(spoken):
-        known = one.speaker not in ("", UNKNOWN_SPEAKER)
-        groups.setdefault((one.speaker,) if known else ("", one.id), []).append(k)
+    for k, one in enumerate(utterances):
+        named = one.speaker not in ("", UNKNOWN_SPEAKER)
+        groups.setdefault((one.speaker,) if named else ("", one.id), []).append(k)
     return list(groups.values())
 
 
-def voices(corpus: Corpus) -> list[Statistics]:
-    """Return the statistics of each utterance's speaker, over all of his in the corpus."""
+def speaker_statistics(corpus: Corpus) -> list[Statistics]:
+    """Return, for each utterance, the statistics of its speaker over the whole corpus."""
     found: dict[int, Statistics] = {}
-    for group in grouped(corpus.utterances):
+    for group in by_speaker_indices(corpus.utterances):
         sums = Sums(corpus.bands)
         for k in group:
             sums.add(corpus.logmel(k))
@@ -55,22 +54,21 @@ def voices(corpus: Corpus) -> list[Statistics]:
     return [found[k] for k in range(len(corpus))]
 
 
-def changed(statistics: Statistics, before: Frames, after: Frames) -> Statistics:
-    """Return a speaker's statistics, had all that he says been augmented as one utterance was.
+def augmented_statistics(statistics: Statistics, before: Frames, after: Frames) -> Statistics:
+    """Return a speaker's statistics as if all of the speech had been augmented like one utterance.
 
-    The mean moves as far as the utterance's own; the deviation stays, since bands that are blanked
-    have none.
+    The mean moves as far as the utterance's own. The deviation stays: masked bands have none.
 
     Args:
-        statistics: of the speaker as he was recorded.
+        statistics: of the speaker's recordings.
         before: the utterance.
         after: the utterance as it was augmented.
     """
     return statistics._replace(mean=statistics.mean + after.mean(0) - before.mean(0))
 
 
-def alone(logmel: Frames) -> Statistics:
-    """Return the statistics of (T, F) frames by themselves."""
+def utterance_statistics(logmel: Frames) -> Statistics:
+    """Return the statistics of the (T, F) frames of one utterance."""
     sums = Sums(logmel.shape[1])
     sums.add(logmel)
     return sums.statistics()
@@ -79,21 +77,21 @@ def alone(logmel: Frames) -> Statistics:
 def transcribed(
     recognizer: Recognizer,
     recordings: Sequence[Samples],
-    said: Sequence[Spoken],
+    utterances: Sequence[HasSpeaker],
     transcribe: Callable[[Recognizer, Sequence[Samples]], Iterable[Text]],
 ) -> list[Text]:
-    """Return the texts of recordings in their order, by a recogniser adapted where it must be.
+    """Return the texts of recordings, with the recogniser adapted to each speaker if need be.
 
     Args:
-        recognizer: any; one of speakers' statistics takes them from these recordings.
+        recognizer: one that normalises by speaker takes the statistics from these recordings.
         recordings: (N,) samples each.
-        said: who speaks in each.
+        utterances: the speaker of each recording.
         transcribe: gives the texts of recordings of one speaker.
     """
     if not by_speaker(recognizer.config):
         return list(transcribe(recognizer, recordings))
     found: dict[int, Text] = {}
-    for group in grouped(said):
+    for group in by_speaker_indices(utterances):
         part = [recordings[k] for k in group]
         statistics = statistics_of(recognizer.features, [[samples] for samples in part])
         found |= zip(group, transcribe(adapted(recognizer, statistics), part), strict=True)

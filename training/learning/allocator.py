@@ -12,10 +12,10 @@ TOP_PAD = 64 * 2**20  # bytes by which the heap grows at once
 
 
 def keep_freed_memory() -> bool:
-    """Let what this process frees serve its next allocations; return whether that is heeded.
+    """Let this process reuse the memory that it frees; return whether the C library agrees.
 
-    glibc heeds it; other C libraries, and allocators that are preloaded in its place, go on as they
-    do. The process keeps its largest size until it ends.
+    glibc does. Other C libraries, and allocators that are preloaded in its place, do not. The
+    process then stays at its largest size until it ends.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -25,7 +25,7 @@ def keep_freed_memory() -> bool:
         M_MMAP_MAX: 0,
         M_TRIM_THRESHOLD: -1,
         M_TOP_PAD: TOP_PAD,
-        M_MXFAST: 0,  # a small block that is kept apart would part two large ones for good
+        M_MXFAST: 0,  # a small free block in its own list would keep two large ones from merging
     }
     heeded = [mallopt(name, value) == 1 for name, value in settings.items()]
     return all(heeded)

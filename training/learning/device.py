@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 DEVICES = ("cpu", "cuda", "mps")
-MIXED = torch.bfloat16  # matrix products of the encoder and on text; what is summed is float32
+MIXED = torch.bfloat16  # in matrix products of encoder and text; sums are float32
 
 
 def device_of(name: str | None, rank: int = 0) -> torch.device:
@@ -18,21 +18,21 @@ def device_of(name: str | None, rank: int = 0) -> torch.device:
     Raises:
         ValueError: no such device, or this machine has none.
     """
-    there = {
+    available = {
         "cpu": True,
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
     }
-    name = name or ("cuda" if there["cuda"] else "cpu")
-    if not there.get(name):
-        here = ", ".join(one for one in DEVICES if there[one])
+    name = name or ("cuda" if available["cuda"] else "cpu")
+    if not available.get(name):
+        here = ", ".join(one for one in DEVICES if available[one])
         raise ValueError(f"expected a device that PyTorch has here ({here}), got {name!r}")
     index = rank % torch.cuda.device_count() if name == "cuda" else None
     return torch.device(name, index) if index is not None else torch.device(name)
 
 
 def mixed_precision(device: torch.device) -> torch.autocast:
-    """Return the context of products in bf16, which does nothing where a device lacks them."""
+    """Return the context of matrix products in bf16, without effect on a device that lacks it."""
     narrow = device.type == "cpu" or (device.type == "cuda" and torch.cuda.is_bf16_supported())
     return torch.autocast(device.type, MIXED, enabled=narrow)
 
@@ -48,7 +48,7 @@ def to_device(tree: Any, device: torch.device) -> Any:
 
 
 def ctc_loss(log_probs: Tensor, targets: Tensor, *rest: Any, **options: Any) -> Tensor:
-    """Return torch's CTC loss; by the CPU for Apple's GPUs, which have none."""
+    """Return torch's CTC loss, computed on the CPU for Apple's GPUs, which lack it."""
     device = log_probs.device
     if device.type == "mps":
         log_probs, targets = log_probs.cpu(), targets.cpu()

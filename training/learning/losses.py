@@ -1,12 +1,12 @@
 """The losses of training: CTC, the decoder's cross-entropy, and losses that guide the attention."""
 
 import torch
-import torchaudio
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.recognizer import Recognizer
+from cortado.training.alignment.ctc import last_frames
 from cortado.training.data.batches import Batch
 from cortado.training.learning.device import ctc_loss, mixed_precision
 from cortado.training.learning.recipe import Stage
@@ -56,34 +56,29 @@ def decoder_losses(
     Losses of stops exist for monotonic attention only; other attentions learn an end of sequence.
     """
     mask = recognizer.frame_mask(batch.lengths, encoded.shape[1])
-    views = 2 if stage.consistency else 1  # with the same errors, or they had to differ
-    heard = batch.targets[: len(batch.targets) // views]
-    heard = corrupted(heard, stage.corruption, log_probs.shape[2] - 1).repeat(views, 1)
-    if stage.sampling:
-        heard = sampled(recognizer, encoded, mask, heard, stage.sampling)
-    decoded = recognizer.decoder.teacher_forced(encoded, mask, heard, stage.noise)
-    wanted = with_end(batch, log_probs.shape[2] - 1) if recognizer.decoder.ends else batch
-    spoken = recognizer.frame_mask(wanted.target_lengths, wanted.targets.shape[1])  # (B, U)
-    parts = {"attention": symbol_loss(decoded.logits, wanted, spoken, stage)}
+    views = 2 if stage.consistency else 1
+    # Both views of an utterance get the same corruption: their outputs are to agree.
+    inputs = batch.targets[: len(batch.targets) // views]
+    inputs = corrupted(inputs, stage.corruption, log_probs.shape[2] - 1).repeat(views, 1)
+    decoded = recognizer.decoder.teacher_forced(encoded, mask, inputs, stage.noise)
+    outputs = with_end(batch, log_probs.shape[2] - 1) if recognizer.decoder.ends else batch
+    valid = recognizer.frame_mask(outputs.target_lengths, outputs.targets.shape[1])  # (B, U)
+    parts = {"attention": symbol_loss(decoded.logits, outputs, valid, stage)}
     if stage.consistency:
-        apart = divergence(decoded.logits.log_softmax(2), spoken)
-        parts["consistency"] = apart / wanted.target_lengths.sum().clamp(min=1)
+        disagreement = divergence(decoded.logits.log_softmax(2), valid)
+        parts["consistency"] = disagreement / outputs.target_lengths.sum().clamp(min=1)
     if decoded.energies is None:
         if stage.guide:
             times, aligned = ctc_alignment(log_probs, batch)
-            known = recognizer.frame_mask(batch.target_lengths, times.shape[1])
-            known &= aligned.unsqueeze(1)
-            parts["guide"] = guide_loss(decoded.weights[:, :-1], times, known)
+            with_time = recognizer.frame_mask(batch.target_lengths, times.shape[1])
+            with_time &= aligned.unsqueeze(1)
+            parts["guide"] = guide_loss(decoded.weights[:, :-1], times, with_time)
         return parts
-    if stage.stop or stage.latency:
-        times, aligned = ctc_alignment(log_probs, batch)
     if stage.stop:
+        times, aligned = ctc_alignment(log_probs, batch)
         parts["stop"] = stop_loss(decoded.energies, times, aligned, batch, stage.eagerness)
-    if stage.latency:
-        known = spoken & aligned.unsqueeze(1)
-        parts["latency"] = latency_loss(decoded.alpha[:, :-1], times, known)
     if stage.quantity:
-        mass = (decoded.alpha[:, :-1].sum(2) * spoken).sum(1)
+        mass = (decoded.alpha[:, :-1].sum(2) * valid).sum(1)
         excess = (mass - batch.target_lengths).abs() / batch.target_lengths.clamp(min=1)
         parts["quantity"] = excess.mean()
     return parts
@@ -101,11 +96,11 @@ def divergence(log_probs: Tensor, valid: Tensor) -> Tensor:
     Source: CR-CTC, Yao et al. 2024; for decoders R-Drop, Liang et al. 2021.
     """
     one, other = log_probs.chunk(2)
-    taught = [
-        (teacher.detach().exp() * (teacher.detach() - pupil)).sum(2)
-        for teacher, pupil in ((one, other), (other, one))
+    both = [
+        (target.detach().exp() * (target.detach() - output)).sum(2)
+        for target, output in ((one, other), (other, one))
     ]
-    return (taught[0] + taught[1])[valid[: len(one)]].sum()
+    return (both[0] + both[1])[valid[: len(one)]].sum()
 
 
 def with_end(batch: Batch, end: int) -> Batch:
@@ -115,73 +110,39 @@ def with_end(batch: Batch, end: int) -> Batch:
     return batch._replace(targets=targets, target_lengths=batch.target_lengths + 1)
 
 
-def symbol_loss(logits: Tensor, batch: Batch, spoken: Tensor, stage: Stage) -> Tensor:
+def symbol_loss(logits: Tensor, batch: Batch, valid: Tensor, stage: Stage) -> Tensor:
     """Return the cross-entropy of the (B, U, V) logits, per symbol.
 
     Args:
         logits: of each symbol.
         batch: its targets.
-        spoken: (B, U) true on symbols, false on padding.
-        stage: which smoothing.
+        valid: (B, U) true on symbols, false on padding.
+        stage: its smoothing.
     """
-    if not spoken.any():
+    if not valid.any():
         return logits.sum() * 0
     if not stage.neighbours:
-        return cross_entropy(logits[spoken], batch.targets[spoken], label_smoothing=stage.smoothing)
-    wanted = localised(batch.targets, batch.target_lengths, logits.shape[2], stage.neighbours)
-    return cross_entropy(logits[spoken], wanted[spoken], label_smoothing=stage.smoothing)
+        return cross_entropy(logits[valid], batch.targets[valid], label_smoothing=stage.smoothing)
+    smoothed = localised(batch.targets, batch.target_lengths, logits.shape[2], stage.neighbours)
+    return cross_entropy(logits[valid], smoothed[valid], label_smoothing=stage.smoothing)
 
 
-@torch.no_grad()
-def sampled(
-    recognizer: Recognizer, encoded: Tensor, mask: Tensor, heard: Tensor, share: float
-) -> Tensor:
-    """Return the (B, U) input symbols with a share replaced by what the decoder would write.
-
-    All symbols are drawn from one teacher-forced pass (Duckworth et al. 2019), not one after
-    another as in scheduled sampling's first form (Bengio et al. 2015), which costs U passes.
-    """
-    logits = recognizer.decoder.teacher_forced(encoded.detach(), mask, heard).logits
-    symbols = len(recognizer.config.vocabulary)  # an end of sequence is no input
-    probabilities = logits[:, : heard.shape[1], :symbols].softmax(2)
-    drawn = torch.multinomial(probabilities.flatten(0, 1), 1).view_as(heard)
-    return drawn.where(torch.rand(heard.shape, device=heard.device) < share, heard)
-
-
-def latency_loss(alpha: Tensor, times: Tensor, known: Tensor) -> Tensor:
-    """Return the mean distance, in frames, of the expected stops from the CTC alignment.
-
-    Args:
-        alpha: (B, U, T) probability of stopping at each frame; a row's missing mass counts as none.
-        times: (B, U) frame of each symbol on the alignment.
-        known: (B, U) true where there is one.
-
-    Source: minimum-latency training, Inaguma et al. 2020.
-    """
-    if not known.any():
-        return alpha.sum() * 0
-    frames = torch.arange(alpha.shape[2], dtype=alpha.dtype, device=alpha.device)
-    mass = alpha.sum(2).clamp(min=1e-3)  # of a row that stops nowhere, other losses take care
-    expected = (alpha * frames).sum(2) / mass
-    return (expected - times).abs()[known].mean()
-
-
-def guide_loss(weights: Tensor, times: Tensor, known: Tensor) -> Tensor:
+def guide_loss(weights: Tensor, times: Tensor, with_time: Tensor) -> Tensor:
     """Return the negative log of the attention near the CTC alignment, in nats, mean over symbols.
 
-    It is to offline attention what `stop_loss` is to monotonic attention. How the attention is
-    spread over the frames near a symbol is free.
+    It does for offline attention what `stop_loss` does for monotonic attention. How the attention
+    is spread over the frames near a symbol is free.
 
     Args:
         weights: (B, U, T) attention to each frame.
         times: (B, U) frame of each symbol on the alignment.
-        known: (B, U) true where there is one.
+        with_time: (B, U) true where there is one.
     """
-    if not known.any():
+    if not with_time.any():
         return weights.sum() * 0
     frames = torch.arange(weights.shape[2], device=weights.device)
     near = (frames - times.unsqueeze(2)).abs() <= NEAR
-    mass = (weights * near).sum(2)[known]
+    mass = (weights * near).sum(2)[with_time]
     return -mass.clamp(min=1e-6).log().mean()
 
 
@@ -254,24 +215,16 @@ def ctc_alignment(log_probs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         log_probs: (B, T, V + 1) of the CTC head, the blank last.
         batch: its targets and lengths.
     """
-    blank, device = log_probs.shape[2] - 1, log_probs.device
-    log_probs, targets = log_probs.cpu(), batch.targets.cpu()  # the paths of all devices
+    device, log_probs, targets = log_probs.device, log_probs.cpu(), batch.targets.cpu()
     times = torch.zeros_like(targets)
-    aligned = torch.ones(len(times), dtype=torch.bool, device=times.device)
-    for b, (length, count) in enumerate(
-        zip(batch.lengths.tolist(), batch.target_lengths.tolist(), strict=True)
-    ):
-        target = targets[b, :count]
-        repeats = int((target[1:] == target[:-1]).sum())
+    aligned = times.new_ones(len(times), dtype=torch.bool)
+    lengths = zip(batch.lengths.tolist(), batch.target_lengths.tolist(), strict=True)
+    for b, (length, count) in enumerate(lengths):
         if count == 0:
             continue
-        if count + repeats > length:
+        found = last_frames(log_probs[b, :length], targets[b, :count])
+        if found is None:
             aligned[b] = False
-            continue
-        path, _ = torchaudio.functional.forced_align(
-            log_probs[b : b + 1, :length].contiguous(), target.unsqueeze(0), blank=blank
-        )
-        path = path[0]
-        following = nn.functional.pad(path[1:], (0, 1), value=-1)
-        times[b, :count] = ((path != blank) & (path != following)).nonzero()[:, 0]
+        else:
+            times[b, :count] = found
     return times.to(device), aligned.to(device)

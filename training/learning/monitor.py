@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 import jiwer
@@ -18,7 +19,7 @@ from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.features.speaker import by_speaker
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.offline import flushed, transcribe_offline
+from cortado.model.search.offline import flushed, teacher_forced, transcribe_offline
 from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.recordings import transcribe_many
 from cortado.training.data.speakers import transcribed
@@ -59,7 +60,7 @@ class Monitor:
     def updated(
         self, stage: Stage, step: int, rate: float, parts: dict[str, float], audio: float
     ) -> None:
-        """Take note of an update: its losses, and the seconds of its audio."""
+        """Record an update: its losses, and the seconds of its audio."""
         for name, value in parts.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
         self.counted += 1
@@ -77,13 +78,21 @@ class Monitor:
             log.info("step %d %s: %s, %.0f x real time", step, stage.name, text, speed)
         self.sums, self.counted, self.audio, self.since = {}, 0, 0.0, time.monotonic()
 
-    def validate(self, model: Recognizer, stage: Stage, step: int) -> None:
-        """Score the averaged weights: the CTC head's greedy path, and the online decoder."""
+    def validate(self, model: Recognizer, stage: Stage, step: int) -> dict[str, float]:
+        """Score the averaged weights: the CTC head's greedy path, and the decoder.
+
+        Returns:
+            Error rates of what the model decodes with, means over the sets; none where the stage
+            does not train it.
+        """
         model.eval()
         streams = model.decoder.online and not by_speaker(model.config)
         paths: dict[str, Transcribe] = {"ctc": ctc_transcripts}
         if stage.attention:
             paths["online" if streams else "offline"] = decoder_transcripts
+        own_path = [*paths][-1]
+        trained = bool(stage.attention) or not isinstance(model.decoder, AttentionDecoder)
+        found = []
         for name, utterances in self.sets.items():
             references = [one.text for one in utterances]
             samples = [one.samples for one in utterances]
@@ -92,20 +101,26 @@ class Monitor:
                 for path, transcribe in paths.items()
             }
             for path, transcripts in hypotheses.items():
-                self._scored(f"{name}/{path}", references, transcripts, step)
+                rates = error_rates(references, transcripts, bool(model.config.vocabulary.phones))
+                self._write_scores(f"{name}/{path}", rates, step)
+                log.info("  reference:  %s", references[0])
+                log.info("  hypothesis: %s", transcripts[0])
+                if path == own_path:
+                    found.append(rates)
         if stage.attention and isinstance(model.decoder, AttentionDecoder):
             self._draw(model, step)
         self.since = time.monotonic()
+        if not trained or not found:
+            return {}
+        return {kind: fmean(rates[kind] for rates in found) for kind in found[0]}
 
-    def _scored(self, name: str, references: list[str], texts: list[str], step: int) -> None:
-        scores = {"cer": jiwer.cer(references, texts), "wer": jiwer.wer(references, texts)}
-        for kind, score in scores.items():
-            self.writer.add_scalar(f"{name}/{kind}", score, step)
-        log.info("step %d %s: CER %.3f WER %.3f", step, name, scores["cer"], scores["wer"])
-        log.info("  said: %s", references[0])
-        log.info("  read: %s", texts[0])
+    def _write_scores(self, name: str, rates: Mapping[str, float], step: int) -> None:
+        for kind, rate in rates.items():
+            self.writer.add_scalar(f"{name}/{kind}", rate, step)
+        text = " ".join(f"{kind.upper()} {rate:.3f}" for kind, rate in rates.items())
+        log.info("step %d %s: %s", step, name, text)
         with open(self.output / "validation.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step, "set": name} | scores) + "\n")
+            file.write(json.dumps({"step": step, "set": name, **rates}) + "\n")
 
     def _draw(self, model: Recognizer, step: int) -> None:
         """Draw the expected alignment of the first utterance that has a text."""
@@ -113,34 +128,35 @@ class Monitor:
         if not spoken:
             return
         samples, text = spoken[0].samples, spoken[0].text
-        model = own(model, samples)
-        vocabulary = model.config.vocabulary
-        symbols = vocabulary.encode(text)
-        targets = torch.tensor([symbols])
-        with torch.no_grad():
-            encoded = model.encode(flushed(samples).unsqueeze(0))
-            mask = torch.ones(encoded.shape[:2], dtype=torch.bool)
-            alpha = model.decoder.teacher_forced(encoded, mask, targets).alpha[0, :-1].numpy()
+        alpha = teacher_forced(own(model, samples), samples, text).alpha.numpy()
         figure = Figure(figsize=(10, 6), layout="constrained")
         axes = figure.subplots()
         axes.imshow(alpha, aspect="auto", origin="lower", cmap="magma", interpolation="nearest")
         axes.set_xlabel("encoder frame (40 ms)")
-        names = [vocabulary.names[symbol].replace(" ", "_") for symbol in symbols]
+        vocabulary = model.config.vocabulary
+        names = [vocabulary.names[k].replace(" ", "_") for k in vocabulary.encode(text)]
         axes.set_yticks(range(len(names)), names, fontsize=5)
         self.writer.add_figure("expected alignment", figure, step)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write what is still buffered."""
         self.writer.close()
+
+
+def error_rates(references: list[str], texts: list[str], phones: bool) -> dict[str, float]:
+    """Return the error rates of characters and words, or that of phones between spaces."""
+    if phones:
+        return {"per": jiwer.wer(references, texts)}
+    return {"cer": jiwer.cer(references, texts), "wer": jiwer.wer(references, texts)}
 
 
 def decoder_transcripts(model: Recognizer, utterances: Sequence[Samples]) -> list[str]:
     """Return the decoder's texts, decoded as streams are where it can."""
     if model.decoder.online:
-        found = dict(transcribe_many(ReferenceRecognizer(copy.deepcopy(model)), utterances))
-        return ["".join(c.text for c in found[k]) for k in range(len(utterances))]
-    written = [transcribe_offline(model, samples, "expected") for samples in utterances]
-    return ["".join(c.text for c in one) for one in written]
+        characters = dict(transcribe_many(ReferenceRecognizer(copy.deepcopy(model)), utterances))
+        return ["".join(c.text for c in characters[k]) for k in range(len(utterances))]
+    offline = [transcribe_offline(model, samples, "expected") for samples in utterances]
+    return ["".join(c.text for c in characters) for characters in offline]
 
 
 @torch.no_grad()

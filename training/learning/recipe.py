@@ -1,5 +1,6 @@
 """The recipe of a training run: a TOML file read into frozen dataclasses."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -40,6 +41,7 @@ class Corpus:
 class Augmentation:
     """Random changes of the log-mel frames; each value is a largest deviation, 0 for none."""
 
+    untouched: float = 0.0  # share of utterances whose times and mel bands stay as recorded
     tempo: float = 0.15  # relative time stretch
     speed: float = 0.0  # relative change of tempo, pitch and formants at once, as of a tape's speed
     warp: float = 0.1  # relative vocal-tract length
@@ -56,9 +58,20 @@ class Augmentation:
     lead: float = 0.0  # share of utterances right behind seconds of noise, music or silence
 
 
+@dataclass(frozen=True)
+class Initialisation:
+    """Initial weights; PyTorch's own where nothing is said."""
+
+    encoder: float | None = None  # deviation of its matrices and filters, normal, cut off at two
+    embedding: float | None = None  # embeddings are uniform from minus this to this
+
+
+NoisyWeights = Literal["recurrent", "all"]  # weights that have weight noise
+Optimizer = Literal["adam", "muon"]  # muon: for the encoder's matrices, Adam for the rest
+Rate = Literal["wer", "cer", "per"]  # error rates of words, characters, phones
 Part = Literal["features", "encoder", "ctc", "decoder"]  # of a recogniser
 PARTS: tuple[Part, ...] = ("features", "encoder", "ctc", "decoder")
-OF_BANDS = ("speed", "warp", "noise", "telephone", "band_masks", "silence", "lead")
+BAND_AUGMENTATIONS = ("speed", "warp", "noise", "telephone", "band_masks", "silence", "lead")
 
 
 @dataclass(frozen=True)
@@ -72,20 +85,19 @@ class Stage:
     stop: float = 0.0  # weight of the stops' cross-entropy along the CTC alignment
     eagerness: float = 1.0  # weight of a frame to stop at, against one to pass
     quantity: float = 0.0  # weight of the quantity loss |sum alpha - U| / U
-    latency: float = 0.0  # weight of the expected stops' distance from the CTC alignment, in frames
     guide: float = 0.0  # weight of an offline attention's distance from the CTC alignment
     noise: float = 0.0  # standard deviation of the pre-sigmoid noise
     final_noise: float | None = None  # reached linearly at the stage's end; `noise` if not given
-    consistency: float = 0.0  # weight of what two views of an utterance make the model say apart
+    consistency: float = 0.0  # weight of the divergence between outputs for two augmented views
     corruption: float = 0.0  # share of the decoder's input symbols replaced by random ones
-    sampling: float = 0.0  # share of them replaced by the decoder's own predictions
     smoothing: float = 0.0  # label smoothing of the decoder's cross-entropy
     neighbours: tuple[float, ...] = ()  # label smoothing over the symbols before and after
     text: float = 0.0  # weight of the decoder's cross-entropy on text alone
-    phones: float = 0.0  # weight of the CTC loss over phones, on a layer of the encoder
+    states: float = 0.0  # weight of the cross-entropy of phones' tied states, frame by frame
     frozen_norm: bool = False  # batch norms with their running statistics, as in serving
     dropout: float = 0.0  # share of the inputs of each recurrent layer that is left out
-    weight_noise: float = 0.0  # standard deviation, on weights of LSTMs and embeddings
+    weight_noise: float = 0.0  # standard deviation
+    weight_noise_on: NoisyWeights = "recurrent"  # LSTMs and embeddings, or all weights
     max_seconds: float | None = None  # longer utterances are left out; the recipe's if not given
     learning_rate: float = 1e-3
     final_learning_rate: float = 1e-3  # reached along a cosine
@@ -94,6 +106,16 @@ class Stage:
     cut: float = 0.1
     weights: tuple[float, ...] = ()  # of the corpora in this stage; their own if not given
     augmentation: Augmentation = field(default_factory=Augmentation)
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot say.
+
+        Raises:
+            ValueError: a negative number.
+        """
+        for name, value in vars(self).items():
+            if isinstance(value, (int, float)) and value < 0:
+                raise ValueError(f"expected {name} of 0 or more, got {value}")
 
 
 @dataclass(frozen=True)
@@ -107,17 +129,21 @@ class Recipe:
     description: str = ""
     text: Path | None = None  # one sentence a line, for the stages that weigh text
     start: Path | None = None  # folder of a checkpoint whose weights the run begins with
+    widen: bool = False  # the checkpoint's encoder is narrower and begins as a part of this one
     start_parts: tuple[Part, ...] = PARTS  # that are taken from it; the others begin new
     frozen: tuple[str, ...] = ()  # weights whose names begin so stay as they are
-    phone_layer: int = 2  # recurrent layer of the encoder that stages which weigh phones hear
+    tied_states: int = 1200  # that an aligner learns at most, for stages that weigh them
     seed: int = 0
     batch_seconds: float = 80.0  # of padded audio in one process's batch
     batch_utterances: int | None = None  # in one process's batch, at most
     max_seconds: float = 18.0  # longer utterances are left out
+    optimizer: Optimizer = "adam"
     clip: float = 1.0  # global norm of the gradient
     l2: float = 0.0  # weight of the squared weights in the loss
-    average: float = 0.999  # decay of the weights' moving average, which is what is kept
+    average: float = 0.999  # decay of the weights' moving average, which becomes the checkpoint
+    best: Rate | None = None  # by which the best checkpoint is kept, in place of the last
     interval: int = 500  # updates between checkpoints
+    initialisation: Initialisation = field(default_factory=Initialisation)
     validation_utterances: int = 150  # of each validation set, between checkpoints
     model: RecognizerConfig = field(default_factory=RecognizerConfig)
 
@@ -125,19 +151,23 @@ class Recipe:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: a stage does not weigh every corpus, weighs text that is not there, or
-                changes mel bands where a frame's energy would have to change with them, or weighs
-                phones where there is no such layer or no word; or a batch of nothing.
+            ValueError: a stage has not one weight for each corpus; a loss on text without text;
+                changes of mel bands although the features have an energy beside them; states of
+                phones with a vocabulary of phones; an empty batch; a name that is no folder's; a
+                best checkpoint by no validation, or by a rate that validation does not have.
         """
+        if not re.fullmatch(r"[\w-][\w.-]*", self.name):  # runs/NAME is its folder
+            raise ValueError(f"expected a name of letters, digits, . _ and -, got {self.name!r}")
         if self.batch_utterances is not None and self.batch_utterances < 1:
             raise ValueError(f"expected a batch of 1 or more, got {self.batch_utterances}")
-        self._check_phones()
+        self._check_states()
+        self._check_best()
         for stage in self.stages:
-            of_bands = [name for name in OF_BANDS if getattr(stage.augmentation, name)]
-            if self.model.features.energy and of_bands:
+            used = [name for name in BAND_AUGMENTATIONS if getattr(stage.augmentation, name)]
+            if self.model.features.energy and used:
                 raise ValueError(
                     f"expected no augmentation of mel bands in stage {stage.name!r}, beside which "
-                    f"the features have the energy, got {', '.join(of_bands)}"
+                    f"the features have the energy, got {', '.join(used)}"
                 )
             if stage.text and self.text is None:
                 raise ValueError(f"expected text, which stage {stage.name!r} weighs, got none")
@@ -148,19 +178,23 @@ class Recipe:
                 )
 
     @property
-    def hears_phones(self) -> bool:
-        """Whether a stage weighs phones."""
-        return any(stage.phones for stage in self.stages)
+    def learns_states(self) -> bool:
+        """Whether a stage weighs the states of phones."""
+        return any(stage.states for stage in self.stages)
 
-    def _check_phones(self) -> None:
-        layers = self.model.encoder.layers
-        if self.hears_phones and not 1 <= self.phone_layer <= layers:
+    def _check_best(self) -> None:
+        if self.best is None:
+            return
+        if not self.validation:
+            raise ValueError(f"expected validation sets for best = {self.best!r}, got none")
+        rates = ("per",) if self.model.vocabulary.phones else ("wer", "cer")
+        if self.best not in rates:
+            raise ValueError(f"expected best among {', '.join(rates)}, got {self.best!r}")
+
+    def _check_states(self) -> None:
+        if self.learns_states and self.model.vocabulary.phones:
             raise ValueError(
-                f"expected a phone_layer among the {layers} of the encoder, got {self.phone_layer}"
-            )
-        if self.hears_phones and self.model.vocabulary.phones:
-            raise ValueError(
-                "expected a vocabulary of characters, whose words a stage weighs the phones of, "
+                "expected a vocabulary of characters, the states of whose phones a stage weighs, "
                 "got one of phones"
             )
 

@@ -2,11 +2,12 @@
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from multiprocessing import get_context
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -16,6 +17,7 @@ from cortado.training.data import manifest
 from cortado.training.data.log_mel_cache import cached
 from cortado.training.data.pronounce import lexicon
 from cortado.training.data.recordings import samples_of
+from cortado.training.data.tied_states import States, aligner, states_of
 from cortado.training.learning.allocator import keep_freed_memory
 from cortado.training.learning.device import device_of
 from cortado.training.learning.monitor import Monitor, Recording, ValidationSet
@@ -25,7 +27,7 @@ from cortado.training.synthesis.corpus import SynthConfig, synthesise
 from cortado.training.synthesis.splice import SplicedCorpus, word_edges
 
 Progress = Callable[[str, int, int], None]  # what is done, how many, of how many
-PATIENCE = timedelta(hours=12)  # for the first process, which prepares corpora and validates
+TIMEOUT = timedelta(hours=12)  # for the first process, which prepares corpora and validates
 
 
 def train(
@@ -48,7 +50,7 @@ def train(
         ValueError: a device that is not there, a broken manifest, or a run begun with another
             number of processes.
         OSError: a file that cannot be read or written.
-        PronunciationError: espeak-ng is missing, which a recipe that hears phones needs.
+        PronunciationError: espeak-ng is missing, which a recipe that learns states of phones needs.
     """
     device = device_of(device).type  # refused before anything is prepared
     output.mkdir(parents=True, exist_ok=True)
@@ -58,8 +60,8 @@ def train(
         return output / "checkpoint"
     for corpus in recipe.corpora:
         prepare(corpus, output, processes, recipe.model, progress)
-    with tempfile.TemporaryDirectory() as meeting:
-        rendezvous = (Path(meeting) / "rendezvous").as_uri()
+    with tempfile.TemporaryDirectory() as folder:
+        rendezvous = (Path(folder) / "rendezvous").as_uri()
         others = [
             get_context("spawn").Process(
                 target=_process,
@@ -88,20 +90,20 @@ def prepare(
 ) -> logmel.Corpus:
     """Return a corpus' log-mel frames, its synthetic speech made first where it is not there.
 
-    One that is spliced is put together from its frames.
+    A corpus with `splice` becomes new utterances made of its words.
 
     Args:
-        corpus: its manifest, whose texts the model can spell.
+        corpus: its manifest, with texts of the model's vocabulary.
         output: the run's folder, in which the cache is.
         workers: processes.
-        model: whose vocabulary and features are wanted.
+        model: gives the vocabulary and the features.
         progress: called as the work advances.
     """
     name = f"{corpus.manifest.parent.name}/{corpus.manifest.stem}"
     if corpus.synthesis and not corpus.manifest.exists():
         folder = corpus.manifest.parent
-        wanted = corpus.synthesis
-        config = SynthConfig(wanted.text, folder, wanted.count, wanted.seed, workers)
+        synthesis = corpus.synthesis
+        config = SynthConfig(synthesis.text, folder, synthesis.count, synthesis.seed, workers)
         synthesise(config, _named(progress, f"synthesise {name}"))
     report = _named(progress, f"features {name}")
     cache = output / "cache"
@@ -131,15 +133,14 @@ def _process(
     keep_freed_memory()
     if processes > 1:
         torch.set_num_threads(1)
-        dist.init_process_group("gloo", rendezvous, PATIENCE, processes, rank)
+        dist.init_process_group("gloo", rendezvous, TIMEOUT, processes, rank)
     if rank > 0:
         dist.barrier()  # until the first process has filled the caches
     corpora = [prepare(corpus, output, 1, recipe.model) for corpus in recipe.corpora]
-    words = None
-    if recipe.hears_phones:
-        texts = (one.text for corpus in corpora for one in corpus.utterances)
-        kept = output / "cache" / "pronunciations.json"
-        words = lexicon(texts, kept, _named(progress, "pronounce words"))
+    states: Sequence[States] = ()
+    phones: Sequence[int] = ()
+    if recipe.learns_states:
+        states, phones = tied_states(recipe, corpora, output, progress)
     if rank == 0 and processes > 1:
         dist.barrier()
     monitor = None
@@ -147,12 +148,40 @@ def _process(
         total = sum(stage.steps for stage in recipe.stages)
         report = (lambda step, message: progress(message, step, total)) if progress else None
         monitor = Monitor(output, validation_sets(recipe), report)
-    Trainer(recipe, corpora, output, words, device).run(monitor)
+    Trainer(recipe, corpora, output, states, device, phones).run(monitor)
     if monitor:
         monitor.close()
     if processes > 1:
-        dist.barrier()  # the first process keeps the meeting point: nobody may need it after it
+        dist.barrier()  # the first process hosts the rendezvous, so it ends last
         dist.destroy_process_group()
+
+
+def tied_states(
+    recipe: Recipe,
+    corpora: Sequence[logmel.Corpus],
+    output: Path,
+    progress: Progress | None = None,
+) -> tuple[Sequence[States], Sequence[int]]:
+    """Return the tied states of each corpus' frames, none of one that is spliced; their phones.
+
+    The aligner learns from the corpora where the run has none yet.
+    """
+    cache = output / "cache"
+    recorded = [corpus for corpus in corpora if isinstance(corpus, logmel.LogMelCorpus)]
+    texts = (one.text for corpus in recorded for one in corpus.utterances)
+    words = lexicon(texts, cache / "pronunciations.json", _named(progress, "pronounce words"))
+    path = cache / "triphones.safetensors"
+    if progress and not path.exists():
+        progress("learn an aligner of phones", 0, 1)
+    found = aligner(recorded, words, path, recipe.tied_states)
+    report = _named(progress, "align phones")
+    states = [
+        states_of(corpus, found, words, report)
+        if isinstance(corpus, logmel.LogMelCorpus)
+        else np.zeros(0, np.int16)
+        for corpus in corpora
+    ]
+    return states, found.phones.tolist()
 
 
 def validation_sets(recipe: Recipe) -> dict[str, ValidationSet]:
@@ -161,9 +190,9 @@ def validation_sets(recipe: Recipe) -> dict[str, ValidationSet]:
     vocabulary = recipe.model.vocabulary
     for path in recipe.validation:
         utterances = manifest.read(path, None)[: recipe.validation_utterances]
-        said = [
+        sets[f"{path.parent.name}/{path.stem}"] = [
             Recording(samples_of(one), manifest.spoken(one, vocabulary), one.id, one.speaker)
             for one in utterances
         ]
-        sets[f"{path.parent.name}/{path.stem}"] = said
+
     return sets

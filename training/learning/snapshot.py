@@ -1,11 +1,13 @@
 """Snapshots of a run on disk, from which it resumes after a kill at any instant.
 
-A snapshot is a folder, written beside and renamed when whole; the last two are kept.
+A snapshot is a folder. It is written under another name and renamed when complete; the last two
+remain.
 """
 
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +27,18 @@ def save(
     folder: Path,
     step: int,
     modules: dict[str, nn.Module],
-    optimizer: torch.optim.Optimizer,
+    optimizers: Mapping[str, torch.optim.Optimizer],
     extra: dict[str, Any],
 ) -> None:
-    """Write a snapshot of the modules, the optimiser's moments and the position in the run."""
+    """Write a snapshot of the modules, the optimisers' moments and the position in the run."""
     tensors = {
         f"{prefix}/{name}": tensor.contiguous()
         for prefix, module in modules.items()
         for name, tensor in module.state_dict().items()
     }
-    moments = optimizer.state_dict()["state"]
-    for index, values in moments.items():
-        tensors |= {f"optimizer/{index}/{name}": value for name, value in values.items()}
+    for prefix, optimizer in optimizers.items():
+        for index, values in optimizer.state_dict()["state"].items():
+            tensors |= {f"{prefix}/{index}/{name}": value for name, value in values.items()}
     final = folder / f"snapshot-{step:08d}"
     partial = folder / "snapshot.partial"
     shutil.rmtree(partial, ignore_errors=True)
@@ -50,12 +52,14 @@ def save(
 
 
 def restore(
-    snapshot: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optimizer
+    snapshot: Path,
+    modules: dict[str, nn.Module],
+    optimizers: Mapping[str, torch.optim.Optimizer],
 ) -> dict[str, Any]:
-    """Put a snapshot back into the modules and the optimiser; return its position in the run.
+    """Put a snapshot back into the modules and the optimisers; return its position in the run.
 
-    A module that its run had not yet begins as it is. One that it had and that is not wanted is
-    left out, as are its moments, which are the last.
+    A module that the snapshot lacks stays as it is. One that is only in the snapshot is ignored,
+    with its moments.
     """
     tensors = load_file(snapshot / TENSORS)
     parts: dict[str, dict[str, Tensor]] = {}
@@ -65,17 +69,22 @@ def restore(
     for prefix, module in modules.items():
         if prefix in parts:
             module.load_state_dict(parts[prefix])
+    for prefix, optimizer in optimizers.items():
+        _restore_moments(optimizer, parts.get(prefix, {}))
+    return read(snapshot)
+
+
+def _restore_moments(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     moments: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in parts.get("optimizer", {}).items():
+    for name, tensor in tensors.items():
         index, moment = name.split("/")
         moments.setdefault(int(index), {})[moment] = tensor
-    # a parameter that nothing has moved yet begins as Adam begins, whatever steps were counted
-    moments = {k: values for k, values in moments.items() if values["exp_avg_sq"].any()}
+    # Adam counted steps for parameters without gradients: their state begins anew
+    moments = {k: v for k, v in moments.items() if "exp_avg_sq" not in v or v["exp_avg_sq"].any()}
     groups = optimizer.state_dict()["param_groups"]
     known = {index for group in groups for index in group["params"]}
     moments = {k: values for k, values in moments.items() if k in known}
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
-    return read(snapshot)
 
 
 def read(snapshot: Path) -> dict[str, Any]:

@@ -9,33 +9,77 @@ from cortado.model import checkpoint
 from cortado.model.recognizer import Recognizer
 from cortado.training.learning.recipe import Part
 
-SPELT: tuple[Part, ...] = ("ctc", "decoder")  # whose outputs are symbols of the vocabulary
+CONTEXT_FIRST = "decoder.combine.weight"  # of Luong's decoder, on the context and the LSTM's state
+SYMBOL_PARTS: tuple[Part, ...] = ("ctc", "decoder")  # whose outputs are symbols
 
 
-def begin_from(model: Recognizer, folder: Path, parts: Sequence[Part]) -> None:
-    """Give parts of a recogniser the weights and statistics that they have in a checkpoint.
+def begin_from(model: Recognizer, folder: Path, parts: Sequence[Part], widen: bool = False) -> None:
+    """Copy the weights and statistics of some parts from a checkpoint into a recogniser.
+
+    Args:
+        model: the recogniser.
+        folder: of the checkpoint.
+        parts: that are taken from it.
+        widen: a narrower encoder becomes the first units of this one (`widened`).
 
     Raises:
-        ValueError: no checkpoint there, or one whose part hears other features, writes another
-            vocabulary or has another shape.
+        ValueError: no checkpoint there, or one with other features, another vocabulary or other
+            shapes in these parts.
     """
     start = checkpoint.load(folder)
-    wanted, given = model.config, start.config
-    if "features" in parts and given.features != wanted.features:
+    expected, got = model.config, start.config
+    if "features" in parts and got.features != expected.features:
         raise ValueError(
-            f"{folder}: expected {wanted.features} to start from, got {given.features}"
+            f"{folder}: expected {expected.features} to start from, got {got.features}"
         )
-    spelt = [part for part in parts if part in SPELT]
-    if spelt and given.vocabulary.names != wanted.vocabulary.names:
+    of_symbols = " and ".join(part for part in parts if part in SYMBOL_PARTS)
+    if of_symbols and got.vocabulary.names != expected.vocabulary.names:
         raise ValueError(
-            f"{folder}: expected the vocabulary {wanted.vocabulary.names!r} to start from, got "
-            f"{given.vocabulary.names!r}; without {' and '.join(spelt)} in start_parts they are new"
+            f"{folder}: expected the vocabulary {expected.vocabulary.names!r} to start from, got "
+            f"{got.vocabulary.names!r}; without {of_symbols} in start_parts they are new"
         )
     own, tensors = model.state_dict(), start.state_dict()
     for part in parts:
-        _check_shapes(part, _of(part, own), _of(part, tensors), folder)
-        own |= _of(part, tensors)
+        given_part = _of(part, tensors)
+        if widen:
+            given_part = widened(_of(part, own), given_part)
+        _check_shapes(part, _of(part, own), given_part, folder)
+        own |= given_part
     model.load_state_dict(own)
+
+
+def widened(new: Mapping[str, Tensor], old: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors of a wider network that computes what a narrower one does.
+
+    The old units come first. They do not hear the new ones, whose own weights are the wider
+    network's initial ones; nor does what reads them, until training has it otherwise (as Net2Net,
+    Chen et al. 2016, but without copies of units). Columns for the encoder's outputs are the last
+    ones, but in CONTEXT_FIRST, where the state's follow them: as many as there are rows.
+
+    Args:
+        new: initial tensors of the wider network.
+        old: tensors of the narrower one, which may have shapes of their own along the first two
+            axes; the four gates of LSTMs lie one after another on the first.
+    """
+    found = dict(old)
+    for name, tensor in new.items():
+        if name not in old or old[name].shape == tensor.shape:
+            continue
+        grown = tensor.shape[0] != old[name].shape[0]
+        gates = 4 if grown and ("weight_" in name or "bias_" in name) else 1
+        wide = tensor.clone().unflatten(0, (gates, -1))
+        narrow = old[name].unflatten(0, (gates, -1))
+        rows = narrow.shape[1]
+        if wide.dim() > 2:
+            more = wide.shape[2] - narrow.shape[2]
+            first = narrow.shape[2] - (rows if name == CONTEXT_FIRST else 0)
+            wide[:, :rows, first : first + more] = 0
+            wide[:, :rows, :first] = narrow[:, :, :first]
+            wide[:, :rows, first + more :] = narrow[:, :, first:]
+        else:
+            wide[:, :rows] = narrow
+        found[name] = wide.flatten(0, 1)
+    return found
 
 
 def freeze(model: nn.Module, frozen: Sequence[str]) -> None:
@@ -61,11 +105,11 @@ def _of(part: Part, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _check_shapes(
-    part: Part, wanted: Mapping[str, Tensor], given: Mapping[str, Tensor], folder: Path
+    part: Part, model: Mapping[str, Tensor], start: Mapping[str, Tensor], folder: Path
 ) -> None:
-    for name in sorted(wanted.keys() | given.keys()):
+    for name in sorted(model.keys() | start.keys()):
         expected, got = (
-            str(tuple(side[name].shape)) if name in side else "none" for side in (wanted, given)
+            str(tuple(side[name].shape)) if name in side else "none" for side in (model, start)
         )
         if expected != got:
             raise ValueError(

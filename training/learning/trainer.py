@@ -18,17 +18,19 @@ from cortado.model.features.speaker import by_speaker
 from cortado.model.recognizer import Recognizer
 from cortado.training.data.batches import FRAMES_PER_SECOND, Batch, Sampler
 from cortado.training.data.log_mel_cache import Corpus
-from cortado.training.data.pronounce import Lexicon
-from cortado.training.data.speakers import voices
+from cortado.training.data.speakers import speaker_statistics
 from cortado.training.data.text_sampler import TextSampler
+from cortado.training.data.tied_states import States
 from cortado.training.learning import snapshot as runstate
 from cortado.training.learning.device import device_of, to_device
+from cortado.training.learning.initialisation import initialise
 from cortado.training.learning.losses import losses, text_loss
 from cortado.training.learning.monitor import Monitor
-from cortado.training.learning.phone_loss import PhoneHead
+from cortado.training.learning.optimizers import optimizers
 from cortado.training.learning.recipe import Recipe, Stage
 from cortado.training.learning.schedule import learning_rate, noise
 from cortado.training.learning.start import begin_from, freeze
+from cortado.training.learning.state_loss import StateHead, phone_loss
 from cortado.training.learning.weight_noise import weight_noise
 
 BATCHES_AHEAD = 1_000_003  # spreads the seeds of pools apart from those of their batches
@@ -43,8 +45,9 @@ class Trainer:
         recipe: Recipe,
         corpora: Sequence[Corpus],
         output: Path,
-        lexicon: Lexicon | None = None,
+        states: Sequence[States] = (),
         device: str | None = None,
+        phones_of_states: Sequence[int] = (),
     ) -> None:
         """Start a run, or resume it from the last snapshot in `output`.
 
@@ -52,20 +55,22 @@ class Trainer:
             recipe: what to train.
             corpora: the recipe's.
             output: the run's folder.
-            lexicon: of the words in the corpora, for a recipe that hears phones.
+            states: tied states of each corpus' frames, for a recipe that learns them.
             device: where it computes: cpu, cuda or mps; CUDA where there is one if None.
+            phones_of_states: the output of the recogniser's phone head for each tied state.
 
         Raises:
-            ValueError: a recipe that hears phones has no lexicon, or a run begun with another
-                number of processes.
+            ValueError: a recipe that learns states has none, or a run begun with another number
+                of processes.
         """
-        if recipe.hears_phones and lexicon is None:
-            raise ValueError("expected a lexicon, of whose phones a stage has a loss, got none")
+        if recipe.learns_states and not states:
+            raise ValueError("expected the tied states of each corpus' frames, got none")
         self.recipe, self.output = recipe, output
         self.rank = dist.get_rank() if dist.is_initialized() else 0
         self.processes = dist.get_world_size() if dist.is_initialized() else 1
         torch.manual_seed(recipe.seed)
         self.model = Recognizer(recipe.model)
+        initialise(self.model, recipe.initialisation)
         self.sampler = Sampler(
             corpora,
             [corpus.weight for corpus in recipe.corpora],
@@ -75,60 +80,89 @@ class Trainer:
             recipe.seed,
             self.processes,
             recipe.batch_utterances,
-            [voices(one) for one in corpora] if by_speaker(recipe.model) else (),
-            lexicon,
+            [speaker_statistics(one) for one in corpora] if by_speaker(recipe.model) else (),
+            states if recipe.learns_states else (),
         )
         self.text = (
             TextSampler(recipe.text, recipe.model.vocabulary, recipe.seed) if recipe.text else None
         )
         set_statistics(self.model, corpora, self.sampler.weights)
         if recipe.start and not runstate.snapshots(output):
-            begin_from(self.model, recipe.start, recipe.start_parts)
+            begin_from(self.model, recipe.start, recipe.start_parts, recipe.widen)
         self.device = device_of(device, self.rank)
         self.model.to(self.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
         freeze(self.model, recipe.frozen)
-        self.phones: PhoneHead | None = None
-        if recipe.hears_phones:
-            self.phones = PhoneHead(recipe.model.encoder.width, recipe.phone_layer)
-            self.phones.to(self.device)
+        self.states: StateHead | None = None
+        if recipe.learns_states:
+            count = 1 + max(int(one.max(initial=0)) for one in states)
+            self.states = StateHead(recipe.model.encoder.width, count).to(self.device)
+        self.phones = torch.tensor(phones_of_states, device=self.device)
         # The head comes last, so that the others' moments keep their places without it.
-        self.learning = nn.ModuleList([self.model, *([self.phones] if self.phones else [])])
-        learnt = [weight for weight in self.learning.parameters() if weight.requires_grad]
-        self.optimizer = torch.optim.Adam(learnt, 1e-3, (0.9, 0.999), 1e-6, weight_decay=recipe.l2)
+        self.trained = nn.ModuleList([self.model, *([self.states] if self.states else [])])
+        self.optimizers = optimizers(self.trained, recipe)
         self.step, self.pool, self.place, self.seconds = 0, 0, 0, 0.0
+        self.best: float | None = None  # error rate of the checkpoint, where the best is kept
         self._resume()
 
     def _modules(self) -> dict[str, nn.Module]:
         modules: dict[str, nn.Module] = {"model": self.model, "average": self.average}
-        return modules | ({"phones": self.phones} if self.phones else {})
+        return modules | ({"states": self.states} if self.states else {})
 
     def _resume(self) -> None:
         found = runstate.snapshots(self.output)
         if not found:
             return
-        state = runstate.restore(found[-1], self._modules(), self.optimizer)
+        state = runstate.restore(found[-1], self._modules(), self.optimizers)
         if state["processes"] != self.processes:
             raise ValueError(
                 f"expected {state['processes']} processes, with which {self.output} was begun, "
                 f"got {self.processes}"
             )
         self.step, self.pool, self.place = state["step"], state["pool"], state["place"]
-        self.seconds = state["seconds"]
+        self.seconds, self.best = state["seconds"], state.get("best")
 
-    def _snapshot(self) -> None:
+    def _save(self, stage: Stage, monitor: Monitor | None) -> None:
+        """Take a snapshot, write the checkpoint, and validate.
+
+        Where the best checkpoint is kept, the snapshot comes last: a run that is killed before it
+        takes the same updates and the same decision again.
+        """
         average_buffers(self.model)
         average_buffers(self.average)
+        if self.recipe.best is None:
+            self._snapshot()
+            self._checkpoint()
+        rates = {}
+        if monitor:
+            rates = monitor.validate(copy.deepcopy(self.average).cpu(), stage, self.step)
+        if self.recipe.best is not None:
+            self._keep_best(rates.get(self.recipe.best))
+            self._snapshot()
+
+    def _keep_best(self, rate: float | None) -> None:
+        """Write the checkpoint if its rate is the best so far, or as long as none has one."""
+        better = rate is not None and (self.best is None or rate < self.best)
+        if better or self.best is None:
+            self.best = rate
+            self._checkpoint()
+
+    def _snapshot(self) -> None:
         if self.rank == 0:
-            extra = {"pool": self.pool, "place": self.place, "seconds": self.seconds}
-            runstate.save(
-                self.output,
-                self.step,
-                self._modules(),
-                self.optimizer,
-                extra | {"processes": self.processes},
-            )
-            card = {"recipe": self.recipe.name, "steps": self.step}
+            extra = {
+                "pool": self.pool,
+                "place": self.place,
+                "seconds": self.seconds,
+                "processes": self.processes,
+                "best": self.best,
+            }
+            runstate.save(self.output, self.step, self._modules(), self.optimizers, extra)
+
+    def _checkpoint(self) -> None:
+        if self.rank == 0:
+            card: dict[str, Any] = {"recipe": self.recipe.name, "steps": self.step}
+            if self.recipe.best and self.best is not None:
+                card["validation"] = {self.recipe.best: self.best}
             checkpoint.save(self.average, self.output / "checkpoint", card, half=True)
 
     def run(self, monitor: Monitor | None) -> None:
@@ -139,7 +173,10 @@ class Trainer:
             if self.step < last:
                 self._stage(stage, first, monitor)
             first = last
-        self._snapshot()
+        if self.recipe.best is None:
+            self._save(self.recipe.stages[-1], None)
+        elif self.step % self.recipe.interval:
+            self._save(self.recipe.stages[-1], monitor)
 
     def _stage(self, stage: Stage, first: int, monitor: Monitor | None) -> None:
         self.model.train()
@@ -157,9 +194,7 @@ class Trainer:
                 audio = float(batch.lengths.sum()) / 25 * self.processes
                 monitor.updated(stage, self.step, rate, parts, audio)
             if self.step % self.recipe.interval == 0:
-                self._snapshot()
-                if monitor:
-                    monitor.validate(copy.deepcopy(self.average).cpu(), stage, self.step)
+                self._save(stage, monitor)
             if self.step >= first + stage.steps:
                 return
 
@@ -181,8 +216,9 @@ class Trainer:
 
     def _update(self, batch: Batch, stage: Stage, rate: float) -> dict[str, float]:
         torch.manual_seed(self.recipe.seed + self.step * self.processes + self.rank)
-        self.optimizer.zero_grad()
-        with weight_noise(self.model, stage.weight_noise, self.recipe.seed + self.step):
+        self.trained.zero_grad()
+        seed = self.recipe.seed + self.step
+        with weight_noise(self.model, stage.weight_noise, seed, stage.weight_noise_on):
             parts = self._losses(batch, stage)
             if stage.text and self.text:
                 number = self.step * self.processes + self.rank
@@ -191,12 +227,13 @@ class Trainer:
                 )
                 parts["total"] = parts["total"] + stage.text * parts["text"]
             parts["total"].backward()
-        average_gradients(self.learning, self.processes)
-        norm = nn.utils.clip_grad_norm_(self.learning.parameters(), self.recipe.clip)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        if math.isfinite(float(norm)):
-            self.optimizer.step()
+        average_gradients(self.trained, self.processes)
+        norm = nn.utils.clip_grad_norm_(self.trained.parameters(), self.recipe.clip)
+        for optimizer in self.optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            if math.isfinite(float(norm)):
+                optimizer.step()
         decay = min(self.recipe.average, (1 + self.step) / (10 + self.step))
         update_average(self.average, self.model, decay)
         return {name: float(value.detach()) for name, value in parts.items()} | {
@@ -204,12 +241,15 @@ class Trainer:
         }
 
     def _losses(self, batch: Batch, stage: Stage) -> dict[str, Tensor]:
-        if not (stage.phones and self.phones):
+        if not (stage.states and self.states and batch.states is not None):
             return losses(self.model, batch, stage)
-        with self.phones.listening(self.model) as heard:
+        with self.states.encoder_outputs(self.model) as outputs:
             parts = losses(self.model, batch, stage)
-        parts["phones"] = self.phones.loss(heard[0], batch)
-        parts["total"] = parts["total"] + stage.phones * parts["phones"]
+        parts["states"] = self.states.loss(outputs[0], batch.states)
+        parts["total"] = parts["total"] + stage.states * parts["states"]
+        if self.model.phones is not None:
+            parts["phones"] = phone_loss(self.model.phones, outputs[0], batch.states, self.phones)
+            parts["total"] = parts["total"] + stage.states * parts["phones"]
         return parts
 
 
@@ -217,7 +257,7 @@ def freeze_norm(model: nn.Module) -> None:
     """Let every batch norm use its running statistics, as in serving, and keep them.
 
     A batch of single words has other statistics than one of sentences. While the weights still move
-    much, those of the batch serve better; in the end they only disagree with serving.
+    much, the batch's own statistics are better; at the end they only differ from those in serving.
     """
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
@@ -225,7 +265,7 @@ def freeze_norm(model: nn.Module) -> None:
 
 
 def set_dropout(model: nn.Module, share: float) -> None:
-    """Let training leave out a share of what every recurrent layer of the encoder hears."""
+    """Set the share of the inputs that each recurrent layer of the encoder drops in training."""
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = share
@@ -234,8 +274,8 @@ def set_dropout(model: nn.Module, share: float) -> None:
 def average_gradients(model: nn.Module, processes: int) -> None:
     """Make every gradient the mean over the processes.
 
-    A stage gives the same parameters gradients on every process. Those it leaves out keep none:
-    with zeros, Adam would count their updates, and take its first real ones for late ones.
+    A stage gives the same parameters gradients on every process. The other parameters keep no
+    gradient: with zeros, Adam would count updates for them, and its bias correction would be off.
     """
     if processes == 1:
         return
@@ -260,9 +300,9 @@ def average_buffers(model: nn.Module) -> None:
 @torch.no_grad()
 def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
     """Move the averaged weights and statistics a little towards the model's."""
-    kept, new = average.state_dict(), model.state_dict()
-    names = [name for name, value in kept.items() if value.is_floating_point()]
-    torch._foreach_lerp_([kept[n] for n in names], [new[n] for n in names], 1 - decay)
+    old, new = average.state_dict(), model.state_dict()
+    names = [name for name, value in old.items() if value.is_floating_point()]
+    torch._foreach_lerp_([old[n] for n in names], [new[n] for n in names], 1 - decay)
 
 
 def set_statistics(
@@ -274,11 +314,11 @@ def set_statistics(
     frames = []
     for corpus in rng.choice(len(shares), STATISTICS_UTTERANCES, p=shares):
         frames.append(corpora[corpus].logmel(int(rng.integers(len(corpora[corpus])))))
-    every = np.concatenate(frames)
+    pooled = np.concatenate(frames)
     normalizer = model.features.normalizer
-    normalizer.mean.copy_(torch.from_numpy(every.mean(0)))
-    normalizer.deviation.copy_(torch.from_numpy(every.std(0)))
+    normalizer.mean.copy_(torch.from_numpy(pooled.mean(0)))
+    normalizer.deviation.copy_(torch.from_numpy(pooled.std(0)))
     if normalizer.spread is not None:
         normalizer.spread.fill_(1)
-        heard = [normalizer(torch.from_numpy(one)[None])[0] for one in frames]
-        normalizer.spread.copy_(torch.cat(heard).std(0))
+        normalized = [normalizer(torch.from_numpy(utterance)[None])[0] for utterance in frames]
+        normalizer.spread.copy_(torch.cat(normalized).std(0))

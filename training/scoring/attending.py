@@ -7,9 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cortado.model.attention.interface import MonotonicAttention
-from cortado.model.config import MAX_SYMBOLS_PER_STEP
-from cortado.model.decoder.decoder import AttentionDecoder, Memory, push, update_rows
+from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.emission import Character
 from cortado.model.features.framing import HOP, SAMPLES_PER_STEP, STEP_SECONDS
 from cortado.model.recognizer import Recognizer
@@ -65,20 +63,20 @@ def attend(
     Args:
         recognizer: in evaluation mode.
         samples: (N,) in [-1, 1].
-        text: what is said; None for what the recogniser hears.
+        text: the reference; None for the recogniser's own text.
         expected: give the expected alignment too.
 
     Raises: ValueError for a text with characters that the vocabulary lacks.
     """
     vocabulary = recognizer.config.vocabulary
     symbols = None if text is None else vocabulary.encode(text)
-    shown = np.pad(samples, (0, max(0, SAMPLES_PER_STEP - len(samples))))  # as a step hears it
+    shown = np.pad(samples, (0, max(0, SAMPLES_PER_STEP - len(samples))))  # at least one step
     logmel = recognizer.features.logmel(torch.from_numpy(shown).unsqueeze(0))[0]
     encoded = recognizer.encode(flushed(samples).unsqueeze(0))[0]
     decoder = recognizer.decoder
     if not isinstance(decoder, AttentionDecoder):
-        (heard,) = decode(recognizer, encoded[None], torch.tensor([len(encoded)]), "hard")
-        characters = [Character(vocabulary.names[k], seconds(recognizer, at)) for k, at in heard]
+        (decoded,) = decode(recognizer, encoded[None], torch.tensor([len(encoded)]), "hard")
+        characters = [Character(vocabulary.names[k], seconds(recognizer, at)) for k, at in decoded]
         weights = encoded.new_zeros(0, len(encoded))
     elif decoder.online:
         characters, weights = _scanned(recognizer, decoder, encoded, symbols)
@@ -86,8 +84,9 @@ def attend(
         characters, weights = _whole(recognizer, samples, text)
     alpha = None
     if expected and isinstance(decoder, AttentionDecoder):
-        said = vocabulary.separator.join(one.text for one in characters) if text is None else text
-        alpha = teacher_forced(recognizer, samples, said).alpha.numpy() if said else None
+        written = vocabulary.separator.join(one.text for one in characters)
+        written = written if text is None else text
+        alpha = teacher_forced(recognizer, samples, written).alpha.numpy() if written else None
     return Attending(
         logmel.t().numpy(),
         tuple(characters),
@@ -103,8 +102,8 @@ def _whole(
 ) -> tuple[list[Character], Tensor]:
     """Return the characters, each where it is looked at most, and the weights (U, T)."""
     if text is None:
-        heard = transcribe_offline(recognizer, samples, modes(recognizer)[0])
-        text = "".join(one.text for one in heard)
+        recognised = transcribe_offline(recognizer, samples, modes(recognizer)[0])
+        text = "".join(one.text for one in recognised)
     weights = teacher_forced(recognizer, samples, text).weights
     frames = weights.argmax(1).tolist()
     vocabulary = recognizer.config.vocabulary
@@ -115,32 +114,25 @@ def _whole(
 def _scanned(
     recognizer: Recognizer, decoder: AttentionDecoder, encoded: Tensor, symbols: list[int] | None
 ) -> tuple[list[Character], Tensor]:
-    """Return the characters at their stops and the weights (U, T), as `Decoder.step` goes.
-
-    A context is linear in the frames of its window, so that of the unit vectors is the weights.
-    """
-    scan: MonotonicAttention = decoder.attention
-    state = decoder.initial_state(1)
-    memory, keys, values, valid = Memory(*state[:2]), state.keys, state.values, state.valid
-    window = torch.eye(scan.window).unsqueeze(0)
-    stop = torch.ones(1, dtype=torch.bool)
+    """Return the characters at their stops and the weights (U, T)."""
+    names = recognizer.config.vocabulary.names
     found: list[Character] = []
     rows: list[Tensor] = []
-    for frame, value in enumerate(encoded.split(1)):
-        key = scan.scan_key(value)
-        keys, values = push(keys, scan.chunk_key(value)), push(values, value)
-        valid = push(valid, stop)
-        for _ in range(MAX_SYMBOLS_PER_STEP):
-            query = decoder.query(memory)
-            if scan.energy(query, key) < 0 or (symbols is not None and len(found) == len(symbols)):
-                break
-            logits, output = decoder.write(scan.context(query, keys, values, valid), memory)
-            best = logits.argmax(1) if symbols is None else torch.tensor([symbols[len(found)]])
-            rows.append(_row(scan.context(query, keys, window, valid)[0], frame, len(encoded)))
-            text = recognizer.config.vocabulary.names[int(best)]
-            found.append(Character(text, seconds(recognizer, frame)))
-            memory = update_rows(memory, decoder.read(best, output), stop)
-            valid = scan.stopped(valid, stop)
+    frame = 0
+
+    def choose(logits: Tensor, weights: Tensor) -> Tensor:
+        best = logits.argmax(1)
+        if symbols is not None:
+            if len(found) == len(symbols):
+                return best  # after the text; not shown
+            best = torch.tensor([symbols[len(found)]])
+        rows.append(_row(weights[0], frame, len(encoded)))
+        found.append(Character(names[int(best)], seconds(recognizer, frame)))
+        return best
+
+    state = decoder.initial_state(1)
+    for frame, value in enumerate(encoded.split(1)):  # noqa: B007 (`choose` reads the frame)
+        _, state = decoder.step(value.unsqueeze(0), state, choose=choose)
     return found, torch.stack(rows) if rows else encoded.new_zeros(0, len(encoded))
 
 

@@ -29,7 +29,7 @@ class Group:
 
     @property
     def rate(self) -> float:
-        """Errors per token said."""
+        """Errors per token of the reference."""
         return rate(self.errors.total, self.errors.length)
 
 
@@ -64,13 +64,13 @@ def by_field(results: Sequence[Result], field: str) -> list[Group]:
     Raises: ValueError where no utterance has the field.
     """
     values = [one.utterance.fields.get(field) for one in results]
-    known = [value for value in values if value is not None]
-    if not known:
+    present = [value for value in values if value is not None]
+    if not present:
         names = sorted({name for one in results for name in one.utterance.fields})
         got = ", ".join(names) or "no further fields"
         raise ValueError(f"expected a field {field!r} in the manifest, got {got}")
-    numbers = [v for v in known if isinstance(v, int | float) and not isinstance(v, bool)]
-    if len(numbers) == len(known) and len(set(numbers)) > MANY:
+    numbers = [v for v in present if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) == len(present) and len(set(numbers)) > MANY:
         return _by_quartile(results, values, numbers)
     groups = _grouped(results, lambda one: _shown(one.utterance.fields.get(field)))
     return sorted(groups, key=lambda group: group.name)
@@ -111,9 +111,9 @@ def _group(name: str, part: Sequence[Result]) -> Group:
 
 @dataclass(frozen=True)
 class Confusions:
-    """What is taken for what, left out and put in, with how often; the most frequent first."""
+    """Substitutions, deletions and insertions with their counts, the most frequent first."""
 
-    substituted: list[tuple[str, str, int]]  # said, heard
+    substituted: list[tuple[str, str, int]]  # reference, hypothesis
     deleted: list[tuple[str, int]]
     inserted: list[tuple[str, int]]
 
@@ -123,12 +123,12 @@ def confusions(aligned: Iterable[Edit], most: int = 50) -> Confusions:
     counts = Counter(edit for edit in aligned if edit.kind != "ok")
     substituted, deleted, inserted = [], [], []
     for edit, count in _most(counts):
-        if edit.said is None:
-            inserted.append((str(edit.heard), count))
-        elif edit.heard is None:
-            deleted.append((edit.said, count))
+        if edit.reference is None:
+            inserted.append((str(edit.hypothesis), count))
+        elif edit.hypothesis is None:
+            deleted.append((edit.reference, count))
         else:
-            substituted.append((edit.said, edit.heard, count))
+            substituted.append((edit.reference, edit.hypothesis, count))
     return Confusions(substituted[:most], deleted[:most], inserted[:most])
 
 
@@ -140,13 +140,13 @@ def _most(counts: Counter[Edit]) -> list[tuple[Edit, int]]:
 def symbol_matrix(results: Iterable[Result]) -> tuple[list[str], list[list[int]]]:
     """Return the symbols, and how often each (row) was recognised as each (column).
 
-    Symbols are phones where phones are scored, else characters. The last row and column are
-    nothing: what was put in, and what was left out.
+    Symbols are phones where phones are scored, else characters. The last row counts insertions,
+    the last column deletions.
     """
     counts: Counter[tuple[Hashable, Hashable]] = Counter()
     for one in results:
         aligned = one.edits if one.unit != "word" else edits(one.reference, one.hypothesis, "char")
-        counts.update((edit.said, edit.heard) for edit in aligned)
+        counts.update((edit.reference, edit.hypothesis) for edit in aligned)
     seen = {str(symbol) for pair in counts for symbol in pair if symbol is not None}
     symbols: list[str | None] = [*sorted(seen), None]
     matrix = [[counts[row, column] for column in symbols] for row in symbols]
@@ -164,7 +164,7 @@ def by_sclite(results: Iterable[Result]) -> Errors:
 def worst(results: Sequence[Result], most: int) -> list[Result]:
     """Return the results with the most errors, of as many those with the higher rate first."""
 
-    def badness(one: Result) -> tuple[float, float, str]:
+    def order(one: Result) -> tuple[float, float, str]:
         return (-one.errors.total, -rate(one.errors.total, one.errors.length), one.utterance.id)
 
-    return sorted((one for one in results if one.errors.total), key=badness)[:most]
+    return sorted((one for one in results if one.errors.total), key=order)[:most]

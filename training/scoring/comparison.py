@@ -89,10 +89,10 @@ def _matches(result: Result, theirs: dict[str, Any]) -> bool:
 
 
 def positions(aligned: Sequence[Edit]) -> list[int]:
-    """Return the errors (N + 1,) at each of N tokens said; insertions count at the token after."""
+    """Return the errors (N + 1,) at each of N reference tokens; insertions at the next one."""
     errors, waiting = [], 0
     for edit in aligned:
-        if edit.said is None:
+        if edit.reference is None:
             waiting += 1
             continue
         errors.append(waiting + (edit.kind != "ok"))
@@ -141,7 +141,7 @@ def compare(
 ) -> Comparison:
     """Return how the first system's errors differ from the second's, on the same N utterances.
 
-    Raises: ValueError without utterances, or where the two have not heard the same references.
+    Raises: ValueError without utterances, or where the two have not the same references.
     """
     if not first or not len(first) == len(second) == len(speakers):
         raise ValueError(

@@ -1,12 +1,10 @@
-"""Emission delay: the time from the end of a character to when it is written.
+"""Emission delay: the time from the end of a character to its emission.
 
-A character is emitted when its step has been computed: at the end of the 40 ms of audio that the
-step waits for, the look-ahead included (`Character.time`, the end of the encoder frame where the
-attention stopped, plus the look-ahead in steps, plus `Character.late`, the time for which a search
-left it open). Its end is that of its last frame on the CTC
-head's best path for the reference text, by forced alignment with the same model's encoder. Only
-correct characters count: those that the edit alignment matches, spaces left out, since a
-space has no end of its own. What computing and a network add comes on top.
+A character is emitted at the end of the step that commits it: at `Character.time` (the end of the
+encoder frame where the attention stopped), plus the look-ahead, plus `Character.late` (how long the
+search left it open). A character ends with its last frame on the CTC head's best path for the
+reference, by forced alignment with the same encoder. Only correct characters count, as the edit
+alignment matches them, without spaces. Computing and a network add their own time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -57,58 +55,53 @@ def ctc_log_probs(recognizer: "Recognizer", recordings: Sequence[Samples]) -> "l
 
 
 def character_ends(recognizer: "Recognizer", log_probs: "Tensor", text: str) -> NDArray[np.float64]:
-    """Return the end (U,) of each character of a text in seconds, NaN where there is none.
+    """Return the end (U,) of each character of a text in seconds.
 
-    There is none for a text that has characters which the recogniser does not know, or more than
-    fit into the frames.
+    All are NaN for a text with characters that the vocabulary lacks, or with more than fit into
+    the frames.
 
     Args:
         recognizer: whose CTC head it is.
         log_probs: (T, V + 1) of one recording, the blank last.
-        text: that was said; of phones, with one space between.
+        text: the reference; phones have one space between them.
     """
     import torch
-    import torchaudio
+
+    from cortado.training.alignment.ctc import last_frames
 
     vocabulary = recognizer.config.vocabulary
     unaligned = np.full(len(text), np.nan)
     try:
-        spelt = vocabulary.encode(text)
+        encoded = vocabulary.encode(text)
     except ValueError:
         return unaligned
-    symbols = torch.tensor([spelt])
-    repeats = int((symbols[0, 1:] == symbols[0, :-1]).sum())
-    if not spelt or len(spelt) + repeats > len(log_probs):
+    last = last_frames(log_probs, torch.tensor(encoded, dtype=torch.long))
+    if last is None:
         return unaligned
-    blank = log_probs.shape[1] - 1
-    path, _ = torchaudio.functional.forced_align(log_probs[None].contiguous(), symbols, blank=blank)
-    path = path[0]
-    following = torch.nn.functional.pad(path[1:], (0, 1), value=-1)
-    last = ((path != blank) & (path != following)).nonzero()[:, 0].double().numpy()
-    ends = np.asarray((last + 1 - recognizer.delay_steps) * STEP_SECONDS)
-    return np.repeat(ends, [len(vocabulary.texts[one]) for one in spelt])[: len(text)]
+    ends = np.asarray((last.double().numpy() + 1 - recognizer.delay_steps) * STEP_SECONDS)
+    return np.repeat(ends, [len(vocabulary.texts[one]) for one in encoded])[: len(text)]
 
 
 def delays(
-    reference: str, ends: NDArray[np.float64], heard: Sequence[Character], offset: float
+    reference: str, ends: NDArray[np.float64], characters: Sequence[Character], offset: float
 ) -> list[float]:
     """Return the seconds from the end of each correct character until it was emitted.
 
     Args:
         reference: the text.
         ends: (U,) of its characters.
-        heard: the hypothesis.
+        characters: the hypothesis.
         offset: `emission_offset` of the recogniser.
     """
-    hypothesis = "".join(one.text for one in heard)
+    hypothesis = "".join(one.text for one in characters)
     found = []
     for chunk in jiwer.process_characters(reference, hypothesis).alignments[0]:
         if chunk.type != "equal":
             continue
-        said = range(chunk.ref_start_idx, chunk.ref_end_idx)
-        for i, k in zip(said, range(chunk.hyp_start_idx, chunk.hyp_end_idx), strict=True):
+        matched = range(chunk.ref_start_idx, chunk.ref_end_idx)
+        for i, k in zip(matched, range(chunk.hyp_start_idx, chunk.hyp_end_idx), strict=True):
             if not reference[i].isspace() and not np.isnan(ends[i]):
-                found.append(heard[k].time + heard[k].late + offset - float(ends[i]))
+                found.append(characters[k].time + characters[k].late + offset - float(ends[i]))
     return found
 
 

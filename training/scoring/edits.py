@@ -20,19 +20,19 @@ DIAGONAL, DELETION, INSERTION = range(3)
 
 
 class Edit(NamedTuple):
-    """A token of the reference and the one in its place in the hypothesis; None for no token."""
+    """A token of the reference and the token aligned with it; None for no token."""
 
-    said: str | None
-    heard: str | None
+    reference: str | None
+    hypothesis: str | None
 
     @property
     def kind(self) -> str:
         """What happened: ok, sub, del or ins."""
-        if self.said is None:
+        if self.reference is None:
             return "ins"
-        if self.heard is None:
+        if self.hypothesis is None:
             return "del"
-        return "ok" if self.said == self.heard else "sub"
+        return "ok" if self.reference == self.hypothesis else "sub"
 
 
 class Errors(NamedTuple):
@@ -55,13 +55,13 @@ def tokens(text: str, unit: Unit) -> list[str]:
 
 
 def edits(reference: str, hypothesis: str, unit: Unit = "word") -> list[Edit]:
-    """Return jiwer's edits in order, the tokens that are right among them."""
+    """Return jiwer's edits in order, with the correct tokens among them."""
     process = jiwer.process_characters if unit == "char" else jiwer.process_words
-    said, heard = tokens(reference, unit), tokens(hypothesis, unit)
+    expected, got = tokens(reference, unit), tokens(hypothesis, unit)
     found: list[Edit] = []
     for chunk in process(reference, hypothesis).alignments[0]:
-        left: list[str | None] = [*said[chunk.ref_start_idx : chunk.ref_end_idx]]
-        right: list[str | None] = [*heard[chunk.hyp_start_idx : chunk.hyp_end_idx]]
+        left: list[str | None] = [*expected[chunk.ref_start_idx : chunk.ref_end_idx]]
+        right: list[str | None] = [*got[chunk.hyp_start_idx : chunk.hyp_end_idx]]
         width = max(len(left), len(right))
         left += [None] * (width - len(left))
         right += [None] * (width - len(right))
@@ -81,18 +81,18 @@ def errors(reference: str, hypothesis: str, unit: Unit = "word") -> Errors:
     return count(edits(reference, hypothesis, unit))
 
 
-def sclite_edits(said: Sequence[str], heard: Sequence[str]) -> list[Edit]:
+def sclite_edits(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
     """Return the edits that sclite finds, in order.
 
     Of equal costs it takes the pair of tokens first, then the insertion, then the deletion, looked
     at from the end (NIST SCTK, network alignment); so gaps come before pairs.
     """
-    step = np.empty((len(said) + 1, len(heard) + 1), np.int8)
+    step = np.empty((len(reference) + 1, len(hypothesis) + 1), np.int8)
     step[:, 0], step[0, :] = DELETION, INSERTION
-    above = [GAP * k for k in range(len(heard) + 1)]
-    for i, token in enumerate(said, 1):
+    above = [GAP * k for k in range(len(hypothesis) + 1)]
+    for i, token in enumerate(reference, 1):
         row = [GAP * i]
-        for k, other in enumerate(heard, 1):
+        for k, other in enumerate(hypothesis, 1):
             pair = above[k - 1] + (0 if token == other else SUBSTITUTION)
             deletion, insertion = above[k] + GAP, row[k - 1] + GAP
             if pair <= deletion and pair <= insertion:
@@ -103,17 +103,19 @@ def sclite_edits(said: Sequence[str], heard: Sequence[str]) -> list[Edit]:
                 step[i, k], best = INSERTION, insertion
             row.append(best)
         above = row
-    return _walk(step, said, heard)
+    return _walk(step, reference, hypothesis)
 
 
-def _walk(step: NDArray[np.int8], said: Sequence[str], heard: Sequence[str]) -> list[Edit]:
+def _walk(
+    step: NDArray[np.int8], reference: Sequence[str], hypothesis: Sequence[str]
+) -> list[Edit]:
     """Return the edits along the best steps, from the end."""
-    i, k = len(said), len(heard)
+    i, k = len(reference), len(hypothesis)
     found: list[Edit] = []
     while i or k:
         taken = step[i, k]
         i, k = i - (taken != INSERTION), k - (taken != DELETION)
-        left = None if taken == INSERTION else said[i]
-        right = None if taken == DELETION else heard[k]
+        left = None if taken == INSERTION else reference[i]
+        right = None if taken == DELETION else hypothesis[k]
         found.append(Edit(left, right))
     return found[::-1]

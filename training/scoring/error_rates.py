@@ -97,8 +97,8 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """Return the 95 % interval of sum(totals) / sum(lengths), from (N,) counts per utterance.
 
-    Percentile bootstrap (Bisani & Ney 2004) over whole speakers: utterances of one voice are not
-    independent. A set of a single speaker is drawn by utterance, and says nothing of other voices.
+    Percentile bootstrap (Bisani & Ney 2004) over whole speakers: utterances of one speaker are
+    not independent. A set of a single speaker is drawn by utterance.
     """
     groups = np.unique(np.asarray(speakers), return_inverse=True)[1]
     if groups.max(initial=0) == 0:

@@ -1,10 +1,13 @@
 """The hypotheses of a system on sets of utterances, and their scores."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cortado.model.audio.decode import AudioError
 from cortado.model.emission import Character
@@ -29,6 +32,7 @@ from cortado.training.scoring.systems import Recordings, System
 if TYPE_CHECKING:
     from cortado.model.features.speaker import Statistics
     from cortado.model.recognizer import Recognizer
+    from cortado.training.scoring.spoken_ends import SpokenEnds
 
 HOUR = 3600  # seconds
 ALIGNED_AT_ONCE = 8  # recordings whose CTC alignment is made in one batch
@@ -74,8 +78,8 @@ class Rules:
     def _phones(self, text: str) -> str:
         phones = text.split()
         if self.normaliser.name == "corpus":
-            kept = [one for one in phones if one != GLOTTAL_STOP]
-            phones = [fold([one])[0] if one in PHONES_61 else one for one in kept]
+            without_stops = [one for one in phones if one != GLOTTAL_STOP]
+            phones = [fold([one])[0] if one in PHONES_61 else one for one in without_stops]
         return " ".join(phones)
 
 
@@ -117,36 +121,52 @@ class SetScore:
     failures: tuple[AudioError, ...]  # what is wrong with the audio that could not be read
     backend: str = "reference"  # that gave the words, or "server"
     # By id: the speakers' statistics, where features need them.
-    voices: "Mapping[str, Statistics] | None" = None
+    speaker_statistics: "Mapping[str, Statistics] | None" = None
 
 
 def evaluate(
-    system: System, sets: Sequence[NamedSet], rules: Rules, progress: Progress
+    system: System,
+    sets: Sequence[NamedSet],
+    rules: Rules,
+    progress: Progress,
+    ends: "SpokenEnds | None" = None,
 ) -> list[SetScore]:
     """Return the score of a system on each set, in order.
 
     Audio that cannot be read is listed in the set's failures, and is no part of its score.
 
+    Args:
+        system: to score.
+        sets: of utterances.
+        rules: how texts are compared.
+        progress: called as utterances are done.
+        ends: when characters end, for their delays; by the recogniser's CTC head if None.
+
     Raises: ValueError where an utterance cannot be compared by the rules, before any audio is read.
     """
     references = [{one.id: rules.reference(one) for one in each.utterances} for each in sets]
     return [
-        _evaluate_set(system, each, known, rules, progress)
-        for each, known in zip(sets, references, strict=True)
+        _evaluate_set(system, each, of_set, rules, progress, ends)
+        for each, of_set in zip(sets, references, strict=True)
     ]
 
 
 def _evaluate_set(
-    system: System, each: NamedSet, references: dict[str, str], rules: Rules, progress: Progress
+    system: System,
+    each: NamedSet,
+    references: dict[str, str],
+    rules: Rules,
+    progress: Progress,
+    ends: "SpokenEnds | None",
 ) -> SetScore:
     total = round(sum(utterance.duration for utterance in each.utterances))
     recordings = Recordings(each.utterances)
-    heard: dict[str, tuple[Character, ...]] = {}
+    hypotheses: dict[str, tuple[Character, ...]] = {}
     done = 0.0
     progress(each.name, 0, total)
     began = time.perf_counter()
     for utterance, characters in system.hear(recordings):
-        heard[utterance.id] = tuple(characters)
+        hypotheses[utterance.id] = tuple(characters)
         done += utterance.duration
         progress(each.name, min(round(done), total), total)
     processing = time.perf_counter() - began - recordings.decoding_seconds
@@ -156,12 +176,12 @@ def _evaluate_set(
         Result(read[one.id], found, references[one.id], rules.hypothesis(found), rules.unit)
         for one in each.utterances
         if one.id in read
-        for found in [heard[one.id]]
+        for found in [hypotheses[one.id]]
     ]
     delay = None
-    live = system.mode == "online" and recordings.voices is None
+    live = system.mode == "online" and recordings.speaker_statistics is None
     if system.recognizer is not None and live:
-        results = _with_delays(system.recognizer, results, each.name, progress)
+        results = _with_delays(system.recognizer, ends, results, each.name, progress)
         seconds = (delay for one in results for delay in one.delays)
         delay = summary(seconds, emission_offset(system.recognizer))
     return SetScore(
@@ -176,12 +196,16 @@ def _evaluate_set(
         results=tuple(results),
         failures=tuple(recordings.failures),
         backend=system.backend,
-        voices=recordings.voices,
+        speaker_statistics=recordings.speaker_statistics,
     )
 
 
 def _with_delays(
-    recognizer: "Recognizer", results: Sequence[Result], name: str, progress: Progress
+    recognizer: "Recognizer",
+    aligner: "SpokenEnds | None",
+    results: Sequence[Result],
+    name: str,
+    progress: Progress,
 ) -> list[Result]:
     """Return the results with the delays of their characters; the audio is decoded once more."""
     offset = emission_offset(recognizer)
@@ -191,18 +215,31 @@ def _with_delays(
     done = 0.0
     for start in range(0, len(by_length), ALIGNED_AT_ONCE):
         chosen = by_length[start : start + ALIGNED_AT_ONCE]
-        recordings = [samples_of(results[k].utterance) for k in chosen]
-        for k, log_probs in zip(chosen, ctc_log_probs(recognizer, recordings), strict=True):
-            result, text = results[k], _said(recognizer, results[k].utterance)
-            ends = character_ends(recognizer, log_probs, text)
-            found = delays(text, ends, result.characters, offset)
-            measured[k] = replace(result, delays=tuple(found))
-            done += result.utterance.duration
+        utterances = [results[k].utterance for k in chosen]
+        for k, ends in zip(chosen, _ends(recognizer, aligner, utterances), strict=True):
+            text = _reference_symbols(recognizer, results[k].utterance)
+            found = delays(text, ends, results[k].characters, offset)
+            measured[k] = replace(results[k], delays=tuple(found))
+            done += results[k].utterance.duration
         progress(f"{name}: delays", round(done), total)
     return measured
 
 
-def _said(recognizer: "Recognizer", utterance: Utterance) -> str:
+def _ends(
+    recognizer: "Recognizer", aligner: "SpokenEnds | None", utterances: Sequence[Utterance]
+) -> Iterator[NDArray[np.float64]]:
+    """Yield the ends (U,) of each utterance's characters in seconds, NaN where unknown."""
+    recordings = [samples_of(one) for one in utterances]
+    texts = [_reference_symbols(recognizer, one) for one in utterances]
+    if aligner is not None:
+        yield from map(aligner.ends, recordings, texts)
+        return
+    every = ctc_log_probs(recognizer, recordings)
+    for log_probs, text in zip(every, texts, strict=True):
+        yield character_ends(recognizer, log_probs, text)
+
+
+def _reference_symbols(recognizer: "Recognizer", utterance: Utterance) -> str:
     """Return what was said in the recogniser's symbols; empty where the manifest has no phones."""
     vocabulary = recognizer.config.vocabulary
     return spoken(utterance, vocabulary) if utterance.phones or not vocabulary.phones else ""

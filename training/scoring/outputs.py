@@ -5,10 +5,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from cortado.model.emission import Character
-from cortado.model.features.framing import STEP_SECONDS
+from cortado.model.captions import words_of
 from cortado.training.scoring.breakdown import (
     Group,
     by_field,
@@ -17,11 +16,13 @@ from cortado.training.scoring.breakdown import (
     by_speaker,
     confusions,
 )
+from cortado.training.scoring.calibration import rated, reliability
 from cortado.training.scoring.edits import Errors, errors
 from cortado.training.scoring.error_rates import rate
 from cortado.training.scoring.evaluate import Result, SetScore
 
-RATES = ("wer", "cer", "wer_ci95", "cer_ci95", "substitutions", "deletions", "insertions", "loops")
+RATES = ("wer", "cer", "wer_ci95", "cer_ci95")  # where phones are counted "per", "per_ci95"
+COUNTS = ("substitutions", "deletions", "insertions", "loops")
 
 
 def write_json(sets: Sequence[SetScore], path: Path, fields: Sequence[str] = ()) -> None:
@@ -41,30 +42,40 @@ def write_json(sets: Sequence[SetScore], path: Path, fields: Sequence[str] = ())
 
 def set_as_json(one: SetScore, fields: Sequence[str] = ()) -> dict[str, Any]:
     """Return a set's figures, groups, confusions and utterances."""
-    rates = asdict(one.score) if one.score else {}
+    counted = asdict(one.score) if one.score else {}
     return {
         "name": one.name,
         "system": one.system,
         "mode": one.mode,
         "backend": one.backend,
-        "speaker_statistics": one.voices is not None,
+        "speaker_statistics": one.speaker_statistics is not None,
         "unit": one.rules.unit,
         "normalisation": one.rules.normalisation,
         "utterances": len(one.results),
         "hours": one.hours,
-        **{name: rates.get(name) for name in RATES},
+        **_rates(one),
+        **{name: counted.get(name) for name in COUNTS},
         "rate": one.score.rate if one.score else None,
         "rate_ci95": one.score.rate_ci95 if one.score else None,
         "sclite": _sclite(one),
         "rtf": one.rtf,
         "delay": asdict(one.delay) if one.delay else None,
         "unreadable": len(one.failures),
+        "reliability": [each._asdict() for each in reliability(rated(one.results))],
         "by": {
             name: [group_as_json(group) for group in part] for name, part in groups(one, fields)
         },
         "confusions": asdict(confusions(edit for each in one.results for edit in each.edits)),
         "results": [_compared(result) for result in one.results],
     }
+
+
+def _rates(one: SetScore) -> dict[str, Any]:
+    """Return a set's error rates and intervals by name: of words and characters, or of phones."""
+    if one.rules.unit != "phone":
+        return {name: getattr(one.score, name, None) for name in RATES}
+    score = one.score
+    return {"per": score.rate if score else None, "per_ci95": score.rate_ci95 if score else None}
 
 
 def groups(one: SetScore, fields: Sequence[str]) -> Iterator[tuple[str, list[Group]]]:
@@ -139,30 +150,6 @@ def _result_as_json(result: Result) -> dict[str, Any]:
     }
 
 
-class Timed(NamedTuple):
-    """A word of a hypothesis and its time."""
-
-    word: str
-    start: float  # seconds
-    end: float
-
-
-def timed_words(characters: Sequence[Character]) -> list[Timed]:
-    """Return the words that characters spell: from the frame of the first to that of the last."""
-    found: list[Timed] = []
-    between = True
-    for one in characters:
-        if not one.text.strip():
-            between = True
-        elif between:
-            found.append(Timed(one.text, max(0.0, one.time - STEP_SECONDS), one.time))
-            between = False
-        else:
-            last = found[-1]
-            found[-1] = Timed(last.word + one.text, last.start, one.time)
-    return found
-
-
 def write_sclite(sets: Sequence[SetScore], folder: Path) -> None:
     """Write NAME.ref.trn, NAME.hyp.trn, NAME.ref.stm and NAME.hyp.ctm for each set.
 
@@ -182,8 +169,8 @@ def write_sclite(sets: Sequence[SetScore], folder: Path) -> None:
                 f"{name} 1 {speaker} 0.000 {utterance.duration:.3f} {result.reference}"
             )
             lines["hyp.ctm"] += [
-                f"{name} 1 {word.start:.3f} {word.end - word.start:.3f} {word.word}"
-                for word in timed_words(result.characters)
+                f"{name} 1 {word.start:.3f} {word.end - word.start:.3f} {word.text}"
+                for word in words_of(result.characters)
             ]
         for kind, rows in lines.items():
             path = folder / f"{one.name.replace('/', '-')}.{kind}"

@@ -62,8 +62,8 @@ def write_page(
             for one in plan.comparisons
         ],
     }
-    # Within a script element, nothing may look like its end.
-    data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    # Within a script element nothing may look like markup: an id `<!--<script>` would open one.
+    data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     page = _part("page.html")
     for mark, text in (("STYLE", _part("page.css")), ("SCRIPT", _script()), ("DATA", data)):
         before, after = page.split(f"/*{mark}*/")
@@ -87,13 +87,13 @@ def _set(
     shown = []
     for k, result in enumerate(drawn):
         progress(f"{one.name}: page", k + 1, len(drawn))
-        shown.append(_drawn(result, _voice(one, result, recognizer)))
+        shown.append(_drawn(result, _adapted_recognizer(one, result, recognizer)))
     listed = one.results if len(one.results) <= ROWS else worst(one.results, ROWS)
     return {
         "name": one.name,
         "system": one.system,
         "mode": one.mode,
-        "features": "" if one.voices is None else WHOLE_SPEAKERS,
+        "features": "" if one.speaker_statistics is None else WHOLE_SPEAKERS,
         "drawn": "" if recognizer is None else drawn_otherwise(one, recognizer),
         "unit": one.rules.unit,
         "normalisation": one.rules.normalisation,
@@ -128,13 +128,15 @@ def drawn_otherwise(one: SetScore, recognizer: "Recognizer") -> str:
     )
 
 
-def _voice(one: SetScore, result: Result, recognizer: "Recognizer | None") -> "Recognizer | None":
+def _adapted_recognizer(
+    one: SetScore, result: Result, recognizer: "Recognizer | None"
+) -> "Recognizer | None":
     """Return the recogniser as it heard an utterance."""
-    if recognizer is None or one.voices is None:
+    if recognizer is None or one.speaker_statistics is None:
         return recognizer
     from cortado.model.adaptation import adapted
 
-    return adapted(recognizer, one.voices[result.utterance.id])
+    return adapted(recognizer, one.speaker_statistics[result.utterance.id])
 
 
 def _histogram(one: SetScore) -> list[list[int]]:
@@ -154,7 +156,7 @@ def _row(result: Result) -> dict[str, Any]:
         "errors": result.errors.total,
         "length": result.errors.length,
         "delay": round(float(np.median(delays)) * 1000) if delays else None,
-        "edits": [[edit.said, edit.heard] for edit in result.edits],
+        "edits": [[edit.reference, edit.hypothesis] for edit in result.edits],
     }
 
 

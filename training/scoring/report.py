@@ -8,14 +8,17 @@ from rich.table import Table
 from rich.text import Text
 
 from cortado.training.scoring.breakdown import Group, confusions, worst
+from cortado.training.scoring.calibration import calibration_error, rated, reliability
 from cortado.training.scoring.comparison import Compared
+from cortado.training.scoring.edits import Unit
 from cortado.training.scoring.evaluate import Result, SetScore
 from cortado.training.scoring.outputs import groups
 
 CAPTION = (
     "Rates with 95 % intervals over speakers. A loop is a hypothesis longer than 1.3 x its "
-    "reference. The delay is from the end of a character (CTC alignment of the reference) to the "
-    "end of the step that wrote it, look-ahead included: p50 / p90 of the correct characters. "
+    "reference. The delay is from the end of a character (CTC alignment of the reference, or "
+    "that of --aligner) to the end of the step that wrote it, look-ahead included: p50 / p90 of "
+    "the correct characters. "
     "The real-time factor (RTF) counts features, encoder and decoder, not the decoding "
     "of the file format."
 )
@@ -26,19 +29,25 @@ SHOWN = 8  # groups and confusions of each kind; JSON and page have them all
 WORST = 3  # utterances with their alignments
 NAMES = {"word": "words", "char": "characters", "phone": "phones"}
 NOTHING = "·"
+BAR = 20  # columns of a share of 1
 LINE = 100  # columns of an alignment
 
 
 def table(sets: Sequence[SetScore]) -> Table:
     """Return a table with a row per set."""
     result = _table("set", caption=_caption(sets))
-    for name in ("utterances", "hours", "WER %", "CER %", "sub", "del", "ins", "loops"):
-        result.add_column(name, justify="right")
-    for name in ("delay ms", "RTF"):
+    rates = rate_names(sets[0].rules.unit if sets else "word")
+    columns = ("utterances", "hours", *(f"{name} %" for name in rates))
+    for name in (*columns, "sub", "del", "ins", "loops", "delay ms", "RTF"):
         result.add_column(name, justify="right")
     for one in sets:
         result.add_row(one.name, str(len(one.results)), f"{one.hours:.2f}", *_cells(one))
     return result
+
+
+def rate_names(unit: Unit) -> Sequence[str]:
+    """Return which error rates are shown where this unit is counted."""
+    return ("PER",) if unit == "phone" else ("WER", "CER")
 
 
 def _caption(sets: Sequence[SetScore]) -> str:
@@ -46,7 +55,7 @@ def _caption(sets: Sequence[SetScore]) -> str:
     if not sets:
         return CAPTION
     rules = sets[0].rules
-    speakers = f" {WHOLE_SPEAKERS}" if any(one.voices is not None for one in sets) else ""
+    speakers = f" {WHOLE_SPEAKERS}" if any(one.speaker_statistics for one in sets) else ""
     counted = f"Counts are of {NAMES[rules.unit]}. Normalisation {rules.normalisation}."
     return f"{counted}{speakers} {CAPTION}"
 
@@ -65,10 +74,10 @@ def _table(first: str, caption: str | None = None, title: str | None = None) -> 
 
 
 def _cells(one: SetScore) -> list[str]:
-    score = one.score
+    score, shown = one.score, len(rate_names(one.rules.unit))
     if score is None:
-        return ["-"] * 8
-    rates = [_rate(score.wer, score.wer_ci95), _rate(score.cer, score.cer_ci95)]
+        return ["-"] * (shown + 6)
+    rates = [_rate(score.wer, score.wer_ci95), _rate(score.cer, score.cer_ci95)][:shown]
     counts = (score.substitutions, score.deletions, score.insertions, score.loops)
     delay = f"{one.delay.p50_ms:.0f} / {one.delay.p90_ms:.0f}" if one.delay else "-"
     return [*rates, *map(str, counts), delay, f"{one.rtf:.3f}"]
@@ -80,12 +89,14 @@ def _rate(rate: float, interval: tuple[float, float]) -> str:
 
 
 def further(one: SetScore, fields: Sequence[str] = ()) -> Iterator[RenderableType]:
-    """Yield the groups of a set, its most frequent confusions and its worst utterances."""
+    """Yield a set's groups, most frequent confusions, reliability of words and worst utterances."""
     if not one.results:
         return
     for name, part in groups(one, fields):
         yield _groups(one, name, part)
     yield _confusions(one)
+    if words := rated(one.results) if one.rules.unit == "word" else []:
+        yield _reliability(one, words)
     for result in worst(one.results, WORST):
         yield alignment(result)
 
@@ -110,23 +121,39 @@ def _confusions(one: SetScore) -> Table:
     found = confusions((edit for each in one.results for edit in each.edits), SHOWN)
     title = f"{one.name}: {NAMES[one.rules.unit]} most often wrong"
     result = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
-    for column in ("said → heard", "left out", "put in"):
+    for column in ("reference → hypothesis", "deleted", "inserted"):
         result.add_column(column, no_wrap=True)
     substituted = [
-        f"{count} x {_seen(said)} → {_seen(heard)}" for said, heard, count in found.substituted
+        f"{count} x {_shown(reference)} → {_shown(hypothesis)}"
+        for reference, hypothesis, count in found.substituted
     ]
     rows = max(len(substituted), len(found.deleted), len(found.inserted))
     columns = [
         substituted,
-        [f"{count} x {_seen(token)}" for token, count in found.deleted],
-        [f"{count} x {_seen(token)}" for token, count in found.inserted],
+        [f"{count} x {_shown(token)}" for token, count in found.deleted],
+        [f"{count} x {_shown(token)}" for token, count in found.inserted],
     ]
     for k in range(rows):
         result.add_row(*(column[k] if k < len(column) else "" for column in columns))
     return result
 
 
-def _seen(token: str) -> str:
+def _reliability(one: SetScore, words: Sequence[tuple[float, bool]]) -> Table:
+    """Return the share of correct words by their confidence, with a bar."""
+    bins = reliability(words)
+    error = 100 * calibration_error(bins)
+    result = _table("confidence %", title=f"{one.name}: calibration error of words {error:.1f} %")
+    for column in ("words", "mean %", "correct %"):
+        result.add_column(column, justify="right")
+    result.add_column("")
+    for each in bins:
+        rates = (f"{100 * each.confidence:.1f}", f"{100 * each.correct:.1f}")
+        bounds = f"{100 * each.low:.0f}-{100 * each.high:.0f}"
+        result.add_row(bounds, str(each.words), *rates, "█" * round(BAR * each.correct))
+    return result
+
+
+def _shown(token: str) -> str:
     return "␣" if token == " " else token
 
 
@@ -134,21 +161,21 @@ def alignment(result: Result) -> Text:
     """Return the reference above the hypothesis, token above token."""
     errors = result.errors
     text = Text(f"{result.utterance.id}: {errors.total} errors in {errors.length}\n", "bold")
-    said, heard = Text("  said   "), Text("  heard  ")
+    reference, hypothesis = Text("  ref  "), Text("  hyp  ")
     gap = "" if result.unit == "char" else " "
     for edit in result.edits:
-        width = max(len(edit.said or NOTHING), len(edit.heard or NOTHING))
-        if len(said) + width > LINE:
-            text.append_text(said).append("\n").append_text(heard).append("\n")
-            said, heard = Text("         "), Text("         ")
+        width = max(len(edit.reference or NOTHING), len(edit.hypothesis or NOTHING))
+        if len(reference) + width > LINE:
+            text.append_text(reference).append("\n").append_text(hypothesis).append("\n")
+            reference, hypothesis = Text("       "), Text("       ")
         style = "" if edit.kind == "ok" else "bold"
-        said.append(_cell(edit.said, width) + gap, style)
-        heard.append(_cell(edit.heard, width) + gap, style)
-    return text.append_text(said).append("\n").append_text(heard).append("\n")
+        reference.append(_cell(edit.reference, width) + gap, style)
+        hypothesis.append(_cell(edit.hypothesis, width) + gap, style)
+    return text.append_text(reference).append("\n").append_text(hypothesis).append("\n")
 
 
 def _cell(token: str | None, width: int) -> str:
-    return (NOTHING * width if token is None else _seen(token)).ljust(width)
+    return (NOTHING * width if token is None else _shown(token)).ljust(width)
 
 
 def comparison(one: Compared) -> str:

@@ -10,8 +10,8 @@ from cortado.model.audio.decode import AudioError, Samples
 from cortado.model.backends.choice import choose
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
-from cortado.model.search.beam import Beam
 from cortado.model.search.language_model import NONE, Language
+from cortado.model.search.settings import Beam
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.recordings import transcribe_many
 from cortado.training.data.manifest import Utterance
@@ -33,7 +33,7 @@ class Recordings:
         self.utterances = utterances
         self.read: list[Utterance] = []
         self.failures: list[AudioError] = []
-        self.voices: dict[str, Statistics] | None = None  # by id, where statistics are of speakers
+        self.speaker_statistics: dict[str, Statistics] | None = None  # by id
         self.audio_seconds = 0.0
         self.decoding_seconds = 0.0
 
@@ -112,20 +112,20 @@ def online(
     trial = adapted(recognizer, statistics_of(recognizer.features, []))
     used = choose(trial, backend, beam, words)  # so that errors come before the work
     facts = recognizer, used.name, used.beam.uses_language_model
-    return System(name, "online", by_voice(recognizer, search), *facts)
+    return System(name, "online", by_speaker_in_turn(recognizer, search), *facts)
 
 
 def offline(recognizer: "Recognizer", name: str, mode: str, search: Search) -> System:
     """Return a recogniser in a search of whole utterances."""
     from cortado.model.features.speaker import by_speaker
 
-    needs_voice = by_speaker(recognizer.config)
-    hear = by_voice(recognizer, search) if needs_voice else in_order(search(recognizer))
+    needs_speaker = by_speaker(recognizer.config)
+    hear = by_speaker_in_turn(recognizer, search) if needs_speaker else in_order(search(recognizer))
     return System(name, mode, hear, recognizer)
 
 
 def in_order(transcribe: Transcribe) -> Hear:
-    """Return a way to recognise recordings without knowing their speakers."""
+    """Return a function that recognises recordings in order, without their speakers."""
 
     def hear(recordings: Recordings) -> Iterator[tuple[Utterance, Sequence[Character]]]:
         for index, characters in transcribe(recordings.of(recordings.utterances)):
@@ -134,23 +134,23 @@ def in_order(transcribe: Transcribe) -> Hear:
     return hear
 
 
-def by_voice(recognizer: "Recognizer", search: Search) -> Hear:
-    """Return a way to recognise speaker by speaker, with statistics of all his recordings."""
+def by_speaker_in_turn(recognizer: "Recognizer", search: Search) -> Hear:
+    """Return a function that recognises speaker by speaker, with each one's statistics."""
     from cortado.model.adaptation import adapted
     from cortado.model.features.speaker import statistics_of
-    from cortado.training.data.speakers import grouped
+    from cortado.training.data.speakers import by_speaker_indices
 
     def hear(recordings: Recordings) -> Iterator[tuple[Utterance, Sequence[Character]]]:
-        recordings.voices = {}
-        for group in grouped(recordings.utterances):
+        recordings.speaker_statistics = {}
+        for group in by_speaker_indices(recordings.utterances):
             spoken = [recordings.utterances[k] for k in group]
             first = ([samples] for samples in recordings.readable(spoken))
-            voice = statistics_of(recognizer.features, first)
+            statistics = statistics_of(recognizer.features, first)
             before = len(recordings.read)
-            transcribe = search(adapted(recognizer, voice))
+            transcribe = search(adapted(recognizer, statistics))
             for index, characters in transcribe(recordings.of(spoken)):
                 utterance = recordings.read[before + index]
-                recordings.voices[utterance.id] = voice
+                recordings.speaker_statistics[utterance.id] = statistics
                 yield utterance, characters
 
     return hear

@@ -4,10 +4,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
 from statistics import fmean, stdev
 
+from cortado.training.learning import recipe as recipes
 from cortado.training.studies.plan import Study
 from cortado.training.studies.record import Run
 
+# Hard and expected decoding of one kind, in words.
+GREEDY = ("uncapped", "expected", "greedy")
+CAPPED = ("online", "expected", "greedy, hard stops with at most two symbols a frame")
+BEAM = ("hard-beam", "beam", "beam")
 POINT = 1.0  # that hard decoding may lose against expected decoding, in % of the words
+WITHOUT_NOISE = (
+    "These runs had no pre-sigmoid noise, the papers' means of making expected alignments hard "
+    "(Raffel et al. 2017, section 2.5). So they do not answer the question for the papers' method."
+)
 ERRORS = 2.0  # standard errors that a difference of means may have and still be none
 
 
@@ -20,24 +29,46 @@ def claims(study: Study, by_row: Mapping[str, Sequence[Run]], sets: Sequence[str
         sets: their names.
     """
     titles = {row.name: row.title for row in study.rows}
+    found = {score.mode for runs in by_row.values() for run in runs for score in run.scores}
+    kinds = [GREEDY if "uncapped" in found else CAPPED, *([BEAM] if "hard-beam" in found else [])]
     names = f"{titles[study.online]} online against {titles[study.offline]}"
     yield f"**Does the online row match the offline one?** WER, {names}:"
     yield ""
     for name in sets:
-        yield f"- {name}: {_matching(by_row[study.online], by_row[study.offline], name)}"
+        for hard, expected, kind in kinds:
+            online = _rates(by_row[study.online], name, hard)
+            offline = _rates(by_row[study.offline], name, expected)
+            yield f"- {name}, {kind}: {_matching(online, offline)}"
     yield ""
     yield "**Does hard decoding lose at most one point against expected decoding?** WER:"
     yield ""
+    if not noisy(study):
+        yield WITHOUT_NOISE
+        yield ""
     for name in sets:
-        yield f"- {name}: {_losing(titles, by_row, name)}"
+        for hard, expected, kind in kinds:
+            losses = _differences(titles, by_row, name, hard, expected)
+            yield f"- {name}, {kind}: {_losing(losses)}"
+    if "uncapped" in found:
+        yield ""
+        yield "**What does the bound of streams, two symbols a frame, change?** WER, greedy, hard:"
+        yield ""
+        for name in sets:
+            change = _differences(titles, by_row, name, "online", "uncapped")
+            yield f"- {name}: with the bound less without it, in points: {_listed(change)}."
+
+
+def noisy(study: Study) -> bool:
+    """Return whether all stages that train a decoder have the papers' pre-sigmoid noise."""
+    stages = recipes.read(study.recipe).stages
+    return all(stage.noise >= 1 for stage in stages if stage.attention)
 
 
 def _rates(runs: Sequence[Run], name: str, mode: str) -> list[float]:
     return [score.words.percent for run in runs if (score := run.score(name, mode))]
 
 
-def _matching(online: Sequence[Run], offline: Sequence[Run], name: str) -> str:
-    ours, theirs = _rates(online, name, "online"), _rates(offline, name, "expected")
+def _matching(ours: Sequence[float], theirs: Sequence[float]) -> str:
     if len(ours) < 2 or len(theirs) < 2:
         return f"not known: {len(ours)} and {len(theirs)} runs, two of each are the least."
     difference = fmean(ours) - fmean(theirs)
@@ -54,18 +85,28 @@ def _matching(online: Sequence[Run], offline: Sequence[Run], name: str) -> str:
     )
 
 
-def _losing(titles: Mapping[str, str], by_row: Mapping[str, Sequence[Run]], name: str) -> str:
-    losses = {}
+def _differences(
+    titles: Mapping[str, str], by_row: Mapping[str, Sequence[Run]], name: str, one: str, other: str
+) -> dict[str, float]:
+    """Return the mean rate in one mode less that in another, in points, by the row's title."""
+    found = {}
     for row, runs in by_row.items():
-        hard, soft = _rates(runs, name, "online"), _rates(runs, name, "expected")
-        if hard and soft:
-            losses[titles[row]] = fmean(hard) - fmean(soft)
+        ours, theirs = _rates(runs, name, one), _rates(runs, name, other)
+        if ours and theirs:
+            found[titles[row]] = fmean(ours) - fmean(theirs)
+    return found
+
+
+def _losing(losses: Mapping[str, float]) -> str:
     if not losses:
         return "not known: no row has both."
     over = [title for title, loss in losses.items() if loss > POINT]
     verdict = f"no ({'; '.join(over)})" if over else "yes"
-    listed = "; ".join(f"{title} {loss:+.1f}" for title, loss in losses.items())
-    return f"{verdict}. Hard less expected, in points: {listed}."
+    return f"{verdict}. Hard less expected, in points: {_listed(losses)}."
+
+
+def _listed(differences: Mapping[str, float]) -> str:
+    return "; ".join(f"{title} {one:+.1f}" for title, one in differences.items())
 
 
 def _percent(rate: float) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cortado.model.checkpoint_reader import read as read_checkpoint
 from cortado.model.config import DecoderConfig
 from cortado.model.configuration import read_toml
 from cortado.training.data.evaluation_sets import NamedSet, set_name
@@ -101,9 +102,10 @@ class Plan:
         return digest([shared(self.study), self.row.decoder, self.seed])
 
     def recipe(self, start: Path | None = None) -> Recipe:
-        """Return its recipe, which begins with the weights of a checkpoint."""
+        """Return its recipe, which begins with the weights and has the encoder of a checkpoint."""
         base = recipes.read(self.study.recipe)
-        model = replace(base.model, decoder=self.row.decoder)
+        encoder = read_checkpoint(start).config.encoder if start else base.model.encoder
+        model = replace(base.model, encoder=encoder, decoder=self.row.decoder)
         return replace(base, name=self.name, seed=self.seed, model=model, start=start or base.start)
 
 
@@ -137,8 +139,8 @@ def shared(study: Study) -> str:
     """
     base = recipes.read(study.recipe)
     model = replace(base.model, decoder=DecoderConfig())
-    same = replace(base, name="", description="", seed=0, start=None, model=model)
-    return digest([same, study.processes, *study.sets])
+    same = replace(base, description="", seed=0, start=None, model=model)
+    return digest([_chosen(same) | {"name": ""}, study.processes, *study.sets])
 
 
 def digest(parts: Sequence[Any]) -> str:

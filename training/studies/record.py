@@ -27,7 +27,7 @@ class Scored:
     """A set in one way of decoding."""
 
     name: str
-    mode: str  # "online" or "expected"
+    mode: str  # "online", as streams do greedily, or a mode of model/search/offline.py
     utterances: int
     hours: float
     words: Count

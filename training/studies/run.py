@@ -14,8 +14,8 @@ from cortado.model import checkpoint
 from cortado.model.backends.choice import choose
 from cortado.model.checkpoint_reader import WEIGHTS, read_card
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.beam import GREEDY
 from cortado.model.search.offline import Mode, modes, transcribe_batch
+from cortado.model.search.settings import GREEDY
 from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.recordings import transcribe_many
 from cortado.training.data.evaluation_sets import NamedSet, set_name
@@ -34,6 +34,7 @@ from cortado.training.scoring.systems import Hypotheses, System, Transcribe, in_
 from cortado.training.studies.plan import DIGITS, Plan, Study, plans, shared
 from cortado.training.studies.record import CorpusShare, Count, Run, Scored, Start, stored, write
 
+OFFLINE: tuple[Mode, ...] = ("uncapped", "hard-beam", "expected", "beam")  # over whole utterances
 AT_ONCE = 16  # utterances that are decoded in one batch, of like length
 
 log = logging.getLogger(__name__)
@@ -126,18 +127,20 @@ def _ignore(what: str, done: int, total: int) -> None:
 def evaluated(
     recognizer: Recognizer, name: str, sets: Sequence[NamedSet], progress: Progress
 ) -> list[SetScore]:
-    """Return the scores of the sets online, where the recogniser streams, and as in training.
+    """Return the scores of the sets in each way of decoding (page.WAYS) that the recogniser has.
 
-    Both by the reference, whose numbers are the same for all mechanisms, and without endpoints:
-    a recording is one utterance.
+    All are the reference's, whose numbers are the same for all mechanisms, and without endpoints: a
+    recording is one utterance.
     """
+    possible = modes(recognizer)
     systems = []
     if recognizer.decoder.online:
         serving = choose(recognizer, "reference", GREEDY)
         online = partial(transcribe_many, serving, rules=())
         systems.append(System(name, "online", in_order(online), recognizer))
-    if "expected" in modes(recognizer):
-        systems.append(System(name, "expected", in_order(batched(recognizer, "expected"))))
+    for mode in OFFLINE:
+        if mode in possible:
+            systems.append(System(name, mode, in_order(batched(recognizer, mode))))
     return [one for each in systems for one in evaluate(each, sets, Rules.named(), progress)]
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.training.alignment.aligner import Aligner
+from cortado.training.alignment.word_aligner import WordAligner
 from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus
 from cortado.training.synthesis.corpus import read_text
 
@@ -137,7 +137,7 @@ def word_edges(corpus: LogMelCorpus, progress: Callable[[int, int], None] | None
             kept_edges: Edges = kept["edges"]
             return kept_edges
     some = range(0, len(corpus), max(1, len(corpus) // LEARNT_FROM))
-    aligner = Aligner([(corpus.logmel(k), texts[k]) for k in some])
+    aligner = WordAligner([(corpus.logmel(k), texts[k]) for k in some])
     edges: Edges = []
     for k, text in enumerate(texts):
         logmel = corpus.logmel(k)

@@ -7,16 +7,16 @@ are linear in T and U whatever the attention.
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import FAST, exp, tanh
+from cortado.model.compiled.jit import cached_njit
 
 Array = NDArray[np.float32]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy", inline="always")
+@cached_njit(fastmath=FAST, error_model="numpy", inline="always")
 def _energy(query: Array, key: Array, direction: Array, additive: bool) -> Any:
     """Return v' tanh(s + h), or s' h."""
     total = np.float32(0)
@@ -29,7 +29,7 @@ def _energy(query: Array, key: Array, direction: Array, additive: bool) -> Any:
     return total
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@cached_njit(fastmath=FAST, error_model="numpy")
 def _attend(energies: Array, values: Array, context: Array) -> None:
     """Write the sum of values (n, d), weighed by the softmax of n energies, which are used up."""
     top = energies[0]
@@ -52,7 +52,7 @@ def _attend(energies: Array, values: Array, context: Array) -> None:
             context[k] += one * values[pairs, k]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@cached_njit(fastmath=FAST, error_model="numpy")
 def soft(
     queries: Array,
     keys: Array,
@@ -71,7 +71,7 @@ def soft(
             _attend(energies, values, contexts[i])
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@cached_njit(fastmath=FAST, error_model="numpy")
 def mocha(
     queries: Array,
     keys: Array,

@@ -1,8 +1,8 @@
 """Word errors over a day: do they grow, and are there more right after a stretch without speech?
 
-A round is all recordings, each once, so rounds can be held against each other. One round scatters;
-so do the few recordings that follow stretches of a kind, and they are not all equally hard: they
-are held against the same recordings behind other speech.
+A round is all recordings, each once, so rounds can be compared. The recordings that follow one
+kind of stretch are few and differ in difficulty, so they are compared with the same recordings
+after other speech.
 """
 
 from collections import defaultdict
@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-SHARE = 10  # of the rounds are the first, and the last: a tenth
-FAR = 2  # standard errors from which on a difference is one
+TENTH = 10
+SIGNIFICANT = 2  # standard errors
 
 
-class Heard(NamedTuple):
-    """A recording, one of the times that it was heard."""
+class Scored(NamedTuple):
+    """The errors in one playback of a recording."""
 
     recording: int
-    behind: str  # the kind of the stretch that it followed, empty where it followed speech
+    after: str  # kind of the stretch before it; empty after speech
     errors: int  # in words
     words: int
 
@@ -36,29 +36,29 @@ class Tenth:
 
 @dataclass(frozen=True)
 class Recovery:
-    """The word errors right behind the stretches of a kind."""
+    """The word errors right after the stretches of one kind."""
 
     recordings: int
     wer: float  # of these
-    elsewhere: float  # of the same ones behind speech
+    after_speech: float  # of the same recordings after speech
     error: float | None  # standard, of the difference; None where there is but one recording
 
     @property
     def differs(self) -> bool | None:
         """Whether both rates differ by more than twice their standard error."""
-        return _far(self.wer - self.elsewhere, self.error)
+        return _significant(self.wer - self.after_speech, self.error)
 
 
-def tenths(heard: Sequence[Heard], each: int) -> tuple[Tenth, Tenth]:
+def tenths(scores: Sequence[Scored], each: int) -> tuple[Tenth, Tenth]:
     """Return the first and the last tenth of the whole rounds, at least one round each.
 
     Args:
-        heard: in order, at least one.
+        scores: in order, at least one.
         each: recordings in a round.
     """
-    starts = range(0, len(heard) - each + 1, each)
-    rounds = [heard[start : start + each] for start in starts] or [heard]
-    count = max(1, len(rounds) // SHARE)
+    starts = range(0, len(scores) - each + 1, each)
+    rounds = [scores[start : start + each] for start in starts] or [scores]
+    count = max(1, len(rounds) // TENTH)
     error = None
     if len(rounds) > 1:
         scatter = np.std([_rate(one) for one in rounds], ddof=1)
@@ -74,41 +74,41 @@ def differ(first: Tenth, last: Tenth) -> bool | None:
     """
     if first.error is None or last.error is None:
         return None
-    return _far(last.wer - first.wer, float(np.hypot(first.error, last.error)))
+    return _significant(last.wer - first.wer, float(np.hypot(first.error, last.error)))
 
 
-def recoveries(heard: Sequence[Heard]) -> dict[str, Recovery]:
-    """Return the errors behind the stretches of each kind, in the order in which kinds came.
+def recoveries(scores: Sequence[Scored]) -> dict[str, Recovery]:
+    """Return the errors after the stretches of each kind, in the order in which kinds came.
 
-    A recording that was never heard behind speech is left out, and so is a kind that has no other.
+    A recording that was never scored after speech is left out, and so is a kind that has no other.
     """
-    usual: dict[int, list[int]] = defaultdict(list)  # errors behind speech, by recording
-    for one in heard:
-        if not one.behind:
-            usual[one.recording].append(one.errors)
-    behind: dict[str, list[Heard]] = {}
-    for one in heard:
-        if one.behind and one.recording in usual:
-            behind.setdefault(one.behind, []).append(one)
+    after_speech: dict[int, list[int]] = defaultdict(list)  # errors after speech, by recording
+    for one in scores:
+        if not one.after:
+            after_speech[one.recording].append(one.errors)
+    after: dict[str, list[Scored]] = {}
+    for one in scores:
+        if one.after and one.recording in after_speech:
+            after.setdefault(one.after, []).append(one)
     return {
-        kind: _recovery(some, [float(np.mean(usual[one.recording])) for one in some])
-        for kind, some in behind.items()
+        kind: _recovery(some, [float(np.mean(after_speech[one.recording])) for one in some])
+        for kind, some in after.items()
     }
 
 
-def _recovery(some: Sequence[Heard], usual: Sequence[float]) -> Recovery:
-    """Return the errors in some recordings, beside those that each usually has."""
+def _recovery(some: Sequence[Scored], after_speech: Sequence[float]) -> Recovery:
+    """Return the errors in some recordings, compared with their mean errors after speech."""
     words = max(sum(one.words for one in some), 1)
-    more = [one.errors - mean for one, mean in zip(some, usual, strict=True)]
+    extra = [one.errors - mean for one, mean in zip(some, after_speech, strict=True)]
     error = None
     if len(some) > 1:
-        error = float(np.std(more, ddof=1) * np.sqrt(len(more)) / words)
-    return Recovery(len(some), _rate(some), sum(usual) / words, error)
+        error = float(np.std(extra, ddof=1) * np.sqrt(len(extra)) / words)
+    return Recovery(len(some), _rate(some), sum(after_speech) / words, error)
 
 
-def _far(difference: float, error: float | None) -> bool | None:
-    return None if error is None else abs(difference) > FAR * error
+def _significant(difference: float, error: float | None) -> bool | None:
+    return None if error is None else abs(difference) > SIGNIFICANT * error
 
 
-def _rate(heard: Sequence[Heard]) -> float:
-    return sum(one.errors for one in heard) / max(sum(one.words for one in heard), 1)
+def _rate(scores: Sequence[Scored]) -> float:
+    return sum(one.errors for one in scores) / max(sum(one.words for one in scores), 1)

@@ -1,7 +1,7 @@
 """A day of sound through one stream: does anything grow, drift or get stuck?
 
 Blocks of speech alternate with stretches in which nobody speaks (sounds.py). The word errors of
-the first and the last rounds are compared, and those behind each kind of stretch (recovery.py).
+the first and the last rounds are compared, and those after each kind of stretch (recovery.py).
 """
 
 import resource
@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cortado.clients.bench.endless.recovery import (
-    Heard,
     Recovery,
+    Scored,
     Tenth,
     differ,
     recoveries,
@@ -28,25 +28,25 @@ from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.live import LiveStream
 from cortado.training.scoring.edits import errors
 
-LATE = 1.0  # seconds after a recording in which its last characters may still be written
+GRACE = 1.0  # seconds after a recording in which its last characters may still come
 STEP_MS = SAMPLES_PER_STEP * 1000 // SAMPLE_RATE
-TIMES = 5_000  # steps after the day whose cost is compared with that of a new stream's
-WARM = 2_000  # steps until memory is compared
+COMPARED_STEPS = 5_000  # after the day, in turn with a new stream
+WARM_UP = 2_000  # steps until memory is compared
 
 
 @dataclass
 class Findings:
-    """What a day of sound showed."""
+    """The results of a day of sound."""
 
     hours: float = 0.0
     rounds: int = 0  # times that all recordings were heard
     first: Tenth | None = None  # of the rounds
     last: Tenth | None = None
-    differ: bool | None = None  # first and last, by more than chance; None where nobody can say
-    recovery: dict[str, Recovery] = field(default_factory=dict)  # behind a stretch, by its kind
-    heard: list[Heard] = field(default_factory=list)  # each time of each recording
-    written: dict[str, int] = field(default_factory=dict)  # characters where nobody spoke, by kind
-    a_minute: dict[str, float] = field(default_factory=dict)  # of them
+    differ: bool | None = None  # whether they differ significantly; None if unknown
+    recovery: dict[str, Recovery] = field(default_factory=dict)  # after a stretch, by its kind
+    scores: list[Scored] = field(default_factory=list)  # of each playback
+    false_characters: dict[str, int] = field(default_factory=dict)  # without speech, by kind
+    per_minute: dict[str, float] = field(default_factory=dict)  # false characters, by kind
     seconds: dict[str, float] = field(default_factory=dict)  # of sound, by kind
     utterances: int = 0
     longest: float = 0.0  # seconds of an utterance
@@ -57,8 +57,8 @@ class Findings:
     worst_ms: tuple[float, float] = (0.0, 0.0)  # 99th percentile
 
 
-def endure(
-    online: StreamingRecognizer,
+def run_day(
+    recognizer: StreamingRecognizer,
     speech: Sequence[Spoken],
     hours: float,
     report: Callable[[str, int, int], None],
@@ -68,19 +68,19 @@ def endure(
     """Push `hours` of sound through one stream as fast as it goes.
 
     Args:
-        online: the recogniser.
+        recognizer: streaming recogniser.
         speech: recordings with their texts.
-        hours: of sound; whole rounds through the recordings are compared, so more than two.
-        report: called with a word, the seconds of sound so far and of all.
+        hours: of sound; at least two rounds of all recordings.
+        report: called with a label, the seconds of sound so far and in total.
         seed: of all that is not speech, and of the order of the recordings.
-        stretch: least and most seconds in which nobody speaks.
+        stretch: shortest and longest stretch without speech, in seconds.
 
     Raises:
         ValueError: there is no speech.
     """
     if not speech:
         raise ValueError("expected at least one recording, got none")
-    return _Day(online, speech, day(speech, seed, stretch)).run(
+    return _Day(recognizer, speech, day(speech, seed, stretch)).run(
         round(hours * 3600 * SAMPLE_RATE), report
     )
 
@@ -90,14 +90,14 @@ class _Open:
     """A recording whose last characters may still come."""
 
     recording: int
-    behind: str  # the kind of the stretch that it follows, empty where it follows none
+    after: str  # kind of the stretch before it; empty after speech
     start: float  # seconds of the day
     end: float
     text: list[str] = field(default_factory=list)
 
 
 class _Stretch(NamedTuple):
-    """When a character is one that nobody said."""
+    """A time without speech, in which every character is an error."""
 
     kind: str
     start: float  # seconds of the day
@@ -108,31 +108,31 @@ class _Day:
     """One stream and the figures gathered while it hears a day of sound."""
 
     def __init__(
-        self, online: StreamingRecognizer, speech: Sequence[Spoken], sounds: Iterator[Sound]
+        self, recognizer: StreamingRecognizer, speech: Sequence[Spoken], sounds: Iterator[Sound]
     ) -> None:
-        self._online, self._speech, self._sounds = online, speech, sounds
-        self._stream = LiveStream(online)
-        self._delay = online.delay_steps
+        self._recognizer, self._speech, self._sounds = recognizer, speech, sounds
+        self._stream = LiveStream(recognizer)
+        self._delay = recognizer.delay_steps
         self._pushed = self._steps = 0  # samples, steps
         self._open: deque[_Open] = deque()
         self._stretches: deque[_Stretch] = deque(maxlen=2 * BLOCK)
-        self._behind = ""  # the kind of the last sound that was no pause
+        self._after = ""  # kind of the last sound that was no pause
         self._quiet = dict.fromkeys(STRETCHES, 0.0)  # seconds in which characters are counted
-        self.found = Findings(written=dict.fromkeys(STRETCHES, 0))
+        self.found = Findings(false_characters=dict.fromkeys(STRETCHES, 0))
 
     def run(self, total: int, report: Callable[[str, int, int], None]) -> Findings:
         found = self.found
         while self._pushed < total:
-            self._hear(next(self._sounds))
-            report("heard", self._pushed // SAMPLE_RATE, total // SAMPLE_RATE)
+            self._push(next(self._sounds))
+            report("played", self._pushed // SAMPLE_RATE, total // SAMPLE_RATE)
         self._score(float("inf"))
         found.hours = self._pushed / SAMPLE_RATE / 3600
-        found.rounds = len(found.heard) // len(self._speech)
-        found.first, found.last = tenths(found.heard, len(self._speech))
+        found.rounds = len(found.scores) // len(self._speech)
+        found.first, found.last = tenths(found.scores, len(self._speech))
         found.differ = differ(found.first, found.last)
-        found.recovery = recoveries(found.heard)
-        found.a_minute = {
-            kind: found.written[kind] * 60 / seconds
+        found.recovery = recoveries(found.scores)
+        found.per_minute = {
+            kind: found.false_characters[kind] * 60 / seconds
             for kind, seconds in self._quiet.items()
             if seconds
         }
@@ -144,12 +144,12 @@ class _Day:
         return found
 
     def _compare(self) -> list[list[float]]:
-        """Return what steps cost a new stream and the old one, in milliseconds.
+        """Return the milliseconds of steps of a new stream and of the old one.
 
-        They hear the same in turn: a day apart, the machine's own speed would be compared.
+        Both get the same audio in turn, so that changes in the machine's speed affect both.
         """
-        streams, times = (LiveStream(self._online), self._stream), [[], []]  # type: ignore[var-annotated]
-        while len(times[0]) < TIMES:
+        streams, times = (LiveStream(self._recognizer), self._stream), [[], []]  # type: ignore[var-annotated]
+        while len(times[0]) < COMPARED_STEPS:
             samples = next(self._sounds).samples
             for start in range(0, len(samples), SAMPLES_PER_STEP):
                 first = len(times[0]) % 2
@@ -159,7 +159,7 @@ class _Day:
                     times[k].append(1000 * (perf_counter() - began))
         return times
 
-    def _hear(self, sound: Sound) -> None:
+    def _push(self, sound: Sound) -> None:
         """Push one sound, a step's worth at a time."""
         start, end = (x / SAMPLE_RATE for x in (self._pushed, self._pushed + len(sound.samples)))
         self._expect(sound, start, end)
@@ -169,32 +169,32 @@ class _Day:
             before, self._steps = self._steps, self._pushed // SAMPLES_PER_STEP
             for update in self._stream.push(piece):
                 characters, endpoint = update.characters, update.endpoint
-                self._take(characters)
+                self._assign(characters)
                 if endpoint:
                     self.found.utterances += 1
                     length = endpoint.end - endpoint.start
                     self.found.longest = max(self.found.longest, length)
-            if before < WARM <= self._steps:
+            if before < WARM_UP <= self._steps:
                 self.found.state_bytes = (self._size(), 0)
                 self.found.memory_mib = (_memory(), 0.0)
-        self._score(end - 2 * LATE)
+        self._score(end - 2 * GRACE)
 
     def _expect(self, sound: Sound, start: float, end: float) -> None:
-        """Take note of whose the characters are that come from a second to another."""
+        """Record the source of the characters between two times in seconds."""
         kind = sound.kind
         self.found.seconds[kind] = self.found.seconds.get(kind, 0.0) + end - start
         if kind == "speech":
-            if self._open:  # what is late in the recording before is taken for this one's
+            if self._open:  # late characters count for the next recording
                 self._open[-1].end = min(self._open[-1].end, start)
-            self._open.append(_Open(sound.recording, self._behind, start, end + LATE))
-            self._behind = ""
+            self._open.append(_Open(sound.recording, self._after, start, end + GRACE))
+            self._after = ""
         elif kind in STRETCHES:
-            self._stretches.append(_Stretch(kind, start + LATE, end))
-            self._behind = kind
-            self._quiet[kind] += max(0.0, end - start - LATE)
+            self._stretches.append(_Stretch(kind, start + GRACE, end))
+            self._after = kind
+            self._quiet[kind] += max(0.0, end - start - GRACE)
 
-    def _take(self, characters: Sequence[Character]) -> None:
-        """Take what one step wrote: its time is that of a step, counted in integers."""
+    def _assign(self, characters: Sequence[Character]) -> None:
+        """Assign the characters of a step; compare their times with the count of steps."""
         for one in characters:
             late = round(one.late * 1000 / STEP_MS)
             expected = max(self._steps - late - self._delay, 0) * STEP_MS
@@ -206,7 +206,7 @@ class _Day:
                     break
             for kind, start, end in self._stretches:
                 if start <= one.time < end:
-                    self.found.written[kind] += 1
+                    self.found.false_characters[kind] += 1
 
     def _score(self, before: float) -> None:
         """Count the errors in the recordings that ended before that second."""
@@ -214,7 +214,7 @@ class _Day:
             one = self._open.popleft()
             hypothesis = " ".join("".join(one.text).split())
             found = errors(self._speech[one.recording].text, hypothesis)
-            self.found.heard.append(Heard(one.recording, one.behind, found.total, found.length))
+            self.found.scores.append(Scored(one.recording, one.after, found.total, found.length))
 
     def _size(self) -> int:
         """Return the bytes of the suspended stream."""

@@ -1,4 +1,4 @@
-"""The sound of a day: blocks of recorded speech, and stretches in which nobody speaks.
+"""The sound of a day: blocks of recorded speech, and stretches without speech.
 
 Everything is made from one seed, as it is needed.
 """
@@ -17,7 +17,7 @@ from cortado.training.data.recordings import samples_of
 
 Samples = NDArray[np.float32]
 
-STRETCH = (5.0, 30.0)  # seconds in which nobody speaks
+STRETCH = (5.0, 30.0)  # seconds without speech
 BLOCK = 6  # recordings between two stretches
 PAUSE = (0.3, 2.0)  # seconds between recordings of a block
 
@@ -94,8 +94,8 @@ def day(
 ) -> Iterator[Sound]:
     """Yield sounds for ever: blocks of recordings, and between them stretches of each kind in turn.
 
-    A round is all recordings, each once, in an order of its own: so each comes now behind a
-    stretch of one kind, now behind one of another, now behind other speech.
+    A round is all recordings, each once, in a random order. So each recording follows stretches of
+    every kind and other speech.
     """
     random = np.random.default_rng(seed)
     order = _rounds(random, len(speech))

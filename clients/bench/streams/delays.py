@@ -10,7 +10,7 @@ TARGET = 0.1  # seconds: the p99 up to which streams count as carried
 
 @dataclass(frozen=True)
 class Point:
-    """How long live streams waited for what they said to be worked on; delays in seconds."""
+    """The delays of live streams from audio to result, in seconds."""
 
     part: str
     backend: str
@@ -21,8 +21,8 @@ class Point:
     p95: float
     p99: float
     worst: float
-    steps: int  # or messages, whose delays these are
-    busy: float  # processor seconds of the whole process in each second
+    steps: int  # measured; messages for websockets
+    busy: float  # processor seconds of the process per second
 
     @property
     def carried(self) -> bool:

@@ -16,28 +16,28 @@ from cortado.server.engine import Engine
 from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics
 
-WARM_UP = 2.0  # seconds in which streams come, and the batching window finds its width
-BUFFER = 30.0  # seconds: an overloaded engine falls behind, and nobody waits for room
+WARM_UP = 2.0  # seconds until all streams run and the batching window has adapted
+BUFFER = 30.0  # seconds of audio that an overloaded engine may fall behind
 
 
 class _Recorder:
-    """Keeps the delays of steps; stands in for the metric of the same name."""
+    """Records the delays of steps, in place of the engine's metric."""
 
     def __init__(self) -> None:
-        self._kept: list[NDArray[np.float64]] = []
+        self._delays: list[NDArray[np.float64]] = []
 
     def observe_many(self, values: NDArray[np.float64]) -> None:
-        self._kept.append(values)
+        self._delays.append(values)
 
     def clear(self) -> None:
-        self._kept = []
+        self._delays = []
 
     def delays(self) -> NDArray[np.float64]:
-        return np.concatenate([np.zeros(0), *self._kept])
+        return np.concatenate([np.zeros(0), *self._delays])
 
 
 def measure(
-    online: StreamingRecognizer,
+    recognizer: StreamingRecognizer,
     speech: Sequence[Samples],
     *,
     streams: int,
@@ -50,19 +50,19 @@ def measure(
     """Return the delays of `streams` live streams: from a step's audio being due to its symbols.
 
     Args:
-        online: the recogniser.
-        speech: recordings, which the streams speak over and over, each from a place of its own.
-        streams: how many.
-        chunk_ms: audio that comes at once; the streams' chunks are spread over the time evenly.
+        recognizer: streaming recogniser.
+        speech: recordings, which all streams repeat, each from a random position on.
+        streams: their number.
+        chunk_ms: length of a chunk; the chunks of all streams are spread evenly over time.
         seconds: to measure, after WARM_UP.
         threads: of the model.
-        batch: most streams in one step.
-        part: what the point is called.
+        batch: maximum number of streams in a step.
+        part: name of the result.
     """
     recorder, metrics = _Recorder(), Metrics()
     metrics.delay = recorder  # type: ignore[assignment]
     engine = Engine(
-        online,
+        recognizer,
         metrics,
         max_streams=streams,
         buffer_seconds=BUFFER,
@@ -70,17 +70,17 @@ def measure(
         headroom=1.0,
         batch=batch,
     )
-    busy = asyncio.run(_speak(engine, recorder, speech, streams, chunk_ms, seconds))
+    busy = asyncio.run(_run(engine, recorder, speech, streams, chunk_ms, seconds))
     delays = recorder.delays()
     figures = percentiles(delays)
-    return Point(part, online.name, chunk_ms, streams, seconds, *figures, len(delays), busy)
+    return Point(part, recognizer.name, chunk_ms, streams, seconds, *figures, len(delays), busy)
 
 
 def _ignore(update: Update) -> None:
-    """Hear nothing."""
+    """Drop a result."""
 
 
-async def _speak(
+async def _run(
     engine: Engine,
     recorder: _Recorder,
     speech: Sequence[Samples],
@@ -88,16 +88,16 @@ async def _speak(
     chunk_ms: int,
     seconds: float,
 ) -> float:
-    """Let streams speak; return the processor seconds that a second took."""
+    """Feed all streams in real time; return the processor seconds used per second."""
     chunk = SAMPLE_RATE * chunk_ms // 1000
     pieces = _pieces(speech, chunk)
     engine.start()
     streams = [engine.open(SAMPLE_RATE, _ignore) for _ in range(count)]
     starts = np.random.default_rng(0).integers(len(pieces), size=count).tolist()
     gc.collect()
-    gc.disable()  # a pause of the benchmark's own is none of the engine's
+    gc.disable()  # its pauses would count as the engine's
     try:
-        return await _pace(engine, recorder, streams, pieces, starts, chunk_ms / 1000, seconds)
+        return await _stream(engine, recorder, streams, pieces, starts, chunk_ms / 1000, seconds)
     finally:
         gc.enable()
         for stream in streams:
@@ -112,7 +112,7 @@ def _pieces(speech: Sequence[Samples], chunk: int) -> list[Samples]:
     return [joined[at : at + chunk] for at in range(0, len(joined) - chunk + 1, chunk)]
 
 
-async def _pace(
+async def _stream(
     engine: Engine,
     recorder: _Recorder,
     streams: Sequence[EngineStream],

@@ -8,8 +8,9 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.clients.stream import Stream, connect
-from cortado.server.protocol.messages import Chars
+from cortado.clients.connection import Connection, open_connection
+from cortado.server.protocol.messages import Chars, End, Final, Start
+from cortado.server.protocol.pcm import encode
 
 RATE = 16_000  # Hz
 AT_ONCE = 50  # connections that are opened at a time
@@ -51,17 +52,16 @@ async def measure(
     async def one(k: int) -> list[float]:
         nonlocal connected
         async with everybody:
-            context = connect(url)
-            stream = await context.__aenter__()
+            connection, _ = await open_connection(url, Start())
         connected += 1
         progress("connected", connected, streams)
         try:
             await ready.wait()
             samples = joined[starts[k] : starts[k] + needed]
             period = chunk_ms / 1000
-            return await _talk(stream, samples, began + k / streams * period, chunk_ms)
+            return await _talk(connection, samples, began + k / streams * period, chunk_ms)
         finally:
-            await context.__aexit__(None, None, None)
+            await connection.close()
 
     tasks = [asyncio.create_task(one(k)) for k in range(streams)]
     try:
@@ -81,7 +81,9 @@ async def measure(
     return np.array(delays)
 
 
-async def _talk(stream: Stream, samples: Samples, began: float, chunk_ms: int) -> list[float]:
+async def _talk(
+    connection: Connection, samples: Samples, began: float, chunk_ms: int
+) -> list[float]:
     piece = RATE * chunk_ms // 1000
     sent: list[float] = []
     delays: list[float] = []
@@ -89,13 +91,13 @@ async def _talk(stream: Stream, samples: Samples, began: float, chunk_ms: int) -
     async def speak() -> None:
         for start in range(0, len(samples), piece):
             await asyncio.sleep(max(0.0, began + (start + piece) / RATE - perf_counter()))
-            await stream.send(samples[start : start + piece])
+            await connection.send(encode(samples[start : start + piece], "pcm_s16le"))
             sent.append(perf_counter())
-        await stream.end()
+        await connection.send(End().model_dump_json())
 
     speaking = asyncio.create_task(speak())
     try:
-        async for message in stream:
+        while not isinstance(message := await connection.receive(), Final):
             now = perf_counter()
             if not isinstance(message, Chars):
                 continue
@@ -110,10 +112,14 @@ async def _talk(stream: Stream, samples: Samples, began: float, chunk_ms: int) -
 
 async def first_character(url: str, samples: Samples, chunk_ms: int = 100) -> float | None:
     """Speak at once, as a file; return when (`perf_counter`) the first character came."""
-    async with connect(url) as stream:
-        await stream.send(samples)
-        await stream.end()
-        async for message in stream:
+    connection, _ = await open_connection(url, Start())
+    try:
+        for start in range(0, len(samples), RATE):
+            await connection.send(encode(samples[start : start + RATE], "pcm_s16le"))
+        await connection.send(End().model_dump_json())
+        while not isinstance(message := await connection.receive(), Final):
             if isinstance(message, Chars):
                 return perf_counter()
+    finally:
+        await connection.close()
     return None

@@ -41,7 +41,7 @@ def largest(points: Iterable[Point]) -> dict[tuple[str, int], int]:
 def lines(points: Sequence[Point], facts: Mapping[str, Any]) -> list[str]:
     """Return the summary, a line each."""
     carried = largest(points)
-    said = [
+    summary = [
         f"{part}, {chunk} ms: {streams:,} streams with a p99 of at most {1000 * TARGET:.0f} ms"
         for (part, chunk), streams in carried.items()
     ]
@@ -50,17 +50,17 @@ def lines(points: Sequence[Point], facts: Mapping[str, Any]) -> list[str]:
         (n for (part, chunk), n in carried.items() if part == "engine" and chunk == 100), default=0
     )
     if single and batched:
-        said.append(f"{batched / single:.1f} times as many as with one stream a step")
+        summary.append(f"{batched / single:.1f} times as many as with one stream a step")
     if "seconds_to_first_character" in facts:
         seconds = facts["seconds_to_first_character"]
-        said.append(f"server: {seconds:.1f} s from its launch to the first character")
+        summary.append(f"server: {seconds:.1f} s from its launch to the first character")
     for name, value in facts.items():
         if name.startswith("server_bytes_after_"):
             streams = name.split("_")[3]
-            said.append(f"server: {value / 2**20:,.0f} MiB after {streams} streams")
+            summary.append(f"server: {value / 2**20:,.0f} MiB after {streams} streams")
     if "memory" in facts:
         memory = facts["memory"]
-        said.append(
+        summary.append(
             f"memory: {memory['state']:,} bytes of state a stream; resident"
             f" {memory['resident']:,.0f} bytes a stream at {memory['streams']:,}"
         )
@@ -68,15 +68,9 @@ def lines(points: Sequence[Point], facts: Mapping[str, Any]) -> list[str]:
         work = facts["work"]
         pairs = zip(work["streams"], work["seconds"], strict=True)
         steps = ", ".join(f"{n:,}: {1e6 * s / n:.0f} us" for n, s in pairs)
-        said.append(f"work of a step for one stream, one thread, in batches of {steps}")
-        said.append(f"work grows with streams to the power of {work['exponent']:.3f}")
-    if "age" in facts:
-        age = facts["age"]
-        said.append(
-            f"one stream for {age['hours']:g} h: then a step takes {1e6 * age['old']:.0f} us, a new"
-            f" stream's {1e6 * age['new']:.0f} us in turn with it; {age['grown']:,} bytes more"
-        )
-    return said
+        summary.append(f"work of a step for one stream, one thread, in batches of {steps}")
+        summary.append(f"work grows with streams to the power of {work['exponent']:.3f}")
+    return summary
 
 
 def write_json(path: Path, points: Sequence[Point], facts: Mapping[str, Any]) -> None:

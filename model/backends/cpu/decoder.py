@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from cortado.model.backends.blank import BLANK
-from cortado.model.backends.cpu.encoder import gated
+from cortado.model.backends.cpu.encoder import lstm_cell
 from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, Pool, Scratch, State
 from cortado.model.compiled.functions import FAST, exp, tanh
 from cortado.model.compiled.integers import affine
@@ -106,7 +106,7 @@ def _write(count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch,
         cell, hidden = state.decoder_cell[row, 0], state.decoder_hidden[row, 0]
         add_to(w.symbols[state.symbol[row, 0]], t.decoder_gates, 4 * n * d)
         add_mean(state.gates[row], t.shares[n], t.decoder_gates, 4 * n * d)
-        gated(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
+        lstm_cell(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
     affine(w.states, t.states, d, d, t.of_states, count, t.codes, t.scales)
     for n in range(count):
         row, logits, at = rows[t.rows[n]], p.logits[n], n * (query_width + v)

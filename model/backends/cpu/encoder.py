@@ -3,8 +3,8 @@
 import numba
 import numpy as np
 
-from cortado.model.backends.cpu.convolution import convolved
-from cortado.model.backends.cpu.gates import advance
+from cortado.model.backends.cpu.convolution import convolve_frames
+from cortado.model.backends.cpu.gates import advance_cell
 from cortado.model.backends.cpu.layout import (
     CHANNELS,
     FIRST,
@@ -27,22 +27,22 @@ from cortado.model.compiled.product import copied, product, put
 from cortado.model.compiled.vectors import LANES
 from cortado.model.features.framing import FREQUENCIES, MELS, PLANES
 
-_NONE = np.float32(0)
+_ZERO = np.float32(0)
 _INPUTS = FREQUENCIES * CHANNELS  # of the first recurrent layer
 _C = CHANNELS
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def rectified(sums: Array, start: int, out: Array, to: int, count: int) -> None:
-    """Store max(0, x) of numbers of a flat float32 array in another."""
-    given, taken = sums[start : start + count], out[to : to + count]
+def relu(sums: Array, start: int, out: Array, out_start: int, count: int) -> None:
+    """Store max(0, x) of a part of a flat float32 array in another array."""
+    source, target = sums[start : start + count], out[out_start : out_start + count]
     for k in range(count):
-        put(taken, k, max(given[k], _NONE))
+        put(target, k, max(source[k], _ZERO))
 
 
 @numba.njit(nogil=True)
-def _twice_halved(rows: Array, state: State, w: Convolutions, t: Scratch) -> None:
-    """Set `t.frames2[0]` to the streams' frames after the second convolution."""
+def _first_two_convolutions(rows: Array, state: State, w: Convolutions, t: Scratch) -> None:
+    """Set `t.frames2[0]` to the streams' frames after the first two convolutions."""
     step, count, half = PLANES + 1, len(rows), MELS // 2
     for r in range(count):
         copied(state.conv2[rows[r]], 0, t.frames1, r * SECOND + _C, half * _C)
@@ -61,21 +61,21 @@ def _twice_halved(rows: Array, state: State, w: Convolutions, t: Scratch) -> Non
         )
         for r in range(count):
             to = ((frame + 1) * STREAMS + r) * SECOND + _C
-            rectified(t.sums1, r * ROWS1 * _C, t.frames1, to, half * _C)
+            relu(t.sums1, r * ROWS1 * _C, t.frames1, to, half * _C)
     for r in range(count):
         copied(t.frames1, (2 * STREAMS + r) * SECOND + _C, state.conv2[rows[r]], 0, half * _C)
-    convolved(w.conv2, t.frames1, SECOND, 2, t.sums2, count, t.codes1, t.row_scales)
+    convolve_frames(w.conv2, t.frames1, SECOND, 2, t.sums2, count, t.codes1, t.row_scales)
     for r in range(count):
-        rectified(t.sums2, r * ROWS2 * _C, t.frames2, r * THIRD + _C, FREQUENCIES * _C)
+        relu(t.sums2, r * ROWS2 * _C, t.frames2, r * THIRD + _C, FREQUENCIES * _C)
 
 
 @numba.njit(nogil=True)
-def _squash(gates: Array, start: int, cell: Array, hidden: Array, to: int) -> None:
+def _conv_lstm_cell(gates: Array, start: int, cell: Array, hidden: Array, to: int) -> None:
     """Advance a convolutional LSTM: gates (F 4 C,) in the order i, f, o, g; cell (F C,)."""
     for f in range(FREQUENCIES):
         for c in range(0, _C, LANES):
             at = start + 4 * f * _C + c
-            advance(gates, at, at + _C, at + 3 * _C, at + 2 * _C, cell, f * _C + c, hidden, to)
+            advance_cell(gates, at, at + _C, at + 3 * _C, at + 2 * _C, cell, f * _C + c, hidden, to)
             to += LANES
 
 
@@ -83,36 +83,41 @@ def _squash(gates: Array, start: int, cell: Array, hidden: Array, to: int) -> No
 def convolve(rows: Array, out: int, state: State, w: Convolutions, t: Scratch) -> None:
     """Set `t.joined` from row `out` on to STREAMS streams' inputs of the recurrent layers.
 
-    Frames of several streams lie side by side and are convolved at once, the rows between two
+    Frames of several streams lie side by side and are convolve_frames at once, the rows between two
     streams too: what these give is not used.
     """
     count, stride = len(rows), len(t.joined) // TILE
-    _twice_halved(rows, state, w, t)
+    _first_two_convolutions(rows, state, w, t)
     for r in range(count):
         past = state.hidden[rows[r]]
         copied(past, _INPUTS, t.frames2, (STREAMS + r) * THIRD + _C, _INPUTS)
         copied(past, 0, t.frames3, r * THIRD + _C, _INPUTS)
         copied(past, _INPUTS, t.frames3, (STREAMS + r) * THIRD + _C, _INPUTS)
         copied(past, _INPUTS, past, 0, _INPUTS)
-    convolved(w.conv_lstm, t.frames2, THIRD, 1, t.gates2, count, t.codes2, t.row_scales)
+    convolve_frames(w.conv_lstm, t.frames2, THIRD, 1, t.gates2, count, t.codes2, t.row_scales)
     for r in range(count):
         to = (2 * STREAMS + r) * THIRD + _C
-        _squash(t.gates2, 4 * r * ROWS3 * _C, state.cell[rows[r]], t.frames3, to)
+        _conv_lstm_cell(t.gates2, 4 * r * ROWS3 * _C, state.cell[rows[r]], t.frames3, to)
         copied(t.frames3, to, state.hidden[rows[r]], _INPUTS, _INPUTS)
-    convolved(w.conv3, t.frames3, THIRD, 1, t.sums2, count, t.codes3, t.row_scales)
+    convolve_frames(w.conv3, t.frames3, THIRD, 1, t.sums2, count, t.codes3, t.row_scales)
     for r in range(count):
-        rectified(t.sums2, r * ROWS3 * _C, t.joined, (out + r) * stride, _INPUTS)
+        relu(t.sums2, r * ROWS3 * _C, t.joined, (out + r) * stride, _INPUTS)
 
 
 @numba.njit(nogil=True)
-def gated(gates: Array, start: int, cell: Array, hidden: Array, to: int, kept: Array) -> None:
-    """Advance a stream's LSTM: gates (4 H,) from `start` on, in the order i, f, g, o."""
+def lstm_cell(
+    gates: Array, start: int, cell: Array, hidden: Array, out_start: int, state: Array
+) -> None:
+    """Advance a stream's LSTM: gates (4 H,) from `start` on, in the order i, f, g, o.
+
+    The new hidden state goes to `hidden`, from `out_start` on, and to `state`.
+    """
     width = len(cell)
     for k in range(0, width, LANES):
         i = start + k
         f, g, o = i + width, i + 2 * width, i + 3 * width
-        advance(gates, i, f, g, o, cell, k, hidden, to + k)
-    copied(hidden, to, kept, 0, width)
+        advance_cell(gates, i, f, g, o, cell, k, hidden, out_start + k)
+    copied(hidden, out_start, state, 0, width)
 
 
 @numba.njit(nogil=True)
@@ -127,8 +132,8 @@ def recur(number: int, rows: Array, state: State, layer: Layer, t: Scratch) -> N
     k = inputs + width
     affine(layer.lstm, t.joined, stride, k, t.gates, count, t.codes, t.scales)
     for r in range(count):
-        cell, kept = state.lstm_cell[rows[r], number], state.lstm_hidden[rows[r], number]
-        gated(t.gates, 4 * r * width, cell, t.hidden, r * width, kept)
+        cell, hidden = state.lstm_cell[rows[r], number], state.lstm_hidden[rows[r], number]
+        lstm_cell(t.gates, 4 * r * width, cell, t.hidden, r * width, hidden)
     affine(layer.dense, t.hidden, width, width, t.dense, count, t.codes, t.scales)
     for r in range(count):
-        rectified(t.dense, r * width, t.joined, r * stride, width)
+        relu(t.dense, r * width, t.joined, r * stride, width)

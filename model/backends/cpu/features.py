@@ -56,7 +56,7 @@ def weights(mean: Array, deviation: Array) -> FeatureWeights:
         window=window(),
         factors=_factors(),
         order=_order(),
-        turns=np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32),
+        twiddles=np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32),
         bank=np.concatenate(filters).astype(np.float32),
         first=np.array([first for first, _ in spans], np.int64),
         bins=counts,
@@ -74,16 +74,15 @@ def _factors() -> Array:
     found, span = [], HALF
     while span >= 4:
         for j in range(span // 4):
-            turns = -2j * np.pi * j * np.arange(1, 4) / span
-            found.append(np.exp(turns))
+            twiddles = -2j * np.pi * j * np.arange(1, 4) / span
+            found.append(np.exp(twiddles))
         span //= 4
     return np.concatenate(found).view(np.float64).astype(np.float32)
 
 
 def _order() -> Array:
-    """Return where decimation in frequency leaves each frequency: base-4 digits reversed."""
-    places = np.arange(HALF)
-    reversed_, rest, span = np.zeros(HALF, np.int64), places.copy(), HALF
+    """Return the index of each frequency after decimation in frequency: base-4 digits reversed."""
+    reversed_, rest, span = np.zeros(HALF, np.int64), np.arange(HALF), HALF
     while span > 1:
         span //= 4
         reversed_ += rest % 4 * span
@@ -105,11 +104,11 @@ def _transform(re: Array, im: Array, factors: Array) -> None:
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def _part(re: Array, im: Array, order: Array, turns: Array, power: Array) -> None:
-    """Set (FFT / 2 + 1, FRAMES) powers of the real transforms that complex ones hold."""
+def _power_spectrum(re: Array, im: Array, order: Array, twiddles: Array, power: Array) -> None:
+    """Set the power spectra (FFT / 2 + 1, FRAMES) of real signals from their complex transforms."""
     for k in range(HALF + 1):
         p, q = order[k % HALF], order[(HALF - k) % HALF]
-        c, s = turns[k, 0], turns[k, 1]
+        c, s = twiddles[k, 0], twiddles[k, 1]
         a, b, x, y = re[p], im[p], re[q], im[q]
         out = power[k]
         for lane in range(FRAMES):
@@ -131,10 +130,10 @@ def _logarithms(x: Array) -> None:
 def _logmel(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scratch) -> None:
     """Set `t.logmel` (F, FRAMES) from the next (R, SAMPLES_PER_STEP) samples of R <= 4 streams."""
     for r in range(len(rows)):
-        heard, before = t.audio[r], state.samples[rows[r]]
-        copied(before, 0, heard, 0, OVERLAP)
-        copied(samples[r], 0, heard, OVERLAP, SAMPLES_PER_STEP)
-        copied(heard, SAMPLES_PER_STEP, before, 0, OVERLAP)
+        audio, overlap = t.audio[r], state.samples[rows[r]]
+        copied(overlap, 0, audio, 0, OVERLAP)
+        copied(samples[r], 0, audio, OVERLAP, SAMPLES_PER_STEP)
+        copied(audio, SAMPLES_PER_STEP, overlap, 0, OVERLAP)
     for n in range(WINDOW // 2):
         even, odd = w.window[2 * n], w.window[2 * n + 1]
         re, im = t.re[n], t.im[n]
@@ -147,7 +146,7 @@ def _logmel(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scr
         for lane in range(FRAMES):
             t.re[n, lane] = t.im[n, lane] = _ZERO
     _transform(t.re, t.im, w.factors)
-    _part(t.re, t.im, w.order, w.turns, t.power)
+    _power_spectrum(t.re, t.im, w.order, w.twiddles, t.power)
     for m in range(MELS):
         at = w.first[m] * FRAMES
         _filter(
@@ -170,7 +169,7 @@ def _logmel(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scr
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) -> None:
-    """Set `t.recent` to a stream's last and next normalised frames, as running_mean.py has them."""
+    """Set `t.recent` to a stream's last and next normalised frames, as running_mean.py does."""
     mean = state.mean[row]
     copied(state.frames[row], 0, t.recent, 0, PAST * MELS)
     for frame in range(FRAMES_PER_STEP):
@@ -192,9 +191,9 @@ def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) ->
             level += (mean[m] - w.mean[m]) * w.inverse[m]
         level /= np.float32(MELS)
         for m in range(MELS):
-            away = (mean[m] - w.mean[m]) * w.inverse[m] - level
-            beyond = away - min(max(away, -_BOUND), _BOUND)
-            mean[m] -= _DRAWN * beyond * w.deviation[m]
+            offset = (mean[m] - w.mean[m]) * w.inverse[m] - level
+            excess = offset - min(max(offset, -_BOUND), _BOUND)
+            mean[m] -= _DRAWN * excess * w.deviation[m]
             out[m] = (out[m] - mean[m]) * w.inverse[m]
     copied(t.recent, FRAMES_PER_STEP * MELS, state.frames[row], 0, PAST * MELS)
 
@@ -219,7 +218,7 @@ def _deltas(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) -> No
             put(out, _PLANES * m, static[m])
             put(out, _PLANES * m + 1, first[m])
             put(out, _PLANES * m + 2, second[m])
-            put(out, _PLANES * m + 3, _ZERO)  # with it, the stores are vectorised
+            put(out, _PLANES * m + 3, _ZERO)  # a fourth plane, so that the stores are vectorised
     last = (FRAMES_PER_STEP * STREAMS + r) * FIRST + _PLANES
     copied(t.planes, last, state.conv1[row], 0, _PLANES * MELS)
 

@@ -1,7 +1,7 @@
 """The gates of an LSTM, as many units at a time as a register holds.
 
-LLVM would vectorise the loop itself, but with registers of half the width, and with a division for
-each of the five functions of a unit where two are enough.
+LLVM would vectorise the loop itself, but with registers of half the width and five divisions for
+each unit, of which two are enough.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ _FLOAT, _INT16, _INT32 = ir.FloatType(), ir.IntType(16), ir.IntType(32)
 _SUMS = ir.VectorType(_FLOAT, LANES)
 
 
-def _advance(typing, gates, i, f, g, o, cell, c, hidden, h):  # type: ignore[no-untyped-def]
+def _advance_cell(typing, gates, i, f, g, o, cell, c, hidden, h):  # type: ignore[no-untyped-def]
     """Advance LANES units: c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c).
 
     Its arguments: an array of gates, float32, and where in it each gate begins; cells, float32,
@@ -33,20 +33,20 @@ def _advance(typing, gates, i, f, g, o, cell, c, hidden, h):  # type: ignore[no-
     return types.void(gates, whole, whole, whole, whole, cell, whole, hidden, whole), generate
 
 
-advance: Any = intrinsic(_advance)
+advance_cell: Any = intrinsic(_advance_cell)
 
 
 def _emit(e: Emitter, narrow: bool) -> None:
-    """Emit it, with tanh(x) = p / q and sigmoid(2 x) = (q + p) / 2 q, over one q for each sum."""
+    """Emit the cell with tanh(x) = p / q and sigmoid(2 x) = (q + p) / 2 q, two divisions in all."""
     b, arguments = e.builder, e.arguments
     i, f, g, o = (e.load(e.pointer(0, arguments[k], 4), _SUMS) for k in (1, 2, 3, 4))
     place, half = e.pointer(5, arguments[6], 4), _constant(0.5)
     (pi, qi), (pf, qf), (po, qo) = (_ratio(e, b.fmul(half, gate)) for gate in (i, f, o))
     pg, qg = _ratio(e, g)
     q = b.fmul(qi, qg)
-    kept = b.fmul(b.fmul(b.fadd(qf, pf), q), e.load(place, _SUMS))
-    new = b.fmul(b.fmul(b.fadd(qi, pi), pg), qf)
-    cell = b.fdiv(b.fmul(half, b.fadd(kept, new)), b.fmul(q, qf))
+    forget_part = b.fmul(b.fmul(b.fadd(qf, pf), q), e.load(place, _SUMS))
+    input_part = b.fmul(b.fmul(b.fadd(qi, pi), pg), qf)
+    cell = b.fdiv(b.fmul(half, b.fadd(forget_part, input_part)), b.fmul(q, qf))
     e.store(cell, place)
     pc, qc = _ratio(e, cell)
     hidden = b.fdiv(b.fmul(b.fmul(half, b.fadd(qo, po)), pc), b.fmul(qo, qc))
@@ -56,9 +56,9 @@ def _emit(e: Emitter, narrow: bool) -> None:
 
 def _ratio(e: Emitter, x: Any) -> tuple[Any, Any]:
     """Return p and q of tanh(x) = p / q, as `model.compiled.functions.tanh` has them."""
-    b, most, least = e.builder, _constant(TANH_LIMIT), _constant(-TANH_LIMIT)
-    x = b.select(b.fcmp_ordered("<", x, most), x, most)
-    x = b.select(b.fcmp_ordered(">", x, least), x, least)
+    b, highest, lowest = e.builder, _constant(TANH_LIMIT), _constant(-TANH_LIMIT)
+    x = b.select(b.fcmp_ordered("<", x, highest), x, highest)
+    x = b.select(b.fcmp_ordered(">", x, lowest), x, lowest)
     square = b.fmul(x, x)
     p, q = (_polynomial(e, square, of) for of in (TANH_NUMERATOR, TANH_DENOMINATOR))
     return b.fmul(x, p), q
@@ -66,10 +66,10 @@ def _ratio(e: Emitter, x: Any) -> tuple[Any, Any]:
 
 def _polynomial(e: Emitter, x: Any, coefficients: tuple[Any, ...]) -> Any:
     fma = e.function(f"llvm.fma.v{LANES}f32", _SUMS, _SUMS, _SUMS, _SUMS)
-    found = _constant(coefficients[0])
-    for one in coefficients[1:]:
-        found = e.builder.call(fma, [found, x, _constant(one)])
-    return found
+    value = _constant(coefficients[0])
+    for coefficient in coefficients[1:]:
+        value = e.builder.call(fma, [value, x, _constant(coefficient)])
+    return value
 
 
 def _narrowed(e: Emitter, x: Any) -> Any:

@@ -5,12 +5,8 @@ and in the process that compiles them the name stands for a compilation of its o
 order: its results would differ in the last bits from those of all processes that follow.
 """
 
-import hashlib
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-
-import numba
 
 from cortado.model.backends.cpu import decoder, encoder, features, search
 from cortado.model.backends.cpu.layout import (
@@ -24,46 +20,18 @@ from cortado.model.backends.cpu.layout import (
     Scratch,
     State,
 )
+from cortado.model.compiled.jit import cached_njit
 from cortado.model.compiled.product import begin, end
-from cortado.model.compiled.vectors import claimed
-from cortado.model.search.beam import Beam, Candidates, Hypotheses
-
-MODEL = Path(__file__).resolve().parents[2]
-COMPILED = (  # modules of `cortado.model` whose functions are compiled into a step
-    "compiled.functions",
-    "compiled.vectors",
-    "compiled.tiles",
-    "compiled.product",
-    "compiled.integers",
-    "backends.blank",
-    "backends.cpu.gates",
-    "backends.cpu.layout",
-    "backends.cpu.convolution",
-    "backends.cpu.features",
-    "backends.cpu.encoder",
-    "backends.cpu.decoder",
-    "backends.cpu.search",
-    "backends.cpu.kernel",
-    "features.framing",
-    "search.beam",
-    "search.language_model",
-)
+from cortado.model.compiled.vectors import fetch_and_increment
+from cortado.model.search.hypotheses import Candidates, Hypotheses
+from cortado.model.search.settings import Beam
 
 
-def _sources() -> str:
-    """Return a digest of all sources that are compiled into a step."""
-    paths = (MODEL / f"{name.replace('.', '/')}.py" for name in COMPILED)
-    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+@cache
+def kernel(searched: bool) -> Callable[..., None]:
+    """Return the step by the search or by the greedy scan; the other one need not be compiled."""
 
-
-def _compiled(sources: str, searched: bool) -> Callable[..., None]:
-    """Return the kernel of a step, by the search or by the greedy scan.
-
-    It alone is cached, with all that it calls inside. The cache knows a function by its file and
-    by the values that it encloses, not by what it calls: so it encloses a digest of the sources.
-    """
-
-    @numba.njit(cache=True, nogil=True)
+    @cached_njit()
     def run(
         samples: Array,
         rows: Array,
@@ -78,6 +46,7 @@ def _compiled(sources: str, searched: bool) -> Callable[..., None]:
         pool: Pool,
         symbols: Array,
         late: Array,
+        confidence: Array,
         cap: int,
         beam: Beam,
         size: int,
@@ -85,14 +54,13 @@ def _compiled(sources: str, searched: bool) -> Callable[..., None]:
     ) -> None:
         """Step the streams in `rows`, a tile of `size` after the other.
 
-        Set (R, n) symbols, -1 for none, and how many frames late each is.
+        Set (R, n) symbols, -1 for none, how many frames late each is, and its confidence.
 
         Threads that call this with one `counter`, (1,) int64 from 0 on, share out the tiles.
         """
-        assert sources  # enclosed
         begin(convolutions.conv1.weight)
         while True:
-            start = size * claimed(counter)
+            start = size * fetch_and_increment(counter)
             if start >= len(rows):
                 break
             tile = rows[start : start + size]
@@ -116,6 +84,7 @@ def _compiled(sources: str, searched: bool) -> Callable[..., None]:
                     pool,
                     written,
                     late[start:last],
+                    confidence[start:last],
                     cap,
                     beam,
                 )
@@ -124,9 +93,3 @@ def _compiled(sources: str, searched: bool) -> Callable[..., None]:
         end(convolutions.conv1.weight)
 
     return run
-
-
-@cache
-def kernel(searched: bool) -> Callable[..., None]:
-    """Return the step by the search or by the greedy scan; the other one need not be compiled."""
-    return _compiled(_sources(), searched)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.compiled.integers import ZERO, Coded
+from cortado.model.compiled.integers import ZERO_POINT, QuantizedMatrix
 from cortado.model.compiled.product import aligned
 from cortado.model.compiled.vectors import FRAMES
 from cortado.model.features.framing import (
@@ -30,7 +30,7 @@ FIRST = (MELS + 8) * (PLANES + 1)  # numbers in a frame of features: a zero plan
 SECOND = (MELS // 2 + 2) * CHANNELS  # in a frame after the first convolution, edges included
 THIRD = (FREQUENCIES + 2) * CHANNELS  # after the second, and of the convolutional LSTM
 ROWS1, ROWS2, ROWS3 = FIRST // (2 * (PLANES + 1)), SECOND // (2 * CHANNELS), THIRD // CHANNELS
-STREAMS = FRAMES // FRAMES_PER_STEP  # 4, which are convolved together: their frames fill the lanes
+STREAMS = FRAMES // FRAMES_PER_STEP  # 4, convolved together: their frames fill the lanes
 SPARE = 1024  # numbers that tiles may read beyond the last row
 PAST = 2 * DELTA_LOOKAHEAD  # frames that the deltas look back
 
@@ -39,12 +39,12 @@ class FeatureWeights(NamedTuple):
     """Constants of the features, float32."""
 
     window: Array  # (WINDOW,)
-    factors: Array  # of the butterflies
-    order: Array  # (FFT / 2,) int64: where the transform leaves each frequency
-    turns: Array  # (FFT / 4 + 1, 2) cos and sin that part two real transforms
+    factors: Array  # twiddle factors of the butterflies
+    order: Array  # (FFT / 2,) int64: index of each frequency after the transform
+    twiddles: Array  # (FFT / 4 + 1, 2) cos and sin that separate two real transforms
     bank: Array  # the mel filters' weights, each filter's after the last
     first: Array  # (F,) int64: first bin of each filter
-    bins: Array  # (F,) int64: how many it has
+    bins: Array  # (F,) int64: bins of each filter
     offset: Array  # (F,) int64: where its weights begin
     floor: Array  # (FRAMES,) POWER_FLOOR
     mean: Array  # (F,)
@@ -63,17 +63,17 @@ class Matrix(NamedTuple):
 class Layer(NamedTuple):
     """One recurrent layer."""
 
-    lstm: Matrix | Coded  # (inputs + H, 4 H)
-    dense: Matrix | Coded  # (H, H), the batch norm folded in
+    lstm: Matrix | QuantizedMatrix  # (inputs + H, 4 H)
+    dense: Matrix | QuantizedMatrix  # (H, H), the batch norm folded in
 
 
 class Convolutions(NamedTuple):
     """The encoder up to its recurrent layers, batch norms folded in."""
 
     conv1: Matrix  # (3 * 3 * 4, C)
-    conv2: Matrix | Coded  # (3 * 3 * C, C)
-    conv_lstm: Matrix | Coded  # (2 * 3 * C, 4 C)
-    conv3: Matrix | Coded  # (3 * 3 * C, C)
+    conv2: Matrix | QuantizedMatrix  # (3 * 3 * C, C)
+    conv_lstm: Matrix | QuantizedMatrix  # (2 * 3 * C, 4 C)
+    conv3: Matrix | QuantizedMatrix  # (3 * 3 * C, C)
 
 
 class DecoderWeights(NamedTuple):
@@ -84,11 +84,11 @@ class DecoderWeights(NamedTuple):
     """
 
     frames: (
-        Matrix | Coded
-    )  # (H, 2 d + 2 V): keys, monotonic and chunkwise; to the logits; the CTC head's
-    frame_gates: Matrix | Coded  # (H, 4 D)
-    states: Matrix | Coded  # (D, 2 d + V): queries; to the logits
-    lstm: Matrix | Coded  # (D, 4 D)
+        Matrix | QuantizedMatrix
+    )  # (H, 2 d + V + U): keys, monotonic and chunkwise; to the logits; the heads'
+    frame_gates: Matrix | QuantizedMatrix  # (H, 4 D)
+    states: Matrix | QuantizedMatrix  # (D, 2 d + V): queries; to the logits
+    lstm: Matrix | QuantizedMatrix  # (D, 4 D)
     symbols: Array  # (V + 1, 4 D) float32: the last symbol's part of the gates, biases included
     directions: Array  # (2, d) float32
     biases: Array  # (2,) float32: of the energies
@@ -129,11 +129,12 @@ class Sizes(NamedTuple):
     attention: int  # d
     chunk: int  # w
     logits: int  # V: symbols, up to whole panels
+    heads: int  # U: outputs of the CTC head and of the phone head, up to whole panels
 
 
 def empty_state(streams: int, sizes: Sizes, narrow: type, hypotheses: int) -> State:
     """Return zeroed arrays for the states of streams; a stream's row must be reset before use."""
-    h, layers, d, k, w, v = sizes
+    h, layers, d, k, w, v, _ = sizes
 
     return State(
         samples=aligned(np.float32, streams, OVERLAP),
@@ -201,7 +202,7 @@ TILE = 128  # streams whose matrix products are computed together
 
 def scratch(sizes: Sizes, narrow: type) -> Scratch:
     """Return one thread's working memory."""
-    h, _, d, k, w, v = sizes
+    h, _, d, k, w, v, heads = sizes
 
     found = Scratch(
         audio=aligned(np.float32, 4, OVERLAP + SAMPLES_PER_STEP),
@@ -228,14 +229,14 @@ def scratch(sizes: Sizes, narrow: type) -> Scratch:
         scales=aligned(np.float32, TILE),
         hidden=aligned(narrow, TILE * h),
         dense=aligned(np.float32, TILE * h),
-        of_frames=aligned(np.float32, TILE * (2 * k + 2 * v)),
+        of_frames=aligned(np.float32, TILE * (2 * k + v + heads)),
         rows=aligned(np.int64, TILE),
         shares=aligned(np.float32, TILE, w),
         states=aligned(narrow, TILE * d),
         decoder_gates=aligned(np.float32, TILE * 4 * d),
         of_states=aligned(np.float32, TILE * (2 * k + v)),
     )
-    found.codes2[STREAMS * THIRD :] = found.codes3[:] = ZERO  # at the edges of states
+    found.codes2[STREAMS * THIRD :] = found.codes3[:] = ZERO_POINT  # at the edges of states
     return found
 
 
@@ -251,7 +252,7 @@ class Pool(NamedTuple):
 
 def pool(sizes: Sizes, narrow: type, cap: int) -> Pool:
     """Return one thread's memory for decoder states, for at most `cap` symbols a frame."""
-    _, _, d, k, _, v = sizes
+    _, _, d, k, _, v, _ = sizes
 
     return Pool(
         query=aligned(np.float32, cap * TILE, 2 * k),

@@ -25,26 +25,23 @@ from cortado.model.backends.cpu.layout import (
     scratch,
 )
 from cortado.model.checkpoint_reader import Parameters
-from cortado.model.compiled.integers import has_byte_products
-from cortado.model.compiled.product import PACKED_TYPES, available, narrow_type
+from cortado.model.compiled.integers import has_integer_products
+from cortado.model.compiled.product import WEIGHT_TYPES, available, input_type
 from cortado.model.compiled.tiles import ROWS
 from cortado.model.compiled.vectors import COLUMNS
 from cortado.model.config import MAX_SYMBOLS_PER_STEP, RecognizerConfig
 from cortado.model.configuration import flat
 from cortado.model.emission import Emissions
 from cortado.model.features.framing import PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps
-from cortado.model.search.beam import (
+from cortado.model.search.commit import uncommitted
+from cortado.model.search.hypotheses import Candidates, candidates, hypotheses, restart
+from cortado.model.search.settings import (
     GREEDY,
     Beam,
-    Candidates,
-    candidates,
     flush_steps,
-    hypotheses,
     max_committed,
-    restart,
     search_identity,
     search_name,
-    uncommitted,
 )
 from cortado.model.streaming.interface import BATCH, Samples
 from cortado.model.streaming.snapshot import digest
@@ -62,6 +59,10 @@ CONFIGURABLE = {  # settings of a model that this backend supports with any valu
     "decoder.attention.chunk",
     "decoder.attention.bias",
     "decoder.beam",
+    "decoder.ctc_weight",
+    "decoder.phone_weight",
+    "decoder.confidence",
+    "phones",
 }
 
 
@@ -71,7 +72,7 @@ INTEGERS = "int8"
 def available_products() -> tuple[str, ...]:
     """Return the names of the matrix products that this CPU supports, the fastest first."""
     first, *others = available()
-    if not has_byte_products():
+    if not has_integer_products():
         return (first, *others)
     return (first, INTEGERS, *others) if first == "amx" else (INTEGERS, first, *others)
 
@@ -124,8 +125,8 @@ class FastRecognizer:
         if products not in available_products():
             here = " or ".join(available_products())
             raise ValueError(f"expected products that this CPU supports ({here}), got {products!r}")
-        self.packed_type = PACKED_TYPES[available()[0] if products == INTEGERS else products]
-        self.narrow = narrow_type(self.packed_type)
+        self.packed_type = WEIGHT_TYPES[available()[0] if products == INTEGERS else products]
+        self.narrow = input_type(self.packed_type)
         self.name = search_name(f"fast-{products}", beam)
         self.vocabulary = recognizer.config.vocabulary
         self.lookahead_ms = recognizer.lookahead_ms
@@ -133,8 +134,9 @@ class FastRecognizer:
         self.beam = beam
         self.flush_steps = flush_steps(beam)
         self.batch = BATCH
+        self.phones = recognizer.config.phones
         self.sizes = weights.sizes(recognizer)
-        self.weights = weights.gather(recognizer, self.packed_type, products == INTEGERS)
+        self.weights = weights.pack_weights(recognizer, self.packed_type, products == INTEGERS)
         parts = _buffers(self.weights)
         self.digest = digest([search_identity(self.name, beam), *parts])
 
@@ -162,11 +164,14 @@ class FastStepper:
         self._recognizer = recognizer
         beam, cap = recognizer.beam, MAX_SYMBOLS_PER_STEP
         self._state = empty_state(streams, recognizer.sizes, recognizer.narrow, beam.width)
-        self._hypotheses = hypotheses(streams, beam, cap)
+        outputs = len(recognizer.vocabulary), recognizer.phones
+        self._hypotheses = hypotheses(streams, beam, cap, *outputs)
         sizes = (recognizer.sizes, recognizer.narrow)
         self._memories = [
             _ThreadMemory(
-                scratch(*sizes), candidates(TILE // beam.width, beam, cap), pool(*sizes, cap)
+                scratch(*sizes),
+                candidates(TILE // beam.width, beam, cap, *outputs),
+                pool(*sizes, cap),
             )
             for _ in range(threads)
         ]
@@ -205,7 +210,7 @@ class FastStepper:
 
     def restart_decoder(self, rows: NDArray[np.int64]) -> Emissions:
         """Restart the decoders of the streams in (R,) rows; return their uncommitted symbols."""
-        state, rest = self._state, uncommitted(rows, self._hypotheses)
+        state, rest = self._state, uncommitted(rows, self._recognizer.beam, self._hypotheses)
         restart(rows, self._hypotheses)
         for array in (state.query, state.decoder_hidden, state.decoder_cell):
             array[rows] = 0

@@ -14,12 +14,14 @@ from cortado.model.backends.cpu.decoder import (
     energy,
     store_frames,
 )
-from cortado.model.backends.cpu.encoder import gated
+from cortado.model.backends.cpu.encoder import lstm_cell
 from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, Pool, Scratch, State
 from cortado.model.compiled.integers import affine
 from cortado.model.compiled.product import copied
 from cortado.model.search import beam as search
-from cortado.model.search.beam import Beam, Candidates, Hypotheses
+from cortado.model.search.commit import commit
+from cortado.model.search.hypotheses import Candidates, Hypotheses
+from cortado.model.search.settings import Beam
 
 
 @numba.njit(nogil=True)
@@ -78,7 +80,7 @@ def _write(
         add_to(w.symbols[symbol], t.decoder_gates, 4 * n * d)
         add_mean(state.gates[row], t.shares[n], t.decoder_gates, 4 * n * d)
         cell, hidden = p.cell[start + n], p.hidden[start + n]
-        gated(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
+        lstm_cell(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
     affine(w.states, t.states, d, d, t.of_states, count, t.codes, t.scales)
     for n in range(count):
         row, at = few[e.stopping[n, 0]], n * (query_width + v)
@@ -98,6 +100,7 @@ def step(
     p: Pool,
     symbols: Array,
     late: Array,
+    confidence: Array,
     cap: int,
     beam: Beam,
 ) -> None:
@@ -113,6 +116,7 @@ def step(
         p: memory for decoder states.
         symbols: (R, n) int32, set to the committed symbols, -1 for none.
         late: (R, n) int32, set to the frames from each symbol's own to the newest.
+        confidence: (R, n) int32, set to the confidence of each in thousandths.
         cap: most symbols at one frame.
         beam: settings of the search.
     """
@@ -120,7 +124,10 @@ def step(
     together = TILE // beam.width
     for first in range(0, len(rows), together):
         few = rows[first : first + together]
-        scanning, used = search.begin_frame(few, h, e), 0
+        frame, head = len(w.frames.bias), 2 * state.keys.shape[2] + state.logits.shape[2]
+        of_frames = t.of_frames[first * frame : (first + len(few)) * frame]
+        heard = of_frames.reshape(len(few), frame)[:, head:]
+        scanning, used = search.begin_frame(few, heard, beam, h, e), 0
         for k in range(cap + 1):
             _ask(scanning, first, few, state, w, t, e, p)
             stopping = search.stop(scanning, p.energies, k < cap, beam, e)
@@ -137,4 +144,4 @@ def step(
             last = (h.first[row, 0] + h.lengths[row, k] - 1) % h.symbols.shape[2]
             state.symbol[row, k] = h.symbols[row, k, last]
         last = first + len(few)
-        search.commit(few, beam, h, symbols[first:last], late[first:last])
+        commit(few, beam, h, symbols[first:last], late[first:last], confidence[first:last])

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import numba
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cortado.model.compiled.jit import cached_njit
 from cortado.model.operation import kernel
 
 Array = NDArray[Any]  # float32 or float64
@@ -28,7 +28,7 @@ def backward(p: Tensor, q: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
     return grad_p, row
 
 
-@numba.njit(cache=True, nogil=True)
+@cached_njit()
 def _forward(p: Array, previous: Array, q: Array, alpha: Array) -> None:
     for b in range(p.shape[0]):
         row = previous[b]
@@ -42,7 +42,7 @@ def _forward(p: Array, previous: Array, q: Array, alpha: Array) -> None:
             row = alpha[b, i]
 
 
-@numba.njit(cache=True, nogil=True)
+@cached_njit()
 def _backward(p: Array, q: Array, grad: Array, grad_p: Array, grad_previous: Array) -> None:
     for b in range(p.shape[0]):
         row = grad_previous[b]  # of the symbol that follows, zero after the last

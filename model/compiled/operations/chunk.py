@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from cortado.model.compiled.functions import FAST, exp
+from cortado.model.compiled.jit import cached_njit
 from cortado.model.operation import kernel
 
 Array = NDArray[Any]  # float32 or float64
@@ -37,17 +37,17 @@ class _ExpectedChunk(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         alpha, energies = ctx.saved_tensors
         found = torch.empty_like(alpha), torch.empty_like(energies)
-        grad, (of_alpha, of_energies) = (
+        grad, (grad_alpha, grad_energies) = (
             grads[0].contiguous().numpy(),
             (one.numpy() for one in found),
         )
-        _backward(alpha.numpy(), energies.numpy(), ctx.chunk, grad, of_alpha, of_energies)
+        _backward(alpha.numpy(), energies.numpy(), ctx.chunk, grad, grad_alpha, grad_energies)
         return *found, None
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@cached_njit(fastmath=FAST, error_model="numpy")
 def _shares(energies: Array, shares: Array, total: Array) -> None:
-    """Write s (w, T) of one utterance: what the stop at each frame gives to that many back."""
+    """Write the softmax weights (w, T) of one utterance: (b, k) is frame k - b in window k."""
     frames = len(energies)
     top = total  # first the maximum of each window, then its sum
     for k in range(frames):
@@ -72,7 +72,7 @@ def _shares(energies: Array, shares: Array, total: Array) -> None:
             shares[back, k] *= total[k]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@cached_njit(fastmath=FAST, error_model="numpy")
 def _forward(alpha: Array, energies: Array, chunk: int, beta: Array) -> None:
     frames = alpha.shape[1]
     shares, total = np.empty((chunk, frames), alpha.dtype), np.empty(frames, alpha.dtype)
@@ -84,37 +84,39 @@ def _forward(alpha: Array, energies: Array, chunk: int, beta: Array) -> None:
                 beta[b, k - back] += alpha[b, k] * shares[back, k]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _at_top(energies: Array, grad: Array, chunk: int, top: Array, centre: Array) -> None:
+@cached_njit(fastmath=FAST, error_model="numpy")
+def _gradient_at_maximum(
+    energies: Array, grad: Array, chunk: int, top: Array, at_maximum: Array
+) -> None:
     """Write the gradient at the largest energy of each window."""
     for k in range(len(energies)):
-        top[k], centre[k] = energies[k], grad[k]
+        top[k], at_maximum[k] = energies[k], grad[k]
     for back in range(1, chunk):
         for k in range(back, len(energies)):
             higher = energies[k - back] > top[k]
-            centre[k] = grad[k - back] if higher else centre[k]
+            at_maximum[k] = grad[k - back] if higher else at_maximum[k]
             top[k] = energies[k - back] if higher else top[k]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=IN_ORDER, error_model="numpy")
+@cached_njit(fastmath=IN_ORDER, error_model="numpy")
 def _backward(
     alpha: Array, energies: Array, chunk: int, grad: Array, grad_alpha: Array, grad_energies: Array
 ) -> None:
     frames = alpha.shape[1]
     shares, total = np.empty((chunk, frames), alpha.dtype), np.empty(frames, alpha.dtype)
-    centre, change = np.empty(frames, alpha.dtype), np.empty(frames, alpha.dtype)
+    at_maximum, change = np.empty(frames, alpha.dtype), np.empty(frames, alpha.dtype)
     for b in range(len(alpha)):
         _shares(energies[b], shares, total)
-        _at_top(energies[b], grad[b], chunk, total, centre)
+        _gradient_at_maximum(energies[b], grad[b], chunk, total, at_maximum)
         # Where one share is nearly 1, its b - a would cancel; so both are taken from b at the top.
         change[:] = 0
         grad_energies[b] = 0
         for back in range(chunk):
             for k in range(back, frames):
-                change[k] += shares[back, k] * (grad[b, k - back] - centre[k])
+                change[k] += shares[back, k] * (grad[b, k - back] - at_maximum[k])
         for k in range(frames):
-            grad_alpha[b, k] = centre[k] + change[k]
+            grad_alpha[b, k] = at_maximum[k] + change[k]
         for back in range(chunk):
             for k in range(back, frames):
-                ahead = (grad[b, k - back] - centre[k]) - change[k]
+                ahead = (grad[b, k - back] - at_maximum[k]) - change[k]
                 grad_energies[b, k - back] += alpha[b, k] * shares[back, k] * ahead

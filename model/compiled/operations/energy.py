@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from cortado.model.compiled.functions import FAST, tanh
+from cortado.model.compiled.jit import cached_njit
 from cortado.model.operation import definition, kernel
 
 Array = NDArray[Any]
@@ -37,7 +37,7 @@ def backward(
     return found
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@cached_njit(fastmath=FAST, error_model="numpy")
 def _forward(query: Array, keys: Array, direction: Array, energies: Array) -> None:
     for b in range(keys.shape[0]):
         for j in range(keys.shape[1]):
@@ -47,7 +47,7 @@ def _forward(query: Array, keys: Array, direction: Array, energies: Array) -> No
             energies[b, j] = total
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@cached_njit(fastmath=FAST, error_model="numpy")
 def _backward(
     query: Array,
     keys: Array,

@@ -1,19 +1,19 @@
 """The LSTM on a CPU in mixed precision, for training.
 
-What a frame gives to the gates is one product for all frames. The recurrence, forth and back, is
-one compiled loop each. oneDNN's layer, which torch has, takes longer, most of it on its way back.
+The inputs' part of the gates is one product for all frames. The recurrence is one
+compiled loop forward and one backward. torch's layer (oneDNN) is slower, mostly backward.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import linear
 
-from cortado.model.compiled.cell import added, advance, retreat
+from cortado.model.compiled.cell import add_to, backward_cell, forward_cell
+from cortado.model.compiled.jit import cached_njit
 from cortado.model.compiled.operations import mixed
 from cortado.model.compiled.product import begin, end, product
 from cortado.model.operation import definition, kernel
@@ -47,75 +47,79 @@ class Recurrence(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         frames, batch, width = len(inputs), inputs.shape[1], weight.shape[1]
         kind = mixed.kind()
-        matrix, nothing = mixed.matrix(weight.t(), kind)
+        matrix, zero_bias = mixed.matrix(weight.t(), kind)
         states = mixed.factors(kind, frames + 1, batch, mixed.even(width))
         mixed.tensor(states)[0, :, :width] = hidden.detach()
         cells = mixed.floats(frames + 1, batch, width)
         cells[0] = mixed.numbers(cell)
         gates = mixed.numbers(inputs, True)
-        _forth(gates, states, cells, matrix, nothing, mixed.sums(batch, nothing))
+        _forward(gates, states, cells, matrix, zero_bias, mixed.sums(batch, zero_bias))
         ctx.save_for_backward(weight)
-        ctx.kept = kind, gates, states, cells
+        ctx.stored = kind, gates, states, cells
         return mixed.tensor(states)[1:, :, :width], torch.from_numpy(cells[-1])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        (weight,), (kind, gates, states, cells) = ctx.saved_tensors, ctx.kept
+        (weight,), (kind, gates, states, cells) = ctx.saved_tensors, ctx.stored
         width = weight.shape[1]
-        matrix, nothing = mixed.matrix(weight, kind)
-        of_gates, carried = mixed.factors(kind, *gates.shape), mixed.numbers(grads[1], True)
-        later = mixed.sums(gates.shape[1], nothing)
-        _back(mixed.numbers(grads[0]), gates, cells, of_gates, matrix, nothing, later, carried)
-        found, before = mixed.tensor(of_gates), mixed.tensor(states)[:-1, :, :width]
-        of_weight = (found.flatten(0, 1).t() @ before.flatten(0, 1)).float()
-        of_hidden = later[: len(carried) * len(nothing)].reshape(len(carried), -1)[:, :width]
-        return found, of_weight, torch.from_numpy(of_hidden), torch.from_numpy(carried)
+        matrix, zero_bias = mixed.matrix(weight, kind)
+        grad_gates, grad_cell = mixed.factors(kind, *gates.shape), mixed.numbers(grads[1], True)
+        grad_inputs = mixed.sums(gates.shape[1], zero_bias)
+        arrays = gates, cells, grad_gates, matrix, zero_bias, grad_inputs, grad_cell
+        _backward(mixed.numbers(grads[0]), *arrays)
+        found, previous = mixed.tensor(grad_gates), mixed.tensor(states)[:-1, :, :width]
+        grad_weight = (found.flatten(0, 1).t() @ previous.flatten(0, 1)).float()
+        batch = len(grad_cell)
+        grad_hidden = grad_inputs[: batch * len(zero_bias)].reshape(batch, -1)[:, :width]
+        return found, grad_weight, torch.from_numpy(grad_hidden), torch.from_numpy(grad_cell)
 
 
-@numba.njit(cache=True, nogil=True)
-def _forth(
-    gates: Array, hidden: Array, cells: Array, matrix: Array, nothing: Array, sums: Array
+@cached_njit()
+def _forward(
+    gates: Array, hidden: Array, cells: Array, matrix: Array, zero_bias: Array, sums: Array
 ) -> None:
-    """Set the hidden states and cells of all frames, and the gates to what they are squashed to."""
+    """Set the hidden states and cells of all frames, and apply the gates' nonlinearities."""
     frames, batch, size = gates.shape
-    k, n, flat = hidden.shape[2], len(nothing), hidden.ravel()
+    k, n, flat = hidden.shape[2], len(zero_bias), hidden.ravel()
     h = size // 4
     begin(matrix)
     for t in range(frames):
-        product(flat, t * batch * k, k, 1, 0, k, matrix, nothing, sums, batch)
+        product(flat, t * batch * k, k, 1, 0, k, matrix, zero_bias, sums, batch)
         for b in range(batch):
             gate, cell = gates[t, b], cells[t + 1, b]
-            added(sums[b * n : b * n + size], gate)
+            add_to(sums[b * n : b * n + size], gate)
             i, f, g, o = gate[:h], gate[h : 2 * h], gate[2 * h : 3 * h], gate[3 * h :]
-            advance(i, f, g, o, cells[t, b], cell, hidden[t + 1, b])
+            forward_cell(i, f, g, o, cells[t, b], cell, hidden[t + 1, b])
     end(matrix)
 
 
-@numba.njit(cache=True, nogil=True)
-def _back(
+@cached_njit()
+def _backward(
     grads: Array,
     gates: Array,
     cells: Array,
-    of_gates: Array,
+    grad_gates: Array,
     matrix: Array,
-    nothing: Array,
-    later: Array,
-    carried: Array,
+    zero_bias: Array,
+    grad_inputs: Array,
+    grad_cell: Array,
 ) -> None:
-    """Set the gradients in the gates of all frames, before they were squashed.
+    """Set the gradients in the gates of all frames, before their nonlinearities.
 
-    In the end `later` holds that in the hidden state before them, and `carried` that in the cell.
+    At the end `grad_inputs` has the gradient in the initial hidden state, `grad_cell` in the cell.
     """
     frames, batch, size = gates.shape
-    h, n, flat = size // 4, len(nothing), of_gates.ravel()
+    h, n, flat = size // 4, len(zero_bias), grad_gates.ravel()
     begin(matrix)
     for t in range(frames - 1, -1, -1):
         for b in range(batch):
-            total, gate, out = later[b * n : b * n + h], gates[t, b], of_gates[t, b]
-            added(grads[t, b], total)
+            total, gate, out = grad_inputs[b * n : b * n + h], gates[t, b], grad_gates[t, b]
+            add_to(grads[t, b], total)
             i, f, g, o = gate[:h], gate[h : 2 * h], gate[2 * h : 3 * h], gate[3 * h :]
-            of_i, of_f, of_g = out[:h], out[h : 2 * h], out[2 * h : 3 * h]
-            before, cell, of_o = cells[t, b], cells[t + 1, b], out[3 * h :]
-            retreat(total, i, f, g, o, before, cell, carried[b], of_i, of_f, of_g, of_o)
-        product(flat, t * batch * size, size, 1, 0, size, matrix, nothing, later, batch)
+            grad_i, grad_f, grad_g = out[:h], out[h : 2 * h], out[2 * h : 3 * h]
+            previous, cell, grad_o = cells[t, b], cells[t + 1, b], out[3 * h :]
+            backward_cell(
+                total, i, f, g, o, previous, cell, grad_cell[b], grad_i, grad_f, grad_g, grad_o
+            )
+        product(flat, t * batch * size, size, 1, 0, size, matrix, zero_bias, grad_inputs, batch)
     end(matrix)

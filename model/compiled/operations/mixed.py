@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cortado.model.compiled.product import (
-    PACKED_TYPES,
+    WEIGHT_TYPES,
     aligned,
     available,
-    narrow_type,
+    input_type,
     packed,
     padded,
 )
 from cortado.model.compiled.tiles import INNER, ROWS
-from cortado.model.compiled.vectors import NARROW
+from cortado.model.compiled.vectors import BF16
 
 Array = NDArray[Any]
 
 
 def kind() -> Any:
-    """Return what matrices are packed in, in the `PACKED_TYPES` of products."""
-    return PACKED_TYPES[available()[0]] if torch.is_autocast_enabled("cpu") else np.float32
+    """Return what matrices are packed in, in the `WEIGHT_TYPES` of products."""
+    return WEIGHT_TYPES[available()[0]] if torch.is_autocast_enabled("cpu") else np.float32
 
 
 def even(width: int) -> int:
@@ -41,7 +41,7 @@ def matrix(weight: Tensor, kind: Any) -> tuple[Array, Array]:
     k, n = weight.shape
     weight = weight.detach()
     numbers = weight.numpy()
-    if narrow_type(kind) is NARROW:
+    if input_type(kind) is BF16:
         numbers = weight.bfloat16().view(torch.uint16).numpy()
     numbers = np.pad(numbers, ((0, even(k) - k), (0, 0)))
     return packed(numbers, kind), padded(np.zeros(n, np.float32))
@@ -54,7 +54,7 @@ def factors(kind: Any, *shape: int) -> Array:
     is multiplied by zero, and has to be a number.
     """
     spare = ROWS * (shape[-1] + INNER)
-    whole = aligned(narrow_type(kind), math.prod(shape) + spare, filled=bool(shape[-1] % INNER))
+    whole = aligned(input_type(kind), math.prod(shape) + spare, filled=bool(shape[-1] % INNER))
     whole[len(whole) - spare :] = 0
     found = whole[: len(whole) - spare].reshape(shape)
     found[:1] = 0
@@ -82,4 +82,4 @@ def numbers(x: Tensor, own: bool = False) -> Array:
 def tensor(array: Array) -> Tensor:
     """Return a tensor of what lies in an array, bf16 or float32."""
     found = torch.from_numpy(array)
-    return found.view(torch.bfloat16) if array.dtype == NARROW else found
+    return found.view(torch.bfloat16) if array.dtype == BF16 else found

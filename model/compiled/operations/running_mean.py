@@ -1,22 +1,22 @@
-"""The running mean of the features on a CPU; what lies on another device is brought there."""
+"""The running mean of the features on a CPU, for tensors on any device."""
 
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from cortado.model.compiled.functions import FAST
+from cortado.model.compiled.jit import cached_njit
 from cortado.model.features.framing import BOUND, DRAWN, DROP, MEMORY_FRAMES, PRIOR_FRAMES
 from cortado.model.operation import definition, kernel
 
 Array = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
-FEW = 8  # frames that are not worth it
-_ONE, _NOTHING = np.float32(1), np.float32(0)
+MIN_FRAMES = 8  # for fewer, tensor operations are as fast
+_ONE, _ZERO = np.float32(1), np.float32(0)
 _PRIOR, _MEMORY, _DROP = (np.float32(x) for x in (PRIOR_FRAMES, MEMORY_FRAMES, DROP))
 _BOUND, _DRAWN = np.float32(BOUND), np.float32(DRAWN)
 
@@ -26,31 +26,31 @@ def running_means(
     x: Tensor, mean: Tensor, count: Tensor, prior: Tensor, deviation: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return what `features.running_mean` defines."""
-    if x.shape[1] <= FEW or x.dtype != torch.float32:
+    if x.shape[1] <= MIN_FRAMES or x.dtype != torch.float32:
         return definition("running_means")(x, mean, count, prior, deviation)
     found: tuple[Tensor, Tensor, Tensor] = _RunningMeans.apply(x, mean, count, prior, deviation)  # type: ignore[no-untyped-call]
     return found
 
 
 class _RunningMeans(torch.autograd.Function):
-    """With a gradient in x and in the mean before it; where the mean begins anew is as it is."""
+    """Has gradients in x and in the mean before it; the frames of a restart are constants."""
 
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, mean: Tensor, count: Tensor, prior: Tensor, deviation: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.deviation, last = _array(deviation), _array(count).copy()
-        means, *ctx.kept = _means(_array(x), _array(mean), last, _array(prior), ctx.deviation)
+        means, *ctx.stored = _means(_array(x), _array(mean), last, _array(prior), ctx.deviation)
         found = torch.from_numpy(means).to(x)
         return found, found[:, -1].clone(), torch.from_numpy(last).to(count)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        shares, anew, drawn = ctx.kept
-        later = _array(grads[1]).copy()
-        found = _back(_array(grads[0]), later, shares, anew, drawn, ctx.deviation)
-        of_x, of_mean = (torch.from_numpy(one).to(grads[0]) for one in (found, later))
-        return of_x, of_mean, None, None, None
+        shares, restarted, limited = ctx.stored
+        grad_mean = _array(grads[1]).copy()
+        found = _backward(_array(grads[0]), grad_mean, shares, restarted, limited, ctx.deviation)
+        grad_x, grad_previous = (torch.from_numpy(one).to(grads[0]) for one in (found, grad_mean))
+        return grad_x, grad_previous, None, None, None
 
 
 def _array(x: Tensor) -> Array:
@@ -58,55 +58,60 @@ def _array(x: Tensor) -> Array:
     return found
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@cached_njit(fastmath=FAST, error_model="numpy")
 def _means(
-    x: Array, before: Array, counts: Array, prior: Array, deviation: Array
+    x: Array, previous: Array, counts: Array, prior: Array, deviation: Array
 ) -> tuple[Array, Array, Flags, Flags]:
-    """Return the (B, T, F) running means of x, and what `_back` wants to know.
+    """Return the (B, T, F) running means of x, and what `_backward` needs.
 
-    These are the (B, T) shares of the frames, whether the mean begins anew at them, and the (B, T,
-    F) bands that are drawn.
+    That is the frames' weights in the mean (B, T), where the mean restarts (B, T), and which bands
+    are limited (B, T, F).
     """
     means, mean, inverse = np.empty_like(x), np.empty_like(prior), _ONE / deviation
-    shares, anew = np.empty(x.shape[:2], np.float32), np.zeros(x.shape[:2], np.bool_)
-    drawn, bands = np.empty(x.shape, np.bool_), len(prior)
+    shares, restarted = np.empty(x.shape[:2], np.float32), np.zeros(x.shape[:2], np.bool_)
+    limited, bands = np.empty(x.shape, np.bool_), len(prior)
     for b in range(len(x)):
-        mean[:], count = before[b], counts[b, 0]
+        mean[:], count = previous[b], counts[b, 0]
         for t in range(x.shape[1]):
-            frame, level = x[b, t], _NOTHING
+            frame, level = x[b, t], _ZERO
             for m in range(bands):
                 level += (frame[m] - mean[m]) * inverse[m]
             if level < -_DROP * np.float32(bands):
-                mean[:], count, anew[b, t] = prior, _PRIOR, True
+                mean[:], count, restarted[b, t] = prior, _PRIOR, True
             count = min(count + _ONE, _MEMORY)
             share = shares[b, t] = _ONE / count
-            level = _NOTHING
+            level = _ZERO
             for m in range(bands):
                 mean[m] += (frame[m] - mean[m]) * share
                 level += (mean[m] - prior[m]) * inverse[m]
             level /= np.float32(bands)
             for m in range(bands):
-                away = (mean[m] - prior[m]) * inverse[m] - level
-                beyond = away - min(max(away, -_BOUND), _BOUND)
-                mean[m] -= _DRAWN * beyond * deviation[m]
-                drawn[b, t, m] = beyond != _NOTHING
+                offset = (mean[m] - prior[m]) * inverse[m] - level
+                excess = offset - min(max(offset, -_BOUND), _BOUND)
+                mean[m] -= _DRAWN * excess * deviation[m]
+                limited[b, t, m] = excess != _ZERO
             means[b, t] = mean
         counts[b, 0] = count
-    return means, shares, anew, drawn
+    return means, shares, restarted, limited
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _back(
-    gradient: Array, laters: Array, shares: Array, anew: Flags, drawn: Flags, deviation: Array
+@cached_njit(fastmath=FAST, error_model="numpy")
+def _backward(
+    grads: Array,
+    grad_means: Array,
+    shares: Array,
+    restarted: Flags,
+    limited: Flags,
+    deviation: Array,
 ) -> Array:
     """Return the gradient in x from those in the means; set that in the last to the first's."""
-    found, bands = np.empty_like(gradient), gradient.shape[2]
-    for b in range(len(gradient)):
-        later = laters[b]  # the gradient in a mean, of all those from its frame on
-        for t in range(gradient.shape[1] - 1, -1, -1):
-            later += gradient[b, t]
-            taken = _DRAWN * later * drawn[b, t]
-            later += (taken * deviation).sum() / (np.float32(bands) * deviation) - taken
-            found[b, t] = later * shares[b, t]
-            later *= _NOTHING if anew[b, t] else _ONE - shares[b, t]
+    found, bands = np.empty_like(grads), grads.shape[2]
+    for b in range(len(grads)):
+        grad_mean = grad_means[b]  # the gradient in a mean, of all those from its frame on
+        for t in range(grads.shape[1] - 1, -1, -1):
+            grad_mean += grads[b, t]
+            pulled = _DRAWN * grad_mean * limited[b, t]
+            grad_mean += (pulled * deviation).sum() / (np.float32(bands) * deviation) - pulled
+            found[b, t] = grad_mean * shares[b, t]
+            grad_mean *= _ZERO if restarted[b, t] else _ONE - shares[b, t]
     return found

@@ -6,12 +6,12 @@ A symbol takes O(T^2) time and O(T) memory.
 import math
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cortado.model.compiled.jit import cached_njit
 from cortado.model.operation import kernel
 
 Array = NDArray[Any]  # float32 or float64
@@ -37,7 +37,7 @@ def backward(
     return found
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@cached_njit(error_model="numpy")
 def _span(
     k: int, p: Array, mass: float, energies: Array, reached: Doubles, share: Doubles, left: Doubles
 ) -> None:
@@ -46,22 +46,22 @@ def _span(
     for j in range(k, len(p)):
         u = float(energies[j])
         if u > top:
-            kept, new = total * math.exp(top - u), 1.0
+            old, new = total * math.exp(top - u), 1.0
             top = u
         else:
-            kept, new = total, math.exp(u - top)
-        total = kept + new
-        reached[j], share[j], left[j] = mass, new / total, kept / total
+            old, new = total, math.exp(u - top)
+        total = old + new
+        reached[j], share[j], left[j] = mass, new / total, old / total
         mass *= 1.0 - p[j]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@cached_njit(error_model="numpy")
 def _forward(p: Array, previous: Array, energies: Array, alpha: Array, beta: Array) -> None:
     batch, frames = p.shape
-    reached, share, left, stops, gained = np.zeros((5, frames))
+    reached, share, left, stops, attended = np.zeros((5, frames))
     for b in range(batch):
         stops[:] = 0
-        gained[:] = 0
+        attended[:] = 0
         for k in range(frames):
             if previous[b, k] == 0:
                 continue
@@ -71,13 +71,13 @@ def _forward(p: Array, previous: Array, energies: Array, alpha: Array, beta: Arr
                 joint = p[b, j] * reached[j]
                 s = joint + passed * s
                 stops[j] += joint
-                gained[j] += share[j] * s
+                attended[j] += share[j] * s
                 passed = left[j]
         alpha[b] = stops
-        beta[b] = gained
+        beta[b] = attended
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@cached_njit(error_model="numpy")
 def _backward(
     p: Array,
     previous: Array,
@@ -89,10 +89,10 @@ def _backward(
     grad_energies: Array,
 ) -> None:
     batch, frames = p.shape
-    reached, share, left, mean, to_p, to_u = np.zeros((6, frames))
+    reached, share, left, mean, sum_p, sum_u = np.zeros((6, frames))
     for b in range(batch):
-        to_p[:] = 0
-        to_u[:] = 0
+        sum_p[:] = 0
+        sum_u[:] = 0
         for k in range(frames):
             # From a start of mass 1, so that where `previous` is 0 its gradient comes out as well.
             _span(k, p[b], 1.0, energies[b], reached, share, left)
@@ -106,11 +106,11 @@ def _backward(
                 joint = p[b, j] * reached[j]
                 s = joint + passed * s
                 d = joint * mean[j] + passed * d
-                to_u[j] += mass * share[j] * (grad_beta[b, j] * s - d)
+                sum_u[j] += mass * share[j] * (grad_beta[b, j] * s - d)
                 passed = left[j]
                 total = mean[j] + grad_alpha[b, j]
-                to_p[j] += mass * (total - ahead) * reached[j]
+                sum_p[j] += mass * (total - ahead) * reached[j]
                 ahead = p[b, j] * total + (1.0 - p[b, j]) * ahead
             grad_previous[b, k] = ahead
-        grad_p[b] = to_p
-        grad_energies[b] = to_u
+        grad_p[b] = sum_p
+        grad_energies[b] = sum_u

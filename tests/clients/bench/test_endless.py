@@ -12,7 +12,7 @@ import pytest
 import soundfile
 
 from cortado.clients.bench.endless import run
-from cortado.clients.bench.endless.run import Findings, endure
+from cortado.clients.bench.endless.run import Findings, run_day
 from cortado.clients.bench.endless.sounds import BLOCK, STRETCHES, Spoken, day, recordings
 from cortado.clients.commands.endless import lines
 from cortado.model.attention import AttentionConfig
@@ -30,8 +30,10 @@ TINY = RecognizerConfig(
 @cache
 def found() -> Findings:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "TIMES", 500)  # steps are enough where nobody reads the figures
-        return endure(untrained(TINY, 10), SPEECH, MINUTES / 60, lambda *progress: None, 0, STRETCH)
+        patch.setattr(run, "COMPARED_STEPS", 500)  # steps are enough where nobody reads the figures
+        return run_day(
+            untrained(TINY, 10), SPEECH, MINUTES / 60, lambda *progress: None, 0, STRETCH
+        )
 
 
 def test_a_day_has_every_kind_of_sound_and_every_recording() -> None:
@@ -75,7 +77,7 @@ def test_all_sound_is_heard_and_scored() -> None:
     assert one.hours == pytest.approx(sum(one.seconds.values()) / 3600)
     assert one.hours >= MINUTES / 60
     assert one.rounds >= 2
-    assert one.rounds == len(one.heard) // len(SPEECH)
+    assert one.rounds == len(one.scores) // len(SPEECH)
     assert one.first is not None
     assert one.last is not None
     assert min(one.first.wer, one.last.wer) > 0
@@ -84,7 +86,7 @@ def test_all_sound_is_heard_and_scored() -> None:
 
 def test_whoever_is_heard_first_behind_a_stretch_is_known() -> None:
     one = found()
-    behind = [each.behind for each in one.heard]
+    behind = [each.after for each in one.scores]
     stretches = [kind for kind in STRETCHES if kind in one.seconds]
     assert [kind for kind in behind if kind][: len(stretches)] == stretches
     assert all(bool(kind) == (k > 0 and k % BLOCK == 0) for k, kind in enumerate(behind))
@@ -93,11 +95,11 @@ def test_whoever_is_heard_first_behind_a_stretch_is_known() -> None:
 def test_characters_a_minute_are_of_the_sound_in_which_they_are_counted() -> None:
     one = found()
     heard = [kind for kind in STRETCHES if kind in one.seconds]
-    assert list(one.a_minute) == heard
-    assert sum(one.written.values()) > 0
+    assert list(one.per_minute) == heard
+    assert sum(one.false_characters.values()) > 0
     for kind in heard:
-        slower = one.written[kind] * 60 / one.seconds[kind]
-        assert one.a_minute[kind] > slower or not one.written[kind]
+        slower = one.false_characters[kind] * 60 / one.seconds[kind]
+        assert one.per_minute[kind] > slower or not one.false_characters[kind]
 
 
 def test_times_stay_whole_steps_for_a_year() -> None:
@@ -117,7 +119,7 @@ def test_the_findings_are_told(tmp_path: Path) -> None:
         "word errors",
         "the first round",
         "±",
-        "in the same behind speech",
+        "in the same after speech",
     ):
         assert word in told
     whole = json.loads(json.dumps(asdict(found())))
@@ -135,4 +137,4 @@ def test_recordings_are_those_of_the_manifest(tmp_path: Path) -> None:
 
 def test_a_day_without_speech_is_refused() -> None:
     with pytest.raises(ValueError, match="expected at least one recording"):
-        endure(untrained(TINY, 10), [], 1.0, lambda word, done, total: None)
+        run_day(untrained(TINY, 10), [], 1.0, lambda word, done, total: None)

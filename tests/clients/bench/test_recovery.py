@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cortado.clients.bench.endless.recovery import Heard, Tenth, differ, recoveries, tenths
+from cortado.clients.bench.endless.recovery import Scored, Tenth, differ, recoveries, tenths
 
 EACH = 12  # recordings in a round
 WORDS = 10
@@ -11,7 +11,7 @@ WORDS = 10
 
 def heard(
     rounds: int, more: int = 0, behind: int = 0, kinds: tuple[str, ...] = ("music", "noise")
-) -> list[Heard]:
+) -> list[Scored]:
     """Rounds of recordings with 2 or 3 errors each, those of recording k k more.
 
     Args:
@@ -20,7 +20,7 @@ def heard(
         behind: errors in each recording behind a stretch of the first kind.
         kinds: of stretches, in turn before every sixth recording.
     """
-    random, found = np.random.default_rng(0), list[Heard]()
+    random, found = np.random.default_rng(0), list[Scored]()
     for number in range(rounds):
         for recording in random.permutation(EACH).tolist():
             block, inside = divmod(len(found), 6)
@@ -28,7 +28,7 @@ def heard(
             errors = int(random.integers(2, 4)) + recording
             errors += more if number >= rounds - max(1, rounds // 10) else 0
             errors += behind if kind == kinds[0] else 0
-            found.append(Heard(recording, kind, errors, WORDS))
+            found.append(Scored(recording, kind, errors, WORDS))
     return found
 
 
@@ -36,7 +36,7 @@ def test_the_first_and_the_last_tenth_are_whole_rounds_and_at_least_one() -> Non
     assert [one.rounds for one in tenths(heard(30), EACH)] == [3, 3]
     assert [one.rounds for one in tenths(heard(4), EACH)] == [1, 1]
     day = heard(20)
-    first, last = tenths([*day, Heard(0, "", 1_000, WORDS)], EACH)  # of a round that was cut off
+    first, last = tenths([*day, Scored(0, "", 1_000, WORDS)], EACH)  # of a round that was cut off
     assert (first, last) == tenths(day, EACH)
     assert first.wer == sum(one.errors for one in day[: 2 * EACH]) / (2 * EACH * WORDS)
     assert last.wer == sum(one.errors for one in day[-2 * EACH :]) / (2 * EACH * WORDS)
@@ -74,12 +74,12 @@ def test_what_follows_a_stretch_is_held_against_the_same_recordings(behind: int)
         one = found[kind]
         assert one.error is not None
         assert one.error < 0.02
-        assert one.wer - one.elsewhere == pytest.approx(more / WORDS, abs=3 * one.error)
+        assert one.wer - one.after_speech == pytest.approx(more / WORDS, abs=3 * one.error)
 
 
 def test_a_recording_that_is_always_behind_a_stretch_tells_nothing() -> None:
-    day = [Heard(0, "music", 9, WORDS), Heard(1, "", 3, WORDS)]
+    day = [Scored(0, "music", 9, WORDS), Scored(1, "", 3, WORDS)]
     assert recoveries(day) == {}
-    [one] = recoveries([*day, Heard(1, "music", 4, WORDS)]).values()
-    assert (one.recordings, one.wer, one.elsewhere, one.error) == (1, 0.4, 0.3, None)
+    [one] = recoveries([*day, Scored(1, "music", 4, WORDS)]).values()
+    assert (one.recordings, one.wer, one.after_speech, one.error) == (1, 0.4, 0.3, None)
     assert one.differs is None

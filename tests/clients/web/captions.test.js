@@ -24,10 +24,16 @@ const two = take([spoken("four")], 3);
 
 test("words begin a frame before their first character and end with their last", () => {
   assert.deepEqual(words(spoken(" ab  c ")), [
-    { text: "ab", start: 1.06, end: 1.2 },
-    { text: "c", start: 1.46, end: 1.5 },
+    { text: "ab", start: 1.06, end: 1.2, confidence: 1 },
+    { text: "c", start: 1.46, end: 1.5, confidence: 1 },
   ]);
   assert.deepEqual(words([]), []);
+});
+
+test("a word is as sure as its least sure character", () => {
+  const sure = [0.9, 0.4, 0.6, 1, 0.7];
+  const some = spoken("abc d").map((each, i) => ({ ...each, confidence: sure[i] }));
+  assert.deepEqual(words(some).map(({ confidence }) => confidence), [0.4, 0.7]);
 });
 
 test("a caption has two lines of 42 characters, and ends at a pause", () => {

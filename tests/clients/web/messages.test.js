@@ -45,7 +45,10 @@ test("the client's messages are those of the protocol", () => {
 test("messages of the server are read", () => {
   const chars = { type: "chars", text: "hé", times: [0.04, 0.08], position: 0.2 };
   assert.deepEqual(parse(JSON.stringify(chars)), chars);
-  assert.deepEqual(characters(chars), [{ text: "h", time: 0.04 }, { text: "é", time: 0.08 }]);
+  const heard = (sure) =>
+    [{ text: "h", time: 0.04, confidence: sure[0] }, { text: "é", time: 0.08, confidence: sure[1] }];
+  assert.deepEqual(characters(chars), heard([1, 1])); // of a server that tells none
+  assert.deepEqual(characters({ ...chars, confidences: [0.5, 0.25] }), heard([0.5, 0.25]));
   const final = { type: "final", text: "", times: [], duration: 0, omitted: 0 };
   assert.deepEqual(parse(JSON.stringify(final)), final);
   const error = { type: "error", code: "idle_timeout", message: "expected audio, got none" };
@@ -66,6 +69,8 @@ test("anything that is no whole message is not taken for one", () => {
     '{"text": "a"}',
     '{"type": "chars", "text": "ab", "times": [0.1], "position": 1}',
     '{"type": "chars", "text": "a", "times": ["now"], "position": 1}',
+    '{"type": "chars", "text": "a", "times": [0.1], "confidences": [], "position": 1}',
+    '{"type": "chars", "text": "a", "times": [0.1], "confidences": [1.1], "position": 1}',
     '{"type": "chars", "text": "a", "times": [-1], "position": 1}',
     '{"type": "final", "text": "a", "times": [0.1]}',
     '{"type": "error", "code": 7, "message": "no"}',

@@ -43,7 +43,8 @@ class Socket {
 }
 
 const FRAME = new Uint8Array(1280); // 40 ms
-const chars = (text, times, position = times.at(-1)) => ({ type: "chars", text, times, position });
+const chars = (text, times, position = times.at(-1), confidences = times.map(() => 0.5)) =>
+  ({ type: "chars", text, times, confidences, position });
 const soon = (ms = 1) => new Promise((done) => setTimeout(done, ms));
 
 async function opened(handlers = {}) {
@@ -87,9 +88,13 @@ test("a stream asks to be kept, sends what it is given and ends with the final t
   const final = stream.end();
   assert.deepEqual(sockets[0].sent.slice(1), [1280, { type: "end" }]);
   sockets[0].say(chars("a", [0.04]));
-  sockets[0].say({ type: "final", text: "ab", times: [0.04, 0.08], duration: 0.04, omitted: 0 });
+  const rest = { ...chars("ab", [0.04, 0.08]), confidences: [0.5, 0.7] };
+  sockets[0].say({ ...rest, type: "final", duration: 0.04, omitted: 0 });
   assert.deepEqual(await final, { duration: 0.04 });
-  assert.deepEqual(found, [{ text: "a", time: 0.04 }, { text: "b", time: 0.08 }]);
+  assert.deepEqual(found, [
+    { text: "a", time: 0.04, confidence: 0.5 },
+    { text: "b", time: 0.08, confidence: 0.7 },
+  ]);
   assert.equal(stream.state, "done");
 });
 
@@ -127,7 +132,7 @@ test("where the server forgot the stream, a new one begins after the last charac
   assert.equal(third.sent[0].type, "start");
   assert.equal(third.bytes, 100 * 1280 - 0.8 * 32000);
   third.say(chars("c", [0.2]));
-  assert.deepEqual(found.at(-1), { text: "c", time: 1 });
+  assert.deepEqual(found.at(-1), { text: "c", time: 1, confidence: 0.5 });
   assert.deepEqual(restarts, [0.8]);
   third.onclose({ code: 1006, reason: "" });
   const fourth = await next(4);
@@ -135,6 +140,29 @@ test("where the server forgot the stream, a new one begins after the last charac
   await soon();
   assert.deepEqual(fourth.sent[0], { type: "resume", token: "u", characters: 1, utterances: 0 });
   assert.equal(fourth.bytes, 100 * 1280 - 0.8 * 32000 - 6400);
+  stream.close();
+});
+
+test("where the server keeps no streams, a new one begins as well, once", async () => {
+  const restarts = [];
+  const stream = new Stream("ws://here/v1/stream", {
+    restarted: (seconds) => restarts.push(seconds),
+  }, { WebSocket: Socket });
+  const ready = stream.open();
+  sockets[0].greet(0, { token: undefined });
+  await ready;
+  for (let i = 0; i < 100; i += 1) stream.send(FRAME);
+  sockets[0].say(chars("ab", [0.4, 0.8], 1));
+  sockets[0].onclose({ code: 1006, reason: "" });
+  const second = await next(2);
+  second.onopen();
+  second.onclose({ code: 1006, reason: "" });
+  const third = await next(3);
+  third.greet(0, { token: undefined });
+  await soon();
+  assert.equal(third.sent[0].type, "start");
+  assert.equal(third.bytes, 100 * 1280 - 0.8 * 32000);
+  assert.deepEqual(restarts, [0.8]);
   stream.close();
 });
 
@@ -280,4 +308,15 @@ test("a message that is none ends the stream; one of a new type does not", async
   const failed = assert.rejects(stream.failed, { code: "not-understood" });
   sockets[0].onmessage({ data: "hello" });
   await failed;
+});
+
+test("a server that stores the stream says what need not be held", async () => {
+  const stream = await opened();
+  for (let i = 0; i < 50; i += 1) stream.send(FRAME); // 2 s
+  sockets[0].say({ type: "acknowledged", received: 6400 });
+  assert.equal(stream.replay.start, 6400);
+  sockets[0].say(chars("a", [1.6]));
+  assert.equal(stream.replay.start, 6400); // the server would write it again
+  sockets[0].say({ type: "acknowledged", received: 32_000 });
+  assert.equal(stream.replay.start, 32_000);
 });

@@ -1,6 +1,7 @@
 /**
  * Speak a 16-bit wav file into a server by the JavaScript client and print what it told, as JSON:
  * node --experimental-websocket talk.js ADDRESS FILE [SPEED] [PAUSE_AT]
+ * The key is that of CORTADO_API_KEY, if there is one.
  */
 
 import { readFileSync } from "node:fs";
@@ -18,7 +19,7 @@ const stream = new Stream(address, {
   endpoint: ({ start, end }) => told.endpoints.push([start, end]),
   state: (state) => told.states.push(state),
   restarted: (seconds) => told.restarts.push(seconds),
-});
+}, { key: process.env.CORTADO_API_KEY });
 
 await stream.open();
 process.stderr.write("ready\n");

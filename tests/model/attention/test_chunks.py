@@ -145,14 +145,6 @@ def test_padding_takes_nothing_and_changes_nothing_before_it() -> None:
     assert torch.equal(beta[:, :7], expected_chunk(alpha[:, :7], energies[:, :7], 3))
 
 
-@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
-def test_half_precision_is_accumulated_in_float32(kind: torch.dtype) -> None:
-    alpha, energies = (x.to(kind) for x in drawn(40))
-    found = expected_chunk(alpha, energies, 4)
-    assert found.dtype == torch.float32
-    assert torch.equal(found, expected_chunk(alpha.float(), energies.float(), 4))
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_a_gpu_gives_what_the_cpu_gives() -> None:
     alpha, energies = drawn(500)
@@ -160,19 +152,6 @@ def test_a_gpu_gives_what_the_cpu_gives() -> None:
     torch.testing.assert_close(found, expected_chunk(alpha, energies, 4), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("alpha", "energies", "chunk", "message"),
-    [
-        (torch.zeros(2, 3), torch.zeros(2, 4), 2, r"one shape .* got \(2, 3\) .* and \(2, 4\)"),
-        (torch.zeros(3), torch.zeros(3), 2, r"one shape \(B, T\)"),
-        (torch.zeros(1, 3), torch.zeros(1, 3).double(), 2, r"got .*float32 and .*float64"),
-        (torch.zeros(1, 3).int(), torch.zeros(1, 3).int(), 2, r"expected float64, .* got .*int32"),
-        (torch.zeros(1, 3), torch.zeros(1, 3, device="meta"), 2, "one device, got cpu and meta"),
-        (torch.zeros(1, 3), torch.zeros(1, 3), 0, "1 frame or more, got 0"),
-    ],
-)
-def test_what_does_not_fit_is_refused(
-    alpha: Tensor, energies: Tensor, chunk: int, message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        expected_chunk(alpha, energies, chunk)
+def test_a_chunk_without_frames_is_refused() -> None:
+    with pytest.raises(ValueError, match="1 frame or more, got 0"):
+        expected_chunk(torch.zeros(1, 3), torch.zeros(1, 3), 0)

@@ -161,38 +161,33 @@ def saturated(module: AttentionDecoder) -> None:
     (energy.query if hasattr(energy, "query") else energy.key).weight.mul_(4)
 
 
+def stops_of(module: AttentionDecoder, values: Tensor, symbol: int) -> tuple[Tensor, Tensor]:
+    """How often a symbol's sampled scan stops at each frame or runs off the end, and should."""
+    draws, mask = 4000, torch.ones(1, FRAMES, dtype=torch.bool)
+    known = torch.zeros(1, symbol, dtype=torch.long)
+    alpha = module.teacher_forced(values, mask, known).alpha[0, symbol]
+    generator, lengths = torch.Generator().manual_seed(0), torch.full((draws,), FRAMES)
+    found = scanned(module, values.expand(draws, -1, -1), lengths, generator)
+    frames = [one[symbol].frame if len(one) > symbol else FRAMES for one in found]
+    wanted = draws * torch.cat([alpha, 1 - alpha.sum(0, keepdim=True)]).double()
+    return torch.tensor(frames).bincount(minlength=FRAMES + 1).double(), wanted
+
+
 @pytest.mark.parametrize("kind", MONOTONIC)
 def test_sampled_stops_are_distributed_as_alpha(kind: Kind) -> None:
     """Chi-square of the frames of the first symbol, and of all scans that run off the end."""
-    module, draws = decoder("bahdanau", kind, seed=1), 4000
+    module = decoder("bahdanau", kind, seed=1)
     module.attention.monotonic.bias.fill_(-1.5)
-    values = frames(5)[0][1:]
-    mask = torch.ones(1, FRAMES, dtype=torch.bool)
-    alpha = module.teacher_forced(values, mask, torch.zeros(1, 0, dtype=torch.long)).alpha[0, 0]
-    generator = torch.Generator().manual_seed(0)
-    lengths = torch.full((draws,), FRAMES)
-    found = scanned(capped(module, 1), values.expand(draws, -1, -1), lengths, generator)
-    firsts = torch.tensor([one[0].frame if one else FRAMES for one in found])
-    counts = torch.bincount(firsts, minlength=FRAMES + 1).double()
-    wanted = draws * torch.cat([alpha, 1 - alpha.sum(0, keepdim=True)]).double()
+    counts, wanted = stops_of(capped(module, 1), frames(5)[0][1:], 0)
     assert chi_square(counts, wanted) < 32.9  # the 99.9th percentile with 12 degrees of freedom
     assert (wanted > 5).all()
 
 
 def test_a_chain_of_sampled_stops_is_distributed_as_alpha() -> None:
     """Stops of the third symbol where neither symbols nor contexts change the energies."""
-    module, draws = decoder("bahdanau", "monotonic", seed=2), 4000
+    module = decoder("bahdanau", "monotonic", seed=2)
     module.attention.monotonic.query.weight.zero_()
-    values = frames(6)[0][1:]
-    mask = torch.ones(1, FRAMES, dtype=torch.bool)
-    alpha = module.teacher_forced(values, mask, torch.zeros(1, 2, dtype=torch.long)).alpha[0, 2]
-    generator = torch.Generator().manual_seed(0)
-    lengths = torch.full((draws,), FRAMES)
-    found = scanned(capped(module, 20), values.expand(draws, -1, -1), lengths, generator)
-    thirds = torch.tensor([one[2].frame if len(one) > 2 else FRAMES for one in found])
-    counts = torch.bincount(thirds, minlength=FRAMES + 1).double()
-    wanted = draws * torch.cat([alpha, 1 - alpha.sum(0, keepdim=True)]).double()
-    assert chi_square(counts, wanted) < 32.9
+    assert chi_square(*stops_of(capped(module, 20), frames(6)[0][1:], 2)) < 32.9
 
 
 def chi_square(counts: Tensor, wanted: Tensor) -> float:
@@ -307,13 +302,40 @@ def test_local_p_is_its_window_times_the_gaussian() -> None:
         scores = module.score(query, keys.scored)
         for b, length in enumerate((FRAMES - 4, FRAMES)):
             inner = (module.hidden.weight @ query[b]).tanh()
-            p = length / (1 + exp(-float(module.position.weight[0] @ inner)))
+            p = length / (1 + exp(-float(module.position.weight[0] @ inner))) - 1  # from 0
             near = [j for j in range(length) if abs(j - p) <= 3]
             total = sum(exp(scores[b, j]) for j in near)
             for j in range(FRAMES):
                 share = exp(scores[b, j]) / total if j in near else 0
                 wanted = share * exp(-((j - p) ** 2) / (2 * 1.5**2))
                 assert found.weights[b, j].item() == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("share", "near"),
+    [
+        # S = 8 and p = 4: frames 2 to 6 counted from 1, and exp(-d^2 / 2), as D = 2
+        (0.5, {2: 0.0270671, 3: 0.1213061, 4: 0.2, 5: 0.1213061, 6: 0.0270671}),
+        # p = 8 is the last frame, beyond which there is nothing
+        (1.0, {6: 0.0451118, 7: 0.2021769, 8: 0.3333333}),
+        # p = 0 lies before the first frame
+        (0.0, {1: 0.3032653, 2: 0.0676676}),
+    ],
+)
+def test_local_p_counts_its_positions_from_one(share: float, near: dict[int, float]) -> None:
+    """Luong et al. 2015, eqs. 9 and 10, where all frames score alike."""
+    module: Any = attention(AttentionConfig(1, kind="local-p", window=2), 1, 1)
+    with torch.no_grad():
+        module.score.direction.zero_()
+        module.hidden.weight.fill_(100.0)  # tanh of it is 1
+        module.position.weight.fill_({0.0: -100.0, 0.5: 0.0, 1.0: 100.0}[share])
+        mask = torch.tensor([[True] * 8 + [False] * 2])
+        values = torch.arange(1.0, 11.0).view(1, 10, 1)
+        keys = module.keys(values, mask)
+        found = module.attend(torch.ones(1, 1), keys, module.first(mask))
+    wanted = [near.get(s, 0.0) for s in range(1, 11)]
+    assert found.weights[0].tolist() == pytest.approx(wanted, abs=1e-6)
+    assert found.context.item() == pytest.approx(sum(s * w for s, w in near.items()), abs=1e-5)
 
 
 def test_a_window_behind_the_end_has_no_weights_and_finite_gradients() -> None:

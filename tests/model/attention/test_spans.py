@@ -13,6 +13,7 @@ from cortado.model.attention.expected_alignment import expected_alignment, first
 from cortado.model.attention.expected_chunk import expected_chunk
 from cortado.model.attention.expected_span import expected_span
 from cortado.model.operation import definition
+from cortado.tests.model.attention.stopping import KINDS, probabilities
 
 Doubles = NDArray[np.float64]
 
@@ -48,30 +49,11 @@ def long_oracle(p: Doubles, previous: Doubles, energies: Doubles) -> Doubles:
     return beta
 
 
-def probabilities(kind: str, frames: int) -> Tensor:
-    """(2, T) probabilities of stopping in float32."""
-    noise = torch.randn(2, frames)
-    if kind.startswith("r ="):
-        return (float(kind[3:]) + 0.5 * noise).sigmoid()
-    return {
-        "near 0": 1e-6 * torch.rand(2, frames),
-        "near 1": 1 - 1e-6 * torch.rand(2, frames),
-        "mixed": (20 * noise).sigmoid(),
-        "exactly 0 and 1": (noise > 1).float(),
-        "never": torch.zeros(2, frames),
-        "always": torch.ones(2, frames),
-    }[kind]
-
-
-KINDS = ["near 0", "near 1", "mixed", "exactly 0 and 1", "never", "always"]
-KINDS += ["r = -4", "r = -1", "r = 0", "r = 4"]
-
-
 def drawn(kind: str, frames: int, reach: float = 80.0) -> tuple[Tensor, Tensor, Tensor]:
     """p, previous, and energies from -reach to reach, each (2, T)."""
     torch.manual_seed(frames)
     energies = reach * (2 * torch.rand(2, frames) - 1)
-    return probabilities(kind, frames), torch.rand(2, frames) / frames, energies
+    return probabilities(kind, 2, frames), torch.rand(2, frames) / frames, energies
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -189,25 +171,3 @@ def test_a_sure_stop_is_mocha_with_a_chunk_from_the_last_stop() -> None:
     alpha, beta = expected_span(p, first_alignment(1, 6), energies)
     assert alpha.tolist() == [[0, 0, 0, 1, 0, 0]]
     torch.testing.assert_close(beta, expected_chunk(alpha, energies, 4))
-
-
-def test_half_precision_is_accumulated_in_float32() -> None:
-    inputs = [x.bfloat16() for x in drawn("r = -1", 30)]
-    found = expected_span(*inputs)[1]
-    assert found.dtype == torch.float32
-    assert torch.equal(found, expected_span(*(x.float() for x in inputs))[1])
-
-
-@pytest.mark.parametrize(
-    ("shapes", "kind", "message"),
-    [
-        ([(2, 3), (2, 3), (2, 4)], torch.float32, r"one shape \(B, T\), .*\(2, 4\)"),
-        ([(3,), (3,), (3,)], torch.float32, r"one shape \(B, T\), type and device"),
-        ([(2, 3), (2, 3), (2, 3)], torch.int32, "expected float64, .* got .*int32"),
-    ],
-)
-def test_what_does_not_fit_is_refused(
-    shapes: list[tuple[int, ...]], kind: torch.dtype, message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        expected_span(*(torch.zeros(shape, dtype=kind) for shape in shapes))

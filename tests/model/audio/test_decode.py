@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from cortado.model.audio import decode as decode_module
 from cortado.model.audio.decode import AudioError, Resampler, decode, stream
 
 SECONDS = 2.0
@@ -245,8 +246,15 @@ def test_a_float_file_of_absurd_values_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("offset", "form", "value"),
-    [(22, "<H", 65535), (24, "<I", 1), (24, "<I", 0xFFFFFFFF), (40, "<I", 0x70000000)],
-    ids=["channels", "rate 1", "rate 2^32", "length"],
+    [
+        (22, "<H", 65535),
+        (24, "<I", 1),
+        (24, "<I", 0xFFFFFFFF),
+        (34, "<H", 0),
+        (34, "<H", 65535),
+        (40, "<I", 0x70000000),
+    ],
+    ids=["channels", "rate 1", "rate 2^32", "no bits", "2^16 bits", "length"],
 )
 def test_a_lying_header_costs_an_error_and_no_memory(
     tmp_path: Path, offset: int, form: str, value: int
@@ -261,6 +269,17 @@ def test_a_lying_header_costs_an_error_and_no_memory(
         assert tracemalloc.get_traced_memory()[1] < 4e6
     finally:
         tracemalloc.stop()
+
+
+def test_a_small_file_of_endless_silence_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "silence.flac"
+    soundfile.write(path, np.zeros(16_000 * 60, np.int16), 16_000)
+    assert sum(map(len, decode_module.stream(path))) == 16_000 * 60
+    monkeypatch.setattr(decode_module, "HOUR", 10)
+    monkeypatch.setattr(decode_module, "LEAST_RATE", path.stat().st_size / 20)
+    assert f"at most 30 s in {path.stat().st_size} bytes, got more" in error_of(path)
 
 
 @given(st.binary(max_size=3000), st.sampled_from([b"", b"RIFF\0\0\0\0WAVEfmt ", b"OggS", b"fLaC"]))

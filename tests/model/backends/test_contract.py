@@ -14,16 +14,18 @@ from cortado.model.audio.decode import decode
 from cortado.model.backends.cpu.recognizer import INTEGERS, FastRecognizer, available_products
 from cortado.model.backends.cuda import DeviceRecognizer
 from cortado.model.backends.reference import TILE, ReferenceRecognizer
+from cortado.model.config import RecognizerConfig
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.beam import DEFAULT_BEAM, GREEDY
+from cortado.model.search.settings import DEFAULT_BEAM, GREEDY
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.backends.contract import verify
-from cortado.tests.model.search.words import said
+from cortado.tests.model.search.words import PHONES, said
 from cortado.tests.model.untrained import noise, untrained
 
 SPEECH = Path(__file__).parents[4] / "shared/data/librispeech-mini"
-WORDS = DEFAULT_BEAM._replace(words=said())
+WORDS = DEFAULT_BEAM._replace(words=said(), ctc=0.5)
+SPOKEN = DEFAULT_BEAM._replace(words=said(pronounced=True), ctc=0.5, phones=0.5)
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 Make = Callable[[Recognizer], StreamingRecognizer]
@@ -32,9 +34,11 @@ BACKENDS: dict[str, Make] = {
     "reference": ReferenceRecognizer,
     "reference-beam": lambda model: ReferenceRecognizer(model, DEFAULT_BEAM),
     "reference-words": lambda model: ReferenceRecognizer(model, WORDS),
+    "reference-spoken": lambda model: ReferenceRecognizer(model, SPOKEN),
     "device-on-cpu": lambda model: DeviceRecognizer(model, "cpu", TILE),
     "fast-beam": lambda model: FastRecognizer(model, products="fp32", beam=DEFAULT_BEAM),
     "fast-words": lambda model: FastRecognizer(model, products="fp32", beam=WORDS),
+    "fast-spoken": lambda model: FastRecognizer(model, products="fp32", beam=SPOKEN),
     **{
         f"fast-{name}": partial(FastRecognizer, products=name)
         for name in available_products()
@@ -52,7 +56,7 @@ pytestmark = pytest.mark.timeout(900)  # the first use compiles
 
 @cache
 def model() -> Recognizer:
-    return untrained().recognizer
+    return untrained(RecognizerConfig(phones=PHONES)).recognizer
 
 
 def speech() -> list[NDArray[np.float32]]:
@@ -78,10 +82,12 @@ def test_the_shipped_model_keeps_the_contract_on_real_speech(name: str) -> None:
     verify(TRAINED[name](checkpoint.load()), heard)
 
 
-@pytest.mark.parametrize("beam", [GREEDY, DEFAULT_BEAM, WORDS], ids=["greedy", "beam", "words"])
+@pytest.mark.parametrize(
+    "beam", [GREEDY, DEFAULT_BEAM, WORDS, SPOKEN], ids=["greedy", "beam", "words", "spoken"]
+)
 def test_in_fp32_the_fast_backend_writes_what_the_reference_writes(beam: object) -> None:
     reference, fast = (
-        [transcribe(one, samples) for samples in speech()]
+        [[(each.text, each.time, each.late) for each in transcribe(one, s)] for s in speech()]
         for one in (
             ReferenceRecognizer(model(), beam),  # type: ignore[arg-type]
             FastRecognizer(model(), products="fp32", beam=beam),  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 import math
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -15,14 +16,15 @@ from numpy.typing import NDArray
 
 from cortado.model.attention import AttentionConfig
 from cortado.model.backends.choice import choose
+from cortado.model.backends.cpu import kernel as kernel_module
 from cortado.model.backends.cpu import recognizer as recognizer_module
-from cortado.model.backends.cpu.gates import advance
-from cortado.model.backends.cpu.kernel import COMPILED
+from cortado.model.backends.cpu.gates import advance_cell
 from cortado.model.backends.cpu.recognizer import FastRecognizer, available_products, unsupported
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.compiled import product as products_module
+from cortado.model.compiled.jit import source_files
 from cortado.model.compiled.product import (
-    PACKED_TYPES,
+    WEIGHT_TYPES,
     available,
     begin,
     end,
@@ -35,13 +37,14 @@ from cortado.model.compiled.tiles import INNER, ROWS
 from cortado.model.compiled.vectors import COLUMNS, LANES
 from cortado.model.config import DecoderConfig, EncoderConfig, FeatureConfig, RecognizerConfig
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.beam import GREEDY
+from cortado.model.search.settings import GREEDY
 from cortado.model.streaming.recordings import transcribe
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.untrained import encoded, noise, untrained
 
 Samples = NDArray[np.float32]
 STEP = 640
+MODEL = Path(kernel_module.__file__).parents[2]
 HERE = available_products()  # of a recogniser
 MATRICES = available()  # of a matrix
 
@@ -99,7 +102,7 @@ def test_a_product_is_exact_but_for_rounding(
     if products != "fp32":
         a, b = widened(narrow(a)), widened(narrow(b))
     c = np.zeros((rows + ROWS) * n, np.float32)
-    weight = packed(b, PACKED_TYPES[products])
+    weight = packed(b, WEIGHT_TYPES[products])
     multiplied(given_to(products, a), 0, k, 1, 0, k, weight, padded(bias), c, rows)
     exact = a.astype(np.float64) @ b.astype(np.float64) + bias
     assert np.allclose(c[: rows * n].reshape(rows, n), exact, atol=1e-4)
@@ -113,7 +116,7 @@ def test_overlapping_rows_in_segments_are_a_convolution(products: str) -> None:
     weight = widened(narrow(random.normal(size=(frames * kernel, 5)).astype(np.float32)))
     rows = (width - kernel) // 2 + 1
     c = np.zeros((rows + ROWS) * COLUMNS, np.float32)
-    bias, b = padded(np.zeros(5)), packed(weight, PACKED_TYPES[products], frames)
+    bias, b = padded(np.zeros(5)), packed(weight, WEIGHT_TYPES[products], frames)
     multiplied(given_to(products, a), 0, 2, frames, width, kernel, b, bias, c, rows)
     patches = np.stack([a[:, 2 * r : 2 * r + kernel].ravel() for r in range(rows)])
     found = c.reshape(-1, COLUMNS)[:rows, :5]
@@ -126,7 +129,7 @@ def test_overlapping_rows_in_segments_are_a_convolution(products: str) -> None:
 def test_gates_are_those_of_an_lstm(kind: type, seed: int, scale: float) -> None:
     @numba.njit
     def advanced(gates, cell, hidden):  # type: ignore[no-untyped-def]
-        advance(gates, 0, LANES, 2 * LANES, 3 * LANES, cell, 0, hidden, 0)
+        advance_cell(gates, 0, LANES, 2 * LANES, 3 * LANES, cell, 0, hidden, 0)
 
     random = np.random.default_rng(seed)
     gates = random.normal(0, scale, (4, LANES)).astype(np.float32)
@@ -143,7 +146,9 @@ def test_gates_are_those_of_an_lstm(kind: type, seed: int, scale: float) -> None
 
 def test_what_may_reorder_sums_is_inlined() -> None:
     """Else the process that compiles has other last bits than those that load what it compiled."""
-    modules = [import_module(f"cortado.model.{name}") for name in COMPILED]
+    files = source_files(Path(kernel_module.__file__)) & set(MODEL.rglob("*.py"))
+    names = [".".join(path.relative_to(MODEL).with_suffix("").parts) for path in files]
+    modules = [import_module(f"cortado.model.{name}") for name in names]
     compiled = {f for module in modules for f in vars(module).values() if isinstance(f, Dispatcher)}
     loose = [f for f in compiled if f.targetoptions.get("fastmath")]
     assert len(loose) >= 9
@@ -193,7 +198,7 @@ def test_in_fewer_bits_the_encoder_follows_the_references(products: str) -> None
 @pytest.mark.skipif("int8" not in HERE, reason="this CPU has no AVX-512 VNNI")
 def test_integers_are_also_for_cpus_without_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products_module, "has_tiles", lambda: False)
-    monkeypatch.setattr(products_module, "has_narrow_products", lambda: False)
+    monkeypatch.setattr(products_module, "has_bf16_products", lambda: False)
     online = FastRecognizer(reference().recognizer)
     assert (online.name, online.narrow) == ("fast-int8", np.float32)
     assert distance(online) < 0.05
@@ -223,8 +228,8 @@ def test_rows_that_are_not_there_are_refused() -> None:
 def test_what_this_cpu_has_is_taken_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     recognizer = reference().recognizer
     monkeypatch.setattr(products_module, "has_tiles", lambda: False)
-    monkeypatch.setattr(products_module, "has_narrow_products", lambda: False)
-    monkeypatch.setattr(recognizer_module, "has_byte_products", lambda: False)
+    monkeypatch.setattr(products_module, "has_bf16_products", lambda: False)
+    monkeypatch.setattr(recognizer_module, "has_integer_products", lambda: False)
     assert choose(recognizer, "fast", GREEDY).name == "fast-fp32"
     with pytest.raises(ValueError, match=r"this CPU supports \(fp32\), got 'amx'"):
         choose(recognizer, "fast-amx")
@@ -246,7 +251,7 @@ def test_what_this_cpu_has_is_taken_and_nothing_else(monkeypatch: pytest.MonkeyP
 def test_a_model_that_it_does_not_know_is_left_to_the_reference(config: RecognizerConfig) -> None:
     recognizer = Recognizer(config).eval()
     assert unsupported(recognizer)
-    assert choose(recognizer).name == "reference-beam8"
+    assert choose(recognizer).name == "reference-beam16"
     with pytest.raises(ValueError, match="fast backend"):
         choose(recognizer, "fast")
 

@@ -7,9 +7,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cortado.model.backends.cpu.convolution import PATCH, convolved
+from cortado.model.backends.cpu.convolution import PATCH, convolve_frames
 from cortado.model.backends.cpu.layout import CHANNELS, SPARE, STREAMS
-from cortado.model.compiled.integers import HALF, MOST, QUAD, ZERO, affine, coded, has_byte_products
+from cortado.model.compiled.integers import (
+    MAX_INPUT,
+    MAX_SIGNED,
+    QUAD,
+    ZERO_POINT,
+    affine,
+    has_integer_products,
+    quantized,
+)
 from cortado.model.compiled.product import narrow
 from cortado.model.compiled.vectors import COLUMNS
 
@@ -17,7 +25,7 @@ Floats = NDArray[np.float32]
 
 pytestmark = [
     pytest.mark.timeout(300),  # the first use compiles
-    pytest.mark.skipif(not has_byte_products(), reason="this CPU has no AVX-512 VNNI"),
+    pytest.mark.skipif(not has_integer_products(), reason="this CPU has no AVX-512 VNNI"),
 ]
 
 
@@ -32,7 +40,7 @@ def made(weight: Floats, bias: Floats, x: Floats, h: Floats, kind: type) -> Floa
     a = rows.ravel() if kind is np.float32 else narrow(rows.ravel())
     c = np.full(len(rows) * len(bias), np.nan, np.float32)
     codes, scales = np.zeros(rows.size, np.uint8), np.zeros(len(rows), np.float32)
-    through(coded(weight, x.shape[1], bias), a, k, c, len(rows), codes, scales)
+    through(quantized(weight, x.shape[1], bias), a, k, c, len(rows), codes, scales)
     return c.reshape(len(rows), -1)
 
 
@@ -63,16 +71,16 @@ def test_what_is_whole_numbers_of_steps_is_exact(
     assume(inputs + states)
     weight, bias, _, _ = drawn(seed, rows, QUAD * inputs, QUAD * states, panels)
     random = np.random.default_rng(seed)
-    whole_x = random.integers(0, MOST + 1, (rows, QUAD * inputs))
-    whole_x[:, :1] = MOST  # the largest of a row
-    whole_h = random.integers(-HALF, HALF + 1, (rows, QUAD * states))
+    whole_x = random.integers(0, MAX_INPUT + 1, (rows, QUAD * inputs))
+    whole_x[:, :1] = MAX_INPUT  # the largest of a row
+    whole_h = random.integers(-MAX_SIGNED, MAX_SIGNED + 1, (rows, QUAD * states))
     step = 2.0 ** random.integers(-6, 6, (rows, 1))
-    x, h = (v.astype(np.float32) for v in (whole_x * step, whole_h / HALF))
+    x, h = (v.astype(np.float32) for v in (whole_x * step, whole_h / MAX_SIGNED))
     of_x, of_h = weight[: x.shape[1]].astype(np.float64), weight[x.shape[1] :].astype(np.float64)
-    parts = [(whole_x, step, of_x), (whole_h, 1 / HALF, of_h)]
+    parts = [(whole_x, step, of_x), (whole_h, 1 / MAX_SIGNED, of_h)]
     expected = bias.astype(np.float64) + np.zeros((rows, 1))
     for whole, each, w in parts:
-        unit = np.maximum(np.abs(w).max(0, initial=0), 1e-30) / HALF
+        unit = np.maximum(np.abs(w).max(0, initial=0), 1e-30) / MAX_SIGNED
         expected += whole @ np.rint(w / unit) * unit * each
     assert np.allclose(made(weight, bias, x, h, kind), expected, rtol=1e-4, atol=1e-4 * step)
 
@@ -87,7 +95,7 @@ def test_it_is_near_what_was_meant(kind: type) -> None:
 
 @numba.njit
 def patched(m, frames, size, apart, c, count, codes, scales):  # type: ignore[no-untyped-def]
-    convolved(m, frames, size, apart, c, count, codes, scales)
+    convolve_frames(m, frames, size, apart, c, count, codes, scales)
 
 
 @pytest.mark.parametrize("count", range(1, STREAMS + 1))
@@ -104,10 +112,10 @@ def test_a_convolution_is_near_what_was_meant(
     frames[:, :, [0, -1]] = 0  # edges
     weight = random.normal(0, 1, ((heard + kept) * PATCH, COLUMNS)).astype(np.float32)
     bias = random.normal(0, 1, COLUMNS).astype(np.float32)
-    m = coded(weight, heard * PATCH, bias)
+    m = quantized(weight, heard * PATCH, bias)
     size, rows = places * CHANNELS, places // apart
     beyond = np.zeros(SPARE, np.float32)
-    codes = np.full((heard + kept, STREAMS * size), ZERO, np.uint8)
+    codes = np.full((heard + kept, STREAMS * size), ZERO_POINT, np.uint8)
     codes[:heard] = 0
     codes = np.concatenate([codes.ravel(), np.zeros(SPARE, np.uint8)])
     c = np.zeros(STREAMS * rows * COLUMNS, np.float32)

@@ -30,7 +30,7 @@ def test_a_step_gives_symbols_and_a_state_to_each_stream(
     before = tiny.initial_state(streams)
     copies = [each.clone() for each in tensors(before)]
     emitted, state = tiny.step(torch.randn(streams, 640), before)
-    assert emitted.shape == (streams, MAX_SYMBOLS_PER_STEP, 2)
+    assert emitted.shape == (streams, MAX_SYMBOLS_PER_STEP, 3)
     assert not emitted[..., 1].any()
     assert all(map(torch.equal, tensors(before), copies))  # a state is a value
     wider = tiny.initial_state(streams + 1)

@@ -154,7 +154,7 @@ def test_a_direct_output_does_without_the_context() -> None:
 
 
 def test_a_beam_has_a_hypothesis() -> None:
-    with pytest.raises(ValueError, match="expected a beam of at least 1 hypothesis, got 0"):
+    with pytest.raises(ValueError, match="expected a beam of 1 to 16384, got 0"):
         DecoderConfig(beam=0)
 
 

@@ -17,10 +17,20 @@ from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.emission import FLUSH_STEPS, Emissions
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search import beam as search
+from cortado.model.search import ctc_score
 from cortado.model.search import language_model as language
-from cortado.model.search.beam import DEFAULT_BEAM, GREEDY, Beam, beam_from_options, max_committed
+from cortado.model.search.commit import commit, uncommitted
+from cortado.model.search.hypotheses import candidates, hypotheses, restart
 from cortado.model.search.language_model import NONE, Language
+from cortado.model.search.settings import (
+    DEFAULT_BEAM,
+    GREEDY,
+    Beam,
+    beam_from_options,
+    max_committed,
+)
 from cortado.model.streaming.recordings import transcribe
+from cortado.tests.model.search.test_ctc_score import probability
 from cortado.tests.model.search.words import said, spoken
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.trigram import sentences
@@ -61,6 +71,12 @@ def factors(words: Language, text: Text) -> NDArray[np.float64]:
     return np.exp(found.astype(float))
 
 
+def heard(seed: int, frame: int) -> NDArray[np.float32]:
+    """The logits of the CTC head at a frame."""
+    random = np.random.default_rng([seed, 1, frame])
+    return random.normal(0, 2, SYMBOLS + 1).astype(np.float32)
+
+
 def likelihoods(numbers: Numbers, frames: int, words: Language = NONE) -> dict[Text, float]:
     """The probability of every text after so many frames, summed over all stops."""
     found: dict[Text, float] = {(): 1.0}
@@ -86,10 +102,10 @@ def likelihoods(numbers: Numbers, frames: int, words: Language = NONE) -> dict[T
 class Searched:
     """A stream searched over a decoder of numbers."""
 
-    def __init__(self, numbers: Numbers, beam: Beam) -> None:
-        self.numbers, self.beam = numbers, beam
-        self.h = search.hypotheses(1, beam, CAP)
-        self.e = search.candidates(1, beam, CAP)
+    def __init__(self, numbers: Numbers, beam: Beam, seed: int = 0) -> None:
+        self.numbers, self.beam, self.seed = numbers, beam, seed
+        self.h = hypotheses(1, beam, CAP, SYMBOLS)
+        self.e = candidates(1, beam, CAP, SYMBOLS)
         self.committed: list[tuple[int, int, int]] = []  # symbol, frame heard, frame committed
         self.frame = 0
         self.texts: list[Text] = [()] * beam.width
@@ -102,7 +118,8 @@ class Searched:
             count = e.written_count[0, entry]
             return (*self.texts[e.origins[0, entry]], *e.written[0, entry, :count].tolist())
 
-        scanning = search.begin_frame(rows, self.h, e)
+        logits = heard(self.seed, self.frame)[None]
+        scanning = search.begin_frame(rows, logits, self.beam, self.h, e)
         for count in range(CAP + 1):
             texts = [text(k) for _, k in e.scanning[:scanning]]
             energies = np.array([self.numbers(one, self.frame)[0] for one in texts], np.float32)
@@ -121,12 +138,12 @@ class Searched:
             )
             for k, before in enumerate(self.texts)
         ]
-        shape = 2, 2, max_committed(self.beam, CAP)
+        shape = 3, 2, max_committed(self.beam, CAP)
         told = np.full(shape, -7, np.int32)
-        search.commit(rows, self.beam, self.h, *(part[:1] for part in told))
+        commit(rows, self.beam, self.h, *(part[:1] for part in told))
         assert (told[:, 1] == -7).all()
         [emissions] = Emissions(*told[:, :1]).lists()
-        self.committed += [(s, self.frame - late, self.frame) for s, late in emissions]
+        self.committed += [(s, self.frame - late, self.frame) for s, late, _ in emissions]
         self.frame += 1
 
     def _last(self, k: int) -> int:
@@ -163,8 +180,40 @@ def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
     for k, score in enumerate(one.h.scores[0]):
         if score > -np.inf:
             assert score == pytest.approx(np.log(wanted[one.texts[k]] / most), abs=2e-4)
-    search.restart(np.zeros(1, np.int64), one.h)
+    restart(np.zeros(1, np.int64), one.h)
     assert not one.h.words.any()
+
+
+@lasting
+@given(seed=st.integers(0, 10_000), frames=st.integers(1, 2), unheard=st.sampled_from([0.1, 0.6]))
+def test_the_ctc_head_weighs_the_text_of_every_hypothesis(
+    seed: int, frames: int, unheard: float
+) -> None:
+    numbers, weight = decoder(seed), 0.7
+    beam = Beam(
+        width=100,
+        max_wait=25,
+        rival_wait=25,
+        pruning=1e9,
+        min_stop_probability=1e-30,
+        agreement=1.1,
+        ctc=weight,
+        unheard=unheard,
+    )
+    one, head = Searched(numbers, beam, seed), np.zeros((frames, SYMBOLS + 1), np.float32)
+    for frame in range(frames):
+        one.step()
+        ctc_score.shares(heard(seed, frame), head[frame])
+    wanted = likelihoods(numbers, frames)
+    for text in wanted:
+        shorter = range(max(len(text) - ctc_score.LAG, 0), len(text) + 1)
+        p = sum(unheard ** (len(text) - n) * probability(head, text[:n]) for n in shorter)
+        wanted[text] *= max(p, 1e-30) ** weight
+    most = max(wanted.values())
+    alive = np.flatnonzero(one.h.scores[0] > -np.inf)
+    assert len(alive) == len(wanted)
+    for k in alive:
+        assert one.h.scores[0, k] == pytest.approx(np.log(wanted[one.texts[k]] / most), abs=2e-3)
 
 
 @lasting
@@ -195,13 +244,13 @@ def test_what_is_committed_is_in_time_and_is_the_beginning_of_every_hypothesis(
         assert all(text[: len(told)] == told for text in alive)
         assert len(set(alive)) == len(alive)
         assert max(one.h.scores[0]) <= 0
-        [rest] = search.uncommitted(np.zeros(1, np.int64), one.h).lists()
-        assert (*told, *(symbol for symbol, _ in rest)) == one.best
-        assert all(late < wait for _, late in rest)
+        [rest] = uncommitted(np.zeros(1, np.int64), beam, one.h).lists()
+        assert (*told, *(one.symbol for one in rest)) == one.best
+        assert all(one.late < wait for one in rest)
     assert all(committed - heard <= rival_wait for _, heard, committed in one.committed)
     assert all(a[1] <= b[1] for a, b in pairwise(one.committed))
-    search.restart(np.zeros(1, np.int64), one.h)
-    assert search.uncommitted(np.zeros(1, np.int64), one.h).symbols.shape == (1, 0)
+    restart(np.zeros(1, np.int64), one.h)
+    assert uncommitted(np.zeros(1, np.int64), beam, one.h).symbols.shape == (1, 0)
 
 
 def test_a_likelier_beginning_wins_though_another_was_best_at_first() -> None:
@@ -247,6 +296,24 @@ def test_all_that_a_hypothesis_has_heard_is_committed_once_it_is_the_best() -> N
     assert most > 8
 
 
+@pytest.mark.parametrize(
+    ("slope", "offset", "confidence"), [(1.0, 0.0, 599), (2.0, 0.5, 786), (0.0, -9.0, 0)]
+)
+def test_a_symbol_is_as_sure_as_the_hypotheses_that_have_it(
+    slope: float, offset: float, confidence: int
+) -> None:
+    """Odds of e to 0.4, since scores are 1 nat apart."""
+    beam, row = Beam(width=2, max_wait=0, slope=slope, offset=offset), np.zeros(1, np.int64)
+    h = hypotheses(1, beam, CAP, SYMBOLS)
+    h.scores[0], h.lengths[0], h.symbols[0, :, 0], h.clock[0] = (0, -1), 1, (0, 1), 1
+    [[rest]] = uncommitted(row, beam, h).lists()
+    found = Emissions.nothing(1, max_committed(beam, CAP))
+    commit(row, beam, h, *found)
+    [[committed]] = found.lists()
+    assert committed == rest
+    assert (committed.symbol, committed.confidence) == (0, confidence)
+
+
 def test_a_wish_becomes_a_search() -> None:
     assert beam_from_options(None, None) is None
     assert beam_from_options(1, None) == GREEDY
@@ -259,7 +326,7 @@ def test_a_wish_becomes_a_search() -> None:
 
 def test_a_backend_is_named_by_its_search() -> None:
     model = untrained().recognizer
-    assert choose(model, "reference").name == "reference-beam8"
+    assert choose(model, "reference").name == "reference-beam16"
     assert choose(model, "reference", GREEDY).name == "reference"
     assert choose(model, "reference").digest != choose(model, "reference", GREEDY).digest
     assert choose(model, "reference").flush_steps == FLUSH_STEPS + DEFAULT_BEAM.rival_wait
@@ -297,7 +364,7 @@ def test_a_language_model_is_in_the_name_and_the_digest(
     model = untrained().recognizer
     every = [NONE, said(), said(3), said(2, 2.0)]
     found = [kind(model, beam=DEFAULT_BEAM._replace(words=words)) for words in every]
-    assert [one.name.endswith("-beam8-lm") for one in found] == [False, True, True, True]
+    assert [one.name.endswith("-beam16-lm") for one in found] == [False, True, True, True]
     assert [one.beam.uses_language_model for one in found] == [False, True, True, True]
     assert len({one.digest for one in found}) == 4
     again = kind(model, beam=DEFAULT_BEAM._replace(words=said.__wrapped__()))

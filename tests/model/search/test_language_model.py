@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from cortado.model.search import language_model as language
 from cortado.model.search.language_model import (
     FILE,
     NONE,
@@ -284,6 +285,43 @@ def test_a_number_out_of_bounds_is_refused(name: str, good: Path) -> None:
         other = part.astype(np.int64) if name in INDICES else part.copy()
         other.flat[other.size // 2] = value
         check_refused(parts | {name: other}, about, good)
+
+
+PRONUNCIATION = ("spoken", "spoken_starts", "likeliest", "said")
+
+
+def pronounced(parts: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """A phone for each word, which all of its letters take."""
+    words, nodes = len(parts["unigrams"]), len(parts["words"])
+    return {
+        "spoken": np.ones(words, np.int64),
+        "spoken_starts": np.arange(words + 1),
+        "likeliest": parts["lows"].astype(np.int64),
+        "said": np.ones(nodes, np.int64),
+    }
+
+
+def test_a_file_may_know_how_its_words_are_pronounced(good: Path) -> None:
+    about, parts = contents(good)
+    assert not read(good, VOCABULARY).pronounces
+    save_file(parts | pronounced(parts), good, about)
+    lm = read(good, VOCABULARY)
+    assert lm.pronounces
+    assert language.begun_phones.py_func(lm, 1).tolist() == [1]
+    assert language.begun_phones.py_func(lm, NOWHERE).tolist() == []
+    assert language.word_phones.py_func(lm, NOWHERE).tolist() == []
+
+
+@pytest.mark.parametrize("name", PRONUNCIATION)
+def test_a_pronunciation_that_is_broken_is_refused(name: str, good: Path) -> None:
+    about, parts = contents(good)
+    more = pronounced(parts)
+    part = more[name]
+    for other in (part[:-1], part[None], part.astype(np.float32), part - 2000, part + (1 << 20)):
+        check_refused(parts | more | {name: np.ascontiguousarray(other)}, about, good)
+    save_file(parts | {name: part for name, part in more.items() if name != "said"}, good, about)
+    with pytest.raises(LanguageError, match="good, got KeyError: 'said'"):
+        read(good, VOCABULARY)
 
 
 def check_bounds(lm: Language) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import product
+from math import exp, log, log1p
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.expected_beam import Path, beam_search
+from cortado.model.search.expected_beam import Path, beam_search, outcomes
 from cortado.model.search.offline import (
     Mode,
     decode,
@@ -59,7 +60,14 @@ def test_recordings_decode_together_as_they_do_alone(mode: Mode) -> None:
 
 
 def test_modes_are_those_that_the_decoder_has() -> None:
-    assert modes(recognizer()) == ("hard", "expected", "sampled", "beam")
+    assert modes(recognizer()) == (
+        "hard",
+        "uncapped",
+        "hard-beam",
+        "expected",
+        "sampled",
+        "beam",
+    )
     assert modes(recognizer("soft")) == ("expected", "beam")
     assert modes(recognizer(decoder="ctc")) == ("hard",)
 
@@ -144,8 +152,26 @@ def score(decoder: AttentionDecoder, values: Tensor, text: tuple[int, ...]) -> f
     total = sum(float(log_probs[row, symbol]) for row, symbol in enumerate(text))
     if not decoder.online:
         return total + float(log_probs[len(text), decoder.end])
-    mass = decoded.alpha[0].sum(1).clamp(0, 1)
-    return total + float(mass[:-1].log().sum() + (1 - mass[-1]).log())
+    mass = [1.0, *decoded.alpha[0].double().sum(1).tolist()]  # of scans that have all stopped
+    return total + log(max(mass[-2] - mass[-1], 1e-300))
+
+
+@torch.no_grad()
+def test_the_probability_of_the_end_is_not_what_rounding_leaves_of_a_sum() -> None:
+    decoder = recognizer("monotonic").decoder
+    assert isinstance(decoder, AttentionDecoder)
+    energy = decoder.attention.monotonic
+    energy.query.weight.zero_()
+    energy.scale.zero_()
+    energy.bias.fill_(6.0)
+    values, mask = torch.randn(1, 40, 8), torch.ones(1, 40, dtype=torch.bool)
+    past = decoder.attention.first(mask)
+    attended = decoder.attention.attend(
+        decoder.query(decoder.beginning(1)), decoder.attention.keys(values, mask), past
+    )
+    going, ending = outcomes(decoder, torch.zeros(1, 2), attended, past)
+    assert ending.item() == pytest.approx(-40 * log1p(exp(6)), rel=1e-5)  # log(1 - p) a frame
+    assert going[0].tolist() == pytest.approx([-log(2)] * 2)
 
 
 @pytest.mark.parametrize("kind", ["mocha", "soft"])

@@ -13,6 +13,7 @@ from cortado.tests.training.trigram import sentences
 from cortado.training.language_model import Numbers as Weights
 from cortado.training.language_model import estimate, write
 
+PHONES = 5  # of the words, silence included
 WEIGHTS = Weights(weight=1.5, bonus=8.0, leaving=-20.0, letter=-8.0)
 
 
@@ -25,9 +26,29 @@ def spoken(characters: str, texts: list[str], numbers: Weights) -> Language:
 
 
 @cache
-def said(seed: int = 2, weight: float = WEIGHTS.weight) -> Language:
-    """Return a language model of words that nobody says."""
+def said(seed: int = 2, weight: float = WEIGHTS.weight, pronounced: bool = False) -> Language:
+    """Return a language model of words that nobody says, perhaps with a phone for each letter."""
     random = np.random.default_rng(seed)
     lengths = random.integers(1, 4, 300)
     words = ["".join(random.choice([*ENGLISH[1:]], length)) for length in lengths]
-    return spoken(ENGLISH, sentences(seed, 400, words), WEIGHTS._replace(weight=weight))
+    found = spoken(ENGLISH, sentences(seed, 400, words), WEIGHTS._replace(weight=weight))
+    return with_phones(found) if pronounced else found
+
+
+def with_phones(language: Language) -> Language:
+    """Return a language model each of whose words has as many phones as letters."""
+    depths = np.zeros(len(language.words), np.int32)
+    spoken: list[list[int]] = [[] for _ in language.left1]
+    beginnings: dict[int, list[int]] = {0: []}
+    for node, word in enumerate(language.words):
+        for child in range(language.children[node], language.children[node + 1]):
+            beginnings[child] = [*beginnings[node], 1 + int(language.symbols[child]) % (PHONES - 1)]
+        depths[node] = len(beginnings[node])
+        if word >= 0:
+            spoken[word] = beginnings[node]
+    return language._replace(
+        spoken=np.array([phone for word in spoken for phone in word], np.int32),
+        spoken_starts=np.cumsum([0, *map(len, spoken)]).astype(np.int32),
+        likeliest=language.lows,
+        said=depths,
+    )

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.emission import Emission, Emissions
-from cortado.model.search.beam import GREEDY
+from cortado.model.search.settings import GREEDY
 from cortado.model.streaming.interface import Rows, Samples
 from cortado.model.vocabulary import Vocabulary
 
@@ -62,5 +62,6 @@ def emissions(rows: list[list[Emission]]) -> Emissions:
     found = Emissions.nothing(len(rows), max(map(len, rows), default=0))
     for row, each in enumerate(rows):
         for n, one in enumerate(each):
-            found.symbols[row, n], found.late[row, n] = one
+            for part, value in zip(found, one, strict=True):
+                part[row, n] = value
     return found

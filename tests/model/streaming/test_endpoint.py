@@ -26,14 +26,17 @@ def endpointer(streams: int, *rules: Rule) -> Endpointer:
     return one
 
 
-def ends(heard: Steps, *rules: Rule) -> list[int]:
-    """Return the steps, from 0 on, after which an utterance of one stream ends."""
-    one = endpointer(1, *rules)
-    return [
-        step
-        for step, (wrote, blank) in enumerate(heard)
-        if one.step(ROW, emitted([wrote]), np.array([blank]))[0]
-    ]
+def ends(heard: Steps, *rules: Rule, by_quiet: bool = False) -> list[int]:
+    """Return the steps, from 0 on, after which an utterance of one stream ends.
+
+    Each step is whether it wrote, and whether it was blank, or quiet for a detector.
+    """
+    one, found = endpointer(1, *rules), []
+    for step, (wrote, second) in enumerate(heard):
+        blank = np.array([second and not by_quiet])
+        if one.step(ROW, emitted([wrote]), blank, np.array([second]) if by_quiet else None)[0]:
+            found.append(step)
+    return found
 
 
 WROTE, SILENT, BUSY = (True, False), (False, True), (False, False)
@@ -71,22 +74,13 @@ def test_blanks_before_an_utterance_do_not_end_it() -> None:
     assert ends(early) == []
 
 
-def quiet_ends(heard: list[tuple[bool, bool]], *rules: Rule) -> list[int]:
-    """Return the steps that end utterances, each of whether it wrote and whether it was quiet."""
-    one = endpointer(1, *rules)
-    none = np.array([False])
-    return [
-        step
-        for step, (wrote, quiet) in enumerate(heard)
-        if one.step(ROW, emitted([wrote]), none, np.array([quiet]))[0]
-    ]
-
-
 def test_quiet_has_to_last_and_to_follow_a_character() -> None:
     rule = Rule(silence=0.08, quiet=0.2)
-    assert quiet_ends([(False, True)] * 50 + [(True, True)] + [(False, True)] * 9, rule) == [55]
+    assert ends(
+        [(False, True)] * 50 + [(True, True)] + [(False, True)] * 9, rule, by_quiet=True
+    ) == [55]
     loud = [(True, False), *[(False, True)] * 4, (False, False), *[(False, True)] * 9]
-    assert quiet_ends(loud, rule) == [10]
+    assert ends(loud, rule, by_quiet=True) == [10]
 
 
 def test_without_a_detector_nothing_is_quiet() -> None:
@@ -95,7 +89,7 @@ def test_without_a_detector_nothing_is_quiet() -> None:
 
 def test_with_a_detector_the_loop_and_the_long_rules_stay() -> None:
     assert {rule.times for rule in QUIET_RULES if not rule.quiet} < {rule.times for rule in RULES}
-    assert quiet_ends([(True, False)] * 5000, *QUIET_RULES) != []
+    assert ends([(True, False)] * 5000, *QUIET_RULES, by_quiet=True) != []
     assert ends([(True, True)] * 500, *QUIET_RULES)[0] == 75
     assert ends([WROTE] * 501 + [SILENT] * 9, *QUIET_RULES) == [505]
     assert sum(rule.quiet > 0 for rule in QUIET_RULES) == 1

@@ -141,8 +141,7 @@ def test_a_state_has_one_small_size() -> None:
     fresh = table.snapshot(0)
     for step in steps(speech(0)):
         table.step(step[None], ROW)
-    assert len(table.snapshot(0)) == len(fresh)
-    assert table.bytes_per_stream == vad().stepper(1).bytes_per_stream == 2_824
+    assert len(table.snapshot(0)) == len(fresh) < 3_000
     table.reset(ROW)
     assert table.snapshot(0) == fresh
 

@@ -94,7 +94,7 @@ class Conversation(RuleBasedStateMachine):
     @rule(frame=frames)
     def receive(self, frame: str | bytes) -> None:
         self.talk.receive_data(frame, self.now)
-        self.events = self.talk.events_received()
+        self.events = list(self.talk.events_received())
         assert len(self.events) == (self.talk.ending is None)
         self.asked += self.events
         if self.events and isinstance(frame, bytes):
@@ -132,7 +132,7 @@ class Conversation(RuleBasedStateMachine):
                     self.accept(event, full)
                 except ProtocolError as error:
                     self.talk.fail(error.code, error.message)
-            if not isinstance(event, Audio) or self.bytes:
+            if not isinstance(event, Audio):  # no frame here has enough to count as audio
                 self.quiet_since = self.now
         self.talk.events_handled(self.now)
         self.events = None
@@ -166,7 +166,7 @@ class Conversation(RuleBasedStateMachine):
     def write(self, text: str) -> None:
         before = self.talk.ending
         times = [0.04 * (len(self.written) + each) for each in range(len(text))]
-        self.talk.send_characters(text, times, position=1.0)
+        self.talk.send_characters(text, times, [0.5] * len(text), position=1.0)
         self.written += text
         self.overflowed |= before is None and self.talk.ending is not None
         if before is not None and len(self.written) - self.known > LIMITS["outbox_characters"]:

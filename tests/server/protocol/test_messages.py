@@ -86,10 +86,10 @@ def test_another_encoding_is_refused(encoding: str) -> None:
             step_ms=40,
             lookahead_ms=110,
         ),
-        Chars(text="he", times=[0.48, 0.52], position=0.68),
+        Chars(text="he", times=[0.48, 0.52], confidences=[1.0] * 2, position=0.68),
         Endpoint(utterance=3, start=0.48, end=0.52, position=1.4),
-        Final(text="hé", times=[0.48, 0.52], duration=1.5),
-        Final(text="é", times=[0.52], duration=1.5, omitted=1),
+        Final(text="hé", times=[0.48, 0.52], confidences=[1.0] * 2, duration=1.5),
+        Final(text="é", times=[0.52], confidences=[1.0], duration=1.5, omitted=1),
         Suspended(state="AAAA", received=16_000, characters=7),
         Error(code=ErrorCode.IDLE_TIMEOUT, message="expected audio, got none"),
     ],
@@ -101,8 +101,8 @@ def test_what_the_server_says_is_what_a_client_reads(
 
 
 def test_a_client_ignores_fields_of_a_newer_server() -> None:
-    text = '{"type":"chars","text":"a","times":[0.1],"position":0.2,"confidence":0.9}'
-    assert parse_server(text) == Chars(text="a", times=[0.1], position=0.2)
+    text = '{"type":"chars","text":"a","times":[0.1],"confidences":[1],"position":0.2,"x":1}'
+    assert parse_server(text) == Chars(text="a", times=[0.1], confidences=[1.0], position=0.2)
 
 
 def test_a_client_ignores_messages_of_a_newer_server() -> None:
@@ -122,7 +122,7 @@ def test_a_stream_is_resumed_by_its_state_or_by_its_token(fields: str) -> None:
 
 def test_every_character_has_its_time() -> None:
     with pytest.raises(ValidationError, match="expected 2 times, got 1"):
-        Chars(text="he", times=[0.48], position=0.68)
+        Chars(text="he", times=[0.48], confidences=[1.0], position=0.68)
 
 
 def test_every_error_closes_with_a_code() -> None:

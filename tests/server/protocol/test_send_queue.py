@@ -18,12 +18,12 @@ READY = Ready(
 
 
 def chars(text: str, at: float) -> Chars:
-    return Chars(text=text, times=[at] * len(text), position=at)
+    return Chars(text=text, times=[at] * len(text), confidences=[1.0] * len(text), position=at)
 
 
 def test_messages_leave_in_order() -> None:
     queue = SendQueue(10)
-    messages = [READY, chars("a", 1), Final(text="a", times=[1], duration=2)]
+    messages = [READY, chars("a", 1), Final(text="a", times=[1], confidences=[1.0], duration=2)]
     for message in messages:
         queue.add(message)  # type: ignore[arg-type]
     assert [queue.pop() for _ in range(4)] == [*messages, None]
@@ -33,7 +33,7 @@ def test_characters_that_wait_become_one_message() -> None:
     queue = SendQueue(10)
     queue.add(chars("he", 1))
     queue.add(chars("y", 2))
-    assert queue.pop() == Chars(text="hey", times=[1, 1, 2], position=2)
+    assert queue.pop() == Chars(text="hey", times=[1, 1, 2], confidences=[1.0] * 3, position=2)
     queue.add(chars("!", 3))
     assert queue.pop() == chars("!", 3)
 

@@ -1,6 +1,10 @@
 """What a server holds of a stream's text."""
 
-from cortado.server.protocol.messages import Chars, Endpoint, Final
+import json
+
+import pytest
+
+from cortado.server.protocol.messages import Chars, Endpoint, Final, Word
 from cortado.server.protocol.transcript import Transcript
 
 
@@ -9,32 +13,53 @@ def test_a_transcript_keeps_the_last_characters() -> None:
     for number in range(300):
         piece = f"{number} "
         text += piece
-        transcript.add(piece, [number / 10] * len(piece))
+        transcript.add(piece, [number / 10] * len(piece), [number / 1000] * len(piece))
         assert len(transcript.final(1.0).text) == min(len(text), 80)
     final = transcript.final(30.0)
     assert final.text == text[-80:]
     assert final.times == [float(each) / 10 for each in text[-80:].split() for _ in range(4)]
+    assert final.confidences == pytest.approx([time / 100 for time in final.times])
     assert (final.omitted, transcript.characters) == (len(text) - 80, len(text))
 
 
 def test_a_short_transcript_is_whole() -> None:
     transcript = Transcript(80)
-    transcript.add("hé", [0.5, 0.6])
-    assert transcript.final(1.0) == Final(text="hé", times=[0.5, 0.6], duration=1.0, omitted=0)
+    transcript.add("hé", [0.5, 0.6], [0.5, 0.25])
+    word = Word(text="hé", start=0.46, end=0.6, confidence=0.25)
+    assert transcript.final(1.0) == Final(
+        text="hé", times=[0.5, 0.6], confidences=[0.5, 0.25], duration=1.0, omitted=0, words=[word]
+    )
 
 
 def test_what_a_client_missed_is_said_in_order() -> None:
     transcript = Transcript(80)
     ends = [Endpoint(utterance=n, start=n, end=n + 0.5, position=n + 1.0) for n in range(2)]
     for text, end in zip(("ab", " cd"), ends, strict=True):
-        transcript.add(text, [float(len(text))] * len(text))
+        transcript.add(text, [float(len(text))] * len(text), [0.9] * len(text))
         transcript.add_endpoint(end)
-    transcript.add(" e", [9.0, 9.5])
-    last = Chars(text=" e", times=[9.0, 9.5], position=10.0)
+    transcript.add(" e", [9.0, 9.5], [1.0, 0.7])
+    last = Chars(text=" e", times=[9.0, 9.5], confidences=[1.0, 0.7], position=10.0)
+    ends[0].words = [Word(text="ab", start=1.96, end=2.0, confidence=0.9)]
+    ends[1].words = [Word(text="cd", start=2.96, end=3.0, confidence=0.9)]
     assert transcript.since(7, 2, 10.0) == []
     assert transcript.since(5, 2, 10.0) == [last]
     assert transcript.since(5, 1, 10.0) == [ends[1], last]
-    middle = Chars(text="d", times=[3.0], position=10.0)
+    middle = Chars(text="d", times=[3.0], confidences=[0.9], position=10.0)
     assert transcript.since(4, 1, 10.0) == [middle, ends[1], last]
     whole = transcript.since(0, 0, 10.0)
     assert [type(one) for one in whole] == [Chars, Endpoint, Chars, Endpoint, Chars]
+    facts, parts = transcript.state()
+    again = Transcript.restored(json.loads(json.dumps(facts)), parts, 80)
+    assert again.since(0, 0, 10.0) == whole
+    assert again.final(10.0) == transcript.final(10.0)
+
+
+def test_each_word_comes_with_the_end_of_its_utterance_and_once() -> None:
+    transcript = Transcript(80)
+    transcript.add("a b", [1.0, 1.1, 1.2], [0.9, 0.9, 0.8])
+    ended = transcript.add_endpoint(Endpoint(utterance=0, start=1.0, end=1.2, position=2.0))
+    assert [(one.text, one.confidence) for one in ended.words] == [("a", 0.9), ("b", 0.8)]
+    transcript.add(" c", [3.0, 3.1], [0.9, 0.9])
+    assert [one.text for one in transcript.end_utterance()] == ["c"]
+    transcript.add(" d", [4.0, 4.1], [0.9, 0.9])
+    assert [one.text for one in transcript.final(5.0).words] == ["d"]

@@ -83,7 +83,7 @@ def test_batches_keep_within_their_budget_and_are_of_like_length(sampler: Sample
 
 
 def test_a_batch_holds_no_more_utterances_than_it_may(sampler: Sampler) -> None:
-    few = replace(sampler, batch_frames=10**9, most=4).pool(0, PLAIN)
+    few = replace(sampler, batch_frames=10**9, max_utterances=4).pool(0, PLAIN)
     assert {len(batch) for batch in few} == {4}
     assert sum(map(len, few)) == POOL
 
@@ -102,7 +102,10 @@ def test_two_views_share_their_tempo_and_half_the_room(sampler: Sampler) -> None
     assert torch.equal(one[1], other[1])  # where nobody speaks
     for x in sampler.load(drawn, PLAIN, 0, views=2)[:4]:
         assert torch.equal(x[:3], x[3:])
-    assert {len(batch) for batch in replace(sampler, most=5).pool(0, PLAIN, views=2)} <= {1, 2}
+    assert {len(batch) for batch in replace(sampler, max_utterances=5).pool(0, PLAIN, views=2)} <= {
+        1,
+        2,
+    }
 
 
 def test_a_batch_holds_each_utterance_with_its_text(sampler: Sampler) -> None:

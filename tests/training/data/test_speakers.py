@@ -19,7 +19,7 @@ from cortado.model.audio.decode import Samples, decode
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.features.speaker import statistics_of
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.beam import GREEDY
+from cortado.model.search.settings import GREEDY
 from cortado.model.streaming.recordings import transcribe, transcribe_many
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.test_adaptation import CONFIG, recognizer
@@ -30,7 +30,12 @@ from cortado.training.data.augment import FLOOR
 from cortado.training.data.batches import Drawn, Sampler
 from cortado.training.data.evaluation_sets import gather
 from cortado.training.data.log_mel_cache import LogMelCorpus, cached
-from cortado.training.data.speakers import changed, grouped, transcribed, voices
+from cortado.training.data.speakers import (
+    augmented_statistics,
+    by_speaker_indices,
+    speaker_statistics,
+    transcribed,
+)
 from cortado.training.learning.monitor import Monitor, Recording
 from cortado.training.learning.recipe import Augmentation, Recipe, Stage
 from cortado.training.learning.run import validation_sets
@@ -79,13 +84,13 @@ def ignore(name: str, done: int, total: int) -> None:
 
 def test_utterances_of_unknown_speakers_stand_for_themselves() -> None:
     said = [Said("0", "b"), Said("1", "unknown"), Said("2", "a"), Said("3", "b"), Said("4", "")]
-    assert grouped([*said, Said("5", "unknown")]) == [[0, 3], [1], [2], [4], [5]]
+    assert by_speaker_indices([*said, Said("5", "unknown")]) == [[0, 3], [1], [2], [4], [5]]
 
 
 def test_a_voice_is_the_statistics_of_all_that_its_speaker_says_in_the_corpus(
     tones: LogMelCorpus,
 ) -> None:
-    found = voices(tones)
+    found = speaker_statistics(tones)
     for first in (0, 1):
         said = range(first, len(tones), 2)
         every = np.concatenate([tones.logmel(k).astype(np.float64) for k in said])
@@ -98,21 +103,21 @@ def test_a_voice_is_the_statistics_of_all_that_its_speaker_says_in_the_corpus(
 def test_an_utterance_made_louder_is_normalised_as_though_its_speaker_were(
     tones: LogMelCorpus,
 ) -> None:
-    logmel, voice = tones.logmel(0), voices(tones)[0]
-    louder = changed(voice, logmel, logmel + 2)
+    logmel, voice = tones.logmel(0), speaker_statistics(tones)[0]
+    louder = augmented_statistics(voice, logmel, logmel + 2)
     np.testing.assert_allclose(louder.mean, voice.mean + 2, rtol=1e-5)
     assert louder.deviation is voice.deviation
 
 
 def sampler(tones: LogMelCorpus) -> Sampler:
-    return Sampler([tones], [1.0], Vocabulary(), 400, 9.0, 7, voices=[voices(tones)])
+    return Sampler([tones], [1.0], Vocabulary(), 400, 9.0, 7, speakers=[speaker_statistics(tones)])
 
 
 def test_batches_are_standardised_and_end_in_the_speaker_s_silence(tones: LogMelCorpus) -> None:
     drawn = [Drawn(0, k, tones.utterances[k].frames) for k in (1, 0)]
     batch = sampler(tones).load(drawn, PLAIN, 0)
     for row, one in enumerate(drawn):
-        voice = voices(tones)[one.utterance]
+        voice = speaker_statistics(tones)[one.utterance]
         wanted = (tones.logmel(one.utterance) - voice.mean) / voice.deviation
         np.testing.assert_allclose(batch.logmel[row, : one.frames], wanted, atol=1e-3)
         silence = (FLOOR - voice.mean) / voice.deviation
@@ -143,7 +148,7 @@ def test_training_learns_from_standardised_frames_and_says_so(tmp_path: Path) ->
     manifest = spoken_by(corpus(tmp_path / "tones"), ["a", "b"])
     tones = cached(manifest, tmp_path / "cache")
     trainer = Trainer(plan(manifest), [tones], tmp_path / "run")
-    assert [len(one) for one in trainer.sampler.voices] == [len(TEXTS)]
+    assert [len(one) for one in trainer.sampler.speakers] == [len(TEXTS)]
     trainer.run(None)
     written = checkpoint_reader.read_card(tmp_path / "run" / "checkpoint")
     assert written["config"]["features"]["normalisation"] == "speaker"
@@ -249,16 +254,16 @@ def test_a_recording_that_cannot_be_read_is_no_part_of_its_speaker(
     assert [one.utterance.id for one in found.results] == ["dev-0", "dev-1", "dev-3"]
     assert len(found.failures) == 1
     assert found.results[1].hypothesis == scored.results[1].hypothesis
-    assert found.voices is not None
+    assert found.speaker_statistics is not None
     alone = statistics_of(recognizer().features, [[decode(tmp_path / "dev-0.wav")]])
-    np.testing.assert_array_equal(found.voices["dev-0"].mean, alone.mean)
+    np.testing.assert_array_equal(found.speaker_statistics["dev-0"].mean, alone.mean)
 
 
 def test_the_commands_take_such_a_checkpoint_and_servers_do_not(
     manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    checkpoint.save(recognizer(), tmp_path / "voices")
-    chosen = ["--checkpoint", str(tmp_path / "voices")]
+    checkpoint.save(recognizer(), tmp_path / "speaker_statistics")
+    chosen = ["--checkpoint", str(tmp_path / "speaker_statistics")]
     wav = str(manifest.parent / "dev-0.wav")
     assert cli.main(["evaluate", str(manifest), "--mode", "expected", *chosen]) == 0
     assert "not online" in " ".join(capsys.readouterr().out.split())

@@ -13,13 +13,12 @@ from torch import Tensor
 
 from cortado.model.attention.config import MONOTONIC, AttentionConfig, Kind
 from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
-from cortado.model.features.framing import FRAMES_PER_STEP, MELS
 from cortado.model.operation import plain
 from cortado.model.recognizer import Recognizer
-from cortado.tests.training.tiny import MODEL, corpus, recipe
-from cortado.training.data.batches import Batch, collate
+from cortado.tests.training.tiny import MODEL, corpus, noise_batch, recipe
+from cortado.training.data.batches import Batch
 from cortado.training.data.log_mel_cache import cached
-from cortado.training.data.pronounce import PHONES, Lexicon
+from cortado.training.data.tied_states import States
 from cortado.training.learning import losses as objective
 from cortado.training.learning.device import device_of, mixed_precision, to_device
 from cortado.training.learning.recipe import Recipe, Stage
@@ -44,7 +43,6 @@ STAGE = Stage(
     attention=1.0,
     stop=0.3,
     quantity=0.1,
-    latency=0.1,
     guide=0.1,
     neighbours=(0.05, 0.05),
     dropout=0.1,
@@ -65,9 +63,7 @@ def on(path: str) -> Iterator[str]:
 
 
 def batch() -> Batch:
-    random = np.random.default_rng(0)
-    frames = [random.normal(-5, 2, (n * FRAMES_PER_STEP, MELS)).astype(np.float32) for n in (19, 9)]
-    return collate(frames, [[0, 1, 2, 2, 5], [3]])
+    return noise_batch([[0, 1, 2, 2, 5], [3]], (19, 9))
 
 
 def learnt(model: Recognizer, heard: Batch, stage: Stage) -> dict[str, Tensor]:
@@ -99,12 +95,12 @@ def test_losses_and_gradients_are_those_of_the_compiled_kernels(
 
 @contextmanager
 def trained(
-    wanted: Recipe, output: Path, path: str, lexicon: Lexicon | None = None
+    wanted: Recipe, output: Path, path: str, states: States | None = None
 ) -> Iterator[Trainer]:
     manifest = wanted.corpora[0].manifest
     heard = [cached(manifest, manifest.parent / "cache")]
     device = "cuda" if path == "cuda" else "cpu"
-    trainer = Trainer(wanted, heard, output, lexicon, device)
+    trainer = Trainer(wanted, heard, output, () if states is None else (states,), device)
     with plain() if path == "plain" else nullcontext():
         trainer.run(None)
         yield trainer
@@ -122,7 +118,7 @@ def whole(manifest: Path, name: str, **changes: Any) -> Recipe:
     if model.decoder.attention.kind not in MONOTONIC:
         second = replace(second, stop=0.0, quantity=0.0, guide=0.1)
     stages = recipe(manifest).stages[0], second
-    return replace(recipe(manifest), model=model, stages=stages, phone_layer=1)
+    return replace(recipe(manifest), model=model, stages=stages)
 
 
 @paths
@@ -140,17 +136,15 @@ def test_a_whole_run_ends_where_the_compiled_one_does(
 
 
 @paths
-def test_a_run_is_resumed_and_phones_are_heard(path: str, manifest: Path, tmp_path: Path) -> None:
-    words = {w for text in ("a cat", "it's", "bee", "see a tree", "no", "x") for w in text.split()}
-    lexicon = Lexicon({word: [0, len(PHONES) - 1] for word in words})
-    wanted = whole(manifest, "mocha", phones=0.3)
-    short = replace(wanted, stages=(wanted.stages[0],))
-    with trained(
-        replace(short, stages=(replace(short.stages[0], phones=0.3),)), tmp_path, path, lexicon
-    ):
+def test_a_run_that_learns_states_is_resumed(path: str, manifest: Path, tmp_path: Path) -> None:
+    tones = cached(manifest, manifest.parent / "cache")
+    states = np.arange(sum(u.frames for u in tones.utterances), dtype=np.int16) // 10
+    wanted = whole(manifest, "mocha", states=0.3)
+    short = replace(wanted, stages=(replace(wanted.stages[0], states=0.3),))
+    with trained(short, tmp_path, path, states):
         pass
     before = snapshots(tmp_path)[-1].name
-    with trained(wanted, tmp_path, path, lexicon) as trainer:
+    with trained(wanted, tmp_path, path, states) as trainer:
         assert trainer.step == 7
     assert snapshots(tmp_path)[-1].name > before
 

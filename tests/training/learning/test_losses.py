@@ -9,18 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from cortado.model.features.framing import FRAMES_PER_STEP, MELS
 from cortado.model.recognizer import Recognizer
-from cortado.tests.training.tiny import MODEL
-from cortado.training.data.batches import Batch, collate
+from cortado.tests.training.tiny import MODEL, noise_batch
+from cortado.training.data.batches import Batch
 from cortado.training.learning.losses import (
     corrupted,
     ctc_alignment,
     divergence,
     guide_loss,
-    latency_loss,
     losses,
-    sampled,
     stop_loss,
 )
 from cortado.training.learning.recipe import Stage
@@ -32,20 +29,11 @@ EVERYTHING = Stage(
     attention=1.0,
     stop=0.3,
     quantity=0.2,
-    latency=0.1,
     noise=1.0,
-    sampling=0.2,
     smoothing=0.1,
     neighbours=(0.015, 0.035, 0.035, 0.015),
 )
 BLANK = 28
-
-
-def batch(texts: list[list[int]], steps: list[int]) -> Batch:
-    """Noise with these symbols, of these lengths in encoder steps without the flush."""
-    random = np.random.default_rng(0)
-    frames = [random.normal(-5, 2, (n * FRAMES_PER_STEP, MELS)).astype(np.float32) for n in steps]
-    return collate(frames, texts)
 
 
 def recognizer() -> Recognizer:
@@ -80,7 +68,7 @@ def best_score(log_probs: Tensor, target: list[int]) -> float:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_an_alignment_is_a_path_of_rising_frames_within_the_utterance(seed: int) -> None:
-    heard = batch([[1, 2, 3, 4], [5, 5, 5], [7], []], [20, 12, 3, 5])
+    heard = noise_batch([[1, 2, 3, 4], [5, 5, 5], [7], []], [20, 12, 3, 5])
     _, times, has = aligned(heard, seed)
     assert has.tolist() == [True] * 4
     for b, (length, count) in enumerate(
@@ -95,7 +83,7 @@ def test_an_alignment_is_a_path_of_rising_frames_within_the_utterance(seed: int)
 
 def test_an_alignment_is_the_best_path() -> None:
     """A reward on the frames that it gives raises the best path's score by all of it."""
-    heard = batch([[1, 2, 2, 4]], [6])
+    heard = noise_batch([[1, 2, 2, 4]], [6])
     log_probs, times, _ = aligned(heard)
     best = best_score(log_probs[0], [1, 2, 2, 4])
     spread = log_probs.clone()
@@ -105,7 +93,7 @@ def test_an_alignment_is_the_best_path() -> None:
 
 
 def test_an_alignment_gives_the_last_frame_of_a_symbol() -> None:
-    heard = batch([[1, 2]], [1])
+    heard = noise_batch([[1, 2]], [1])
     path = [1, 1, 1, BLANK, 2, 2, BLANK, BLANK, BLANK]
     log_probs = torch.full((1, 9, BLANK + 1), -9.0)
     for frame, symbol in enumerate(path):
@@ -115,13 +103,13 @@ def test_an_alignment_gives_the_last_frame_of_a_symbol() -> None:
 
 
 def test_a_text_too_long_for_its_audio_has_no_alignment() -> None:
-    heard = batch([[1] * 5, [1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2] * 5], [1, 1, 1])
+    heard = noise_batch([[1] * 5, [1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2] * 5], [1, 1, 1])
     assert heard.lengths.tolist() == [9, 9, 9]
     assert aligned(heard)[2].tolist() == [True, True, False]
 
 
 def test_the_stop_loss_is_that_of_a_literal_loop() -> None:
-    heard = batch([[1, 2, 3], [4], [5, 5, 5, 5, 5, 5], []], [6, 4, 1, 2])
+    heard = noise_batch([[1, 2, 3], [4], [5, 5, 5, 5, 5, 5], []], [6, 4, 1, 2])
     _, times, has = aligned(heard)
     assert has.tolist() == [True, True, False, True]
     energies = torch.randn(4, 7, int(heard.lengths.max()))
@@ -142,7 +130,7 @@ def test_the_stop_loss_is_that_of_a_literal_loop() -> None:
 
 
 def test_the_stop_loss_falls_to_zero_on_the_alignment() -> None:
-    heard = batch([[1, 2, 3]], [6])
+    heard = noise_batch([[1, 2, 3]], [6])
     _, times, has = aligned(heard)
     energies = torch.full((1, 4, int(heard.lengths[0])), -50.0)
     for row, frame in enumerate(times[0].tolist()):
@@ -163,8 +151,8 @@ def test_the_stop_loss_falls_to_zero_on_the_alignment() -> None:
 )
 def test_losses_and_gradients_are_finite(texts: list[list[int]], steps: list[int]) -> None:
     model = recognizer()
-    parts = losses(model, batch(texts, steps), EVERYTHING)
-    assert list(parts) == ["ctc", "attention", "stop", "latency", "quantity", "total"]
+    parts = losses(model, noise_batch(texts, steps), EVERYTHING)
+    assert list(parts) == ["ctc", "attention", "stop", "quantity", "total"]
     assert all(value.isfinite() for value in parts.values())
     parts["total"].backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
@@ -172,14 +160,14 @@ def test_losses_and_gradients_are_finite(texts: list[list[int]], steps: list[int
 
 def test_the_total_is_the_weighted_sum() -> None:
     model = recognizer().eval()
-    parts = losses(model, batch([[1, 2, 3], [4]], [12, 5]), EVERYTHING)
+    parts = losses(model, noise_batch([[1, 2, 3], [4]], [12, 5]), EVERYTHING)
     weighted = sum(getattr(EVERYTHING, name) * parts[name] for name in parts if name != "total")
     torch.testing.assert_close(parts["total"], weighted)
 
 
 def test_the_encoder_s_stage_leaves_the_decoder_alone() -> None:
     model = recognizer()
-    parts = losses(model, batch([[1, 2]], [8]), Stage("encoder", 1, ctc=1.0))
+    parts = losses(model, noise_batch([[1, 2]], [8]), Stage("encoder", 1, ctc=1.0))
     assert list(parts) == ["ctc", "total"]
     parts["total"].backward()
     assert all(p.grad is None for p in model.decoder.parameters())
@@ -187,7 +175,7 @@ def test_the_encoder_s_stage_leaves_the_decoder_alone() -> None:
 
 
 def test_the_quantity_loss_counts_the_symbols_that_are_missing() -> None:
-    model, heard = recognizer(), batch([[1, 2, 3], [4]], [12, 5])
+    model, heard = recognizer(), noise_batch([[1, 2, 3], [4]], [12, 5])
     stage = replace(EVERYTHING, noise=0.0)
     with torch.no_grad():
         model.decoder.attention.monotonic.bias.fill_(-100)  # nothing is ever written
@@ -198,7 +186,7 @@ def test_the_quantity_loss_counts_the_symbols_that_are_missing() -> None:
 
 def test_symbols_beyond_a_text_s_end_count_nothing() -> None:
     model, stage = recognizer().eval(), replace(EVERYTHING, noise=0.0)
-    heard = batch([[1, 2, 3], [4]], [12, 5])
+    heard = noise_batch([[1, 2, 3], [4]], [12, 5])
     junk = heard.targets.clone()
     junk[1, 1:] = 9
     one, other = losses(model, heard, stage), losses(model, heard._replace(targets=junk), stage)
@@ -234,10 +222,10 @@ def test_the_divergence_is_that_of_every_distribution_from_its_twin() -> None:
 
 def test_views_that_agree_are_not_apart() -> None:
     model = recognizer().eval()
-    one = batch([[1, 2, 3], [4]], [12, 5])
+    one = noise_batch([[1, 2, 3], [4]], [12, 5])
     logmel, lengths, targets, counts = (torch.cat([x, x]) for x in one[:4])
     both = Batch(logmel, lengths, targets, counts)
-    stage = replace(EVERYTHING, noise=0.0, sampling=0.0, consistency=0.5, corruption=0.5)
+    stage = replace(EVERYTHING, noise=0.0, consistency=0.5, corruption=0.5)
     parts = losses(model, both, stage)
     assert parts["consistency"].item() == pytest.approx(0, abs=1e-7)
     changed = torch.cat([one.logmel, one.logmel.flip(2)])
@@ -249,21 +237,10 @@ def test_views_that_agree_are_not_apart() -> None:
 
 def test_the_encoder_s_stage_may_be_consistent_too() -> None:
     model = recognizer()
-    both = batch([[1, 2], [1, 2]], [8, 8])
+    both = noise_batch([[1, 2], [1, 2]], [8, 8])
     parts = losses(model, both, Stage("encoder", 1, ctc=1.0, consistency=0.2))
     assert list(parts) == ["ctc", "consistency", "total"]
     torch.testing.assert_close(parts["total"], parts["ctc"] + 0.2 * parts["consistency"])
-
-
-def test_the_latency_is_the_distance_of_the_expected_stops_from_the_alignment() -> None:
-    alpha = torch.zeros(2, 2, 10)
-    alpha[0, 0, 3] = 1.0
-    alpha[0, 1, [4, 8]] = 0.25  # half of the mass is missing; the other half stops at 6
-    alpha[1, 0, 9] = 1.0
-    times = torch.tensor([[1, 6], [9, 0]])
-    known = torch.tensor([[True, True], [True, False]])
-    assert float(latency_loss(alpha, times, known)) == pytest.approx((2 + 0 + 0) / 3)
-    assert float(latency_loss(alpha, times, torch.zeros_like(known))) == 0.0
 
 
 def test_the_guide_is_the_logarithm_of_what_is_near_the_alignment() -> None:
@@ -275,15 +252,3 @@ def test_the_guide_is_the_logarithm_of_what_is_near_the_alignment() -> None:
     known = torch.tensor([[True, True], [False, False]])
     assert float(guide_loss(weights, times, known)) == pytest.approx(-log(0.5) / 2)
     assert float(guide_loss(weights, times, torch.zeros_like(known))) == 0.0
-
-
-def test_sampled_symbols_are_the_decoder_s_own_at_their_share() -> None:
-    model = recognizer()
-    with torch.no_grad():  # it writes the symbol 7, whatever it hears
-        model.decoder.output.weight.zero_()
-        model.decoder.output.bias.copy_(torch.eye(BLANK)[7] * 100)
-    heard = torch.zeros(4, 500, dtype=torch.long)
-    encoded, mask = torch.randn(4, 6, 8), torch.ones(4, 6, dtype=torch.bool)
-    found = sampled(model, encoded, mask, heard, 0.3)
-    assert set(found.unique().tolist()) == {0, 7}
-    assert float((found == 7).float().mean()) == pytest.approx(0.3, abs=0.05)

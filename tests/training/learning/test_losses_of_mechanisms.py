@@ -3,21 +3,19 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
 from cortado.model.attention import AttentionConfig
 from cortado.model.config import DecoderConfig
-from cortado.model.features.framing import FRAMES_PER_STEP, MELS
 from cortado.model.recognizer import Recognizer
-from cortado.tests.training.tiny import MODEL
-from cortado.training.data.batches import Batch, collate
+from cortado.tests.training.tiny import MODEL, noise_batch
+from cortado.training.data.batches import Batch
 from cortado.training.learning.losses import losses, with_end
 from cortado.training.learning.recipe import Stage
 
-STAGE = Stage("all", 1, ctc=0.3, attention=1.0, stop=0.3, quantity=0.2, latency=0.1, sampling=0.5)
+STAGE = Stage("all", 1, ctc=0.3, attention=1.0, stop=0.3, quantity=0.2)
 
 
 def recognizer(attention: Any, kind: Any = "bahdanau") -> Recognizer:
@@ -26,10 +24,7 @@ def recognizer(attention: Any, kind: Any = "bahdanau") -> Recognizer:
 
 
 def batch(texts: list[list[int]]) -> Batch:
-    random = np.random.default_rng(0)
-    sizes = range(8, 8 + len(texts))
-    frames = [random.normal(-5, 2, (n * FRAMES_PER_STEP, MELS)).astype(np.float32) for n in sizes]
-    return collate(frames, texts)
+    return noise_batch(texts, range(8, 8 + len(texts)))
 
 
 def test_an_end_stands_behind_every_text() -> None:
@@ -64,7 +59,7 @@ def test_soft_attention_can_be_guided_and_learns_to_look_there() -> None:
 @pytest.mark.parametrize("kind", ["mocha", "monotonic", "matcha"])
 def test_what_streams_has_them_all(kind: Any) -> None:
     parts = losses(recognizer(AttentionConfig(8, kind=kind)), batch([[1, 2, 3], []]), STAGE)
-    assert list(parts) == ["ctc", "attention", "stop", "latency", "quantity", "total"]
+    assert list(parts) == ["ctc", "attention", "stop", "quantity", "total"]
     parts["total"].backward()
 
 
@@ -75,7 +70,7 @@ def test_the_end_is_a_symbol_like_any_other() -> None:
         encoded = model.encode_logmel(heard.logmel)
         mask = model.frame_mask(heard.lengths, encoded.shape[1])
         logits = model.decoder.teacher_forced(encoded, mask, heard.targets).logits
-        found = losses(model, heard, replace(STAGE, sampling=0.0))["attention"]
+        found = losses(model, heard, STAGE)["attention"]
     rows = torch.cat([logits[0, :4], logits[1, :2]])
     wanted = cross_entropy(rows, torch.tensor([1, 2, 3, 28, 4, 28]))
     assert found.item() == pytest.approx(wanted.item(), rel=2e-2)  # the encoder's bf16

@@ -155,3 +155,34 @@ def test_a_frozen_name_that_no_weight_has_is_told_with_those_there_are(
 ) -> None:
     with pytest.raises(ValueError, match=r"as .*encoder\.conv1.*, got 'encoder\.convs'"):
         trainer(replace(recipe(manifest), frozen=("encoder.convs",)), tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["bahdanau", "luong"])
+@pytest.mark.parametrize("encoder", ["conv-lstm", "lstm"])
+def test_a_wider_encoder_begins_by_computing_the_same(
+    kind: str, encoder: str, tmp_path: Path
+) -> None:
+    old = replace(
+        MODEL,
+        encoder=replace(MODEL.encoder, layers=3, kind=encoder),  # type: ignore[arg-type]
+        decoder=replace(MODEL.decoder, kind=kind),  # type: ignore[arg-type]
+    )
+    narrow = fresh(old, seed=5).eval()
+    checkpoint.save(narrow, tmp_path)
+    wide = fresh(replace(old, encoder=replace(old.encoder, width=12))).eval()
+    with pytest.raises(ValueError, match="without 'encoder' in start_parts"):
+        begin_from(wide, tmp_path, PARTS)
+    begin_from(wide, tmp_path, PARTS, widen=True)
+    logmel, targets = torch.randn(2, 40, 80) - 5, torch.randint(28, (2, 5))
+    mask = torch.ones(2, 10, dtype=torch.bool)
+    results = []
+    for model in (narrow, wide):
+        encoded = model.encode_logmel(logmel)
+        decoded = model.decoder.teacher_forced(encoded, mask, targets)
+        results.append((encoded[..., :8], model.ctc(encoded), decoded.logits, decoded.alpha))
+    for expected, got in zip(*results, strict=True):
+        torch.testing.assert_close(got, expected)
+    results[1][1].sum().backward()
+    heard = wide.ctc.weight.grad  # of the new units, too: they will be of use
+    assert heard is not None
+    assert heard[:, 8:].any()

@@ -5,6 +5,7 @@ import torch
 
 from cortado.model.recognizer import Recognizer
 from cortado.tests.training.tiny import MODEL
+from cortado.training.learning.recipe import NoisyWeights
 from cortado.training.learning.weight_noise import weight_noise
 
 
@@ -12,18 +13,17 @@ def weights(model: Recognizer) -> dict[str, torch.Tensor]:
     return {name: value.detach().clone() for name, value in model.named_parameters()}
 
 
-def test_recurrent_weights_and_embeddings_are_noisy_and_put_back_to_the_bit() -> None:
+@pytest.mark.parametrize("on", ["recurrent", "all"])
+def test_the_weights_that_are_named_are_noisy_and_put_back_to_the_bit(on: NoisyWeights) -> None:
     model = Recognizer(MODEL)
     before = weights(model)
-    with weight_noise(model, 0.075, 3):
+    with weight_noise(model, 0.075, 3, on):
         noisy = weights(model)
     assert all(torch.equal(value, before[name]) for name, value in weights(model).items())
     changed = {name for name, value in noisy.items() if not torch.equal(value, before[name])}
-    assert changed == {
-        name
-        for name in before
-        if ("lstm.weight" in name and "conv" not in name) or "embedding" in name
-    }
+    recurrent = {name for name in before if "lstm." in name or "embedding" in name}
+    assert {"encoder.conv_lstm.recurrent", "encoder.conv_lstm.input.bias"} < recurrent
+    assert changed == (recurrent if on == "recurrent" else set(before))
     noise = torch.cat([(noisy[name] - before[name]).flatten() for name in changed])
     assert float(noise.std()) == pytest.approx(0.075, rel=0.1)
 

@@ -34,10 +34,10 @@ class Listener(Recognizer):
         encoder = EncoderConfig(channels=1, width=WIDTH, layers=1)
         super().__init__(RecognizerConfig(Vocabulary(LETTERS), encoder, decoder))
         del self.encoder
-        self.listening = nn.LSTM(len(LETTERS), WIDTH, batch_first=True)
+        self.layer_outputs = nn.LSTM(len(LETTERS), WIDTH, batch_first=True)
 
     def encode_logmel(self, logmel: Tensor) -> Tensor:
-        encoded: Tensor = self.listening(logmel)[0]
+        encoded: Tensor = self.layer_outputs(logmel)[0]
         return encoded
 
 

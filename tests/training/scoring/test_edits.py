@@ -21,8 +21,8 @@ def test_edits_are_as_many_as_jiwers_and_spell_both_texts(
     errors = count(found)
     assert errors[:3] == (output.substitutions, output.deletions, output.insertions)
     assert errors.length == len(tokens(reference, unit))
-    said = [edit.said for edit in found if edit.said is not None]
-    heard = [edit.heard for edit in found if edit.heard is not None]
+    said = [edit.reference for edit in found if edit.reference is not None]
+    heard = [edit.hypothesis for edit in found if edit.hypothesis is not None]
     assert (said, heard) == (tokens(reference, unit), tokens(hypothesis, unit))
 
 
@@ -34,13 +34,15 @@ def test_sclite_s_cost_is_never_above_that_of_jiwers_edits(reference: str, hypot
 
     found = sclite_edits(reference.split(), hypothesis.split())
     assert cost(count(found)) <= cost(count(edits(reference, hypothesis)))
-    assert [edit.said for edit in found if edit.said is not None] == reference.split()
-    assert [edit.heard for edit in found if edit.heard is not None] == hypothesis.split()
+    assert [edit.reference for edit in found if edit.reference is not None] == reference.split()
+    assert [edit.hypothesis for edit in found if edit.hypothesis is not None] == hypothesis.split()
 
 
 def rows(found: list[Edit]) -> tuple[str, str]:
     """The two lines that sclite prints, with * for nothing."""
-    return " ".join(one.said or "*" for one in found), " ".join(one.heard or "*" for one in found)
+    return " ".join(one.reference or "*" for one in found), " ".join(
+        one.hypothesis or "*" for one in found
+    )
 
 
 # Each line: what was said and heard, and how sclite's rule pairs them, worked out by hand: the

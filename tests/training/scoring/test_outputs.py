@@ -6,11 +6,11 @@ from pathlib import Path
 import jiwer
 import pytest
 
-from cortado.tests.training.scoring.heard import characters, evaluated, utterance
+from cortado.tests.training.scoring.heard import evaluated, phones, utterance
 from cortado.training.scoring.comparison import compared, read_other
 from cortado.training.scoring.evaluate import Rules, SetScore
-from cortado.training.scoring.outputs import timed_words, write_json, write_sclite
-from cortado.training.scoring.report import comparison, further
+from cortado.training.scoring.outputs import write_json, write_sclite
+from cortado.training.scoring.report import comparison, further, table
 
 SAID = ["the cat sat", "a dog", "no"]
 GOOD, BAD = ["the cat sat", "a dog", "oh no"], ["the hat sat", "dog", "now"]
@@ -46,11 +46,21 @@ def test_characters_may_be_the_unit(tmp_path: Path) -> None:
     assert found["sclite"] is None
 
 
-def test_words_begin_with_the_frame_of_their_first_character() -> None:
-    words = timed_words(characters(" ab  c"))
-    assert [word.word for word in words] == ["ab", "c"]
-    assert [word.start for word in words] == pytest.approx([0.2, 0.36])
-    assert [word.end for word in words] == pytest.approx([0.28, 0.4])
+def test_phone_errors_are_a_rate_of_phones_alone(tmp_path: Path) -> None:
+    said = utterance("a_0-x", "shy", phones=phones("h# sh ay h#"))
+    found = evaluated([said], ["h# sh iy h#"], Rules.named("phone"))
+    write_json([found], tmp_path / "scores.json")
+    [written] = json.loads((tmp_path / "scores.json").read_text())["sets"]
+    assert written["per"] == written["rate"] == 0.25
+    assert written["per_ci95"] == written["rate_ci95"]
+    assert not {"wer", "cer", "wer_ci95", "cer_ci95"} & written.keys()
+    headers = [str(column.header) for column in table([found]).columns]
+    assert "PER %" in headers
+    assert not {"WER %", "CER %"} & {*headers}
+    first = [next(iter(column.cells)) for column in table([found]).columns]
+    cells = dict(zip(headers, first, strict=True))
+    assert str(cells["PER %"]).startswith("25.0 [")
+    assert (cells["sub"], cells["del"], cells["loops"]) == ("1", "0", "0")
 
 
 def test_sclite_gets_references_and_hypotheses_in_its_forms(tmp_path: Path) -> None:
@@ -93,5 +103,5 @@ def test_the_terminal_shows_groups_confusions_and_alignments() -> None:
         for part in further(tiny(BAD)):
             console.print(part)
     text = capture.get()
-    for expected in ("by speaker", "by length", "1 x cat → hat", "said   the cat sat"):
+    for expected in ("by speaker", "by length", "1 x cat → hat", "ref  the cat sat"):
         assert expected in text

@@ -11,9 +11,8 @@ import torch
 from cortado.model import checkpoint
 from cortado.model.config import DecoderConfig
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.offline import modes
-from cortado.tests.training.learning.test_recipes_learn import batch
-from cortado.tests.training.tiny import MODEL, TEXTS, corpus
+from cortado.model.search.offline import decode, modes
+from cortado.tests.training.tiny import MODEL, TEXTS, corpus, noise_batch
 from cortado.training.learning import recipe as recipes
 from cortado.training.learning.losses import losses
 from cortado.training.learning.start import begin_from
@@ -24,7 +23,9 @@ from cortado.training.studies.plan import Plan, Row, Study, plans, shared
 from cortado.training.studies.record import CorpusShare, Count, Run, Scored, Start
 from cortado.training.studies.run import carry_out, run
 
-SHIPPED = Path(recipes.__file__).parents[1] / "recipes" / "compare" / "study.toml"
+COMPARE = Path(recipes.__file__).parents[1] / "recipes" / "compare"
+WAYS = ["online", "uncapped", "hard-beam", "expected", "beam"]  # of decoding, of a monotonic row
+CAPPED = "greedy, hard stops with at most two symbols a frame"
 PAGE = "# Ours\n\n<!-- tiny: begin -->\n<!-- tiny: end -->\n\nmore\n"
 RECIPE = """
 name = "base"
@@ -96,15 +97,15 @@ def test_a_run_keeps_how_it_came_about_and_what_it_is_worth(
     assert found.parameters == sum(parameter.numel() for parameter in trained.parameters())
     assert [one.utterances for one in found.corpora] == [len(TEXTS)]
     words = sum(len(text.split()) for text in TEXTS[::2])
-    assert [one.words.length for one in found.scores] == [words] * 2
+    assert [one.words.length for one in found.scores] == [words] * len(WAYS)
     assert found.shared == shared(study)
 
 
-def test_what_streams_is_scored_online_and_as_in_training_and_what_does_not_in_one_way(
+def test_what_streams_is_scored_by_hard_stops_and_as_in_training_and_soft_attention_as_there(
     done: dict[str, Run],
 ) -> None:
-    assert [one.mode for one in done["mocha-1"].scores] == ["online", "expected"]
-    assert [one.mode for one in done["soft-1"].scores] == ["expected"]
+    assert [one.mode for one in done["mocha-1"].scores] == WAYS
+    assert [one.mode for one in done["soft-1"].scores] == ["expected", "beam"]
 
 
 def test_another_seed_or_decoder_is_another_configuration_of_the_same_study(
@@ -163,6 +164,16 @@ def test_the_table_takes_the_place_of_the_one_on_the_page(
     assert text == PAGE.replace("begin -->\n", f"begin -->\n{page.generate(study)}")
     assert "- Not run yet: ctc-1." in text
     assert "`alone` after 7 updates" in text
+    assert "noise, 1 in the papers: 0 in the stage `all`." in text
+    assert "**What does the bound of streams, two symbols a frame, change?**" in text
+    header = next(line for line in text.splitlines() if line.startswith("|  | seeds"))
+    assert [name for name in header.split(" | ") if name.startswith("WER")] == [
+        "WER hard, online",
+        "WER hard, algorithm 1",
+        "WER hard, beam",
+        "WER expected",
+        "WER expected, beam",
+    ]
 
 
 def test_a_page_without_a_place_for_the_table_is_refused(study: Study, tmp_path: Path) -> None:
@@ -171,9 +182,12 @@ def test_a_page_without_a_place_for_the_table_is_refused(study: Study, tmp_path:
         page.write(replace(study, page=tmp_path / "page.md"))
 
 
-def made(row: str, seed: int, online: int | None, expected: int | None) -> Run:
+def made(
+    row: str, seed: int, online: int | None, expected: int | None, **others: int | None
+) -> Run:
     """Return a run with so many errors in a thousand words."""
     counts = {"online": online, "expected": expected}
+    counts |= {mode.replace("_", "-"): errors for mode, errors in others.items()}
     scores = [
         Scored("a/dev", mode, 9, 0.5, Count(errors, 1000), Count(errors, 4000), delay)
         for mode, errors in counts.items()
@@ -222,7 +236,7 @@ def test_the_online_row_is_held_against_the_offline_one_by_its_standard_error(
 ) -> None:
     runs = [made("soft", seed, None, errors) for seed, errors in enumerate([150, 152])]
     runs += [made("mocha", seed, errors, 150) for seed, errors in enumerate(online)]
-    assert f"- a/dev: {verdict}" in told(study, runs)
+    assert f"- a/dev, {CAPPED}: {verdict}" in told(study, runs)
 
 
 def test_the_standard_error_is_that_of_a_difference_of_means(study: Study) -> None:
@@ -237,7 +251,34 @@ def test_the_standard_error_is_that_of_a_difference_of_means(study: Study) -> No
     [(150, "yes. Hard less expected, in points: MoChA +1.0."), (151, "no (MoChA). Hard less")],
 )
 def test_hard_decoding_may_lose_a_point(study: Study, hard: int, verdict: str) -> None:
-    assert f"- a/dev: {verdict}" in told(study, [made("mocha", 1, hard, 140)])
+    assert f"- a/dev, {CAPPED}: {verdict}" in told(study, [made("mocha", 1, hard, 140)])
+
+
+def test_the_papers_ways_of_decoding_take_the_place_of_the_stream_s(study: Study) -> None:
+    runs = [
+        made("soft", seed, None, 150 + seed, beam=100 + seed)  # with beams all are better
+        for seed in (0, 2)
+    ]
+    runs += [
+        made("mocha", seed, 500, 140, uncapped=150 + seed, hard_beam=200 + seed, beam=120)
+        for seed in (0, 2)
+    ]
+    found = told(study, runs)
+    assert "- a/dev, greedy: it matches. 15.1 % against 15.1 %" in found
+    assert "- a/dev, beam: it is worse. 20.1 % against 10.1 %" in found
+    assert "- a/dev, greedy: no (MoChA). Hard less expected, in points: MoChA +1.1." in found
+    assert "- a/dev, beam: no (MoChA). Hard less expected, in points: MoChA +8.1." in found
+    assert "with the bound less without it, in points: MoChA +34.9." in found
+
+
+@pytest.mark.parametrize(("noise", "said"), [(0.0, True), (0.5, True), (1.0, False)])
+def test_without_the_papers_noise_the_page_says_that_it_does_not_answer_for_them(
+    study: Study, tmp_path: Path, noise: float, said: bool
+) -> None:
+    path = tmp_path / "base.toml"
+    path.write_text((RECIPE % "").replace("attention = 1", f"attention = 1, noise = {noise}"))
+    found = told(replace(study, recipe=path), [made("mocha", 1, 150, 140)])
+    assert ("had no pre-sigmoid noise" in found) is said
 
 
 def test_the_table_has_means_and_deviations_over_seeds(study: Study, tmp_path: Path) -> None:
@@ -246,7 +287,7 @@ def test_the_table_has_means_and_deviations_over_seeds(study: Study, tmp_path: P
         ours = replace(one, shared=shared(elsewhere))
         record.write(ours, tmp_path / f"{one.row}-{one.seed}.json")
     lines = page.generate(elsewhere).splitlines()
-    assert "| soft attention | 1 |  | 12.0 |  | 3.0 |  |" in lines
+    assert "| soft attention | 1 |  | 12.0 |  | 3.0 |  |" in lines  # only the ways that were scored
     assert "| MoChA | 2 | 11.0 ± 1.4 | 9.0 ± 0.0 | 2.8 ± 0.4 | 2.2 ± 0.0 | 100 / 202 |" in lines
     assert "| MoChA | 1,234 | 15 |" in lines
 
@@ -254,32 +295,62 @@ def test_the_table_has_means_and_deviations_over_seeds(study: Study, tmp_path: P
 # What is shipped.
 
 
-@pytest.fixture(scope="module")
-def shipped() -> Study:
-    return plan.read(SHIPPED)
+STUDIES = {name: plan.read(COMPARE / f"{name}.toml") for name in ("study", "papers")}
+ROWS = [
+    pytest.param(study, row, id=f"{study.name}-{row.name}")
+    for study in STUDIES.values()
+    for row in study.rows
+]
 
 
-def test_the_shipped_study_has_the_rows_of_the_papers(shipped: Study) -> None:
-    seeds = {row.name: len(row.seeds) for row in shipped.rows}
+@pytest.fixture(params=[*STUDIES.values()], ids=[*STUDIES])
+def shipped(request: pytest.FixtureRequest) -> Study:
+    found: Study = request.param
+    return found
+
+
+def test_the_studies_have_the_rows_of_the_papers() -> None:
+    seeds = {
+        name: {row.name: len(row.seeds) for row in study.rows} for name, study in STUDIES.items()
+    }
     widths = {f"mocha-{w}": 3 if w == 2 else 1 for w in (1, 2, 4, 8)}
-    assert seeds == {"soft": 3, "monotonic": 1, **widths, "matcha": 1, "ctc": 1}
-    chunks = {row.decoder.attention.chunk for row in shipped.rows if row.name.startswith("mocha")}
-    assert chunks == {1, 2, 4, 8}
-    assert (shipped.offline, shipped.online) == ("soft", "mocha-2")
+    assert seeds["study"] == {"soft": 3, "monotonic": 1, **widths, "matcha": 1, "ctc": 1}
+    assert seeds["papers"] == {"soft": 3, "monotonic": 3, "mocha-2": 3, "mocha-4": 3}
+    for study in STUDIES.values():
+        for row in study.rows:
+            if row.name.startswith("mocha"):
+                assert row.name == f"mocha-{row.decoder.attention.chunk}"
+            assert row.decoder.beam == 8
+        assert (study.offline, study.online) == ("soft", "mocha-2")
 
 
-@pytest.mark.parametrize("row", plan.read(SHIPPED).rows, ids=lambda row: row.name)
-def test_every_row_of_the_shipped_study_begins_learns_and_decodes(shipped: Study, row: Row) -> None:
+def test_the_second_study_differs_from_the_first_in_the_papers_noise_alone() -> None:
+    first, second = (recipes.read(study.recipe) for study in STUDIES.values())
+    assert [stage.noise for stage in first.stages] == [0.0, 0.0]
+    noisy = tuple(replace(stage, noise=1.0) for stage in first.stages)
+    same = replace(first, name=second.name, description=second.description, stages=noisy)
+    assert second == same
+
+
+@pytest.mark.parametrize(("shipped", "row"), ROWS)
+def test_every_row_of_the_shipped_studies_begins_learns_and_decodes(
+    shipped: Study, row: Row
+) -> None:
     each = Plan(shipped, row, row.seeds[0])
     wanted = each.recipe(shipped.start)
     model = Recognizer(wanted.model)
     begin_from(model, shipped.start, wanted.start_parts)
-    parts = losses(
-        model, batch(len(wanted.model.vocabulary), wanted.model.features.bands), wanted.stages[0]
-    )
+    last, bands = len(wanted.model.vocabulary) - 1, wanted.model.features.bands
+    heard = noise_batch([[0, 1, 2, last], [3]], (9, 5), bands)
+    parts = losses(model, heard, wanted.stages[0])
     parts["total"].backward()
     assert parts["total"].isfinite()
-    assert set(modes(model)) & {"hard", "expected"}
+    model.eval()
+    with torch.no_grad():
+        encoded = model.encode_logmel(heard.logmel)
+    for mode in modes(model):
+        if mode != "sampled":
+            assert len(decode(model, encoded, heard.lengths, mode)) == len(encoded)
 
 
 def test_the_stored_runs_are_those_of_the_study_in_the_tree(shipped: Study) -> None:

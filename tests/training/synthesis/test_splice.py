@@ -12,7 +12,8 @@ from cortado.model.features.framing import HOP, SAMPLE_RATE
 from cortado.tests.training.recorded import write_corpus
 from cortado.tests.training.tiny import corpus as tones
 from cortado.tests.training.tiny import recipe
-from cortado.training.alignment.aligner import Aligner, viterbi
+from cortado.training.alignment.hmm import viterbi
+from cortado.training.alignment.word_aligner import WordAligner
 from cortado.training.data.log_mel_cache import LogMelCorpus, cached
 from cortado.training.learning import recipe as recipes
 from cortado.training.learning.recipe import Splice
@@ -72,7 +73,7 @@ def sentences(folder: Path) -> Path:
 def test_words_are_found_where_they_are_said(
     recordings: list[tuple[NDArray[np.float32], str, list[float]]], corpus: LogMelCorpus
 ) -> None:
-    aligner = Aligner([(corpus.logmel(k), text) for k, (_, text, _) in enumerate(recordings)])
+    aligner = WordAligner([(corpus.logmel(k), text) for k, (_, text, _) in enumerate(recordings)])
     errors = []
     for k, (_, text, times) in enumerate(recordings):
         words = aligner.words(corpus.logmel(k), text)
@@ -82,7 +83,7 @@ def test_words_are_found_where_they_are_said(
 
 
 def test_a_text_that_cannot_have_been_said_has_no_words(corpus: LogMelCorpus) -> None:
-    aligner = Aligner([(corpus.logmel(k), corpus.utterances[k].text) for k in range(20)])
+    aligner = WordAligner([(corpus.logmel(k), corpus.utterances[k].text) for k in range(20)])
     assert aligner.words(corpus.logmel(0)[:5], "abba cabbed") is None  # more letters than frames
     assert aligner.words(corpus.logmel(0), "zebra") is None
     assert aligner.words(corpus.logmel(0), "") is None
@@ -110,7 +111,7 @@ def test_viterbi_finds_the_best_of_all_paths() -> None:
 def test_spliced_utterances_say_their_sentences(corpus: LogMelCorpus, tmp_path: Path) -> None:
     edges = word_edges(corpus)
     spliced = SplicedCorpus(corpus, edges, sentences(tmp_path), 40, seed=3)
-    aligner = Aligner([(corpus.logmel(k), corpus.utterances[k].text) for k in range(60)])
+    aligner = WordAligner([(corpus.logmel(k), corpus.utterances[k].text) for k in range(60)])
     whole = {one.text for one in corpus.utterances}
     assert any(one.text not in whole for one in spliced.utterances)
     for k, utterance in enumerate(spliced.utterances):
@@ -141,7 +142,7 @@ def test_edges_are_kept_until_the_texts_change(
     first = word_edges(corpus)
     with monkeypatch.context() as patched:
         patched.setattr(
-            "cortado.training.synthesis.splice.Aligner", None
+            "cortado.training.synthesis.splice.WordAligner", None
         )  # nobody aligns a second time
         assert word_edges(corpus) == first
     assert all(len(at) == len(u.text.split()) + 1

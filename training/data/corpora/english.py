@@ -14,13 +14,13 @@ def english(text: str) -> str:
     What has no letter for it (a digit, another script) stays, for the caller to see.
     """
     decomposed = unicodedata.normalize("NFKD", text.translate(_APOSTROPHES | _GAPS)).lower()
-    kept = [
+    letters = [
         character
         for character in decomposed
         if character in ENGLISH or unicodedata.category(character)[0] not in "MPSC"
         or character in "\t\n"
     ]  # fmt: skip
-    words = (word.strip("'") if set(word) == {"'"} else word for word in "".join(kept).split())
+    words = (word.strip("'") if set(word) == {"'"} else word for word in "".join(letters).split())
     return " ".join(word for word in words if word)
 
 

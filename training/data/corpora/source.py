@@ -83,14 +83,14 @@ def walk(discs: Sequence[Path]) -> Iterator[Path]:
 
 def without_doubles(utterances: Iterable[Found], problems: list[Problem], part: str) -> list[Found]:
     """Return utterances with each id once, sorted; the others are added to `problems`."""
-    kept: dict[str, Found] = {}
+    unique: dict[str, Found] = {}
     for one in utterances:
-        if one.id in kept:
-            what = f"doubled: {part} has {one.id} already, in {kept[one.id].audio}"
+        if one.id in unique:
+            what = f"doubled: {part} has {one.id} already, in {unique[one.id].audio}"
             problems.append(Problem(str(one.audio), what))
         else:
-            kept[one.id] = one
-    return [kept[name] for name in sorted(kept)]
+            unique[one.id] = one
+    return [unique[name] for name in sorted(unique)]
 
 
 def named(

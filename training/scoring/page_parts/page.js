@@ -14,13 +14,14 @@ function figures(set) {
   const { score, delay, unit } = set;
   if (!score) return element("p", {}, "Nothing of this set could be read.");
   const chars = unit === "char";
+  const phones = unit === "phone"; // whose letters mean nothing
   const main = chars ? [score.cer, score.cer_ci95] : [score.wer, score.wer_ci95];
   const other = chars ? [score.wer, score.wer_ci95] : [score.cer, score.cer_ci95];
   return element(
     "dl",
     { className: "figures" },
-    figure(`${NAMES[unit]} error rate`, `${percent(main[0])} %`, interval(main[1]), "main"),
-    figure(chars ? "word error rate" : "character error rate", `${percent(other[0])} %`, interval(other[1])),
+    figure(`${NAMES[unit]} error rate${phones ? " (PER)" : ""}`, `${percent(main[0])} %`, interval(main[1]), "main"),
+    !phones && figure(chars ? "word error rate" : "character error rate", `${percent(other[0])} %`, interval(other[1])),
     figure("substituted, left out, put in", `${score.substitutions} · ${score.deletions} · ${score.insertions}`),
     delay && figure("emission delay, p50 and p90", `${Math.round(delay.p50_ms)} · ${Math.round(delay.p90_ms)} ms`),
     figure("real-time factor", set.rtf.toFixed(4)),
@@ -125,7 +126,7 @@ function utterance(row, unit) {
       { className: "head" },
       element("code", {}, row.id),
       element("span", { className: "note" }, `speaker ${row.speaker} · ${row.seconds} s · ${row.errors} errors in ${row.length} ${UNITS[unit]}`),
-      row.audio ? element("audio", { controls: true, preload: "none", src: row.audio }) : null,
+      row.audio ? element("audio", { controls: true, preload: "none", src: row.audio, ariaLabel: `Sound of ${row.id}` }) : null,
     ),
     diff(row.edits, unit),
   );

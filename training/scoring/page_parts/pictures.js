@@ -10,6 +10,7 @@ function shape(name, attributes = {}, ...children) {
 }
 
 const label = (x, y, text, anchor = "middle") => shape("text", { x, y, "text-anchor": anchor }, text);
+const drawing = (viewBox, name) => shape("svg", { viewBox, role: "img", "aria-label": name });
 const hint = (text) => shape("title", {}, text);
 const line = (x1, y1, x2, y2, kind) => shape("line", { x1, y1, x2, y2, class: kind });
 
@@ -29,7 +30,10 @@ function histogram(delays, { p50_ms: p50, p90_ms: p90 }) {
     return k === count - 1 ? `${low + k * step} ms and more` : `${low + k * step} ms`;
   };
   const x = (at) => ((at - low + step / 2) / (count * step)) * width;
-  const picture = shape("svg", { viewBox: `-8 -24 ${width + 16} ${height + 52}`, role: "img" });
+  const picture = drawing(
+    `-8 -24 ${width + 16} ${height + 52}`,
+    `Delays: half of the characters come within ${Math.round(p50)} ms, nine tenths within ${Math.round(p90)} ms.`,
+  );
   picture.append(line(0, height, width, height, "grid"));
   columns.forEach((many, k) => {
     const tall = (many / most) * height;
@@ -65,7 +69,10 @@ function confusionPicture(symbols, matrix) {
   const size = Math.min(22, 600 / symbols.length);
   const whole = size * symbols.length;
   const names = symbols.map((one) => (one === "" ? "∅" : seen(one)));
-  const picture = shape("svg", { viewBox: `-34 -40 ${whole + 40} ${whole + 62}`, role: "img" });
+  const picture = drawing(
+    `-34 -40 ${whole + 40} ${whole + 62}`,
+    "Said and heard, symbol by symbol; the tables above list what is most often wrong.",
+  );
   const totals = matrix.map((row) => Math.max(1, row.reduce((sum, one) => sum + one, 0)));
   picture.append(label(-30, -26, "said ↓  heard →", "start"));
   matrix.forEach((row, i) => {
@@ -106,7 +113,11 @@ function attentionPicture({ seconds, picture, characters, spans }) {
   const x = (at) => (at / seconds) * width;
   const middle = sound + 24;
   const height = middle + lane * LANES + 4;
-  const made = shape("svg", { viewBox: `0 -2 ${width} ${height + 22}`, role: "img" });
+  const text = characters.map(([one]) => one).join("").trim();
+  const made = drawing(
+    `0 -2 ${width} ${height + 22}`,
+    `The log-mel picture of ${seconds.toFixed(1)} s, and where the attention stopped for: ${text}`,
+  );
   made.style.width = `${width}px`;
   made.append(
     shape("image", { href: picture, x: 0, y: 0, width, height: sound, preserveAspectRatio: "none" }),

@@ -1,0 +1,157 @@
+"""Live captions of a microphone in the terminal: text, level, delay, and utterances with times."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from cortado.clients.microphone import SILENCE, Microphone
+from cortado.clients.speech import send_all
+from cortado.clients.stream import Stream, connect
+from cortado.model.emission import Character
+from cortado.server.protocol.messages import Chars, Endpoint
+
+METER = 20  # columns of the level
+REDRAWS = 12  # a second
+QUIET = -60.0  # dB of full scale, where the meter begins
+
+Utterance = tuple[Character, ...]
+
+
+class Captions:
+    """What was said so far, and how it looks."""
+
+    def __init__(self, microphone: Microphone, console: Console) -> None:
+        self.microphone, self.console = microphone, console
+        self.stream: Stream | None = None
+        self.utterances: list[Utterance] = []  # that have ended
+        self.delay: float | None = None  # seconds from sound to text, of the latest characters
+        self._open: list[Character] = []
+
+    def add(self, message: Chars | Endpoint) -> None:
+        """Add what the server said."""
+        if isinstance(message, Endpoint):
+            return self.end_utterance()
+        self._open += message.characters()
+        self.delay = max(0.0, self.microphone.seconds - message.position)
+        if not self.console.is_terminal:
+            begins = self.utterances and len(self._open) == len(message.text)
+            self._write(f"\n{message.text.lstrip()}" if begins else message.text)
+        return None
+
+    def end_utterance(self) -> None:
+        """End the utterance; in a terminal it goes up, with the time at which it began."""
+        text = _text(self._open)
+        if self.console.is_terminal and text:
+            line = Text.assemble((f"{_clock(self._open[0].time)}  ", "dim"), text)
+            self.console.print(line)
+        if self._open:
+            self.utterances.append(tuple(self._open))
+        self._open = []
+
+    def __rich__(self) -> RenderableType:
+        return Group(Text(_text(self._open) or " ", style="bold"), self._status())
+
+    def _status(self) -> Table:
+        """Return the line below the text."""
+        is_lost = self.stream is not None and self.stream.state == "lost"
+        state = Text("connecting again", style="yellow") if is_lost else Text("listening")
+        delay = "" if self.delay is None else f"{self.delay:.1f} s behind"
+        row = Table.grid(padding=(0, 2))
+        clock = _clock(self.microphone.seconds)
+        row.add_row(clock, meter(self.microphone.level), state, delay, "Ctrl-C ends")
+        return row
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show the latest text and a line of status below it, in a terminal."""
+        if self.console.is_terminal:
+            with Live(self, console=self.console, refresh_per_second=REDRAWS, transient=True):
+                yield
+        else:
+            yield
+            self._write("\n")
+
+    def _write(self, text: str) -> None:
+        self.console.file.write(text)
+        self.console.file.flush()
+
+
+def meter(level: float) -> Text:
+    """Return a bar for a level in dB of full scale."""
+    share = (max(level, QUIET) - QUIET) / -QUIET
+    full = round(min(share, 1.0) * METER)
+    colour = "red" if level > -3 else "green"
+    number = "silence" if level <= SILENCE else f"{level:.0f} dB"
+    return Text.assemble(("█" * full, colour), ("░" * (METER - full), "dim"), f" {number:>7}")
+
+
+async def caption(captions: Captions, url: str, tell: Callable[[str], None]) -> None:
+    """Write what the microphone of `captions` hears to its console, until Ctrl-C.
+
+    A console that is no terminal gets the text alone, each utterance on a line of its own.
+
+    Args:
+        captions: which grow.
+        url: of the server's stream, ws:// or wss://.
+        tell: called with what the speaker should know, a line at a time.
+
+    Raises:
+        StreamError: the server is not there, refuses, or cannot go on.
+    """
+    microphone, console = captions.microphone, captions.console
+    async with connect(url, sample_rate=microphone.sample_rate) as stream:
+        captions.stream = stream
+        if not console.is_terminal:
+            tell("Speak; Ctrl-C ends.")
+        sending = asyncio.create_task(send_all(stream, microphone))
+        try:
+            with _FirstInterrupt(microphone.stop), captions.shown():
+                async for message in stream.messages():
+                    captions.add(message)
+                captions.end_utterance()
+        finally:
+            microphone.close()
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+    if microphone.overrun:
+        tell("The server was too slow for live speech; the text ends where it fell behind.")
+
+
+class _FirstInterrupt:
+    """A context in which the first Ctrl-C calls `stop`; the second interrupts as ever."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = stop
+
+    def __enter__(self) -> None:
+        with suppress(NotImplementedError):  # Windows: Ctrl-C interrupts at once
+            self._loop.add_signal_handler(signal.SIGINT, self._first)
+
+    def __exit__(self, *exception: object) -> None:
+        self._forget()
+
+    def _first(self) -> None:
+        self._forget()
+        self._stop()
+
+    def _forget(self) -> None:
+        with suppress(NotImplementedError):
+            self._loop.remove_signal_handler(signal.SIGINT)
+
+
+def _text(characters: list[Character]) -> str:
+    return "".join(one.text for one in characters).strip()
+
+
+def _clock(seconds: float) -> str:
+    """Return minutes:seconds, with hours where there are any."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"

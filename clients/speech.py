@@ -1,0 +1,164 @@
+"""`for word in cortado.stream("talk.wav")`: audio of any kind through a server, word by word."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from cortado.clients import words
+from cortado.clients.microphone import Microphone
+from cortado.clients.stream import Audio, Stream, connect
+from cortado.clients.words import Utterance
+from cortado.model.audio.decode import stream as decoded
+from cortado.model.captions import Word
+from cortado.model.emission import Character
+from cortado.server.protocol.messages import DEFAULT_SAMPLE_RATE, Chars, Encoding, Endpoint
+
+T = TypeVar("T")
+Pieces = Iterable[Audio] | AsyncIterable[Audio]
+Source = str | PathLike[str] | Microphone | Audio | Pieces
+
+SERVER = "ws://127.0.0.1:8000/v1/stream"  # of `cortado serve` on this machine
+
+
+class Results(Generic[T]):
+    """What comes of a stream, once, by `for` or by `async for`.
+
+    Raises:
+        AudioError: the file gives no sound.
+        MicrophoneError: the microphone cannot be used.
+        StreamError: the server is not there, refuses, or cannot go on.
+        Exception: whatever the audio's iterator raises.
+    """
+
+    def __init__(self, begin: Callable[[], AsyncIterator[T]]) -> None:
+        self._begin = begin
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self._begin()
+
+    def __iter__(self) -> Iterator[T]:
+        return _in_thread(self._begin)
+
+
+class Speech(Results[Word]):
+    """What is heard in audio while it is sent: words, or one of the units below."""
+
+    def __init__(self, messages: Callable[[], AsyncIterator[Chars | Endpoint]]) -> None:
+        super().__init__(lambda: words.words(messages()))
+        self._messages = messages
+
+    @property
+    def characters(self) -> Results[Character]:
+        """Each character as soon as it is decided, the spaces among them."""
+        return Results(lambda: words.characters(self._messages()))
+
+    @property
+    def utterances(self) -> Results[Utterance]:
+        """Each utterance when it has ended, with its words."""
+        return Results(lambda: words.utterances(self._messages()))
+
+
+def stream(
+    audio: Source,
+    url: str | None = None,
+    *,
+    sample_rate: int = DEFAULT_SAMPLE_RATE,
+    encoding: Encoding = "pcm_s16le",
+    key: str | None = None,
+) -> Speech:
+    """Return the words that a server hears in audio, to be iterated over.
+
+    It sends while it is read, and goes on by itself when the connection is lost.
+
+    Args:
+        audio: a file of any common kind; a `Microphone`; samples as bytes or as (N,) floats in
+            [-1, 1); or any iterable of such samples, asynchronous or not.
+        url: of the server's stream, ws:// or wss://; `cortado serve` on this machine if not given.
+        sample_rate: of samples, in Hz; files and microphones know their own.
+        encoding: of bytes.
+        key: the server's API key; that of the environment (`CORTADO_API_KEY`) if not given.
+    """
+    address = SERVER if url is None else url
+    return Speech(lambda: _messages(audio, address, sample_rate, encoding, key))
+
+
+async def _messages(
+    audio: Source, url: str, sample_rate: int, encoding: Encoding, key: str | None
+) -> AsyncIterator[Chars | Endpoint]:
+    pieces: Pieces
+    if isinstance(audio, Microphone):
+        pieces, sample_rate = audio, audio.sample_rate
+    elif isinstance(audio, str | PathLike):
+        pieces, sample_rate = decoded(Path(audio)), DEFAULT_SAMPLE_RATE
+    else:
+        pieces = [audio] if isinstance(audio, bytes | np.ndarray) else audio
+    async with connect(url, sample_rate=sample_rate, encoding=encoding, key=key) as connected:
+        sending = asyncio.create_task(send_all(connected, pieces))
+        try:
+            async for message in connected.messages():
+                yield message
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            if isinstance(audio, Microphone):
+                audio.close()
+
+
+async def send_all(connected: Stream, pieces: Pieces) -> None:
+    """Send audio as it comes, and its end; what is wrong with it ends the stream."""
+    try:
+        async for piece in pieces if isinstance(pieces, AsyncIterable) else _awaited(pieces):
+            await connected.send(piece)
+        await connected.end()
+    except Exception as error:
+        await connected.close(error)  # or the server would wait for audio that does not come
+
+
+async def _awaited(pieces: Iterable[Audio]) -> AsyncIterator[Audio]:
+    """Yield the pieces of an iterator that may block, as a microphone's does."""
+    waiting = iter(pieces)
+    while (piece := await asyncio.to_thread(next, waiting, None)) is not None:
+        yield piece
+
+
+def _in_thread(begin: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
+    """Yield what an asynchronous iterator gives, in an event loop and a thread of its own.
+
+    Audio is thus sent and characters are received while the caller does something else.
+    """
+    passed: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
+
+    async def run() -> None:
+        try:
+            async for one in begin():
+                passed.put((one,))
+            passed.put(None)
+        except BaseException as error:
+            passed.put(error)
+
+    runner = asyncio.Runner()
+    loop = runner.get_loop()
+    task = loop.create_task(run())
+
+    def work() -> None:
+        with runner:
+            runner.run(asyncio.wait([task]))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while (item := passed.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item[0]
+    finally:
+        with suppress(RuntimeError):  # the loop has ended already
+            loop.call_soon_threadsafe(task.cancel)
+        thread.join()

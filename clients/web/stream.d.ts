@@ -1,0 +1,58 @@
+/** A stream of speech to a Cortado server, for browsers and for Node; stream.js describes it. */
+
+export interface Character {
+  text: string;
+  time: number; // seconds of the whole stream
+  confidence: number; // probability that its word is right, by what was known of it
+}
+
+export interface Utterance {
+  start: number; // seconds of the whole stream
+  end: number;
+}
+
+export type State =
+  "new" | "connecting" | "open" | "lost" | "paused" | "done" | "failed" | "closed";
+
+export interface Failure extends Error {
+  code: string;
+}
+
+export interface Handlers {
+  characters?(characters: Character[]): void;
+  endpoint?(utterance: Utterance): void;
+  state?(state: State, reason?: Failure): void;
+  restarted?(seconds: number): void;
+}
+
+export interface Options {
+  sampleRate?: number; // Hz, 16000 if not given
+  encoding?: "pcm_s16le" | "pcm_f32le";
+  keep?: boolean;
+  key?: string | (() => string | Promise<string>); // an API key or a short-lived secret
+  WebSocket?: unknown; // where there is no global one, as in Node before 22
+}
+
+export interface Ready {
+  session: string;
+  model: string;
+  lookahead_ms: number;
+  step_ms: number;
+}
+
+export class Stream {
+  constructor(address: string | URL, handlers?: Handlers, options?: Options);
+  readonly state: State;
+  readonly waiting: number; // seconds of sound that have not left yet
+  readonly sent: number; // seconds
+  readonly decided: number; // seconds
+  readonly failed: Promise<never>;
+  open(): Promise<Ready>;
+  send(data: ArrayBuffer | ArrayBufferView): void;
+  drained(): Promise<void>;
+  pause(): Promise<void>;
+  resume(): void;
+  end(): Promise<{ duration: number }>;
+  retry(): void;
+  close(): void;
+}

@@ -1,0 +1,189 @@
+"""Compressed audio that comes in messages: bytes in, samples at 16 kHz out, as they come.
+
+FFmpeg's demuxers ask for bytes when they want them, and cannot stop in between. So a stream's
+demuxer has a thread of its own, which runs only while `push` waits for it: from the outside it is a
+plain function of the bytes so far, one piece of samples at a time, in constant memory.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import av
+from av.audio.codeccontext import AudioCodecContext
+
+from cortado.model.audio.decode import AudioError, Resampler, Samples, mono, streamed
+
+ENOUGH = 12  # bytes that tell the format
+# How a stream of each format begins, and FFmpeg's name for it.
+BEGINNINGS = (
+    (0, b"OggS", "ogg"),
+    (0, b"\x1aE\xdf\xa3", "webm"),
+    (0, b"fLaC", "flac"),
+    (0, b"RIFF", "wav"),
+    (4, b"ftyp", "mp4"),
+    (0, b"ID3", "mp3"),
+)
+KNOWN = "wav, flac, ogg, webm, mp4, mp3 or aac audio"
+OPUS_RATE = 48_000  # Hz, at which Opus decodes
+
+
+class StreamedAudio:
+    """The decoder of one stream in a container, or of MP3 or AAC frames."""
+
+    def __init__(self, name: str, expected: str | None = None) -> None:
+        """Decode the format `expected`, or whatever comes if None; errors say `name`."""
+        self._path, self._expected = Path(name), expected
+        self._head = b""
+        self._decoder: _Decoder | None = None
+
+    def push(self, data: bytes) -> Iterator[Samples]:
+        """Yield pieces of samples that are complete with `data`, lazily.
+
+        Raises:
+            AudioError: it is not the audio that was expected.
+        """
+        if self._decoder is None:
+            self._head, data = b"", self._head + data
+            if len(data) < ENOUGH:
+                self._head = data
+                return
+            self._decoder = _Decoder(self._path, self._format(data))
+        yield from self._decoder.push(data)
+
+    def end(self) -> Iterator[Samples]:
+        """Yield the last pieces.
+
+        Raises:
+            AudioError: there was no audio.
+        """
+        if self._decoder is not None:
+            yield from self._decoder.end()
+        elif self._head:
+            raise AudioError(self._path, self._expected or KNOWN, f"{len(self._head)} bytes")
+
+    def close(self) -> None:
+        """Give the thread back, wherever it is."""
+        if self._decoder is not None:
+            self._decoder.close()
+
+    def _format(self, data: bytes) -> str:
+        found = format_of(data)
+        if found is None or self._expected not in (None, found):
+            got = f"{found} audio" if found else f"data that begins with {data[:4].hex(' ')}"
+            raise AudioError(self._path, self._expected or KNOWN, got)
+        return found
+
+
+def format_of(data: bytes) -> str | None:
+    """Return the format of a stream that begins with `data`; None if it is none that is known."""
+    for place, magic, name in BEGINNINGS:
+        if data[place : place + len(magic)] == magic:
+            return name
+    if data[0] == 0xFF and data[1] & 0xF6 == 0xF0:  # ISO 14496-3, an ADTS header: layer 0
+        return "aac"
+    if data[0] == 0xFF and data[1] & 0xE0 == 0xE0 and data[1] & 0x06:  # ISO 11172-3
+        return "mp3"
+    return None
+
+
+class _Decoder:
+    """A demuxer and a decoder in a thread that takes turns with its caller."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        self._path, self._kind = path, kind
+        self._bytes, self.received = bytearray(), 0
+        self._piece: Samples | None = None
+        self._error: AudioError | None = None
+        self._ended, self._closed, self._done = False, False, False
+        self._has_sound = False
+        self._its_turn, self._our_turn = threading.Semaphore(0), threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._run, name="decoder", daemon=True)
+        self._thread.start()
+
+    def push(self, data: bytes) -> Iterator[Samples]:
+        """Yield the pieces that come before the thread wants more than `data`."""
+        self._bytes += data
+        self.received += len(data)
+        while not self._done and (piece := self._turn()) is not None:
+            yield piece
+        if self._error is not None:
+            raise self._error
+
+    def end(self) -> Iterator[Samples]:
+        """Yield the last pieces."""
+        self._ended = True
+        return self.push(b"")
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed = self._ended = True
+        self._its_turn.release()
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes to the thread, none at the end; wait until there are any."""
+        while not self._bytes and not self._ended:
+            self._give_back()
+        data = bytes(self._bytes[:size])
+        del self._bytes[:size]
+        return data
+
+    def _turn(self) -> Samples | None:
+        """Let the thread run until it has a piece, wants bytes, or is done."""
+        self._piece = None
+        self._its_turn.release()
+        self._our_turn.acquire()
+        return self._piece
+
+    def _give_back(self) -> None:
+        self._our_turn.release()
+        self._its_turn.acquire()
+
+    def _run(self) -> None:
+        self._its_turn.acquire()
+        pieces: Generator[Samples, None, float] = streamed(self._path, self, self._kind)
+        try:
+            for self._piece in pieces:
+                if self._closed:
+                    return
+                if len(self._piece):
+                    self._has_sound = True
+                    self._give_back()
+        except AudioError as error:  # a stream may end within a frame
+            self._error = None if self._ended and self._has_sound else error
+        finally:
+            self._piece, self._done = None, True
+            self._our_turn.release()
+
+
+class OpusPackets:
+    """The decoder of one stream of bare Opus packets (RFC 6716), one a message."""
+
+    def __init__(self, name: str) -> None:
+        self._path = Path(name)
+        context = AudioCodecContext.create("opus", "r")
+        assert isinstance(context, AudioCodecContext)
+        self._context, self._resampler = context, Resampler(OPUS_RATE)
+        context.sample_rate, context.layout = OPUS_RATE, "mono"
+
+    def push(self, data: bytes) -> Iterator[Samples]:
+        """Yield the samples of a packet.
+
+        Raises:
+            AudioError: it is none.
+        """
+        try:
+            frames = self._context.decode(av.Packet(data)) if data else []
+        except av.FFmpegError as error:
+            raise AudioError(self._path, "an Opus packet a message", "other data") from error
+        for frame in frames:
+            yield self._resampler.push(mono(self._path, frame))
+
+    def end(self) -> Iterator[Samples]:
+        """Yield the last samples."""
+        yield self._resampler.finish()
+
+    def close(self) -> None:
+        """Do nothing: there is no thread."""

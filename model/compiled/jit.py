@@ -1,0 +1,137 @@
+"""numba's compiler with a cache on disk that an update of the sources cannot break.
+
+numba caches a compiled function under the date of its own file. It does not notice a change in
+another file that is compiled into the function. It also unpickles an old entry before it looks at
+the date, which fails if the entry names a class that has been renamed since. Here an entry belongs
+to one digest of the function's file and of all files of ours that it imports, directly or not.
+Entries of another digest are never unpickled, and those that cannot be read are compiled again.
+Where nothing can be written, what is there is used and the rest is compiled at each start.
+"""
+
+import ast
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    UserProvidedCacheLocator,
+)
+
+PACKAGE = "cortado."
+log = logging.getLogger(__name__)
+
+
+class GivenFolder(UserProvidedCacheLocator):
+    """The folder NUMBA_CACHE_DIR; numba would not read one that it cannot write to."""
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder of the function's module.
+
+        Raises:
+            OSError: it is not there, and cannot be made.
+        """
+        if not os.path.isdir(self.get_cache_path()):  # type: ignore[no-untyped-call]
+            super().ensure_cache_path()  # type: ignore[no-untyped-call]
+
+
+class Places(CompileResultCacheImpl):
+    """Where numba keeps compiled functions: the first of these that exists or can be made."""
+
+    _locator_classes = [GivenFolder, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012
+
+
+class SourceCache(FunctionCache):
+    """The cache of one function, valid for the sources that it is compiled from."""
+
+    _impl_class = Places
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        sources = source_files(Path(function.__code__.co_filename))
+        self._cache_file._version += f" {digest(sources)}"  # what numba compares first
+
+    def load_overload(self, *args: Any) -> Any:
+        """Return a compiled signature of the function; None if there is none or it is broken."""
+        try:
+            return super().load_overload(*args)  # type: ignore[no-untyped-call]
+        except Exception as error:  # unpickling raises any, by what is in the file
+            log.warning("compiling %s again, whose cache is broken: %r", self._name, error)
+            try:
+                self.flush()  # type: ignore[no-untyped-call]
+            except OSError:
+                self._give_up()
+            return None
+
+    def save_overload(self, *args: Any) -> None:
+        """Keep a compiled signature of the function, if it can be written."""
+        try:
+            super().save_overload(*args)  # type: ignore[no-untyped-call]
+        except OSError:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self.disable()  # type: ignore[no-untyped-call]
+        warn_once(self.cache_path)
+
+
+@cache
+def warn_once(folder: str) -> None:
+    """Say that nothing can be written to a folder."""
+    log.warning(
+        "each start compiles anew what cannot be kept: expected a folder to write to, got %s; "
+        "NUMBA_CACHE_DIR names another",
+        folder,
+    )
+
+
+def cached_njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator: `numba.njit` that releases Python's lock and caches on disk."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        dispatcher: Any = numba.njit(nogil=True, **options)(function)
+        try:
+            dispatcher._cache = SourceCache(function)  # as its enable_caching does
+        except RuntimeError:  # numba's own, if there is no folder at all
+            warn_once("none")
+        return dispatcher
+
+    return decorate
+
+
+def digest(files: Iterable[Path]) -> str:
+    """Return a digest of files in hexadecimal."""
+    return hashlib.sha256(b"".join(_content(path) for path in sorted(files))).hexdigest()
+
+
+def source_files(path: Path) -> set[Path]:
+    """Return a source file and all files of ours that it imports, directly or not."""
+    found, waiting = set[Path](), {path}
+    while waiting:
+        found |= waiting
+        waiting = {file for one in waiting for file in _imported_files(one)} - found
+    return found
+
+
+@cache
+def _content(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+@cache
+def _imported_files(path: Path) -> list[Path]:
+    names = [
+        name
+        for node in ast.walk(ast.parse(_content(path)))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
+        for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    ]
+    root = Path(__file__).parents[2]
+    files = (root / f"{name.removeprefix(PACKAGE).replace('.', '/')}.py" for name in names if name)
+    return [file for file in files if file.exists()]

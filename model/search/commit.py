@@ -1,0 +1,160 @@
+"""Which symbols of a beam search are committed, when, and how sure they are; compiled."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.model.compiled.functions import exp, log
+from cortado.model.compiled.jit import cached_njit
+from cortado.model.emission import CERTAIN, Emissions
+from cortado.model.search.hypotheses import NOTHING, Hypotheses
+from cortado.model.search.settings import Beam
+
+Array = NDArray[Any]
+
+FLATTENED = np.float32(0.4)  # power of a hypothesis' probability in the confidence of its symbols
+LEAST_DOUBT = np.float32(1e-3)  # what the beam does not show
+ZERO = np.float32(0)
+
+
+@cached_njit()
+def commit(
+    rows: Array, beam: Beam, h: Hypotheses, symbols: Array, late: Array, confidence: Array
+) -> None:
+    """Commit the symbols that agreement or time decides, and drop what contradicts them.
+
+    Args:
+        rows: (R,) which streams.
+        beam: settings, of which the agreement and the waits count.
+        h: hypotheses of all streams.
+        symbols: (R, N) int32, set to the committed symbols, -1 for none.
+        late: (R, N) int32, set to the frames from each symbol's own to the newest one.
+        confidence: (R, N) int32, set to the confidence of each in thousandths.
+    """
+    ring = h.symbols.shape[2]
+    for r in range(len(rows)):
+        row = rows[r]
+        symbols[r], late[r] = -1, 0
+        best = _best(h.scores[row])
+        count = _agreed(row, best, beam.agreement, h)
+        now = h.clock[row, 0] - 1  # the newest frame
+        due = 0
+        while due < h.lengths[row, best]:
+            at = (h.first[row, 0] + due) % ring
+            if now - h.frames[row, best, at] < beam.max_wait:
+                break
+            due += 1
+        count = max(count, due)
+        _rate(row, best, count, beam, h, confidence[r])
+        _drop_rivals(row, best, count, now - beam.rival_wait, h)
+        for n in range(count):
+            at = (h.first[row, 0] + n) % ring
+            # the last symbol may have come from another hypothesis, at a later frame
+            h.last_committed[row, 0] = max(h.last_committed[row, 0], h.frames[row, best, at])
+            symbols[r, n] = h.symbols[row, best, at]
+            late[r, n] = now - h.last_committed[row, 0]
+        if count:
+            h.first[row, 0] = (h.first[row, 0] + count) % ring
+            for k in range(h.scores.shape[1]):
+                h.lengths[row, k] -= count
+
+
+@cached_njit()
+def _best(scores: Array) -> int:
+    best = 0
+    for k in range(1, len(scores)):
+        if scores[k] > scores[best]:
+            best = k
+    return best
+
+
+@cached_njit()
+def _common(row: int, a: int, b: int, most: int, h: Hypotheses) -> int:
+    """Return how many of the first `most` uncommitted symbols two hypotheses have in common."""
+    ring, n, most = h.symbols.shape[2], 0, min(most, h.lengths[row, a], h.lengths[row, b])
+    while n < most:
+        at = (h.first[row, 0] + n) % ring
+        if h.symbols[row, a, at] != h.symbols[row, b, at]:
+            break
+        n += 1
+    return n
+
+
+@cached_njit()
+def _rate(row: int, best: int, count: int, beam: Beam, h: Hypotheses, found: Array) -> None:
+    """Set the first `count` of `found` to the confidence of the best one's symbols, in thousandths.
+
+    It is the share of all hypotheses' probability that has the symbols up to there. Probabilities
+    are flattened first, because the beam keeps few of the texts that there are; then the log-odds
+    are calibrated by two numbers of the model.
+    """
+    scores, whole = h.scores[row], ZERO
+    shares = np.zeros(count + 1, np.float32)  # of just n symbols in common
+    for k in range(len(scores)):
+        if scores[k] != NOTHING:
+            share = exp((scores[k] - scores[best]) * FLATTENED)
+            shares[_common(row, best, k, count, h)] += share
+            whole += share
+    agreed, others = ZERO, whole
+    for n in range(count, 0, -1):
+        agreed += shares[n]
+        others = max(whole - agreed, LEAST_DOUBT * whole)
+        odds = np.float32(beam.slope) * (log(agreed) - log(others)) + np.float32(beam.offset)
+        found[n - 1] = round(CERTAIN / (1 + math.exp(-odds)))
+
+
+@cached_njit()
+def _agreed(row: int, best: int, agreement: float, h: Hypotheses) -> int:
+    """Return how many first symbols of the best hypothesis have the `agreement` of the others."""
+    count, scores = h.lengths[row, best], h.scores[row]
+    if count == 0:
+        return 0
+    shares = np.zeros(count + 1, np.float32)  # probability of just n symbols in common
+    whole = np.float32(0)
+    for k in range(len(scores)):
+        if scores[k] == NOTHING:
+            continue
+        n = _common(row, best, k, count, h)
+        share = exp(scores[k] - scores[best])
+        shares[n] += share
+        whole += share
+    agreed = shares[count]
+    while count > 0 and agreed < np.float32(agreement) * whole:
+        count -= 1
+        agreed += shares[count]
+    return count
+
+
+@cached_njit()
+def _drop_rivals(row: int, best: int, count: int, due: int, h: Hypotheses) -> None:
+    """Drop hypotheses that do not begin with the `count` committed symbols of the best one.
+
+    Drop those, too, whose next symbol is at frame `due` or before: the best one has none there.
+    """
+    ring = h.symbols.shape[2]
+    for k in range(h.scores.shape[1]):
+        same = h.lengths[row, k] >= count
+        for n in range(count):
+            at = (h.first[row, 0] + n) % ring
+            same = same and h.symbols[row, k, at] == h.symbols[row, best, at]
+        if same and h.lengths[row, k] > count:
+            same = h.frames[row, k, (h.first[row, 0] + count) % ring] > due
+        if not same:
+            h.scores[row, k] = NOTHING
+
+
+def uncommitted(rows: Array, beam: Beam, h: Hypotheses) -> Emissions:
+    """Return the uncommitted symbols of the best hypotheses of the streams in (R,) rows."""
+    best = h.scores[rows].argmax(1)
+    lengths = h.lengths[rows, best]
+    found = Emissions.nothing(len(rows), int(lengths.max(initial=0)))
+    for row, most, length, confidence in zip(rows, best, lengths, found.confidence, strict=True):
+        _rate(row, most, length, beam, h, confidence)
+    for n in range(found.symbols.shape[1]):
+        at = (h.first[rows, 0] + n) % h.symbols.shape[2]
+        frame = np.maximum(h.frames[rows, best, at], h.last_committed[rows, 0])
+        found.symbols[:, n] = np.where(n < lengths, h.symbols[rows, best, at], -1)
+        found.late[:, n] = np.where(n < lengths, h.clock[rows, 0] - 1 - frame, 0)
+    return found

@@ -1,0 +1,136 @@
+"""The state of a beam search: the hypotheses of streams, and memory for a frame's candidates."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.model.search import ctc_score as ctc
+from cortado.model.search import pronunciation
+from cortado.model.search.settings import Beam, max_committed
+
+Array = NDArray[Any]
+
+NOTHING = np.float32(-np.inf)  # the score of no hypothesis
+
+
+class Hypotheses(NamedTuple):
+    """K hypotheses of each of S streams, without their decoder states, which the backend keeps."""
+
+    scores: Array  # (S, K) float32: nats below the best; -inf for no hypothesis
+    hashes: Array  # (S, K) int64: of the whole text
+    words: Array  # (S, K, 3) int32: language model state: tree node, the two last words
+    lengths: Array  # (S, K) int32: number of uncommitted symbols
+    symbols: Array  # (S, K, N) int16: uncommitted symbols, a ring buffer from `first` on
+    frames: Array  # (S, K, N) int32: the frame of each
+    first: Array  # (S, 1) int32: place of the oldest uncommitted symbol in the rings
+    clock: Array  # (S, 1) int32: number of frames so far
+    last_committed: Array  # (S, 1) int32: frame of the last committed symbol
+    forward: Array  # (S, K, PLACES, 2) float32: CTC forward variables (ctc_score.py)
+    last: Array  # (S, K, LAG + 1) int32: the text's last symbols, newest first
+    heard: Array  # (S, HISTORY - 1, V + 1) float32: the CTC head's probabilities of the last frames
+    begun: Array  # (S, K, HISTORY) float32: scores of pronunciations (pronunciation.py)
+    spoken: Array  # (S, HISTORY, P) float32: the phone head's scores of the last frames
+
+
+class Candidates(NamedTuple):
+    """Memory for one frame of R streams: the hypotheses before it, then those extended at it."""
+
+    sizes: Array  # (R,) int64: number of candidates
+    best: Array  # (R,) float32: the best score before the frame
+    scores: Array  # (R, E) float32: nats, before stopping or moving on
+    passed_scores: Array  # (R, E) float32: nats, after moving past the frame
+    hashes: Array  # (R, E) int64
+    words: Array  # (R, E, 3) int32
+    forward: Array  # (R, E, PLACES, 2) float32
+    last: Array  # (R, E, LAG + 1) int32
+    heard: Array  # (R, HISTORY - 1, V + 1) float32
+    begun: Array  # (R, E, HISTORY) float32
+    spoken: Array  # (R, HISTORY, P) float32
+    ended: Array  # (HISTORY,) float32: memory
+    gains: Array  # (3, V) float32: memory
+    origins: Array  # (R, E) int64: the hypothesis before the frame that it extends
+    slots: Array  # (R, E) int64: slot of its decoder state; -1 for the state of its origin
+    written_count: Array  # (R, E) int64: number of symbols written at this frame
+    written: Array  # (R, E, C) int16: those symbols
+    scanning: Array  # (R K, 2) int64: stream and candidate, of those that need an energy
+    stopping: Array  # (R K, 2) int64: stream and candidate, of those that need logits
+    stop_scores: Array  # (R K,) float32: nats of those, after the stop
+    moves: Array  # (R K, 3) int64: stream, hypothesis, slot of its new decoder state
+    symbols: Array  # (K, N) int16: working copy of a stream's symbols
+    frames: Array  # (K, N) int32: and of their frames
+
+
+def hypotheses(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int = 0) -> Hypotheses:
+    """Return hypotheses of streams without audio yet, for at most `cap` symbols a frame."""
+    k, n = beam.width, max_committed(beam, cap)
+    history = pronunciation.HISTORY if beam.phones > 0 else 0
+    found = Hypotheses(
+        scores=np.full((streams, k), NOTHING),
+        hashes=np.zeros((streams, k), np.int64),
+        words=np.zeros((streams, k, 3), np.int32),
+        lengths=np.zeros((streams, k), np.int32),
+        symbols=np.zeros((streams, k, n), np.int16),
+        frames=np.zeros((streams, k, n), np.int32),
+        first=np.zeros((streams, 1), np.int32),
+        clock=np.zeros((streams, 1), np.int32),
+        last_committed=np.zeros((streams, 1), np.int32),
+        forward=np.zeros((streams, k, ctc.PLACES, 2), np.float32),
+        last=np.zeros((streams, k, ctc.LAG + 1), np.int32),
+        heard=np.zeros((streams, ctc.NOW, vocabulary + 1), np.float32),
+        begun=np.zeros((streams, k, history), np.float32),
+        spoken=np.zeros((streams, history, phones), np.float32),
+    )
+    found.scores[:, 0] = 0
+    _begin(found.forward, found.last, found.begun)
+    return found
+
+
+def candidates(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int = 0) -> Candidates:
+    """Return memory for a frame of so many streams, for at most `cap` symbols a frame."""
+    k, n = beam.width, max_committed(beam, cap)
+    each = (streams, k * (cap + 1))
+    history = pronunciation.HISTORY if beam.phones > 0 else 0
+    return Candidates(
+        sizes=np.zeros(streams, np.int64),
+        best=np.zeros(streams, np.float32),
+        scores=np.zeros(each, np.float32),
+        passed_scores=np.zeros(each, np.float32),
+        hashes=np.zeros(each, np.int64),
+        words=np.zeros((*each, 3), np.int32),
+        forward=np.zeros((*each, ctc.PLACES, 2), np.float32),
+        last=np.zeros((*each, ctc.LAG + 1), np.int32),
+        heard=np.zeros((streams, ctc.NOW, vocabulary + 1), np.float32),
+        begun=np.zeros((*each, history), np.float32),
+        spoken=np.zeros((streams, history, phones), np.float32),
+        ended=np.zeros(history, np.float32),
+        gains=np.zeros((3, vocabulary), np.float32),
+        origins=np.zeros(each, np.int64),
+        slots=np.zeros(each, np.int64),
+        written_count=np.zeros(each, np.int64),
+        written=np.zeros((*each, cap), np.int16),
+        scanning=np.zeros((streams * k, 2), np.int64),
+        stopping=np.zeros((streams * k, 2), np.int64),
+        stop_scores=np.zeros(streams * k, np.float32),
+        moves=np.zeros((streams * k, 3), np.int64),
+        symbols=np.zeros((k, n), np.int16),
+        frames=np.zeros((k, n), np.int32),
+    )
+
+
+def _begin(forward: Array, last: Array, begun: Array) -> None:
+    """Set what the heads say of hypotheses to what they say of empty texts."""
+    ctc.begin(forward, last)
+    if begun.shape[-1]:
+        pronunciation.begin(begun)
+
+
+def restart(rows: Array, h: Hypotheses) -> None:
+    """Reset the streams in (R,) rows to one empty hypothesis."""
+    h.scores[rows] = NOTHING
+    h.scores[rows, 0] = 0
+    h.hashes[rows] = 0
+    h.words[rows] = 0
+    h.lengths[rows] = 0
+    for row in np.atleast_1d(rows):
+        _begin(h.forward[row], h.last[row], h.begun[row])

@@ -1,0 +1,129 @@
+"""How well a hypothesis' words, as they are pronounced, fit the frames that are heard, compiled.
+
+A head gives each frame a score of silence and of each phone. The words before the unfinished one
+may have ended at any of the last frames: `begun` holds the score of the best way for each, found by
+Viterbi's algorithm. From there the phones of the unfinished word's letters are laid on the frames
+up to now, each on one or more; single ones may be left out. Letters come later than their phones,
+so what follows those may be heard already: it costs a constant for each frame. Or the last phones
+are not heard yet.
+
+Which phones the letters of an unfinished word have is not certain before it ends. The language
+model names the likeliest word that begins so, and how many of its phones these letters take.
+
+A frame's scores are relative to its likeliest phone, those of ways to the best way of the text.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+HISTORY = 48  # frames that are remembered: no word lasts longer, its letters' delay included
+NOW = HISTORY - 1  # the place of the newest frame
+LONGEST = 32  # phones of a word that count
+SILENCE = 0  # output of the head
+IMPOSSIBLE = np.float32(-1e9)
+FORGOTTEN = np.float32(-20)  # nats below the best way
+
+
+@numba.njit(nogil=True)
+def relative(logits: Array, found: Array) -> None:
+    """Set `found` (P,) to the first P logits, less the largest of them."""
+    most = logits[0]
+    for p in range(1, len(found)):
+        most = max(most, logits[p])
+    for p in range(len(found)):
+        found[p] = logits[p] - most
+
+
+def begin(begun: Array) -> None:
+    """Set (..., HISTORY) scores to those of empty texts."""
+    begun[:] = IMPOSSIBLE
+    begun[..., NOW] = 0
+
+
+@numba.njit(nogil=True)
+def fit(
+    begun: Array,
+    heard: Array,
+    phones: Array,
+    beyond: np.float32,
+    missed: np.float32,
+    unheard: np.float32,
+    ended: Array,
+) -> np.float32:
+    """Return the score in nats of a text with an unfinished word.
+
+    Args:
+        begun: (HISTORY,) of the words before it, by the frame at which they ended.
+        heard: (HISTORY, P) of the phones at the last frames, oldest first.
+        phones: (Q,) of the letters of the unfinished word.
+        beyond: cost of a frame behind these phones.
+        missed: cost of a phone left out.
+        unheard: cost of a last phone that is not heard yet.
+        ended: (HISTORY,) set to the scores by the frame at which the last phone ended; without
+            phones, by the frame up to which anything may have been said.
+    """
+    count, first = min(len(phones), LONGEST), 0
+    while first < NOW and begun[first] == IMPOSSIBLE:
+        ended[first] = IMPOSSIBLE
+        first += 1
+    ended[first] = IMPOSSIBLE
+    ways = np.full(LONGEST, IMPOSSIBLE, np.float32)
+    after = IMPOSSIBLE
+    for n in range(first + 1, HISTORY):
+        before = begun[n - 1]
+        if count == 0:
+            after = max(after, before) - beyond
+            ended[n] = after
+            continue
+        after = max(after, ways[count - 1]) - beyond
+        for q in range(count - 1, -1, -1):
+            best = ways[q]
+            if q > 1:
+                best = max(best, ways[q - 1], ways[q - 2] - missed)
+            elif q == 1:
+                best = max(best, ways[0], before - missed)
+            else:
+                best = max(best, before)
+            ways[q] = best + heard[n, phones[q]]
+        ended[n] = ways[count - 1]
+        if count > 1:
+            ended[n] = max(ended[n], ways[count - 2] - missed)
+    if count == 0:
+        return max(after, begun[NOW])
+    total, cost = max(after, ways[count - 1]), unheard
+    for q in range(count - 2, -1, -1):
+        total = max(total, ways[q] - cost)
+        cost += unheard
+    return max(total, begun[NOW] - cost)
+
+
+@numba.njit(nogil=True)
+def advance(begun: Array, heard: Array) -> None:
+    """Move the scores (HISTORY,) of words that ended on by a frame, which may be silent."""
+    for n in range(NOW):
+        begun[n] = begun[n + 1]
+    begun[NOW] = begun[NOW] + heard[NOW, SILENCE]
+
+
+@numba.njit(nogil=True)
+def finish(ended: Array, heard: Array, begun: Array) -> np.float32:
+    """Set `begun` to the scores of a text whose last word has ended; return the best one."""
+    best = IMPOSSIBLE
+    begun[0] = ended[0]
+    for n in range(1, HISTORY):
+        begun[n] = max(ended[n], begun[n - 1] + heard[n, SILENCE])
+        best = max(best, begun[n])
+    return best
+
+
+@numba.njit(nogil=True)
+def less(begun: Array, total: np.float32) -> None:
+    """Make scores (HISTORY,) relative to a text's `total`; forget those far below."""
+    for n in range(HISTORY):
+        score = begun[n] - total
+        begun[n] = score if score > FORGOTTEN else IMPOSSIBLE

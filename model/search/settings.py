@@ -1,0 +1,93 @@
+"""The settings of a beam search, from a user's options or a model's; their name and identity."""
+
+from typing import NamedTuple
+
+from cortado.model.emission import FLUSH_STEPS
+from cortado.model.features.framing import STEP_SECONDS
+from cortado.model.search import language_model as language
+from cortado.model.search.language_model import Language
+
+MAX_WIDTH, MAX_WAIT_MS = 32, 2000  # hypotheses; milliseconds that a symbol may wait to be committed
+
+
+class Beam(NamedTuple):
+    """The settings of a beam search."""
+
+    width: int = 16  # hypotheses; 1 for the greedy scan, without a search
+    max_wait: int = 9  # frames after which the best hypothesis' symbols are committed anyway
+    rival_wait: int = 12  # frames after which those with a symbol more are dropped
+    pruning: float = 6.0  # nats below the best hypothesis at which others are dropped
+    min_stop_probability: float = 0.1  # a stop less probable than this is not tried
+    agreement: float = 0.9  # share of the total probability that commits a symbol at once
+    ctc: float = 0.0  # weight of the CTC head's log-probability of the text; 0 for none
+    unheard: float = 0.3  # probability of a symbol that the head has not heard yet
+    phones: float = 0.0  # weight of the phone head's score of the words' pronunciation; 0 for none
+    beyond: float = 1.0  # cost in nats of a frame behind the phones of the letters
+    missed: float = 2.0  # of a phone left out
+    unspoken: float = 1.0  # of a phone that is not heard yet
+    slope: float = 1.0  # of the log-odds that a word is right, by those of its symbols' confidence
+    offset: float = 0.0  # and what is added to them
+    words: Language = language.NONE  # the language model
+
+    @property
+    def uses_language_model(self) -> bool:
+        """Whether a language model scores the hypotheses."""
+        return self.width > 1 and self.words.weight > 0
+
+
+DEFAULT_BEAM = Beam()
+GREEDY = Beam(width=1, max_wait=0, rival_wait=0)
+
+
+def flush_steps(beam: Beam) -> int:
+    """Return the steps of silence after the end of the input until all is committed."""
+    return FLUSH_STEPS + beam.rival_wait
+
+
+def beam_from_options(width: int | None, hold_ms: int | None, lm: str | None = None) -> Beam | None:
+    """Return the search for a user's options --beam, --hold and --lm; None for the default.
+
+    Raises:
+        ValueError: a number of hypotheses outside 1 to MAX_WIDTH, a time outside 0 to MAX_WAIT_MS
+            milliseconds, or a time or a language model for the greedy scan, which uses neither.
+    """
+    if width == 1 and lm not in (None, "none"):
+        raise ValueError(f"expected a beam of 2 or more hypotheses with --lm {lm}, got {width}")
+    if width == 1 and hold_ms is not None:
+        raise ValueError(f"expected a beam of 2 or more hypotheses with --hold {hold_ms}, got 1")
+    if width is None and hold_ms is None:
+        return None
+    if width is not None and not 1 <= width <= MAX_WIDTH:
+        raise ValueError(f"expected a beam of 1 to {MAX_WIDTH} hypotheses, got {width}")
+    if hold_ms is not None and not 0 <= hold_ms <= MAX_WAIT_MS:
+        raise ValueError(f"expected --hold from 0 to {MAX_WAIT_MS} ms, got {hold_ms}")
+    if width == 1:
+        return GREEDY
+    wait = DEFAULT_BEAM.max_wait if hold_ms is None else round(hold_ms / 1000 / STEP_SECONDS)
+    return DEFAULT_BEAM._replace(
+        width=width or DEFAULT_BEAM.width,
+        max_wait=wait,
+        rival_wait=max(wait, DEFAULT_BEAM.rival_wait),
+    )
+
+
+def search_name(backend: str, beam: Beam) -> str:
+    """Return a backend's name with that of its search: "fast-fp32", "fast-fp32-beam16-lm"."""
+    if beam.width == 1:
+        return backend
+    return f"{backend}-beam{beam.width}" + ("-lm" if beam.uses_language_model else "")
+
+
+def search_identity(name: str, beam: Beam) -> bytes:
+    """Return bytes that identify a backend and its search settings, for snapshots."""
+    if beam.width == 1:
+        return name.encode()
+    numbers = repr((*beam[:-1], *beam.words[:5])).encode()
+    return b"".join([name.encode(), numbers, *(part.tobytes() for part in beam.words[5:])])
+
+
+def max_committed(beam: Beam, cap: int) -> int:
+    """Return the most symbols that one step can commit, at most `cap` symbols a frame."""
+    if beam.width == 1:
+        return cap
+    return cap * (beam.rival_wait + 1)  # of the hypothesis that becomes the best

@@ -1,0 +1,60 @@
+"""Who calls: the key and the address of a request, and how many streams each of them has."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from cortado.server.settings import Settings
+
+
+class Caller(NamedTuple):
+    """Who has sent the request that is being answered."""
+
+    key: str | None  # its name
+    address: str
+
+
+NOBODY = Caller(None, "")
+caller: ContextVar[Caller] = ContextVar("caller", default=NOBODY)
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether an address is this machine's own, to which limits by address mean nothing."""
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+class Callers:
+    """The streams of each key and of each address, and their limits."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._streams: Counter[tuple[str, str]] = Counter()
+
+    def full(self, who: Caller) -> str | None:
+        """Return which limit has been reached by who calls; None for none."""
+        limits = self._settings
+        if 0 < limits.max_streams_per_key <= self._streams["key", who.key or ""] and who.key:
+            return "too_many_streams_of_key"
+        of_address = self._streams["address", who.address]
+        if of_address >= limits.max_streams_per_address and not is_loopback(who.address):
+            return "too_many_streams_of_address"
+        return None
+
+    @contextmanager
+    def counted(self, who: Caller) -> Iterator[None]:
+        """Count a stream of who calls, as long as it lasts."""
+        places = [("key", who.key or ""), ("address", who.address)]
+        self._streams.update(places)
+        try:
+            yield
+        finally:
+            self._streams.subtract(places)
+            for place in places:
+                if not self._streams[place]:
+                    del self._streams[place]

@@ -1,0 +1,179 @@
+"""Deepgram's live transcription, `WS /v1/listen`."""
+
+import hashlib
+from collections.abc import Iterator
+from datetime import datetime
+
+from pydantic import BaseModel, ValidationError
+
+from cortado.model.captions import Word as OwnWord
+from cortado.server.doors.audio import decoder
+from cortado.server.doors.deepgram.messages import (
+    Alternative,
+    Channel,
+    Control,
+    Error,
+    Metadata,
+    ModelInfo,
+    Results,
+    ResultsMetadata,
+    SpeechStarted,
+    UtteranceEnd,
+    Warning,
+)
+from cortado.server.doors.deepgram.parameters import Parameters
+from cortado.server.doors.words import Segment
+from cortado.server.protocol import messages as own
+from cortado.server.protocol.dialect import Read, Written
+from cortado.server.protocol.messages import ErrorCode, ProtocolError
+
+LONGEST = 5.0  # seconds of words after which a final result comes within an utterance
+
+
+class Live:
+    """The dialect of one connection."""
+
+    def __init__(self, parameters: Parameters, created: datetime) -> None:
+        self._asked, self._created = parameters, created
+        self._start, self._decoder = decoder(
+            parameters.encoding,
+            parameters.sample_rate,
+            parameters.channels,
+            endpoints=parameters.endpoints,
+        )
+        self._began, self._closed = False, False
+        self._digest = hashlib.sha256()
+        self._session, self._model = "", ""
+        self._segment = Segment()
+        self._place = 0.0  # seconds: where the next final result begins
+        self._speaking = False  # an utterance has begun
+        self._warned = False
+
+    def greeting(self) -> list[str]:
+        """Return nothing."""
+        return []
+
+    def read(self, data: str | bytes) -> Iterator[Read]:
+        """Yield what a message means."""
+        if not self._began:
+            self._began = True
+            yield self._start
+        if self._closed:
+            yield own.End()  # which is refused, as anything is after the end
+        if isinstance(data, bytes):
+            self._digest.update(data)
+            yield from self._decoder.push(data)
+            return
+        kind = _control(data).type
+        if kind == "KeepAlive":
+            yield own.KeepAlive()
+        elif kind == "Finalize":
+            yield own.Flush()
+        else:
+            self._closed = True
+            yield from self._decoder.end()
+            yield own.End()
+
+    def write(self, message: Written) -> Iterator[str]:
+        """Yield a message as Deepgram's clients read it."""
+        for one in self._messages(message):
+            yield one.model_dump_json(exclude_none=True)
+
+    def close(self) -> None:
+        """End the decoder."""
+        self._decoder.close()
+
+    def _messages(self, message: Written) -> Iterator[BaseModel]:
+        match message:
+            case own.Ready():
+                self._session, self._model = message.session, message.model
+            case own.Chars():
+                yield from self._characters(message)
+            case own.Endpoint():
+                yield from self._ended(message)
+            case own.Flushed():
+                yield self._final(self._segment.take(), message.position, from_finalize=True)
+                self._speaking = False
+            case own.Final():
+                if self._segment:
+                    yield self._final(self._segment.take(), message.duration)
+                yield self._metadata(message.duration)
+            case own.Error():
+                yield Error(variant=message.code, description=message.message)
+
+    def _characters(self, message: own.Chars) -> Iterator[BaseModel]:
+        self._segment.add(message)
+        words = self._segment.words
+        if self._asked.vad_events and not self._speaking and words:
+            yield SpeechStarted(timestamp=words[0].start)
+        self._speaking |= bool(words)
+        if done := self._segment.take_complete(LONGEST):
+            yield self._final(done, done[-1].end)
+        elif self._asked.interim_results and words:
+            yield self._results(words, message.position, is_final=False)
+
+    def _ended(self, message: own.Endpoint) -> Iterator[BaseModel]:
+        words = self._segment.take()
+        yield self._final(words, message.position, speech_final=True)
+        if self._asked.utterance_end:
+            yield UtteranceEnd(last_word_end=message.end)
+        self._speaking = False
+
+    def _final(
+        self,
+        words: list[OwnWord],
+        until: float,
+        *,
+        speech_final: bool = False,
+        from_finalize: bool = False,
+    ) -> Results:
+        """Return a final result up to so many seconds, where the next begins."""
+        found = self._results(words, until, is_final=True)
+        found.speech_final, found.from_finalize = speech_final, from_finalize
+        self._place = max(self._place, until)
+        return found
+
+    def _results(self, words: list[OwnWord], until: float, *, is_final: bool) -> Results:
+        start = min([self._place, *(word.start for word in words[:1])])
+        warnings = None if self._warned or not self._asked.warnings else self._warnings()
+        self._warned = True
+        return Results(
+            start=round(start, 3),
+            duration=round(max(until - start, 0.0), 3),
+            is_final=is_final,
+            speech_final=False,
+            channel=Channel(alternatives=[Alternative.of(words)]),
+            metadata=ResultsMetadata(
+                request_id=self._session,
+                model_info=ModelInfo(name=self._model),
+                warnings=warnings,
+            ),
+        )
+
+    def _metadata(self, duration: float) -> Metadata:
+        return Metadata(
+            request_id=self._session,
+            sha256=self._digest.hexdigest(),
+            created=self._created.isoformat(),
+            duration=duration,
+            channels=self._asked.channels,
+            models=[self._model],
+            warnings=self._warnings(),
+        )
+
+    def _warnings(self) -> list[Warning]:
+        return [Warning(**one) for one in self._asked.warnings]
+
+
+def _control(data: str) -> Control:
+    """Return what the JSON `data` spells.
+
+    Raises:
+        ProtocolError: it spells nothing that is known.
+    """
+    try:
+        return Control.model_validate_json(data)
+    except ValidationError:
+        expected = "expected KeepAlive, Finalize, CloseStream or audio"
+        got = repr(data[: own.QUOTED])
+        raise ProtocolError(ErrorCode.INVALID_MESSAGE, f"{expected}, got {got}") from None

@@ -1,0 +1,171 @@
+"""What Deepgram's clients are sent; a field that Cortado does not know is left out."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from cortado.model.captions import Word as OwnWord
+from cortado.server.doors.words import SentWord, confidence_of, text_of
+
+
+class Control(BaseModel):
+    """What a client says beside its audio."""
+
+    type: Literal["KeepAlive", "Finalize", "CloseStream"]
+
+
+class Word(SentWord):
+    """A word with its confidence."""
+
+    confidence: float
+
+    @classmethod
+    def of(cls, word: OwnWord) -> "Word":
+        """Return a word of ours."""
+        return cls(word=word.text, start=word.start, end=word.end, confidence=word.confidence)
+
+
+class Alternative(BaseModel):
+    """The one text of a result; its confidence is the mean of its words'."""
+
+    transcript: str
+    confidence: float
+    words: list[Word]
+
+    @classmethod
+    def of(cls, words: list[OwnWord]) -> "Alternative":
+        """Return words of ours."""
+        found = [Word.of(word) for word in words]
+        return cls(transcript=text_of(words), confidence=confidence_of(words), words=found)
+
+
+class Channel(BaseModel):
+    """The alternatives of a channel: one."""
+
+    alternatives: list[Alternative]
+
+
+class Warning(BaseModel):
+    """A parameter without effect."""
+
+    parameter: str
+    type: str
+    message: str
+
+
+class ModelInfo(BaseModel):
+    """The model's name."""
+
+    name: str
+
+
+class ResultsMetadata(BaseModel):
+    """Which stream and model a result is of; warnings come with the first."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    request_id: str
+    model_info: ModelInfo
+    warnings: list[Warning] | None = None
+
+
+class Results(BaseModel):
+    """Text of a part of the stream, from `start` on, in seconds."""
+
+    type: Literal["Results"] = "Results"
+    channel_index: tuple[int, int] = (0, 1)
+    start: float
+    duration: float
+    is_final: bool
+    speech_final: bool
+    from_finalize: bool = False
+    channel: Channel
+    metadata: ResultsMetadata
+
+
+class SpeechStarted(BaseModel):
+    """The first letter of an utterance was written, which was spoken at `timestamp`."""
+
+    type: Literal["SpeechStarted"] = "SpeechStarted"
+    channel: tuple[int, int] = (0, 1)
+    timestamp: float
+
+
+class UtteranceEnd(BaseModel):
+    """An utterance has ended."""
+
+    type: Literal["UtteranceEnd"] = "UtteranceEnd"
+    channel: tuple[int, int] = (0, 1)
+    last_word_end: float
+
+
+class Metadata(BaseModel):
+    """The last message of a stream."""
+
+    type: Literal["Metadata"] = "Metadata"
+    transaction_key: Literal["deprecated"] = "deprecated"  # as Deepgram itself sends it
+    request_id: str
+    sha256: str  # of all bytes of audio
+    created: str
+    duration: float
+    channels: int
+    models: list[str]
+    warnings: list[Warning]
+
+
+class Error(BaseModel):
+    """Why the stream ends."""
+
+    type: Literal["Error"] = "Error"
+    variant: str
+    description: str
+
+
+class FileMetadata(BaseModel):
+    """Facts of a file that was transcribed."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    transaction_key: Literal["deprecated"] = "deprecated"
+    request_id: str
+    sha256: str
+    created: str
+    duration: float
+    channels: int
+    models: list[str]
+    model_info: dict[str, ModelInfo]
+    warnings: list[Warning]
+
+
+class Utterance(BaseModel):
+    """An utterance of a file."""
+
+    id: str
+    start: float
+    end: float
+    channel: int = 0
+    transcript: str
+    confidence: float
+    words: list[Word]
+
+
+class FileResults(BaseModel):
+    """The text of a file."""
+
+    channels: list[Channel]
+    utterances: list[Utterance] | None = None
+
+
+class FileResponse(BaseModel):
+    """The answer to a file."""
+
+    metadata: FileMetadata
+    results: FileResults
+
+
+class Refusal(BaseModel):
+    """The answer to a request that cannot be served."""
+
+    err_code: str
+    err_msg: str
+    request_id: str

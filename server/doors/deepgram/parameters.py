@@ -1,0 +1,125 @@
+"""The parameters of Deepgram's `/v1/listen`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from cortado.server.protocol.messages import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
+
+ENCODINGS = {  # ours for each of theirs
+    "linear16": "pcm_s16le",
+    "linear32": "pcm_f32le",
+    "mulaw": "mulaw",
+    "alaw": "alaw",
+    "opus": "opus",
+    "ogg-opus": "ogg",
+    "flac": "flac",
+}
+RAW = ("linear16", "linear32", "mulaw", "alaw")
+EFFECTIVE = {  # parameters, and what they do; docs/doors.md says more
+    "encoding": f"of the audio: {', '.join(ENCODINGS)}; without it the data says what it is",
+    "sample_rate": "of a raw encoding, in Hz",
+    "channels": "of a raw encoding; they are mixed to one",
+    "interim_results": "live: whether the growing text of an utterance is sent",
+    "vad_events": "live: whether the start of an utterance is told",
+    "utterance_end_ms": "live: whether the end of an utterance is told; the number has no effect",
+    "endpointing": "false: utterances do not end; a number has no effect",
+    "utterances": "of a file: whether its utterances are listed",
+}
+MAX_CHANNELS = 8
+MAX_WARNINGS = 64
+BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+OFF = ("false", "0", "")  # what asks for nothing
+
+
+@dataclass
+class Parameters:
+    """What a client asks for, and what it asks for in vain."""
+
+    encoding: str | None = None  # one of ours; None for what the data says
+    sample_rate: int = 16_000
+    channels: int = 1
+    interim_results: bool = False
+    endpoints: bool = True
+    utterance_end: bool = False
+    vad_events: bool = False
+    utterances: bool = False  # of a file
+    warnings: list[dict[str, str]] = field(default_factory=list)
+
+    @property
+    def raw(self) -> bool:
+        """Whether the audio has a raw encoding."""
+        return self.encoding in [ENCODINGS[name] for name in RAW]
+
+    def warn(self, parameter: str, message: str) -> None:
+        """Answer a parameter with a warning."""
+        if len(self.warnings) < MAX_WARNINGS:
+            self.warnings.append(
+                {"parameter": parameter, "type": "unsupported", "message": message}
+            )
+
+
+def read(query: Iterable[tuple[str, str]]) -> Parameters:
+    """Return the parameters of an address.
+
+    Raises:
+        ValueError: one of them cannot be understood, or one is missing.
+    """
+    found = Parameters()
+    given = dict(query)
+    encoding = given.pop("encoding", None)
+    if encoding is not None:
+        if encoding not in ENCODINGS:
+            raise ValueError(f"encoding: expected {', '.join(ENCODINGS)}, got {encoding[:40]!r}")
+        found.encoding = ENCODINGS[encoding]
+    if encoding in RAW and "sample_rate" not in given:
+        raise ValueError(f"sample_rate: expected a number beside encoding {encoding}, got none")
+    rate = given.pop("sample_rate", "16000")
+    if encoding in RAW:
+        found.sample_rate = _number("sample_rate", rate, MIN_SAMPLE_RATE, MAX_SAMPLE_RATE)
+    found.channels = _number("channels", given.pop("channels", "1"), 1, MAX_CHANNELS)
+    found.interim_results = _boolean("interim_results", given.pop("interim_results", "false"))
+    found.vad_events = _boolean("vad_events", given.pop("vad_events", "false"))
+    found.utterances = _boolean("utterances", given.pop("utterances", "false"))
+    if _boolean("multichannel", given.pop("multichannel", "false")):
+        found.warn("multichannel", "the channels are mixed to one, and written as one")
+    _utterances(found, given)
+    for name, value in given.items():
+        if value.lower() not in OFF and (name, value[:2]) != ("language", "en"):
+            found.warn(name[:40], _why(name, value))
+    return found
+
+
+def _utterances(found: Parameters, given: dict[str, str]) -> None:
+    """Take what says where utterances end out of `given`."""
+    endpointing = given.pop("endpointing", "")
+    found.endpoints = endpointing.lower() not in ("false", "0")
+    own = "utterances end by the rules of the recogniser, about 0.8 s after their last letter"
+    if endpointing.lower() not in ("", "true", "false", "0"):
+        found.warn("endpointing", own)
+    gap = given.pop("utterance_end_ms", "")
+    found.utterance_end = gap.lower() not in OFF
+    if found.utterance_end:
+        found.warn("utterance_end_ms", own)
+
+
+def _why(name: str, value: str) -> str:
+    """Return why a parameter has no effect."""
+    if name == "model":
+        return f"{value[:40]} is not here; the model of this server writes the text"
+    if name in ("keyterm", "keywords"):
+        return "the recogniser does not take phrases yet"
+    if name == "language":
+        return "the model of this server knows English only"
+    return "it has no effect here"
+
+
+def _number(name: str, value: str, least: int, most: int) -> int:
+    if not value.isascii() or not value.isdigit() or not least <= int(value[:9]) <= most:
+        raise ValueError(f"{name}: expected a number from {least} to {most}, got {value[:40]!r}")
+    return int(value)
+
+
+def _boolean(name: str, value: str) -> bool:
+    if value.lower() not in BOOLEANS:
+        raise ValueError(f"{name}: expected true or false, got {value[:40]!r}")
+    return BOOLEANS[value.lower()]

@@ -1,0 +1,82 @@
+"""Deepgram's addresses."""
+
+import secrets
+from datetime import UTC, datetime
+
+from fastapi import APIRouter, Request, Response, WebSocket
+from fastapi.responses import JSONResponse
+
+from cortado.server.doors.deepgram import file, parameters
+from cortado.server.doors.deepgram.live import Live
+from cortado.server.doors.deepgram.messages import FileResponse, Refusal
+from cortado.server.doors.upload import STATUS, STATUSES, answers, collected, open_upload, receive
+from cortado.server.protocol.messages import ProtocolError
+from cortado.server.service import Service
+
+
+def routes(service: Service) -> APIRouter:
+    """Return the addresses, at which `service` answers."""
+    router = APIRouter(tags=["Deepgram"])
+
+    @router.websocket("/v1/listen")
+    async def live(socket: WebSocket) -> None:
+        try:
+            asked = parameters.read(socket.query_params.multi_items())
+        except ValueError as error:
+            await socket.send_denial_response(_refusal(400, "INVALID_QUERY_PARAMETER", str(error)))
+        else:
+            await service.connect(socket, Live(asked, datetime.now(UTC)))
+
+    @router.post(
+        "/v1/listen",
+        response_model=FileResponse,
+        response_model_exclude_none=True,
+        responses={status: {"model": Refusal} for status in STATUSES},
+        openapi_extra=_asked(),
+    )
+    async def prerecorded(request: Request) -> FileResponse | Response:
+        """Transcribe the audio in the body, of any format or of the raw `encoding` given."""
+        if refused := service.refusal(request):
+            message = "this request is not let in"
+            return _refusal(refused.status, refused.reason, message, refused.headers)
+        try:
+            asked = parameters.read(request.query_params.multi_items())
+            if request.headers.get("content-type", "").startswith("application/json"):
+                raise ValueError("body: expected audio, got JSON: no address is fetched here")
+            return await _transcribed(service, request, asked)
+        except ValueError as error:
+            return _refusal(400, "Bad Request", str(error))
+        except ProtocolError as error:
+            return _refusal(STATUS.get(error.code, 500), error.code, error.message)
+
+    return router
+
+
+async def _transcribed(
+    service: Service, request: Request, asked: parameters.Parameters
+) -> FileResponse:
+    created = datetime.now(UTC)
+    body = await receive(request.stream(), service.settings.max_upload_bytes)
+    with body.content as content:
+        most = service.settings.max_message_bytes
+        raw = asked.encoding if asked.raw else None
+        upload = open_upload(content, most, raw, asked.sample_rate, asked.channels)
+        heard = await collected(answers(service, upload))
+    return file.response(asked, heard, body.sha256, created)
+
+
+def _refusal(
+    status: int, code: str, message: str, headers: dict[str, str] | None = None
+) -> JSONResponse:
+    body = Refusal(err_code=code, err_msg=message, request_id=secrets.token_hex(8))
+    return JSONResponse(body.model_dump(), status, headers)
+
+
+def _asked() -> dict[str, object]:
+    """Return what a request has, as OpenAPI says it."""
+    audio = {"schema": {"type": "string", "format": "binary"}}
+    named = [
+        {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
+        for name, text in parameters.EFFECTIVE.items()
+    ]
+    return {"parameters": named, "requestBody": {"required": True, "content": {"audio/*": audio}}}

@@ -1,0 +1,32 @@
+"""Where a client's key is, and which websocket subprotocol answers it."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+SCHEMES = ("token", "bearer")
+OPENAI_KEY = "openai-insecure-api-key."  # of a browser: the start of a subprotocol
+
+
+class Credentials(NamedTuple):
+    """What a request says of who sends it."""
+
+    key: str | None
+    subprotocol: str | None  # that a websocket's handshake is answered with
+
+
+def credentials(headers: Mapping[str, str]) -> Credentials:
+    """Return the key in the headers of a request.
+
+    It is in `Authorization: Bearer KEY` (ours, OpenAI's) or `Authorization: Token KEY`
+    (Deepgram's). A browser's websocket has it among its subprotocols: `token, KEY` or
+    `bearer, KEY` (Deepgram's), or `realtime, openai-insecure-api-key.KEY` (OpenAI's).
+    """
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    key = key.strip() if scheme.lower() in SCHEMES else ""
+    offered = [one.strip() for one in headers.get("sec-websocket-protocol", "").split(",")]
+    if offered[0].lower() in SCHEMES:
+        key = key or (offered[1] if len(offered) > 1 else "")
+    else:
+        named = [one for one in offered if one.startswith(OPENAI_KEY)]
+        key = key or "".join(named[:1]).removeprefix(OPENAI_KEY)
+    return Credentials(key or None, offered[0] or None)

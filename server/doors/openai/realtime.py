@@ -1,0 +1,210 @@
+"""OpenAI's Realtime transcription sessions, `WS /v1/realtime`."""
+
+import base64
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from cortado.server.doors.audio import Decoder, decoder
+from cortado.server.doors.openai.configuration import Configuration
+from cortado.server.doors.openai.messages import (
+    Append,
+    Clear,
+    Cleared,
+    ClientEvent,
+    Commit,
+    Committed,
+    Completed,
+    Delta,
+    Duration,
+    Event,
+    Failed,
+    Fault,
+    Item,
+    ItemAdded,
+    Said,
+    SessionEvent,
+    SpeechStarted,
+    SpeechStopped,
+    Update,
+)
+from cortado.server.doors.words import Segment
+from cortado.server.protocol import messages as own
+from cortado.server.protocol.dialect import Read, Reply, Written
+from cortado.server.protocol.messages import ErrorCode
+
+_CLIENT: TypeAdapter[ClientEvent] = TypeAdapter(ClientEvent)
+OURS = {ErrorCode.INTERNAL_ERROR, ErrorCode.SHUTTING_DOWN, ErrorCode.TOO_MANY_STREAMS}
+
+
+class Realtime:
+    """The dialect of one session; a piece of speech is an item."""
+
+    def __init__(self, session: str, model: str) -> None:
+        """Begin the session of that id; the server's model has the name `model`."""
+        self._session = session
+        self._configuration = Configuration(session, model)
+        self._decoder: Decoder | None = None  # once there is audio
+        self._waiting = 0  # bytes of audio since the last item was asked for
+        self._asked: list[bool] = []  # for each flush on its way: whether it makes an item
+        self._events, self._items = 0, 0
+        self._segment = Segment()
+        self._speaking = False  # the item has a letter
+        self._begin = 0.0  # seconds: where the item begins
+
+    def greeting(self) -> list[str]:
+        """Return how the session stands."""
+        return [self._state("session.created")]
+
+    def read(self, data: str | bytes) -> Iterator[Read]:
+        """Yield what a message means; one that means nothing is answered with an error."""
+        name = None
+        try:
+            message = _CLIENT.validate_json(data)
+            name = message.event_id
+            match message:
+                case Update():
+                    yield self._update(message)
+                case Append():
+                    yield from self._append(message)
+                case Commit():
+                    yield self._flush(makes_item=True)
+                case Clear():
+                    yield self._clear()
+        except ValidationError as error:
+            yield self._failed(_explained(error), _name(data))
+        except ValueError as error:
+            yield self._failed(str(error), name)
+
+    def write(self, message: Written) -> Iterator[str]:
+        """Yield a message as OpenAI's clients read it."""
+        for one in self._messages(message):
+            yield _text(one)
+
+    def close(self) -> None:
+        """Do nothing: raw audio has no thread."""
+
+    def _failed(self, message: str, event: str | None) -> Reply:
+        """Return the answer to a message that means nothing."""
+        fault = _fault("invalid_value", message, event)
+        return Reply(_text(Failed(event_id=self._event(), error=fault)))
+
+    def _update(self, message: Update) -> Reply:
+        before = self._configuration.format
+        self._configuration.update(message.session)
+        if self._decoder is not None and self._configuration.format != before:
+            self._configuration.format = before
+            raise ValueError("session.audio.input.format: expected no change after audio, got one")
+        return Reply(self._state("session.updated"))
+
+    def _append(self, message: Append) -> Iterator[Read]:
+        data = base64.b64decode(message.audio, validate=True)
+        if self._decoder is None:
+            start, self._decoder = decoder(self._configuration.encoding, self._configuration.rate)
+            yield start
+        self._waiting += len(data)
+        yield from self._decoder.push(data)
+
+    def _flush(self, *, makes_item: bool) -> own.Flush:
+        if not self._waiting:
+            raise ValueError("input_audio_buffer.commit: expected audio before it, got none")
+        self._waiting = 0
+        self._asked.append(makes_item)
+        return own.Flush()
+
+    def _clear(self) -> Read:
+        if self._waiting:
+            return self._flush(makes_item=False)
+        return Reply(_text(Cleared(event_id=self._event())))
+
+    def _messages(self, message: Written) -> Iterator[Event]:
+        match message:
+            case own.Chars():
+                yield from self._characters(message)
+            case own.Endpoint():
+                if self._configuration.ends_by_itself:
+                    yield SpeechStopped(
+                        event_id=self._event(),
+                        audio_end_ms=_ms(message.end),
+                        item_id=self._item(),
+                    )
+                    yield from self._complete(message.position)
+            case own.Flushed():
+                if self._asked.pop(0):
+                    yield from self._complete(message.position)
+                else:
+                    self._next(message.position)
+                    yield Cleared(event_id=self._event())
+            case own.Error():
+                yield Failed(event_id=self._event(), error=_fault(message.code, message.message))
+
+    def _characters(self, message: own.Chars) -> Iterator[Event]:
+        self._segment.add(message)
+        text = message.text if self._speaking else message.text.lstrip()
+        if not text:
+            return
+        if self._configuration.ends_by_itself and not self._speaking:
+            start = _ms(self._segment.words[0].start)
+            yield SpeechStarted(event_id=self._event(), audio_start_ms=start, item_id=self._item())
+        self._speaking = True
+        yield Delta(event_id=self._event(), item_id=self._item(), delta=text)
+
+    def _complete(self, position: float) -> Iterator[Event]:
+        """Yield the messages that end an item at `position` seconds."""
+        item, before = self._item(), self._item(-1) if self._items else None
+        text = self._segment.text
+        content = [{"type": "input_audio", "transcript": text}]
+        yield Committed(event_id=self._event(), item_id=item, previous_item_id=before)
+        yield ItemAdded(
+            event_id=self._event(), previous_item_id=before, item=Item(id=item, content=content)
+        )
+        usage = Duration(seconds=round(position - self._begin, 3))
+        yield Completed(event_id=self._event(), item_id=item, transcript=text, usage=usage)
+        self._items += 1
+        self._next(position)
+
+    def _next(self, position: float) -> None:
+        """Begin the next item at `position` seconds."""
+        self._segment.take()
+        self._speaking, self._begin = False, position
+
+    def _item(self, shift: int = 0) -> str:
+        return f"item_{self._session}_{self._items + shift}"
+
+    def _event(self) -> str:
+        self._events += 1
+        return f"event_{self._session}_{self._events}"
+
+    def _state(self, kind: Any) -> str:
+        content = self._configuration.content()
+        return _text(SessionEvent(type=kind, event_id=self._event(), session=content))
+
+
+def _explained(error: ValidationError) -> str:
+    """Return what is wrong with a message first."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"])) or "message"
+    return f"{where}: expected a known message, got: {first['msg'].lower()[:200]}"
+
+
+def _name(data: str | bytes) -> str | None:
+    """Return the `event_id` of a message that is wrong, if it has one."""
+    with suppress(ValidationError):
+        return Said.model_validate_json(data).event_id
+    return None
+
+
+def _fault(code: str, message: str, event: str | None = None) -> Fault:
+    kind = "server_error" if code in OURS else "invalid_request_error"
+    name = None if event is None else event[: own.QUOTED]
+    return Fault(type=kind, code=code, message=message, event_id=name)
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _text(event: Event) -> str:
+    return event.model_dump_json()

@@ -1,0 +1,174 @@
+"""OpenAI's addresses."""
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request, Response, WebSocket
+from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+
+from cortado.server.doors.openai import transcription
+from cortado.server.doors.openai.messages import (
+    Fault,
+    Model,
+    Models,
+    Refusal,
+    Transcription,
+    VerboseTranscription,
+)
+from cortado.server.doors.openai.realtime import Realtime
+from cortado.server.doors.upload import STATUS, STATUSES, Upload, answers, collected, open_upload
+from cortado.server.protocol.messages import ErrorCode, ProtocolError, ServerMessage
+from cortado.server.service import Service
+
+FIELD_BYTES = 65_536  # of each field of a form but the file, and of all around it
+
+
+def routes(service: Service) -> APIRouter:
+    """Return the addresses, at which `service` answers."""
+    router = APIRouter(tags=["OpenAI"])
+
+    @router.websocket("/v1/realtime")
+    async def realtime(socket: WebSocket) -> None:
+        session = f"sess_{secrets.token_hex(8)}"
+        await service.connect(socket, Realtime(session, service.model_name))
+
+    async def known(request: Request) -> None:
+        if refused := service.stranger(request):
+            raise HTTPException(refused.status, refused.reason, refused.headers)
+
+    @router.get("/v1/models", dependencies=[Depends(known)])
+    async def models() -> Models:
+        """List the model of this server."""
+        return Models(data=[Model(id=service.model_name)])
+
+    @router.get(
+        "/v1/models/{name}",
+        dependencies=[Depends(known)],
+        responses={404: {"description": "The server has another model."}},
+    )
+    async def model(name: str) -> Model:
+        """Describe the model of this server."""
+        if name != service.model_name:
+            raise HTTPException(404)
+        return Model(id=name)
+
+    @router.post(
+        "/v1/audio/transcriptions",
+        response_model=Transcription | VerboseTranscription,
+        responses={status: {"model": Refusal} for status in STATUSES},
+        openapi_extra=_body(),
+    )
+    async def transcribe(request: Request) -> Response:
+        """Transcribe the file of a form."""
+        if refused := service.refusal(request):
+            message = "this request is not let in"
+            return _refusal(refused.status, refused.reason, message, refused.headers)
+        async with AsyncExitStack() as open_files:
+            try:
+                form = await _form(request, service.settings.max_upload_bytes)
+                open_files.push_async_callback(form.close)
+                return await _answer(service, form, open_files)
+            except HTTPException as error:  # of a form that cannot be read
+                return _refusal(400, "invalid_form", error.detail)
+            except ValueError as error:
+                return _refusal(400, "invalid_value", str(error))
+            except ProtocolError as error:
+                return _refusal(STATUS.get(error.code, 500), error.code, error.message)
+
+    return router
+
+
+async def _form(request: Request, limit: int) -> FormData:
+    """Return a form whose file has at most `limit` bytes.
+
+    Raises:
+        ProtocolError: it has more.
+    """
+    left = limit + FIELD_BYTES
+
+    async def receive() -> Any:
+        nonlocal left
+        message = await request.receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            expected = f"expected a file of at most {limit} bytes, got more"
+            raise ProtocolError(ErrorCode.MESSAGE_TOO_BIG, expected)
+        return message
+
+    bounded = Request(request.scope, receive)
+    return await bounded.form(max_files=1, max_fields=64, max_part_size=FIELD_BYTES)
+
+
+async def _answer(service: Service, form: FormData, open_files: AsyncExitStack) -> Response:
+    """Return the answer to a form; one that is streamed takes the open files over.
+
+    Raises:
+        ValueError: the form cannot be understood.
+        ProtocolError: the audio cannot be transcribed.
+    """
+    file = form.get("file")
+    if not isinstance(file, UploadFile):
+        raise ValueError("file: expected a file, got none")
+    fields = {name: [v for v in form.getlist(name) if isinstance(v, str)] for name in form}
+    wanted = transcription.read(fields, service.model_name)
+    upload = open_upload(file.file, service.settings.max_message_bytes)
+    if wanted.stream:
+        return await _stream(service, upload, wanted, open_files.pop_all())
+    heard = await collected(answers(service, upload))
+    card = service.info()["card"].get("card") or {}
+    language = str(card.get("language", "")).partition(",")[0].lower() or None
+    kind = transcription.TEXT_TYPES.get(wanted.format, "application/json")
+    return Response(transcription.answer(wanted, heard, language), media_type=kind)
+
+
+async def _stream(
+    service: Service, upload: Upload, wanted: transcription.Wanted, open_files: AsyncExitStack
+) -> Response:
+    """Return an answer that grows; what is wrong from the start is raised here."""
+    messages = answers(service, upload)
+    try:
+        first = await anext(messages)
+    except BaseException:
+        await open_files.aclose()
+        raise
+
+    async def all_messages() -> AsyncIterator[ServerMessage]:
+        yield first
+        async for message in messages:
+            yield message
+
+    async def events() -> AsyncIterator[str]:
+        async with open_files, aclosing(messages):
+            try:
+                async for one in transcription.streamed(wanted, all_messages()):
+                    yield one
+            except ProtocolError as error:
+                fault = Fault(type="server_error", code=error.code, message=error.message)
+                yield transcription.event({"error": fault.model_dump()})
+
+    return StreamingResponse(events(), media_type="text/event-stream")
+
+
+def _refusal(
+    status: int, code: str, message: str, headers: dict[str, str] | None = None
+) -> JSONResponse:
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    body = Refusal(error=Fault(type=kind, code=code, message=message))
+    return JSONResponse(body.model_dump(), status, headers)
+
+
+def _body() -> dict[str, Any]:
+    text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
+    properties = {
+        "file": {"type": "string", "format": "binary"},
+        "model": text,
+        "response_format": {"enum": ["json", "text", "srt", "vtt", "verbose_json"]},
+        "timestamp_granularities[]": texts,
+        "stream": {"type": "boolean"},
+    }
+    schema = {"type": "object", "required": ["file"], "properties": properties}
+    return {"requestBody": {"content": {"multipart/form-data": {"schema": schema}}}}

@@ -1,0 +1,111 @@
+"""OpenAI's transcription of a file: what is asked for, and the answers."""
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from cortado.model import captions
+from cortado.server.doors.openai.messages import (
+    Duration,
+    Piece,
+    TextDelta,
+    TextDone,
+    Transcription,
+    VerboseTranscription,
+)
+from cortado.server.doors.upload import Heard
+from cortado.server.doors.words import SentWord, text_of
+from cortado.server.protocol.messages import Chars, ServerMessage
+
+Format = Literal["json", "text", "srt", "vtt", "verbose_json"]
+TEXT_TYPES = {"text": "text/plain", "srt": "application/x-subrip", "vtt": "text/vtt"}
+WITHOUT_EFFECT = (
+    *("prompt", "temperature", "include", "chunking_strategy", "keywords", "languages"),
+    *("known_speaker_names", "known_speaker_references"),
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a client asks for, and what it asks for in vain."""
+
+    format: Format = "json"
+    stream: bool = False
+    granularities: Sequence[str] = ("segment",)
+    warnings: list[str] = field(default_factory=list)
+
+
+def read(fields: Mapping[str, Sequence[str]], model: str) -> Wanted:
+    """Return what the fields of a form ask for; the server's model has the name `model`.
+
+    Raises:
+        ValueError: one of them cannot be understood.
+    """
+    given = {name.removesuffix("[]"): values for name, values in fields.items() if values}
+    name = given.get("response_format", ["json"])[-1]
+    if name not in get_args(Format):
+        raise ValueError(f"response_format: expected one of {get_args(Format)}, got {name[:40]!r}")
+    granularities = given.get("timestamp_granularities", ["segment"])
+    if not {"word", "segment"}.issuperset(granularities):
+        raise ValueError("timestamp_granularities: expected word or segment, got another")
+    stream = given.get("stream", ["false"])[-1].lower() in ("true", "1")
+    warnings = [f"{one}: it has no effect here" for one in WITHOUT_EFFECT if one in given]
+    if (asked := given.get("model", [model])[-1]) != model:
+        warnings.append(f"model: {asked[:40]} is not here; {model} writes the text")
+    if not (language := given.get("language", ["en"])[-1]).startswith("en"):
+        warnings.append(f"language: {language[:40]} has no effect here; {model} decides")
+    return Wanted(name, stream, granularities, warnings)  # type: ignore[arg-type]
+
+
+def answer(wanted: Wanted, heard: Heard, language: str | None) -> str:
+    """Return what was heard, in the format that is wanted."""
+    text = text_of(heard.words)
+    usage = Duration(seconds=heard.duration)
+    warnings = wanted.warnings or None
+    if wanted.format == "json":
+        found = Transcription(text=text, usage=usage, warnings=warnings)
+        return found.model_dump_json(exclude_none=True)
+    if wanted.format == "text":
+        return f"{text}\n"
+    if wanted.format in ("srt", "vtt"):
+        write = captions.srt if wanted.format == "srt" else captions.vtt
+        return write(captions.cues(heard.utterances))
+    return VerboseTranscription(
+        language=language,
+        duration=heard.duration,
+        text=text,
+        words=_words(heard) if "word" in wanted.granularities else None,
+        segments=_segments(heard) if "segment" in wanted.granularities else None,
+        usage=usage,
+        warnings=warnings,
+    ).model_dump_json(exclude_none=True)
+
+
+def _words(heard: Heard) -> list[SentWord]:
+    return [SentWord.of(word) for word in heard.words]
+
+
+def _segments(heard: Heard) -> list[Piece]:
+    return [
+        Piece(id=number, start=words[0].start, end=words[-1].end, text=text_of(words))
+        for number, words in enumerate(heard.utterances)
+    ]
+
+
+async def streamed(wanted: Wanted, messages: AsyncIterator[ServerMessage]) -> AsyncIterator[str]:
+    """Yield the text as server-sent events while it is written."""
+    written = ""
+    async for message in messages:
+        if isinstance(message, Chars):
+            delta = message.text if written else message.text.lstrip()
+            written += delta
+            if delta:
+                yield event(TextDelta(delta=delta).model_dump())
+    done = TextDone(text=written.rstrip(), warnings=wanted.warnings or None)
+    yield event(done.model_dump(exclude_none=True))
+
+
+def event(content: object) -> str:
+    """Return a server-sent event."""
+    return f"data: {json.dumps(content, ensure_ascii=False)}\n\n"

@@ -1,0 +1,205 @@
+"""A file that came over HTTP, as a client of the protocol: it sends samples and reads answers."""
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from cortado.model.audio.decode import AudioError, decoded
+from cortado.model.captions import Word
+from cortado.server.doors.audio import NAME, decoder
+from cortado.server.doors.words import Segment
+from cortado.server.protocol.messages import (
+    Chars,
+    End,
+    Endpoint,
+    Error,
+    ErrorCode,
+    Final,
+    ProtocolError,
+    Ready,
+    ServerMessage,
+    Start,
+    parse_server,
+)
+from cortado.server.service import Service
+
+CHUNK = 65_536  # bytes of a file that are read at a time
+MESSAGE = 64_000  # bytes of a message, a second of samples
+WAITING = 64  # messages that may wait for who reads them
+STATUS = {  # of the HTTP answer; 500 for any other error
+    ErrorCode.INVALID_AUDIO: 400,
+    ErrorCode.MESSAGE_TOO_BIG: 413,
+    ErrorCode.STREAM_TOO_LONG: 413,
+    ErrorCode.SLOW_CLIENT: 408,
+    ErrorCode.TOO_MANY_STREAMS: 429,
+    ErrorCode.SHUTTING_DOWN: 503,
+}
+
+STATUSES = (401, 403, *sorted(set(STATUS.values())), 500)  # of a refusal
+
+
+class File(NamedTuple):
+    """A body that was received."""
+
+    content: BinaryIO
+    sha256: str
+
+
+async def receive(body: AsyncIterator[bytes], limit: int) -> File:
+    """Return a request's body in a temporary file, which is gone once it is closed.
+
+    Raises:
+        ProtocolError: it has more bytes than `limit`.
+    """
+    content, digest = cast(BinaryIO, tempfile.TemporaryFile()), hashlib.sha256()  # noqa: SIM115
+    try:
+        async for chunk in body:
+            digest.update(chunk)
+            content.write(chunk)
+            if content.tell() > limit:
+                message = f"expected a file of at most {limit} bytes, got more"
+                raise ProtocolError(ErrorCode.MESSAGE_TOO_BIG, message)
+    except BaseException:
+        content.close()
+        raise
+    content.seek(0)
+    return File(content, digest.hexdigest())
+
+
+class Upload:
+    """A client in this process, in place of a websocket: it speaks the protocol's own dialect."""
+
+    def __init__(self, start: Start, audio: Iterator[bytes], most: int) -> None:
+        """Send audio in messages of at most so many bytes."""
+        self._start, self._audio = start, audio
+        self._size = min(MESSAGE, most // 4 * 4)
+        self._frames = self._messages()
+        self.answers: asyncio.Queue[ServerMessage | None] = asyncio.Queue(WAITING)
+
+    async def _messages(self) -> AsyncIterator[str | bytes]:
+        yield self._start.model_dump_json()
+        waiting = b""
+        while piece := await asyncio.to_thread(self._next):
+            waiting += piece
+            while len(waiting) >= self._size:
+                yield waiting[: self._size]
+                waiting = waiting[self._size :]
+        yield waiting
+        yield End().model_dump_json()
+
+    def _next(self) -> bytes:
+        """Return the next piece that is not empty; nothing at the end."""
+        found = bytearray()
+        for piece in self._audio:
+            found += piece
+            if len(found) >= self._size:
+                break
+        return bytes(found)
+
+    async def receive(self) -> dict[str, Any]:
+        """Return the next message; after the last, wait to be cancelled."""
+        try:
+            async for frame in self._frames:
+                return {"type": "websocket.receive", _kind(frame): frame}
+        except AudioError as error:
+            raise ProtocolError(ErrorCode.INVALID_AUDIO, str(error)) from None
+        await asyncio.Event().wait()
+        raise AssertionError("expected to be cancelled")
+
+    async def send_text(self, data: str) -> None:
+        """Take an answer."""
+        await self.answers.put(parse_server(data))
+
+    async def close(self, code: int = 1000, reason: str | None = None) -> None:
+        """Take the end."""
+        await self.answers.put(None)
+
+
+def _kind(frame: str | bytes) -> str:
+    return "text" if isinstance(frame, str) else "bytes"
+
+
+def open_upload(
+    file: BinaryIO,
+    most: int,
+    encoding: str | None = None,
+    rate: int = 16_000,
+    channels: int = 1,
+) -> Upload:
+    """Return the client that sends a file, which has a raw `encoding` if that is given."""
+    if encoding is None:
+        pieces = (piece.astype("<f4").tobytes() for piece in decoded(Path(NAME), file))
+        return Upload(Start(encoding="pcm_f32le"), pieces, most)
+    start, source = decoder(encoding, rate, channels)
+
+    def audio() -> Iterator[bytes]:
+        try:
+            while chunk := file.read(CHUNK):
+                yield from source.push(chunk)
+            yield from source.end()
+        finally:
+            source.close()
+
+    return Upload(start, audio(), most)
+
+
+async def answers(service: Service, upload: Upload) -> AsyncGenerator[ServerMessage, None]:
+    """Yield what the service answers to an upload.
+
+    Raises:
+        ProtocolError: it ended with an error.
+    """
+    talk = asyncio.create_task(service.talk(upload))
+    try:
+        while True:
+            answer = asyncio.create_task(upload.answers.get())
+            await asyncio.wait({talk, answer}, return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
+                answer.cancel()
+                raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the server failed")
+            if (message := answer.result()) is None:
+                return
+            if isinstance(message, Error):
+                raise ProtocolError(message.code, message.message)
+            yield message
+    finally:
+        talk.cancel()
+        await asyncio.gather(talk, return_exceptions=True)
+
+
+class Heard(NamedTuple):
+    """What was heard in a file."""
+
+    session: str
+    model: str
+    utterances: list[list[Word]]
+    duration: float  # seconds
+
+    @property
+    def words(self) -> list[Word]:
+        """All words."""
+        return [word for words in self.utterances for word in words]
+
+
+async def collected(messages: AsyncIterator[ServerMessage]) -> Heard:
+    """Return what was heard, when all answers have come.
+
+    Raises:
+        ProtocolError: it ended with an error.
+    """
+    segment, utterances, session, model, duration = Segment(), list[list[Word]](), "", "", 0.0
+    async for message in messages:
+        match message:
+            case Ready():
+                session, model = message.session, message.model
+            case Chars():
+                segment.add(message)
+            case Endpoint():
+                utterances.append(segment.take())
+            case Final():
+                utterances.append(segment.take())
+                duration = message.duration
+    return Heard(session, model, [words for words in utterances if words], duration)

@@ -1,0 +1,184 @@
+"""vosk-server's websocket protocol, at `WS /`: each message of audio has one answer."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cortado.model.captions import Word as OwnWord
+from cortado.server.doors.audio import Decoder, decoder
+from cortado.server.doors.words import Segment, SentWord, confidence_of, text_of
+from cortado.server.protocol import messages as own
+from cortado.server.protocol.dialect import Read, Written
+from cortado.server.protocol.events import Processed, WhenProcessed
+from cortado.server.protocol.messages import ErrorCode, ProtocolError
+
+DEFAULT_RATE = 8000  # Hz, vosk-server's own
+WITHOUT_EFFECT = {
+    "phrase_list": "the recogniser does not take phrases yet",
+    "model": "the model of this server writes the text",
+}
+
+
+class Config(BaseModel):
+    """What a client may set."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    sample_rate: Annotated[float, Field(ge=own.MIN_SAMPLE_RATE, le=own.MAX_SAMPLE_RATE)] | None = (
+        None
+    )
+    words: bool | None = None
+    max_alternatives: int = 0
+    phrase_list: Any = None
+    model: Any = None
+
+
+class Control(BaseModel):
+    """What a client says beside its audio: one of the three."""
+
+    config: Config | None = None
+    eof: Any = None
+    reset: Any = None
+
+
+class Word(SentWord):
+    """A word with its confidence."""
+
+    conf: float
+
+    @classmethod
+    def of(cls, word: OwnWord) -> "Word":
+        """Return a word of ours."""
+        return cls(conf=word.confidence, word=word.text, start=word.start, end=word.end)
+
+
+class Result(BaseModel):
+    """An utterance, or the rest at the end."""
+
+    result: list[Word] | None = None
+    text: str
+    warnings: list[str] | None = None
+
+
+class Alternative(Result):
+    """The one text where a client asks for alternatives; as sure as its words are on average."""
+
+    confidence: float
+
+
+class Alternatives(BaseModel):
+    """The same, where a client asks for alternatives: there is one."""
+
+    alternatives: list[Alternative]
+    warnings: list[str] | None = None
+
+
+class Partial(BaseModel):
+    """The utterance so far."""
+
+    partial: str
+    warnings: list[str] | None = None
+
+
+class Error(BaseModel):
+    """Why the stream ends; vosk-server itself just closes."""
+
+    error: str
+
+
+class Vosk:
+    """The dialect of one connection."""
+
+    def __init__(self) -> None:
+        self._rate, self._has_words, self._has_alternatives = DEFAULT_RATE, True, False
+        self._warnings: list[str] = []
+        self._decoder: Decoder | None = None  # once there is audio
+        self._segment = Segment()
+        self._ended: deque[list[OwnWord]] = deque()  # utterances that were not answered with yet
+
+    def greeting(self) -> list[str]:
+        """Return nothing."""
+        return []
+
+    def read(self, data: str | bytes) -> Iterator[Read]:
+        """Yield what a message means."""
+        message = Control() if isinstance(data, bytes) else _control(data)
+        if message.config is not None:
+            self._configure(message.config)
+            return
+        if self._decoder is None:
+            start, self._decoder = decoder("pcm_s16le", self._rate)
+            yield start
+        if isinstance(data, bytes):
+            yield from self._decoder.push(data)
+            yield WhenProcessed()
+        else:
+            yield own.End() if message.eof else own.Flush()
+
+    def write(self, message: Written) -> Iterator[str]:
+        """Yield a message as Vosk's clients read it."""
+        match message:
+            case own.Chars():
+                self._segment.add(message)
+            case own.Endpoint():
+                self._ended.append(self._segment.take())
+            case Processed():
+                yield self._answer(self._ended.popleft() if self._ended else None)
+            case own.Flushed() | own.Final():
+                words = [word for words in self._ended for word in words] + self._segment.take()
+                self._ended.clear()
+                yield self._answer(words)
+            case own.Error():
+                yield Error(error=message.message).model_dump_json()
+
+    def close(self) -> None:
+        """Do nothing: raw audio has no thread."""
+
+    def _configure(self, config: Config) -> None:
+        if self._decoder is None:
+            self._rate = int(config.sample_rate or self._rate)
+        self._has_words = self._has_words if config.words is None else config.words
+        self._has_alternatives = config.max_alternatives > 0
+        given = config.model_fields_set
+        self._warnings += [
+            f"{name}: {why}" for name, why in WITHOUT_EFFECT.items() if name in given
+        ]
+
+    def _answer(self, words: list[OwnWord] | None) -> str:
+        """Return the answer with an utterance's words, or with the utterance so far if None."""
+        warnings, self._warnings = self._warnings or None, []
+        if words is None:
+            return _text(Partial(partial=self._segment.text, warnings=warnings))
+        found = Result(text=text_of(words), warnings=warnings)
+        if self._has_words and words:
+            found.result = [Word.of(one) for one in words]
+        if not self._has_alternatives:
+            return _text(found)
+        only = Alternative(text=found.text, result=found.result, confidence=confidence_of(words))
+        return _text(Alternatives(alternatives=[only], warnings=warnings))
+
+
+def _text(message: BaseModel) -> str:
+    return message.model_dump_json(exclude_none=True)
+
+
+def _control(data: str) -> Control:
+    """Return what the JSON `data` spells.
+
+    Raises:
+        ProtocolError: it spells nothing that is known.
+    """
+    expected = "expected config, eof, reset or audio"
+    try:
+        found = Control.model_validate_json(data)
+        if found.config is not None or found.eof or found.reset:
+            return found
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if "sample_rate" in first["loc"]:
+            rates = f"{own.MIN_SAMPLE_RATE} to {own.MAX_SAMPLE_RATE} Hz"
+            expected = f"expected a sample_rate from {rates}"
+    got = repr(data[: own.QUOTED])
+    raise ProtocolError(ErrorCode.INVALID_MESSAGE, f"{expected}, got {got}")

@@ -1,0 +1,81 @@
+"""The characters of a stream as words with times, gathered until they are passed on."""
+
+from dataclasses import replace
+
+from pydantic import BaseModel
+
+from cortado.model.captions import Word, words_of
+from cortado.model.emission import Character
+from cortado.server.protocol.messages import TimedText
+
+
+class SentWord(BaseModel):
+    """A word with its times in seconds: what every door sends of it."""
+
+    word: str
+    start: float
+    end: float
+
+    @classmethod
+    def of(cls, word: Word) -> "SentWord":
+        """Return a word of ours."""
+        return cls(word=word.text, start=word.start, end=word.end)
+
+
+class Segment:
+    """Characters that were not passed on yet."""
+
+    def __init__(self) -> None:
+        self._characters: list[Character] = []
+        self._passed = 0.0  # seconds: the end of the last word that was
+
+    def __bool__(self) -> bool:
+        """Return whether there is a word."""
+        return any(not one.text.isspace() for one in self._characters)
+
+    def add(self, message: TimedText) -> None:
+        """Add characters."""
+        self._characters += message.characters()
+
+    @property
+    def words(self) -> list[Word]:
+        """The words; the last may go on."""
+        found = list(words_of(self._characters))
+        if found:
+            found[0] = replace(found[0], start=max(found[0].start, self._passed))
+        return found
+
+    @property
+    def text(self) -> str:
+        """The words as text."""
+        return text_of(self.words)
+
+    def take(self) -> list[Word]:
+        """Pass all words on."""
+        return self._take(len(self._characters))
+
+    def take_complete(self, seconds: float) -> list[Word]:
+        """Pass on the words that are complete, if they last so long; otherwise none."""
+        spaces = [place for place, one in enumerate(self._characters) if one.text.isspace()]
+        if not spaces or spaces[-1] == 0:
+            return []
+        lasted = self._characters[spaces[-1] - 1].time - self._characters[0].time
+        return self._take(spaces[-1]) if lasted >= seconds else []
+
+    def _take(self, count: int) -> list[Word]:
+        rest = self._characters[count:]
+        del self._characters[count:]
+        found, self._characters = self.words, rest
+        if found:
+            self._passed = found[-1].end
+        return found
+
+
+def text_of(words: list[Word]) -> str:
+    """Return words as text."""
+    return " ".join(word.text for word in words)
+
+
+def confidence_of(words: list[Word]) -> float:
+    """Return the mean confidence of words; 0 for none."""
+    return round(sum(word.confidence for word in words) / max(len(words), 1), 4)

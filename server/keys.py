@@ -1,0 +1,142 @@
+"""API keys: random secrets of which a file has only the hashes, and short-lived ones for browsers.
+
+A key is `ck_NAME_SECRET`. The secret has 256 bits of chance, so one SHA-256 is hash enough: nobody
+can guess through it, as through that of a password. `cortado keys` writes the file; a running
+server reads it again once it has changed.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+import time
+from pathlib import Path
+
+KEY, BROWSER_SECRET = "ck_", "cs_"
+CHANCE = 32  # bytes
+NAME = re.compile(r"[a-z0-9-]{1,40}")
+NOBODY = hashlib.sha256(secrets.token_bytes(CHANCE)).hexdigest()  # of unknown names: as slow
+MAX_LENGTH = 200  # characters of what is offered as a key
+
+
+def _hash(key: str) -> str:
+    return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+
+
+class KeyFile:
+    """The names of keys and their hashes, in a JSON file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> dict[str, str]:
+        """Return the hashes by name.
+
+        Raises:
+            ValueError: the file is not there, or is not one of keys.
+        """
+        try:
+            found = json.loads(self.path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"expected a file of cortado keys, got {self.path}: {error}") from None
+        if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+            raise ValueError(f"expected a file of cortado keys, got another: {self.path}")
+        return found
+
+    def add(self, name: str) -> str:
+        """Make a key of a new name and return it; it is nowhere else.
+
+        Raises:
+            ValueError: the name is taken, or is no name.
+        """
+        if not NAME.fullmatch(name):
+            raise ValueError(f"expected a name of a-z, 0-9 and -, got {name!r}")
+        hashes = self.read() if self.path.exists() else {}
+        if name in hashes:
+            raise ValueError(f"expected a new name, got {name!r}, which {self.path} has")
+        key = f"{KEY}{name}_{secrets.token_urlsafe(CHANCE)}"
+        self._write(hashes | {name: _hash(key)})
+        return key
+
+    def remove(self, name: str) -> None:
+        """Make a key worthless.
+
+        Raises:
+            ValueError: there is none of this name.
+        """
+        hashes = self.read()
+        if hashes.pop(name, None) is None:
+            raise ValueError(f"expected a name in {self.path}, got {name!r}")
+        self._write(hashes)
+
+    def _write(self, hashes: dict[str, str]) -> None:
+        """Replace the file at once, so that a server never reads half of it."""
+        part = self.path.with_suffix(".part")
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # private
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(hashes, file, indent=1)
+        part.replace(self.path)
+
+
+class Keys:
+    """Says whose key a client has brought."""
+
+    def __init__(self, file: KeyFile, signing_key: bytes) -> None:
+        """Know the keys of a file; short-lived secrets are signed with `signing_key`.
+
+        Raises:
+            ValueError: the file is not there, or is not one of keys.
+        """
+        self._file, self._signing_key = file, signing_key
+        self._hashes, self._changed = file.read(), self._change()
+
+    def name(self, key: str | None) -> str | None:
+        """Return the name of a key or of the key behind a short-lived secret; None for neither."""
+        if key is None or len(key) > MAX_LENGTH:
+            return None
+        self._refresh()
+        if key.startswith(BROWSER_SECRET):
+            return self._name_of_secret(key)
+        name = key.removeprefix(KEY).partition("_")[0]
+        is_right = hmac.compare_digest(self._hashes.get(name, NOBODY), _hash(key))
+        return name if is_right else None
+
+    def secret(self, name: str, seconds: float) -> str:
+        """Return a secret that stands for the key `name` for so many seconds."""
+        data = json.dumps([name, round(time.time() + seconds)]).encode()
+        text = base64.urlsafe_b64encode(self._signature(data) + data).decode().rstrip("=")
+        return BROWSER_SECRET + text
+
+    def _name_of_secret(self, secret: str) -> str | None:
+        text = secret.removeprefix(BROWSER_SECRET)
+        try:
+            signed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        except (binascii.Error, ValueError):
+            return None
+        signature, data = signed[:32], signed[32:]
+        if not hmac.compare_digest(signature, self._signature(data)):
+            return None
+        name, until = json.loads(data)
+        return name if time.time() < until and name in self._hashes else None
+
+    def _signature(self, data: bytes) -> bytes:
+        return hmac.digest(self._signing_key, b"secret of a browser\0" + data, hashlib.sha256)
+
+    def _refresh(self) -> None:
+        """Read the file again if it has changed; one that is gone or broken changes nothing."""
+        if (changed := self._change()) != self._changed:
+            try:
+                self._hashes, self._changed = self._file.read(), changed
+            except ValueError:
+                return
+
+    def _change(self) -> tuple[int, int]:
+        try:
+            found = self._file.path.stat()
+        except OSError:
+            return (0, 0)
+        return found.st_mtime_ns, found.st_ino

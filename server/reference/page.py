@@ -1,0 +1,122 @@
+"""The reference of all addresses as one page, which needs no script and no other site."""
+
+from html import escape
+from typing import Any
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+body { color: #1b1b1b; background: #fff; }
+h2 { margin-top: 3rem; border-bottom: 1px solid #bbb; }
+h3 { margin: 2rem 0 0.25rem; }
+table { border-collapse: collapse; margin: 0.5rem 0 1rem; }
+th, td { border: 1px solid #bbb; padding: 0.2rem 0.6rem; text-align: left; vertical-align: top; }
+code { font: 0.9em ui-monospace, monospace; }
+a { color: #0645ad; }
+@media (prefers-color-scheme: dark) {
+  body { color: #e6e6e6; background: #161616; }
+  th, td, h2 { border-color: #555; }
+  a { color: #8ab4f8; }
+}
+"""
+
+
+def page(http: dict[str, Any], sockets: dict[str, Any]) -> str:
+    """Return the page of an OpenAPI and an AsyncAPI document."""
+    schemas = http.get("components", {}).get("schemas", {})
+    parts = [_operation(*one) for one in _operations(http)]
+    parts.append("<h2>Websockets</h2>")
+    parts += [_channel(sockets, name, one) for name, one in sockets["channels"].items()]
+    parts.append("<h2>Types of the answers over HTTP</h2>")
+    parts += [_schema("h3", name, one) for name, one in sorted(schemas.items())]
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Cortado's addresses</title>
+<link rel="stylesheet" href="/docs.css">
+</head>
+<body>
+<h1>Cortado's addresses</h1>
+<p>For programs: <a href="/openapi.json">OpenAPI</a> of the HTTP part,
+<a href="/asyncapi.json">AsyncAPI</a> of the websockets.</p>
+<h2>HTTP</h2>
+{"".join(parts)}
+</body>
+</html>
+"""
+
+
+def _operations(http: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (method.upper(), path, operation)
+        for path, methods in http["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
+    asked = {
+        one["name"]: {**one["schema"], "description": one.get("description", "")}
+        for one in operation.get("parameters", [])
+    }
+    body = operation.get("requestBody", {}).get("content", {})
+    given = "".join(_body(kind, one.get("schema", {})) for kind, one in body.items())
+    answers = ", ".join(f"<code>{escape(status)}</code>" for status in operation["responses"])
+    text = escape(operation.get("description", operation.get("summary", "")))
+    heading = f"<h3><code>{method} {escape(path)}</code></h3><p>{text}</p>"
+    return f"{heading}{_fields({'properties': asked})}{given}<p>Answers: {answers}</p>"
+
+
+def _body(kind: str, schema: dict[str, Any]) -> str:
+    return f"<p>Body: <code>{escape(kind)}</code></p>{_fields(schema)}"
+
+
+def _channel(sockets: dict[str, Any], name: str, channel: dict[str, Any]) -> str:
+    told = _references(sockets, f"{name}Listens")
+    schemas = sockets["components"]["schemas"]
+    found = []
+    for title, message in channel["messages"].items():
+        who = "from the client" if title in told else "from the server"
+        heading = f"<h4><code>{escape(title)}</code>, {who}</h4><p>{escape(message['summary'])}</p>"
+        reference = message["payload"].get("$ref", "").rpartition("/")[2]
+        found.append(heading + _fields(schemas.get(reference, {})))
+    address, text = escape(channel["address"]), escape(channel["description"])
+    return f"<h3><code>WS {address}</code></h3><p>{text}</p>{''.join(found)}"
+
+
+def _references(sockets: dict[str, Any], operation: str) -> set[str]:
+    return {one["$ref"].rpartition("/")[2] for one in sockets["operations"][operation]["messages"]}
+
+
+def _schema(level: str, name: str, schema: dict[str, Any]) -> str:
+    text = escape(schema.get("description", ""))
+    heading = f"<{level} id='{escape(name)}'><code>{escape(name)}</code></{level}>"
+    return f"{heading}<p>{text}</p>{_fields(schema)}"
+
+
+def _fields(schema: dict[str, Any]) -> str:
+    """Return the fields of a type as a table; nothing for one without fields."""
+    required = schema.get("required", [])
+    rows = [
+        f"<tr><td><code>{escape(name)}</code></td><td>{escape(_kind(one))}</td>"
+        f"<td>{'always' if name in required else escape(one.get('description', ''))}</td></tr>"
+        for name, one in schema.get("properties", {}).items()
+    ]
+    head = "<tr><th>field</th><th>type</th><th></th></tr>"
+    return f"<table>{head}{''.join(rows)}</table>" if rows else ""
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """Return a field's type in words."""
+    if "const" in schema:
+        return repr(schema["const"])
+    if "enum" in schema:
+        return ", ".join(map(repr, schema["enum"]))
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "anyOf" in schema:
+        return " or ".join(_kind(one) for one in schema["anyOf"])
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items', {}))}"
+    return str(schema.get("type", "anything"))

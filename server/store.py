@@ -1,0 +1,182 @@
+"""Where streams lie, so that they go on after a restart and at another server.
+
+A store holds bytes by token for some seconds. They begin with a mark of `MARK` bytes that each
+write changes, and who replaces them names the mark that he knows: of two servers that have one
+stream, or are asked for it, one goes on. What follows the mark is signed (`signing.py`), and the
+name is a hash of the token, so that who reads a store can neither forge nor resume a stream.
+"""
+
+import hashlib
+import logging
+import os
+import sqlite3
+import threading
+import time
+from pathlib import Path
+from typing import Protocol
+
+logger = logging.getLogger(__name__)
+
+MEMORY = "memory"
+BUSY_SECONDS = 1.0  # that a write may wait for another process
+MARK = 16  # bytes
+
+
+class StoreError(Exception):
+    """The store cannot be read or written now."""
+
+
+class Store(Protocol):
+    """Bytes by token, for some seconds."""
+
+    def put(self, token: str, data: bytes, seconds: float, mark: bytes = b"") -> bool:
+        """Hold `data` for so many seconds, if nothing else is held than what has this mark.
+
+        Return whether that was so.
+
+        Raises:
+            StoreError: it cannot be held.
+        """
+        ...
+
+    def get(self, token: str) -> bytes | None:
+        """Return what is held, if anything is.
+
+        Raises:
+            StoreError: the store cannot be reached.
+        """
+        ...
+
+
+def _name(token: str) -> str:
+    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
+
+
+class SqliteStore:
+    """A store in a file, for one server or several on one machine."""
+
+    def __init__(self, path: Path, streams: int) -> None:
+        """Open or make the file, which holds at most so many streams; the oldest go first.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        self.path, self._streams = path, streams
+        self._lock = threading.Lock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # private
+            self._database = sqlite3.connect(
+                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = NORMAL")
+            self._database.execute(
+                "CREATE TABLE IF NOT EXISTS streams (name TEXT PRIMARY KEY, until REAL, data BLOB)"
+            )
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"expected a file for streams, got {path}: {error}") from error
+
+    def put(self, token: str, data: bytes, seconds: float, mark: bytes = b"") -> bool:
+        """Hold `data`, as `Store` says."""
+        now = time.time()
+        row = (_name(token), now + seconds, data, mark)
+        oldest = (
+            f"SELECT name FROM streams WHERE length(data) > {MARK}"
+            " ORDER BY until DESC LIMIT -1 OFFSET ?"
+        )
+        with self._lock:
+            try:
+                self._database.execute("DELETE FROM streams WHERE until < ?", (now,))
+                found = self._database.execute(
+                    "INSERT INTO streams VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
+                    " SET until = excluded.until, data = excluded.data"
+                    f" WHERE substr(streams.data, 1, {MARK}) = ?",
+                    row,
+                )
+                self._database.execute(
+                    f"DELETE FROM streams WHERE name IN ({oldest})", (self._streams,)
+                )
+            except sqlite3.Error as error:
+                raise StoreError(str(error)) from error
+        return found.rowcount > 0
+
+    def get(self, token: str) -> bytes | None:
+        """Return what is held, as `Store` says."""
+        statement = "SELECT until, data FROM streams WHERE name = ?"
+        with self._lock:
+            try:
+                found = self._database.execute(statement, (_name(token),)).fetchall()
+            except sqlite3.Error as error:
+                raise StoreError(str(error)) from error
+        return found[0][1] if found and found[0][0] >= time.time() else None
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._database.close()
+
+
+# A script of Lua is one step of Redis. KEYS[1] is the name, ARGV[1] the mark that is expected.
+PREFIX = "cortado:"
+_PUT = f"""local held = redis.call('GET', KEYS[1])
+if held and string.sub(held, 1, {MARK}) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1"""
+
+
+class RedisStore:
+    """A store in Redis, for servers on several machines."""
+
+    def __init__(self, address: str) -> None:
+        """Use the Redis at redis://HOST:PORT/NUMBER."""
+        import redis
+
+        self._error: type[Exception] = redis.RedisError
+        self._redis = redis.Redis.from_url(
+            address, socket_timeout=BUSY_SECONDS, socket_connect_timeout=BUSY_SECONDS
+        )
+
+    def put(self, token: str, data: bytes, seconds: float, mark: bytes = b"") -> bool:
+        """Hold `data`, as `Store` says."""
+        values = mark, data, max(1, round(seconds * 1000))
+        try:
+            return self._redis.eval(_PUT, 1, PREFIX + _name(token), *values) == 1
+        except self._error as error:
+            raise StoreError(str(error)) from error
+
+    def get(self, token: str) -> bytes | None:
+        """Return what is held, as `Store` says."""
+        try:
+            found = self._redis.get(PREFIX + _name(token))
+        except self._error as error:
+            raise StoreError(str(error)) from error
+        return found if isinstance(found, bytes) else None
+
+
+def default_folder() -> Path:
+    """Return the folder of the server's state: systemd's, or the user's."""
+    if given := os.environ.get("STATE_DIRECTORY"):
+        return Path(given)
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "cortado"
+
+
+def open_store(where: str | None, streams: int) -> Store | None:
+    """Return the store at `where`; None for the process's memory alone.
+
+    Raises:
+        ValueError: a store that was asked for cannot be used.
+    """
+    if where == MEMORY:
+        return None
+    if where and where.startswith(("redis://", "rediss://", "unix://")):
+        return RedisStore(where)
+    path = Path(where) if where else default_folder() / "streams.sqlite"
+    try:
+        return SqliteStore(path, streams)
+    except StoreError as error:
+        if where:
+            raise ValueError(str(error)) from error
+        logger.warning("streams are kept in memory only", extra={"reason": str(error)})
+        return None

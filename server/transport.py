@@ -1,0 +1,276 @@
+"""The connections of a server: uvicorn's two protocols, with bounds for clients that mean harm.
+
+uvicorn parses all that one read brings, up to 256 KiB, before anybody else has a turn, and waits
+for slow clients without end. Here a connection is parsed piece by piece, at a bounded rate, and no
+further than its messages are handled and its answers are read; and every wait has a deadline.
+docs/threats.md lists the bounds and their tests.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from http import HTTPStatus
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode, Frame
+
+from cortado.server.callers import is_loopback
+from cortado.server.metrics import Metrics
+from cortado.server.settings import Settings
+from cortado.server.web import HEADERS
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
+
+WRITE_BUFFER = 16_384  # bytes to a client that waits to be read; some seconds of messages
+PIECE = 512  # bytes that are parsed at once: at most 85 frames
+TURN_FRAMES = 32  # after so many frames of one connection it is others' turn
+BURST_SECONDS = 1.0  # whose frames may come at once
+MAX_FRAGMENTS = 1024  # of one message; each costs some 100 bytes beside what it holds
+MAX_HEADER_BYTES = 16_384  # of a request line and its headers
+MAX_PIPELINED_BYTES = 65_536  # of requests that wait for the answer to the one before
+LEAST_BYTES = 1024  # of a body or an answer, in `start_timeout_seconds`
+
+
+class Connections:
+    """The open connections, counted by address."""
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self.settings, self._metrics = settings, metrics
+        self._trusted = set(settings.trusted_proxies)
+        self._by_address: Counter[str] = Counter()
+        self._open = 0
+
+    def opened(self, address: str) -> str | None:
+        """Count a connection in; return why it is refused, None if it is not."""
+        self._open += 1
+        self._by_address[address] += 1
+        most = self.settings.max_connections_per_address
+        if self._open > self.settings.max_connections:
+            return self._refused("too_many_connections")
+        exempt = address in self._trusted or is_loopback(address)
+        if self._by_address[address] > most and not exempt:
+            return self._refused("too_many_connections_of_address")
+        return None
+
+    def _refused(self, reason: str) -> str:
+        self._metrics.refused.labels(reason).inc()
+        return reason
+
+    def closed(self, address: str) -> None:
+        """Count a connection out."""
+        self._open -= 1
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+
+
+def answer(status: HTTPStatus, reason: str, retry_after: int | None = None) -> bytes:
+    """Return an HTTP answer that refuses a connection; `retry_after` is in seconds."""
+    body = json.dumps({"error": reason}).encode()
+    fields = HEADERS | {
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        "Connection": "close",
+    }
+    if retry_after is not None:
+        fields["Retry-After"] = str(retry_after)
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"HTTP/1.1 {status} {status.phrase}\r\n{head}\r\n".encode() + body
+
+
+class HttpConnection(H11Protocol):
+    """A connection before it is a websocket, and that of all other requests."""
+
+    limits: Connections  # set by `bounded`
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, unless it is one connection too many."""
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=WRITE_BUFFER)
+        self._address = self.client[0] if self.client else ""
+        self._cycle, self._unsent, self._bytes = self.cycle, 0, 0  # at the last `_look`, and since
+        self._look_again()
+        if reason := self.limits.opened(self._address):
+            transport.write(answer(HTTPStatus.SERVICE_UNAVAILABLE, reason, retry_after=5))
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count it out."""
+        self._timer.cancel()
+        self.limits.closed(self._address)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what has come; who sends requests without waiting for answers is cut off."""
+        if self.transport.is_closing():
+            return
+        self._bytes += len(data)
+        super().data_received(data)
+        if len(self.conn.trailing_data[0]) > MAX_PIPELINED_BYTES:
+            self.transport.abort()
+
+    def _look_again(self) -> None:
+        self._timer = self.loop.call_later(self.limits.settings.start_timeout_seconds, self._look)
+
+    def _look(self) -> None:
+        """Cut the connection if the client has let all the time since the last look pass."""
+        cycle, unsent = self.cycle, self.transport.get_write_buffer_size()
+        if unsent:
+            late = unsent == self._unsent
+        elif cycle is None or cycle.response_complete:
+            late = cycle is self._cycle  # no request since then, or not a whole one
+        else:
+            late = cycle.more_body and not self.flow.read_paused and self._bytes < LEAST_BYTES
+        self._cycle, self._unsent, self._bytes = cycle, unsent, 0
+        if late:
+            self.transport.abort()
+        else:
+            self._look_again()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Hand the connection over."""
+        self._timer.cancel()
+        super().handle_websocket_upgrade(event)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a request that cannot be read."""
+        self.transport.write(answer(HTTPStatus.BAD_REQUEST, msg))
+        self.transport.close()
+
+
+class WebSocketConnection(WebSocketsSansIOProtocol):
+    """A websocket that is read no faster than its messages are handled and its answers are read."""
+
+    limits: Connections  # set by `bounded`
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.close_timeout = self.limits.settings.close_timeout_seconds
+        self._unread = bytearray()  # at most what one read brings
+        self._next: asyncio.Handle | None = None  # call of `_parse`
+        self._frames = 0  # of this turn
+        self._due = 0.0  # time that the frames so far have taken, at the rate allowed
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin; hold back messages from a client that has WRITE_BUFFER bytes to read."""
+        super().connection_made(transport)
+        self.transport.set_write_buffer_limits(high=WRITE_BUFFER)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count it out."""
+        self._unread.clear()
+        if self._next:
+            self._next.cancel()
+        self.limits.closed(self.client[0] if self.client else "")
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what has come, now or when it is due."""
+        self._unread += data
+        if self._next is None:
+            self._parse()
+
+    def _parse(self) -> None:
+        """Parse one turn's frames; then read on, or wait."""
+        self._next, self._frames = None, 0
+        while self._unread and self._frames < TURN_FRAMES and not (self._held() or self._wait()):
+            piece = bytes(self._unread[:PIECE])
+            del self._unread[:PIECE]
+            super().data_received(piece)
+            if not self.handshake_initiated and self.conn.handshake_exc:
+                self._refuse_handshake()
+        if self.transport.is_closing():
+            self._unread.clear()
+        elif self._held():
+            self.transport.pause_reading()
+        elif self._unread:
+            self.transport.pause_reading()
+            self._next = self.loop.call_later(self._wait(), self._parse)
+        else:
+            self.transport.resume_reading()
+
+    def _wait(self) -> float:
+        """Return the seconds for which nothing is to be parsed, since so many frames came."""
+        return max(0.0, self._due - monotonic() - BURST_SECONDS)
+
+    def _held(self) -> bool:
+        """Return whether the client has to wait: for an answer, a message's handling or itself."""
+        accepted = self.handshake_complete or not self.handshake_initiated
+        return not accepted or self.read_paused or not self.writable.is_set()
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read."""
+        super().resume_writing()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._next is None and not self.disconnected:
+            self._parse()
+
+    def handle_events(self) -> None:
+        """Handle frames, which take their time at the rate allowed."""
+        rate = self.limits.settings.max_messages_per_second
+        self._frames += len(self.conn.events)
+        self._due = max(self._due, monotonic()) + len(self.conn.events) / rate
+        super().handle_events()
+
+    def handle_cont(self, event: Frame) -> None:
+        """Take a fragment; a message of too many ends the conversation."""
+        if len(self.frames) < MAX_FRAGMENTS:
+            super().handle_cont(event)
+            return
+        self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"over {MAX_FRAGMENTS} fragments")
+        self.handle_parser_exception()
+
+    def _refuse_handshake(self) -> None:
+        """Answer a handshake that cannot be read, such as one with too many headers."""
+        self.transport.write(answer(HTTPStatus.BAD_REQUEST, "invalid_handshake"))
+        self.transport.close()
+
+    async def receive(self) -> "ASGIReceiveEvent":
+        """Return the next event; what came before is handled."""
+        if self.queue.empty():
+            self.read_paused = False
+            self._go_on()
+        return await self.queue.get()
+
+    async def send(self, message: "ASGISendEvent") -> None:
+        """Send an event; after the handshake's answer and after a close, read on."""
+        await super().send(message)
+        if message["type"] != "websocket.send":
+            self.handshake_complete |= self.close_sent  # a refusal is an answer, too
+            self.read_paused = False
+            self._go_on()
+
+    async def run_asgi(self) -> None:
+        """Run the conversation, then see the connection off."""
+        await super().run_asgi()
+        self._see_off(self.transport.get_write_buffer_size() + 1)
+
+    def _see_off(self, unsent_before: int) -> None:
+        """Cut the connection if nothing went out for `close_timeout`.
+
+        Closing a transport waits for what is not sent yet, for ever if the client reads nothing.
+        """
+        unsent = self.transport.get_write_buffer_size()
+        if 0 < unsent < unsent_before:
+            self.loop.call_later(self.close_timeout, self._see_off, unsent)
+        else:
+            self.loop.call_later(self.close_timeout, self.transport.abort)
+
+
+def bounded(connections: Connections) -> tuple[type[HttpConnection], type[WebSocketConnection]]:
+    """Return the protocols of a server whose connections are counted in `connections`."""
+
+    class Http(HttpConnection):
+        limits = connections
+
+    class WebSocket(WebSocketConnection):
+        limits = connections
+
+    return Http, WebSocket

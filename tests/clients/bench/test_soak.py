@@ -1,0 +1,40 @@
+"""The soak finds nothing wrong where nothing is, and says what is."""
+
+import asyncio
+from dataclasses import replace
+
+from cortado.clients.bench.soak import Findings, Sample, Soak
+from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.tests.model.untrained import untrained
+from cortado.tests.server.conftest import SEED, TINY
+from cortado.tests.server.running import running
+
+FINE = Sample(memory=100e6, capacity=10, delays={0.02: 0.0, 0.15: 0.0, float("inf"): 0.0})
+
+
+def later(count: float, slow: float = 0.0, memory: float = 100e6) -> Sample:
+    """Return a sample after so many steps, of which a share was slow."""
+    delays = {0.02: count * (1 - slow), 0.15: count, float("inf"): count}
+    return replace(FINE, memory=memory, delays=delays)
+
+
+def test_a_short_soak_with_faults_finds_nothing_wrong() -> None:
+    online: ReferenceRecognizer = untrained(TINY, SEED)
+    with running(online) as server:
+        load = Soak(server.url, speed=2.0, longest=1.0)
+        asyncio.run(load.run(4, 4.0, lambda share: None))
+        assert server.is_at_rest()
+    assert load.findings.wrong == []
+    assert load.findings.clients["speak"] >= 4
+    assert len(load.findings.samples) == 9
+
+
+def test_growth_and_differences_are_problems() -> None:
+    steady = Findings(samples=[later(1000 * k) for k in range(9)])
+    assert steady.problems() == []
+    leaking = Findings(samples=[later(1000 * k, memory=(100 + 2 * k) * 1e6) for k in range(9)])
+    assert leaking.problems() == ["memory grew from 102 to 116 MB"]
+    slowing = Findings(samples=[later(1000 * k, slow=0.1 if k > 6 else 0.0) for k in range(9)])
+    assert slowing.problems() == ["the 99th percentile of delays rose from 0.02 to 0.15 s"]
+    differing = Findings(samples=steady.samples, wrong=["they differ", "they differ"])
+    assert differing.problems() == ["they differ"]

@@ -1,0 +1,55 @@
+"""A program in a terminal of its own, which is read and typed into."""
+
+import os
+import pty
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+
+class Terminal:
+    """A terminal in which a program runs."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], cwd: str) -> None:
+        self._ours, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            command, env=environment, cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
+        self.text = ""  # that was written
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        os.write(self._ours, text.encode())
+
+    def wait_for(self, text: str, seconds: float = 120) -> None:
+        """Wait until a text was written.
+
+        Raises: TimeoutError with what was written instead.
+        """
+        until = time.monotonic() + seconds
+        while text not in self.text:
+            if time.monotonic() > until or self.process.poll() is not None:
+                raise TimeoutError(f"expected {text!r}, got {self.text!r}")
+            time.sleep(0.05)
+
+    def _read(self) -> None:
+        with suppress(OSError):  # of a terminal whose program has ended
+            while data := os.read(self._ours, 4096):
+                self.text += data.decode(errors="replace")
+
+
+@contextmanager
+def in_terminal(
+    command: Sequence[str], environment: Mapping[str, str], cwd: str
+) -> Iterator[Terminal]:
+    """Run a program in a terminal until the block is left."""
+    terminal = Terminal(command, {**environment, "TERM": "xterm-256color"}, cwd)
+    try:
+        yield terminal
+    finally:
+        terminal.process.kill()
+        terminal.process.wait()

@@ -1,0 +1,159 @@
+"""The clients in Python and JavaScript against real servers whose connections break."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cortado.tests.clients.cutting import Way, way_to
+from cortado.tests.clients.serving import ROOT, Served, serving, transcribe
+from cortado.tests.clients.speech import write
+
+NODE = shutil.which("node")
+HERE = Path(__file__).parent
+CLIENTS = {
+    "python": [sys.executable, "-m", "cortado.tests.clients.talk"],
+    "javascript": [str(NODE), "--experimental-websocket", str(HERE / "web" / "talk.js")],
+}
+ADDRESS = "ws://127.0.0.1:{}/v1/stream"
+
+pytestmark = pytest.mark.timeout(600)  # servers start, perhaps beside other work
+
+Heard = list[list[Any]]
+Meddle = Callable[[], None]
+
+
+@pytest.fixture(scope="module")
+def twice(spoken: NDArray[np.float32], folder: Path) -> Path:
+    """The recording two times, with a silence between that ends an utterance."""
+    silence = np.zeros(16_000 * 3, np.float32)
+    return write(folder / "twice.wav", np.concatenate([spoken, silence, spoken]))
+
+
+@pytest.fixture(scope="module")
+def expected(model: Path, twice: Path) -> Heard:
+    [found] = transcribe(model, twice)
+    return [[each["text"], each["time"]] for each in found["characters"]]
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request: pytest.FixtureRequest) -> list[str]:
+    """The command of a client that speaks a file and prints what came."""
+    if request.param == "javascript" and NODE is None:
+        pytest.skip("no node to run the client with (apt install nodejs)")
+    return CLIENTS[request.param]
+
+
+def talk(
+    client: list[str], port: int, file: Path, *arguments: object, meddle: Meddle | None = None
+) -> dict[str, Any]:
+    """Return what a client was told; `meddle` is done after it has begun to speak."""
+    command = [*client, ADDRESS.format(port), str(file), *map(str, arguments)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        while (line := process.stderr.readline()) != "ready\n":
+            assert line, "the client ended before it was ready"
+        if meddle:
+            meddle()
+        out, error = process.communicate(timeout=120)
+    assert process.returncode == 0, error
+    return dict(json.loads(out))
+
+
+def test_the_client_is_told_what_transcribe_tells(
+    client: list[str], server: Served, twice: Path, expected: Heard
+) -> None:
+    told = talk(client, server.port, twice)
+    assert told["characters"] == expected
+    assert "lost" not in told["states"]
+    assert told["restarts"] == []
+
+
+def cut(way: Way, count: int) -> Meddle:
+    def cutting() -> None:
+        for _ in range(count):
+            time.sleep(0.7)
+            way.open = False
+            way.cut()
+            time.sleep(0.3)
+            way.open = True
+
+    return cutting
+
+
+def test_no_character_is_lost_or_doubled_when_the_connection_is_cut_again_and_again(
+    client: list[str], server: Served, twice: Path, expected: Heard
+) -> None:
+    with way_to(server.port) as way:
+        told = talk(client, way.port, twice, 3, meddle=cut(way, 4))
+        assert way.connections >= 3
+    assert "lost" in told["states"]
+    assert told["restarts"] == [], "the server went on with the stream that it had"
+    assert told["characters"] == expected
+
+
+def test_a_pause_gives_the_stream_back_and_takes_it_up_again(
+    client: list[str], server: Served, twice: Path, expected: Heard
+) -> None:
+    told = talk(client, server.port, twice, 0, 60)
+    assert "paused" in told["states"]
+    assert told["characters"] == expected
+
+
+def test_a_server_that_is_restarted_hears_what_was_spoken_in_between(
+    client: list[str], model: Path, folder: Path, twice: Path, expected: Heard
+) -> None:
+    with serving(model, folder / "first.log") as first, way_to(first.port) as way:
+
+        def restart() -> None:
+            time.sleep(2)
+            first.process.kill()
+            way.cut()
+            with again:
+                pass
+
+        again = Restarted(model, folder, way)
+        try:
+            told = talk(client, way.port, twice, 1, meddle=restart)
+        finally:
+            again.stop()
+    assert len(told["restarts"]) == 1
+    place = told["restarts"][0]
+    before = [pair for pair in told["characters"] if pair[1] < place]
+    assert before == expected[: len(before)], "what was told stands"
+    times = [time for _, time in told["characters"]]
+    assert times == sorted(times)
+    assert told["duration"] > times[-1] > place
+    last = "".join(text for text, time in expected if time > place + 4)
+    after = "".join(text for text, time in told["characters"] if time > place + 4)
+    assert last.split()[1:] == after.split()[1:], "the second utterance is heard as it was"
+
+
+class Restarted:
+    """A second server at the end of a way."""
+
+    def __init__(self, model: Path, folder: Path, way: Way) -> None:
+        self._serving = serving(model, folder / "second.log")
+        self._way = way
+        self._began = False
+
+    def __enter__(self) -> None:
+        self._way.target = self._serving.__enter__().port
+        self._began = True
+
+    def __exit__(self, *args: object) -> None:
+        pass
+
+    def stop(self) -> None:
+        if self._began:
+            self._serving.__exit__(None, None, None)

@@ -1,0 +1,126 @@
+"""The commands of the pages, run as they stand there, in the folder of somebody who tries them."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cortado.model import checkpoint_reader
+from cortado.tests.clients import sounddevice
+from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served
+
+PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+LINE = re.compile(r"^    ((?:\w+=\S+ )*(?:cat \S+ \| )?cortado .+)$", re.MULTILINE)
+NOT_RUN = {  # what a command looks like, and why it is not run here
+    r"cortado (train|study) ": "takes hours: test_examples.py fine-tunes for one step",
+    r"cortado export runs/": "needs a run that took hours: test_export_command.py has its own",
+    r"/timit": "the corpus is licensed",
+    r"cortado replay ": "a recording has another name each time: test_recording.py replays",
+}
+SERVER = "ws://127.0.0.1:8000/v1/stream"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),  # a page's commands one after another, perhaps beside other work
+    pytest.mark.skipif(
+        not (checkpoint_reader.DEFAULT / checkpoint_reader.WEIGHTS).exists(),
+        reason="needs the shipped model",
+    ),
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed"),
+]
+
+
+def commands(page: str) -> list[str]:
+    """Return the commands of a page, each on one line."""
+    return LINE.findall((ROOT / page).read_text("utf-8").replace("\\\n", ""))
+
+
+@pytest.fixture(scope="module")
+def home(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the pages speak of: recordings, texts, manifests, a certificate."""
+    base = tmp_path_factory.mktemp("pages")
+    home = base / "clone"
+    for name in ("archive/monday", "recordings", "models"):
+        (home / name).mkdir(parents=True)
+    for name in ("talk.wav", "archive/monday/talk.wav", "recordings/one.wav"):
+        shutil.copy(recording, home / name)
+    shutil.copy(ROOT / "clients/web/sample.webm", home / "talk.mp3")  # its kind is heard, not read
+    (home / "recordings/one.txt").write_text("the old man walked")
+    (home / "sentences.txt").write_text("turn the light on\nturn the light off\n" * 20)
+    (home / "models/mine").symlink_to(checkpoint_reader.DEFAULT)
+    row = {"id": "one", "audio": str(recording), "speaker": "a", "duration": 5.0}
+    manifest = json.dumps(row | {"text": "the old man walked"}) + "\n"
+    shared = base / "shared" / "data"
+    for place in (
+        home / "dev.jsonl",
+        home / "recordings.jsonl",
+        shared / "librispeech-mini/dev.jsonl",
+        shared / "mine/train.jsonl",
+        shared / "mine/dev.jsonl",
+    ):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(manifest)
+    secret = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
+    files = ["-keyout", "key.pem", "-out", "chain.pem", "-subj", "/CN=speech.example.org"]
+    subprocess.run([*secret.split(), *files], cwd=home, check=True, capture_output=True)
+    (base / "fake").mkdir()
+    shutil.copy(sounddevice.__file__, base / "fake/sounddevice.py")
+    return home
+
+
+def run(line: str, home: Path, server: Served) -> None:
+    """Run a command to its end, a server until it listens; it has to succeed."""
+    # What the page leaves to the reader: the server that runs, and what the microphone hears.
+    line = line.replace(SERVER, server.stream)
+    line += f" --url {server.stream}" if "cortado mic" in line else ""
+    environment = {
+        **ENVIRONMENT,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(home.parent / "fake"),
+        "WAV": str(home / "talk.wav"),
+        "CORTADO_PORT": "0",
+        "CORTADO_STORE": "memory",
+    }
+    log = home.parent / "log"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            ["bash", "-ec", line],
+            cwd=home,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        process.stdin.write(b"0\n")  # the number of the microphone
+        process.stdin.close()
+        while process.poll() is None:
+            if "cortado serve" in line and re.search(r"https?://\S+:\d+", log.read_text()):
+                os.killpg(process.pid, signal.SIGINT)
+                process.wait(30)
+                return
+            time.sleep(0.1)
+    assert process.returncode == 0, f"{line}\n{log.read_text()}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
+def test_the_commands_of_a_page_run_one_after_another(
+    page: str, home: Path, server: Served
+) -> None:
+    for line in commands(page):
+        if not any(re.search(kind, line) for kind in NOT_RUN):
+            run(line, home, server)
+
+
+def test_what_is_not_run_is_on_a_page() -> None:
+    lines = [line for page in PAGES for line in commands(page)]
+    assert [kind for kind in NOT_RUN if not any(re.search(kind, line) for line in lines)] == []
+    assert len(lines) > 30

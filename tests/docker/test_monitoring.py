@@ -1,0 +1,71 @@
+"""The files for operators, held against what the server has."""
+
+import configparser
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cortado.server.metrics import Metrics
+from cortado.server.run import EXIT_ENGINE_FAILED
+from cortado.server.settings import ENV_PREFIX, Settings, read_settings
+
+FOLDER = Path(__file__).parent.parent.parent / "docker"
+
+
+class Loader(yaml.SafeLoader):
+    """YAML with compose's own tags."""
+
+
+Loader.add_constructor("!reset", lambda *_: None)
+
+
+def compose() -> dict[str, Any]:
+    found = yaml.load((FOLDER / "compose.monitoring.yaml").read_text(), Loader)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_dashboard_and_the_page_ask_for_metrics_that_exist() -> None:
+    known = set()
+    for family in Metrics().registry.collect():
+        suffixes = {"counter": ["_total"], "histogram": ["_bucket"]}.get(family.type, [""])
+        known |= {family.name + suffix for suffix in suffixes}
+    dashboard = json.loads((FOLDER / "monitoring" / "dashboard.json").read_text())
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    for expression in asked:
+        names = re.findall(r"(?:cortado|process)_\w+", expression)
+        assert names
+        assert set(names) <= known
+
+
+def test_every_file_that_compose_mounts_is_there_or_is_made_by_the_readme() -> None:
+    readme = (FOLDER / "README.md").read_text()
+    for name, service in compose()["services"].items():
+        for mount in service["volumes"]:
+            source = mount.partition(":")[0]
+            if source.startswith("."):
+                made = f"docker/{source.removeprefix('./')}" in readme
+                assert made or (FOLDER / source).is_file(), f"{name}: {source}"
+
+
+def test_compose_gives_the_server_settings_that_it_has() -> None:
+    services = compose()["services"]
+    given = services["cortado"]["environment"]
+    assert {name.removeprefix(ENV_PREFIX).lower() for name in given} <= set(Settings.model_fields)
+    proxy = services["caddy"]["networks"]["inside"]["ipv4_address"]
+    assert given["CORTADO_TRUSTED_PROXIES"] == proxy
+    assert services["grafana"]["ports"][0].startswith("127.0.0.1:")
+
+
+def test_systemd_starts_a_failed_server_again_and_waits_for_its_streams() -> None:
+    unit = configparser.RawConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[assignment]
+    unit.read(FOLDER / "systemd" / "cortado.service")
+    service = unit["Service"]
+    assert service["Restart"] == "on-failure"
+    assert EXIT_ENGINE_FAILED != 0
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert float(service["TimeoutStopSec"]) > read_settings().drain_timeout_seconds + 1

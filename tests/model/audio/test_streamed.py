@@ -1,0 +1,185 @@
+"""Compressed audio that comes in messages, of any size, and data that is no audio."""
+
+import io
+import threading
+import time
+import tracemalloc
+import wave
+from itertools import pairwise
+
+import av
+import numpy as np
+import pytest
+from av.audio.stream import AudioStream
+from av.container import InputContainer
+
+from cortado.model.audio import decode
+from cortado.model.audio.decode import AudioError, Samples
+from cortado.model.audio.streamed import OpusPackets, StreamedAudio, format_of
+from cortado.model.audio.telephone import linear
+from cortado.tests.server.doors.sound import CODECS, encoded, wav
+
+SECONDS = 3.0
+TONE = (0.3 * np.sin(2 * np.pi * 300 * np.arange(int(16_000 * SECONDS)) / 16_000)).astype(
+    np.float32
+)
+LIVE = [kind for kind in CODECS if kind != "m4a"]
+PATIENCE = 30.0
+
+
+def pushed(data: bytes, size: int, expected: str | None = None) -> Samples:
+    """Return the samples of data that comes in messages of a size."""
+    audio = StreamedAudio("audio", expected)
+    try:
+        pieces = [p for k in range(0, len(data), size) for p in audio.push(data[k : k + size])]
+        return np.concatenate([*pieces, *audio.end(), np.zeros(0, np.float32)])
+    finally:
+        audio.close()
+
+
+@pytest.mark.parametrize("kind", LIVE)
+def test_messages_of_any_size_give_the_same_samples(kind: str) -> None:
+    data = encoded(TONE, kind)
+    whole = pushed(data, len(data))
+    assert len(whole) / 16_000 == pytest.approx(SECONDS, abs=0.15)
+    assert 0.15 < np.abs(whole[8000:40_000]).mean() < 0.25
+    for size in (100, 4099):
+        assert np.array_equal(pushed(data, size), whole)
+
+
+@pytest.mark.parametrize(("kind", "lag"), [("ogg", 0.3), ("webm", 0.3), ("mp3", 0.5), ("aac", 0.5)])
+def test_sound_is_there_while_more_is_awaited(kind: str, lag: float) -> None:
+    data = encoded(TONE, kind)
+    audio = StreamedAudio("audio")
+    half = sum(map(len, audio.push(data[: len(data) // 2])))
+    audio.close()
+    assert half / 16_000 > SECONDS / 2 - lag - (1.0 if kind in ("ogg", "webm") else 0)
+
+
+def test_a_stream_that_is_cut_is_heard_as_far_as_it_goes() -> None:
+    for kind in LIVE:
+        data = encoded(TONE, kind)
+        assert len(pushed(data[: len(data) * 2 // 3], 999)) > 0.4 * len(TONE)
+
+
+@pytest.mark.parametrize(
+    "codec", ["pcm_u8", "pcm_s24le", "pcm_s32le", "pcm_f32le", "pcm_mulaw", "pcm_alaw"]
+)
+def test_a_wav_stream_may_have_any_samples(codec: str) -> None:
+    file = io.BytesIO()
+    with av.open(file, "w", format="wav") as output:
+        stream = output.add_stream(codec, rate=16_000)
+        assert isinstance(stream, AudioStream)
+        stream.layout = "mono"
+        frame = av.AudioFrame.from_ndarray(TONE[None], format="fltp", layout="mono")
+        frame.sample_rate = 16_000
+        converted = av.AudioResampler(format=stream.format.name).resample(frame)
+        for packet in [p for one in converted for p in stream.encode(one)]:
+            output.mux(packet)
+    found = pushed(file.getvalue(), 3001)
+    assert len(found) == len(TONE)
+    assert np.abs(found - TONE).max() < 0.04
+
+
+def test_two_channels_become_their_mean() -> None:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setparams((2, 2, 16_000, 0, "NONE", ""))
+        writer.writeframes(np.tile(np.array([8192, 16_384], "<i2"), 16_000).tobytes())
+    assert np.allclose(pushed(file.getvalue(), 5000), 0.375)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected", "message"),
+    [
+        (b"hello, this is text", None, "expected wav, flac, .* got data that begins with 68 65 6c"),
+        (wav(TONE), "flac", "expected flac, got wav audio"),
+        (b"OggS" + bytes(range(256)) * 40, "ogg", "audio: expected .* got "),
+        (b"fLaC" + bytes(9000), None, "audio: expected .* got "),
+        (b"\x1aE\xdf\xa3" + b"\x99" * 9000, None, "an unknown or broken format"),
+        (b"RIFF\xff\xff\xff\xffWAVEfmt \x00\x00\x00\x00", None, "audio: expected .* got "),
+        (b"short", None, "got 5 bytes"),
+    ],
+)
+def test_a_header_that_lies_is_one_clear_error(
+    data: bytes, expected: str | None, message: str
+) -> None:
+    with pytest.raises(AudioError, match=message) as caught:
+        pushed(data, 4096, expected)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_header_with_an_impossible_rate_is_refused() -> None:
+    with pytest.raises(AudioError, match="expected 8000 to 192000 Hz, got 500 Hz"):
+        pushed(wav(TONE[:4000], rate=500), 1000)
+
+
+def test_a_stream_takes_constant_memory() -> None:
+    data = encoded(TONE, "aac")  # which may be repeated
+    audio = StreamedAudio("audio")
+    sizes = []
+    tracemalloc.start()
+    for turn in range(24):
+        assert sum(map(len, audio.push(data))) > 0.5 * len(TONE)
+        if turn % 6 == 5:
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    audio.close()
+    assert all(after < before + 50_000 for before, after in pairwise(sizes))
+
+
+def test_a_large_message_is_decoded_piece_by_piece() -> None:
+    audio = StreamedAudio("audio")
+    first = next(audio.push(encoded(np.zeros(16_000 * 60, np.float32), "flac")))
+    audio.close()
+    assert len(first) < 16_000
+
+
+@pytest.mark.parametrize("kind", ["flac", "flac/ogg"])
+def test_few_bytes_of_endless_silence_are_refused(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = encoded(np.zeros(16_000 * 60, np.float32), kind)
+    assert len(pushed(data, len(data))) == 16_000 * 60
+    monkeypatch.setattr(decode, "HOUR", 10)
+    monkeypatch.setattr(decode, "LEAST_RATE", len(data) / 20)
+    with pytest.raises(AudioError, match=f"at most 30 s in {len(data)} bytes, got more"):
+        pushed(data, len(data))
+
+
+def test_no_thread_is_left() -> None:
+    before = threading.active_count()
+    streams = [StreamedAudio("audio") for _ in range(5)]
+    for stream in streams:
+        next(stream.push(encoded(TONE, "mp3")))
+        stream.close()
+    pushed(encoded(TONE, "ogg"), 999)
+    until = time.monotonic() + PATIENCE
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threading.active_count() <= before
+
+
+def test_bare_opus_packets_are_decoded() -> None:
+    audio, found = OpusPackets("audio"), []
+    with av.open(io.BytesIO(encoded(TONE, "ogg"))) as container:
+        assert isinstance(container, InputContainer)
+        for packet in container.demux(audio=0):
+            found += list(audio.push(bytes(packet)))
+    found += list(audio.end())
+    assert sum(map(len, found)) / 16_000 == pytest.approx(SECONDS, abs=0.05)
+    with pytest.raises(AudioError, match="expected an Opus packet a message, got other data"):
+        list(OpusPackets("audio").push(b"\xff" * 3000))
+
+
+def test_telephone_codes_are_those_of_the_standard() -> None:
+    assert linear(bytes([0xFF, 0x7F, 0x00, 0x80]), "mulaw").tolist() == [0, 0, -32124, 32124]
+    assert linear(bytes([0xD5, 0x55, 0xAA, 0x2A]), "alaw").tolist() == [8, -8, 32256, -32256]
+
+
+def test_every_known_beginning_is_told_apart() -> None:
+    found = {kind: format_of(encoded(TONE[:8000], kind)) for kind in LIVE}
+    assert found == {kind: kind for kind in LIVE}
+    assert format_of(encoded(TONE[:8000], "m4a", live=False)) == "mp4"
+    assert format_of(wav(TONE)) == "wav"
+    assert format_of(bytes(20)) is None

@@ -1,0 +1,158 @@
+"""Compiled functions outlive updates of their sources, and broken caches."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+
+import pytest
+
+from cortado.model.compiled import jit
+from cortado.model.compiled.jit import digest, source_files
+
+SOURCE = """
+from typing import NamedTuple
+import cortado.model.compiled.jit as jit
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+@jit.cached_njit()
+def total(point):
+    return point.x + point.y
+"""
+
+TOTAL = "from compiled_points import *; print(total(Point(1, 2)), len(total.stats.cache_hits))"
+# Root may write anywhere, so it becomes nobody, once all is imported that lies in root's folders.
+AS_NOBODY = """
+import os, numba
+from typing import NamedTuple
+from cortado.model.compiled import jit
+numba.njit(lambda point: point[0])(NamedTuple("Pair", [("x", int), ("y", int)])(1, 2))
+if os.getuid() == 0:
+    os.setuid(65534)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "compiled_points.py"
+    sys.modules.pop("compiled_points", None)
+
+
+def load(path: Path, source: str) -> ModuleType:
+    """Write a module and import it as a new process does."""
+    path.write_text(source)
+    jit._content.cache_clear()
+    jit._imported_files.cache_clear()
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[path.stem] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def loaded_from_disk(module: ModuleType) -> bool:
+    return bool(module.total.stats.cache_hits)
+
+
+def test_a_class_that_is_renamed_breaks_no_cache(path: Path) -> None:
+    old = load(path, SOURCE)
+    assert old.total(old.Point(1, 2)) == 3
+    new = load(path, SOURCE.replace("Point", "Place"))
+    assert new.total(new.Place(1, 2)) == 3
+
+
+def test_what_is_unchanged_is_not_compiled_again(path: Path) -> None:
+    for seen in (False, True):
+        module = load(path, SOURCE)
+        assert module.total(module.Point(1, 2)) == 3
+        assert loaded_from_disk(module) == seen
+
+
+def test_a_change_in_another_file_of_ours_compiles_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = load(path, SOURCE)
+    assert module.total(module.Point(1, 2)) == 3
+    monkeypatch.setattr(jit, "source_files", lambda path: {path, Path(__file__)})
+    module = load(path, SOURCE)
+    assert module.total(module.Point(1, 2)) == 3
+    assert not loaded_from_disk(module)
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_a_cache_that_cannot_be_read_is_compiled_again(
+    path: Path, suffix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    module = load(path, SOURCE)
+    assert module.total(module.Point(1, 2)) == 3
+    (file,) = path.parent.rglob(f"*.{suffix}")
+    file.write_bytes(file.read_bytes()[:20])
+    with caplog.at_level(logging.WARNING):
+        module = load(path, SOURCE)
+        assert module.total(module.Point(1, 2)) == 3
+    assert "whose cache is broken" in caplog.text
+    module = load(path, SOURCE)
+    assert module.total(module.Point(1, 2)) == 3
+    assert loaded_from_disk(module)
+
+
+def damaged(folder: Path, damage: str) -> None:
+    """Do something to what is kept in a folder, and take the right to write from it."""
+    for file in folder.rglob("*.nb[ic]"):
+        if damage == file.suffix:
+            file.write_bytes(file.read_bytes()[:20])
+        if damage == "unreadable":
+            file.chmod(0)
+    if damage == "stale":
+        (folder / "compiled_points.py").write_text(SOURCE + "# changed")
+    for one in (folder, *(part for part in folder.rglob("*") if part.is_dir())):
+        one.chmod(0o555)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that another user may read too."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+        for one in (folder, *folder.rglob("*")):
+            one.chmod(0o755)
+
+
+@pytest.mark.parametrize("damage", ["none", ".nbi", ".nbc", "unreadable", "stale", "no folder"])
+def test_what_cannot_be_written_is_read_if_it_is_whole_and_compiled_if_not(
+    open_folder: Path, damage: str
+) -> None:
+    (open_folder / "compiled_points.py").write_text(SOURCE)
+    kept = open_folder / "kept"
+    own = {"NUMBA_CACHE_DIR": str(kept), "PYTHONPATH": str(open_folder), "HOME": "/nowhere"}
+
+    def run(program: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", program]
+        return subprocess.run(command, env=os.environ | own, capture_output=True, text=True)
+
+    if damage != "no folder":
+        assert run(TOTAL).stdout == "3 0\n"
+    damaged(open_folder, damage)
+    found = run(AS_NOBODY + TOTAL)
+    assert found.stdout == ("3 1\n" if damage == "none" else "3 0\n"), found.stderr
+    assert found.stderr.count("compiles anew") == (damage != "none")
+    assert "Traceback" not in found.stderr
+
+
+def test_sources_are_what_is_imported_directly_or_not(path: Path) -> None:
+    path.write_text("from cortado.model.search import beam\n")
+    names = {one.name for one in source_files(path)}
+    assert names >= {path.name, "beam.py", "language_model.py", "functions.py", "framing.py"}
+    assert "pool.py" not in names
+    assert digest(source_files(path)) != digest([path])

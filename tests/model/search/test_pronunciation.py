@@ -1,0 +1,118 @@
+"""A pronunciation's score is that of its best way through the frames."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from cortado.model.search import pronunciation
+from cortado.model.search.pronunciation import HISTORY, IMPOSSIBLE, NOW, SILENCE
+
+PHONES = 4
+BEYOND, MISSED, UNHEARD = (np.float32(cost) for cost in (0.7, 1.3, 0.9))
+Floats = NDArray[np.float32]
+
+lasting = settings(deadline=None, max_examples=60)
+
+
+def frames(seed: int) -> Floats:
+    """The scores (HISTORY, P) of phones at frames, oldest first."""
+    random = np.random.default_rng(seed)
+    found = np.zeros((HISTORY, PHONES), np.float32)
+    for frame in found:
+        pronunciation.relative(random.normal(0, 2, PHONES + 3).astype(np.float32), frame)
+    return found
+
+
+def fitted(begun: Floats, heard: Floats, phones: list[int]) -> tuple[float, Floats]:
+    ended = np.zeros(HISTORY, np.float32)
+    of = np.array(phones, np.int32)
+    return float(pronunciation.fit(begun, heard, of, BEYOND, MISSED, UNHEARD, ended)), ended
+
+
+def ways(heard: Floats, phones: list[int], frame: int, place: int) -> Iterator[tuple[int, float]]:
+    """Yield the last place and the score of each way from a place at a frame up to the last one.
+
+    Places are those of phones, -1 before the first and len(phones) behind the last.
+    """
+    if frame == NOW:
+        yield place, 0.0
+        return
+    end = len(phones)
+    for following in range(max(place, 0), end + 1):
+        left_out = following - place - 1
+        if following == end:
+            if place < end - 1:
+                continue
+            cost = -float(BEYOND)
+        elif left_out > 1:
+            continue
+        else:
+            missed = float(MISSED) if left_out == 1 else 0.0
+            cost = float(heard[frame + 1, phones[following]]) - missed
+        for last, score in ways(heard, phones, frame + 1, following):
+            yield last, cost + score
+
+
+@lasting
+@given(
+    seed=st.integers(0, 10_000),
+    phones=st.lists(st.integers(1, PHONES - 1), max_size=4),
+    starts=st.dictionaries(st.integers(NOW - 6, NOW), st.floats(-9, 0, width=32), min_size=1),
+)
+def test_the_score_is_that_of_the_best_way_through_the_frames(
+    seed: int, phones: list[int], starts: dict[int, float]
+) -> None:
+    heard = frames(seed)
+    begun = np.full(HISTORY, IMPOSSIBLE, np.float32)
+    for frame, score in starts.items():
+        begun[frame] = score
+    wanted = max(
+        starts[frame] + score - float(UNHEARD) * max(len(phones) - 1 - last, 0)
+        for frame in starts
+        for last, score in ways(heard, phones, frame, -1)
+    )
+    assert fitted(begun, heard, phones)[0] == pytest.approx(wanted, abs=1e-4)
+
+
+def test_words_and_the_silence_between_them_follow_each_other() -> None:
+    heard = np.full((HISTORY, PHONES), -9, np.float32)
+    said = [(2, 1), (2, 2), (3, SILENCE), (3, 3)]  # frames and the phone that they have
+    heard[-10:] = -9
+    places = [phone for count, phone in said for _ in range(count)]
+    for n, phone in enumerate(places):
+        heard[HISTORY - len(places) + n, phone] = 0
+    begun = np.full(HISTORY, IMPOSSIBLE, np.float32)
+    begun[HISTORY - len(places) - 1] = 0
+    _, ended = fitted(begun, heard, [1, 2])
+    best = pronunciation.finish(ended, heard, begun)
+    assert best == 0
+    assert fitted(begun, heard, [3])[0] == 0
+    assert fitted(begun, heard, [1])[0] < -5
+
+
+def test_a_word_whose_pronunciation_is_not_known_costs_a_constant_for_each_frame() -> None:
+    begun = np.full(HISTORY, IMPOSSIBLE, np.float32)
+    begun[NOW - 5] = 0
+    total, ended = fitted(begun, frames(1), [])
+    assert total == pytest.approx(-5 * BEYOND)
+    assert ended[-3:] == pytest.approx([-3 * BEYOND, -4 * BEYOND, -5 * BEYOND])
+
+
+def test_what_ended_long_ago_is_forgotten_and_silence_is_not() -> None:
+    begun = np.zeros((1, HISTORY), np.float32)
+    pronunciation.begin(begun)
+    heard = frames(2)
+    for _ in range(3 * HISTORY):
+        heard[:, SILENCE] = 0
+        pronunciation.advance(begun[0], heard)
+    assert begun[0, NOW] == 0
+    heard[:, SILENCE] = -5
+    for _ in range(6):
+        pronunciation.advance(begun[0], heard)
+        pronunciation.less(begun[0], np.float32(0))
+    assert begun[0, NOW] == IMPOSSIBLE
+    assert begun[0, NOW - 6] == 0

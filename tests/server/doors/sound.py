@@ -1,0 +1,52 @@
+"""Samples as files of many formats, made by the FFmpeg of PyAV."""
+
+import io
+import wave
+
+import av
+import numpy as np
+from av.audio.stream import AudioStream
+
+from cortado.tests.server.running import Samples, pcm
+
+CODECS = {  # and FFmpeg's names of containers
+    "ogg": ("libopus", "ogg"),
+    "webm": ("libopus", "webm"),
+    "flac": ("flac", "flac"),
+    "mp3": ("mp3", "mp3"),
+    "aac": ("aac", "adts"),
+    "m4a": ("aac", "mp4"),
+}
+
+
+class Pipe(io.BytesIO):
+    """What a browser or a pipe writes into: it cannot go back."""
+
+    def seekable(self) -> bool:
+        return False
+
+
+def wav(samples: Samples, rate: int = 16_000) -> bytes:
+    """Return (N,) samples as a WAV file of 16-bit integers."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setparams((1, 2, rate, 0, "NONE", ""))
+        writer.writeframes(pcm(samples))
+    return file.getvalue()
+
+
+def encoded(samples: Samples, kind: str, rate: int = 16_000, *, live: bool = True) -> bytes:
+    """Return (N,) samples as a file of a kind, or of `codec/container`; a stream if `live`."""
+    codec, container = CODECS[kind] if kind in CODECS else kind.split("/")
+    file = Pipe() if live else io.BytesIO()
+    with av.open(file, "w", format=container) as output:
+        stream = output.add_stream(codec, rate=rate)
+        assert isinstance(stream, AudioStream)
+        stream.layout = "mono"
+        frame = av.AudioFrame.from_ndarray(
+            np.frombuffer(pcm(samples), "<i2")[None], format="s16", layout="mono"
+        )
+        frame.sample_rate, frame.pts = rate, 0
+        for packet in [*stream.encode(frame), *stream.encode(None)]:
+            output.mux(packet)
+    return file.getvalue()

@@ -1,0 +1,205 @@
+"""Deepgram's door without sockets."""
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qsl
+
+import numpy as np
+import pytest
+
+from cortado.server.doors.deepgram.live import Live
+from cortado.server.doors.deepgram.parameters import read
+from cortado.server.protocol.events import Close
+from cortado.server.protocol.messages import ErrorCode, Start
+from cortado.tests.server.doors.conversation import Conversation
+
+LINEAR16 = "encoding=linear16&sample_rate=16000"
+CREATED = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def listening(query: str = LINEAR16, **limits: Any) -> Conversation:
+    return Conversation(Live(read(parse_qsl(query)), CREATED), **limits)
+
+
+def transcript(result: dict[str, Any]) -> str:
+    return str(result["channel"]["alternatives"][0]["transcript"])
+
+
+def test_the_stream_begins_as_the_address_says() -> None:
+    talk = listening("encoding=linear16&sample_rate=24000&endpointing=false")
+    assert talk.say(b"\x00\x40") == []
+    assert talk.events[0] == Start(sample_rate=24_000, endpoints=False)
+    assert talk.audio == [0.5]
+
+
+def test_an_utterance_is_one_final_result_with_its_words() -> None:
+    talk = listening()
+    talk.say(bytes(32_000))
+    assert talk.write("he", 0.48) == talk.write("y you", 0.56) == []
+    [result] = talk.end_utterance(0, 0.48, 0.72, 1.6)
+    assert (result["type"], result["is_final"], result["speech_final"]) == ("Results", True, True)
+    assert (result["start"], result["duration"]) == (0.0, 1.6)
+    [only] = result["channel"]["alternatives"]
+    assert only == {
+        "transcript": "hey you",
+        "confidence": 0.975,
+        "words": [
+            {"word": "hey", "start": 0.44, "end": 0.56, "confidence": 0.99},
+            {"word": "you", "start": 0.6, "end": 0.72, "confidence": 0.96},
+        ],
+    }
+
+
+def test_interim_results_grow_and_are_only_sent_where_they_are_wanted() -> None:
+    talk = listening(f"{LINEAR16}&interim_results=true")
+    talk.say(bytes(32_000))
+    [first], [second] = talk.write("he", 0.48, 0.6), talk.write("y", 0.56, 0.8)
+    assert [transcript(first), transcript(second)] == ["he", "hey"]
+    assert (second["is_final"], second["start"], second["duration"]) == (False, 0.0, 0.8)
+
+
+def test_a_long_utterance_comes_in_parts_of_whole_words() -> None:
+    talk = listening()
+    talk.say(bytes(32_000))
+    said = "so it goes on " * 20
+    sent = [result for k, one in enumerate(said) for result in talk.write(one, 0.04 * (k + 1))]
+    assert len(sent) >= 2
+    assert all(result["is_final"] and not result["speech_final"] for result in sent)
+    sent += talk.end_utterance(0, 0.04, 11.2, 12.0)
+    assert " ".join(map(transcript, sent)) == said.strip()
+    ends = [round(one["start"] + one["duration"], 3) for one in sent]
+    assert [one["start"] for one in sent[1:]] == ends[:-1]
+
+
+def test_speech_that_starts_and_ends_is_told_where_that_is_wanted() -> None:
+    talk = listening(f"{LINEAR16}&vad_events=true&utterance_end_ms=1000")
+    talk.say(bytes(32_000))
+    [started] = talk.write("hey", 0.48)
+    assert started == {"type": "SpeechStarted", "channel": [0, 1], "timestamp": 0.44}
+    assert talk.write("you", 0.6) == []
+    ended = talk.end_utterance(0, 0.48, 0.68, 1.6)[-1]
+    assert ended == {"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": 0.68}
+    assert talk.write(" you", 2.0)[0]["type"] == "SpeechStarted"
+
+
+def test_finalize_is_answered_with_what_is_left() -> None:
+    talk = listening()
+    assert talk.say(bytes(32_000), {"type": "Finalize"}) == []
+    assert talk.kinds == ["Start", "Flush"]
+    talk.write("hey", 0.48)
+    talk.talk.send_flushed()
+    [result] = talk.read()
+    assert (transcript(result), result["from_finalize"]) == ("hey", True)
+    talk.talk.send_flushed()
+    assert transcript(talk.read()[0]) == ""
+
+
+def test_the_end_is_the_rest_and_metadata() -> None:
+    talk = listening()
+    data = bytes(range(200)) * 160
+    talk.say(data, {"type": "CloseStream"})
+    talk.write("hey", 0.48)
+    talk.talk.send_final()
+    result, metadata = talk.read()
+    assert (transcript(result), result["is_final"]) == ("hey", True)
+    assert metadata == {
+        "type": "Metadata",
+        "transaction_key": "deprecated",
+        "request_id": "1f",
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "created": "2026-01-02T00:00:00+00:00",
+        "duration": 1.0,
+        "channels": 1,
+        "models": ["small"],
+        "warnings": [],
+    }
+    talk.talk.release(0.0)
+    assert talk.talk.close_expected() == Close(1000)
+
+
+@pytest.mark.parametrize("frame", [b"\xfc" + bytes(20), '{"type":"KeepAlive"}'])
+def test_nothing_is_read_after_the_end(frame: str | bytes) -> None:
+    talk = listening("encoding=opus")
+    talk.say(b"\xfc" + bytes(20), '{"type":"CloseStream"}', frame)
+    assert talk.talk.ending == ErrorCode.UNEXPECTED_MESSAGE
+
+
+def test_keep_alive_gives_a_silent_client_more_time() -> None:
+    talk = listening(idle_timeout_seconds=30.0)
+    talk.say(b"\x00\x00")
+    for now in (20.0, 40.0, 60.0):
+        talk.talk.receive_data('{"type":"KeepAlive"}', now)
+        list(talk.talk.events_received())
+        talk.talk.events_handled(now)
+        talk.talk.handle_timer(now + 19)
+    assert talk.talk.ending is None
+    talk.talk.handle_timer(90.0)
+    assert talk.talk.ending == ErrorCode.IDLE_TIMEOUT
+
+
+def test_a_parameter_without_effect_is_answered_with_a_warning() -> None:
+    talk = listening(
+        f"{LINEAR16}&model=nova-3&smart_format=true&keyterm=a&keyterm=b&punctuate=false"
+    )
+    talk.say(bytes(32_000))
+    talk.write("hey", 0.48)
+    [result] = talk.end_utterance(0, 0.48, 0.6, 1.6)
+    warned = {one["parameter"] for one in result["metadata"]["warnings"]}
+    assert warned == {"model", "smart_format", "keyterm"}
+    assert "warnings" not in talk.end_utterance(1, 2, 2, 2)[0]["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("encoding=g729", "encoding: expected linear16, .* got 'g729'"),
+        ("encoding=linear16", "sample_rate: expected a number beside encoding linear16"),
+        ("encoding=mulaw&sample_rate=-8", "sample_rate: expected a number from 8000"),
+        ("encoding=mulaw&sample_rate=9999999999", "sample_rate: expected a number"),
+        ("channels=0", "channels: expected a number from 1 to 8"),
+        ("interim_results=perhaps", "interim_results: expected true or false"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused(query: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(parse_qsl(query))
+
+
+@pytest.mark.parametrize("frame", ["{", "[]", "null", '{"type":"Start"}', "{}", "[" * 9000])
+def test_an_unknown_message_ends_the_stream_with_an_error(frame: str) -> None:
+    talk = listening()
+    talk.say(bytes(2))
+    talk.say(frame)
+    talk.talk.release(0.0)
+    [error] = talk.read()
+    assert (error["type"], error["variant"]) == ("Error", "invalid_message")
+    assert talk.talk.close_expected() == Close(1007, "invalid_message")
+
+
+@pytest.mark.parametrize(
+    ("query", "data"),
+    [
+        ("encoding=linear16&sample_rate=8000", np.array([0, 16384, -32768], "<i2").tobytes()),
+        ("encoding=linear32&sample_rate=8000", np.array([0, 0.5, -1], "<f4").tobytes()),
+        ("encoding=mulaw&sample_rate=8000", bytes([255, 0x8F, 0x00])),
+        ("encoding=alaw&sample_rate=8000", bytes([0xD5, 0xA5, 0x2A])),
+        (
+            "encoding=linear16&sample_rate=8000&channels=2",
+            np.array([[0, 0], [32767, 1], [-32768, -32768]], "<i2").tobytes(),
+        ),
+    ],
+)
+def test_raw_audio_of_each_encoding_is_read(query: str, data: bytes) -> None:
+    talk = listening(query)
+    talk.say(data[:3], data[3:])
+    np.testing.assert_allclose(talk.audio, [0, 0.5, -1], atol=0.03)
+    assert talk.talk.duration == 3 / 8000
+
+
+def test_data_that_is_not_what_was_announced_is_one_clear_error() -> None:
+    talk = listening("encoding=flac")
+    talk.say(b"OggS" + bytes(400))
+    talk.talk.release(0.0)
+    [error] = talk.read()
+    assert error["description"] == "audio: expected flac, got ogg audio"

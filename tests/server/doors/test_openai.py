@@ -1,0 +1,199 @@
+"""OpenAI's door without sockets: Realtime sessions, and the forms of a file's answer."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from cortado.model.captions import Word
+from cortado.server.doors.openai.realtime import Realtime
+from cortado.server.doors.openai.transcription import Wanted, answer, read
+from cortado.server.doors.upload import Heard
+from cortado.server.protocol.messages import ErrorCode, Start
+from cortado.tests.server.doors.conversation import Conversation
+
+SECOND = base64.b64encode(bytes(48_000)).decode()
+ITEM = "item_sess_1_"
+TRANSCRIPTION = "conversation.item.input_audio_transcription"
+
+
+def session(**limits: Any) -> Conversation:
+    return Conversation(Realtime("sess_1", "small"), **limits)
+
+
+def update(**given: Any) -> dict[str, Any]:
+    inside = {"type": "transcription", "audio": {"input": given}}
+    return {"type": "session.update", "session": inside}
+
+
+def append(audio: str = SECOND) -> dict[str, Any]:
+    return {"type": "input_audio_buffer.append", "audio": audio}
+
+
+COMMIT, CLEAR = {"type": "input_audio_buffer.commit"}, {"type": "input_audio_buffer.clear"}
+
+
+def kinds(messages: list[Any]) -> list[str]:
+    return [message["type"] for message in messages]
+
+
+def test_a_session_says_how_it_stands() -> None:
+    talk = session()
+    [created] = talk.read()
+    given = created["session"]["audio"]["input"]
+    assert (created["type"], created["session"]["type"]) == ("session.created", "transcription")
+    assert given["format"] == {"type": "audio/pcm", "rate": 24_000}
+    assert given["transcription"]["model"] == "small"
+    [updated] = talk.say(update(format={"type": "audio/pcmu"}, turn_detection=None))
+    given = updated["session"]["audio"]["input"]
+    assert (given["format"], given["turn_detection"]) == ({"type": "audio/pcmu"}, None)
+    assert updated["event_id"] != created["event_id"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "rate"),
+    [
+        ("audio/pcm", b"\x00\x40", 24_000),
+        ("audio/pcmu", b"\x8f", 8000),
+        ("audio/pcma", b"\xa5", 8000),
+    ],
+)
+def test_audio_of_each_format_is_read(kind: str, data: bytes, rate: int) -> None:
+    talk = session()
+    talk.say(update(format={"type": kind}), append(base64.b64encode(data).decode()))
+    assert isinstance(talk.events[0], Start)
+    assert talk.events[0].sample_rate == rate
+    assert talk.audio == pytest.approx([0.5], abs=0.02)
+
+
+def test_the_server_ends_an_utterance_and_completes_its_item() -> None:
+    talk = session()
+    talk.read()
+    assert talk.say(append()) == []
+    started, delta = talk.write("hey", 0.48)
+    assert (started["type"], started["audio_start_ms"]) == (
+        "input_audio_buffer.speech_started",
+        440,
+    )
+    assert (delta["type"], delta["delta"]) == (f"{TRANSCRIPTION}.delta", "hey")
+    ended = talk.end_utterance(0, 0.48, 0.56, 1.6)
+    assert kinds(ended) == [
+        "input_audio_buffer.speech_stopped",
+        "input_audio_buffer.committed",
+        "conversation.item.added",
+        f"{TRANSCRIPTION}.completed",
+    ]
+    assert ended[0]["audio_end_ms"] == 560
+    assert ended[1]["previous_item_id"] is None
+    assert ended[3]["transcript"] == "hey"
+    assert ended[3]["usage"] == {"type": "duration", "seconds": 1.6}
+    names = {one["item_id"] for one in [started, delta, ended[0], ended[1], ended[3]]}
+    assert names == {f"{ITEM}0"}
+    assert talk.write(" ", 2.0) == []
+    [started, delta] = talk.write("you", 2.04)
+    assert (delta["delta"], delta["item_id"]) == ("you", f"{ITEM}1")
+    last = talk.end_utterance(1, 2.04, 2.12, 3.0)
+    assert (last[1]["previous_item_id"], last[3]["transcript"]) == (f"{ITEM}0", "you")
+    assert last[3]["usage"]["seconds"] == 1.4
+
+
+def test_a_client_that_commits_itself_decides_what_an_item_is() -> None:
+    talk = session()
+    talk.say(update(turn_detection=None), append())
+    assert kinds(talk.write("hey", 0.48)) == [f"{TRANSCRIPTION}.delta"]
+    assert talk.end_utterance(0, 0.48, 0.56, 1.6) == []
+    assert kinds(talk.write(" you", 2.0)) == [f"{TRANSCRIPTION}.delta"]
+    assert talk.say(COMMIT) == []
+    assert talk.kinds == ["Start", "Flush"]
+    talk.talk.send_flushed()
+    committed, added, completed = talk.read()
+    assert (committed["item_id"], completed["transcript"]) == (f"{ITEM}0", "hey you")
+    assert added["item"]["content"] == [{"type": "input_audio", "transcript": "hey you"}]
+    [error] = talk.say(COMMIT | {"event_id": "mine"})
+    assert (error["type"], error["error"]["event_id"]) == ("error", "mine")
+    assert talk.talk.ending is None
+
+
+def test_audio_that_is_cleared_makes_no_item() -> None:
+    talk = session()
+    talk.read()
+    assert kinds(talk.say(CLEAR)) == ["input_audio_buffer.cleared"]
+    talk.say(append())
+    talk.write("hey", 0.48)
+    assert talk.say(CLEAR) == []
+    talk.talk.send_flushed()
+    assert kinds(talk.read()) == ["input_audio_buffer.cleared"]
+    assert talk.write("you", 1.2)[-1]["item_id"] == f"{ITEM}0"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        *("", "[]", "{", b"\x00", '{"type":5}', '{"type":"response.create"}', "[" * 5000),
+        json.dumps(append("not base64!")),
+        '{"type":"input_audio_buffer.append","audio":7}',
+        '{"type":"session.update"}',
+        json.dumps(update(format={"type": "audio/mp3"})),
+        json.dumps(update(format={"type": "audio/pcm", "rate": 16_000})),
+        json.dumps({"type": "session.update", "session": {"type": "realtime"}}),
+    ],
+)
+def test_a_message_that_means_nothing_is_answered_and_the_session_goes_on(
+    frame: str | bytes,
+) -> None:
+    talk = session()
+    talk.read()
+    [error] = talk.say(frame)
+    assert (error["type"], error["error"]["type"]) == ("error", "invalid_request_error")
+    assert talk.talk.ending is None
+    assert talk.say(append()) == []
+
+
+def test_the_format_stays_once_there_is_audio() -> None:
+    talk = session()
+    talk.say(append())
+    [error] = talk.say(update(format={"type": "audio/pcmu"}))
+    assert "expected no change after audio" in error["error"]["message"]
+
+
+def test_answers_to_who_does_not_read_are_bounded() -> None:
+    talk = session()
+    for _ in range(300):
+        talk.talk.receive_data("{}", 0.0)
+        list(talk.talk.events_received())
+        talk.talk.events_handled(0.0)
+    assert talk.talk.ending == ErrorCode.SLOW_CLIENT
+
+
+HEARD = Heard(
+    "1f", "small", [[Word("hey", 0.4, 0.56), Word("you", 0.6, 0.7)], [Word("so", 2.0, 2.2)]], 3.0
+)
+
+
+def test_a_file_is_answered_in_each_format() -> None:
+    assert answer(Wanted("text"), HEARD, "english") == "hey you so\n"
+    assert json.loads(answer(Wanted("json"), HEARD, "english")) == {
+        "text": "hey you so",
+        "usage": {"type": "duration", "seconds": 3.0},
+    }
+    assert answer(Wanted("srt"), HEARD, None).startswith(
+        "1\n00:00:00,400 --> 00:00:01,400\nhey you\n"
+    )
+    assert answer(Wanted("vtt"), HEARD, None).startswith("WEBVTT\n\n00:00:00.400 --> ")
+    wanted = Wanted("verbose_json", granularities=("word", "segment"))
+    verbose = json.loads(answer(wanted, HEARD, "english"))
+    assert (verbose["language"], verbose["duration"]) == ("english", 3.0)
+    assert verbose["words"][1] == {"word": "you", "start": 0.6, "end": 0.7}
+    assert verbose["segments"][0] == {"id": 0, "start": 0.4, "end": 0.7, "text": "hey you"}
+
+
+def test_a_form_is_read_or_refused() -> None:
+    fields = {"model": ["whisper-1"], "timestamp_granularities[]": ["word"], "prompt": ["x"]}
+    found = read(fields | {"stream": ["true"], "language": ["de"]}, "small")
+    assert (found.stream, found.granularities) == (True, ["word"])
+    assert [one.split(":")[0] for one in found.warnings] == ["prompt", "model", "language"]
+    with pytest.raises(ValueError, match=r"response_format: expected one of .* got 'xml'"):
+        read({"response_format": ["xml"]}, "small")
+    with pytest.raises(ValueError, match="timestamp_granularities: expected word or segment"):
+        read({"timestamp_granularities[]": ["letter"]}, "small")

@@ -1,0 +1,136 @@
+"""OpenAI's published SDK, of which only the address is changed."""
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cortado.model.audio.decode import Resampler
+from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.streaming.recordings import transcribe
+from cortado.tests.model.untrained import noise
+from cortado.tests.server.doors.sound import encoded, wav
+from cortado.tests.server.running import PATIENCE, Running, Samples, pcm, rounded, running, spelt
+
+openai = pytest.importorskip("openai", reason="needs the extra dev")
+
+# The SDK opens websockets in a way that websockets is about to drop.
+pytestmark = pytest.mark.filterwarnings("ignore:connect.*context manager:DeprecationWarning")
+
+SPEECH = noise(1, 2.0)
+FILE = ("talk.wav", wav(SPEECH))
+
+
+@contextmanager
+def client(server: Running) -> Iterator[Any]:
+    with openai.OpenAI(
+        api_key="a key", base_url=f"{server.page}/v1", max_retries=0, timeout=PATIENCE
+    ) as found:
+        yield found
+
+
+@pytest.fixture
+def text(online: ReferenceRecognizer) -> str:
+    return spelt(transcribe(online, rounded(SPEECH)))[0].strip()
+
+
+def test_the_models_are_listed(at_rest: Running) -> None:
+    with client(at_rest) as sdk:
+        assert [one.id for one in sdk.models.list()] == ["untrained"]
+        assert sdk.models.retrieve("untrained").owned_by == "cortado"
+        with pytest.raises(openai.NotFoundError):
+            sdk.models.retrieve("gpt-transcribe")
+
+
+def test_a_file_is_written_in_each_format(at_rest: Running, text: str) -> None:
+    with client(at_rest) as sdk:
+        create = sdk.audio.transcriptions.create
+        found = create(file=FILE, model="untrained")
+        assert (found.text, found.usage.seconds) == (text, 2.0)
+        assert create(file=FILE, model="untrained", response_format="text").strip() == text
+        assert create(file=FILE, model="x", response_format="srt").startswith("1\n00:00:0")
+        assert create(file=FILE, model="x", response_format="vtt").startswith("WEBVTT\n")
+        verbose = create(
+            file=FILE,
+            model="whisper-1",
+            response_format="verbose_json",
+            timestamp_granularities=["word"],
+        )
+    assert (verbose.text, verbose.duration) == (text, 2.0)
+    assert [word.word for word in verbose.words] == text.split()
+    assert verbose.warnings == ["model: whisper-1 is not here; untrained writes the text"]
+
+
+def test_text_is_streamed_as_it_is_written(at_rest: Running, text: str) -> None:
+    with client(at_rest) as sdk:
+        events = list(sdk.audio.transcriptions.create(file=FILE, model="untrained", stream=True))
+    *deltas, done = events
+    assert {one.type for one in deltas} == {"transcript.text.delta"}
+    assert "".join(one.delta for one in deltas).strip() == done.text == text
+    assert len(deltas) > 1
+
+
+@pytest.mark.parametrize("kind", ["m4a", "mp3", "webm"])
+def test_a_file_of_another_format_is_written(kind: str, at_rest: Running) -> None:
+    data = encoded(SPEECH[:16_000], kind, live=False)
+    with client(at_rest) as sdk:
+        found = sdk.audio.transcriptions.create(file=(f"talk.{kind}", data), model="untrained")
+    assert found.text
+    assert found.usage.seconds == pytest.approx(1.0, abs=0.15)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_file_that_is_none_is_a_clear_error(stream: bool, at_rest: Running) -> None:
+    with client(at_rest) as sdk, pytest.raises(openai.OpenAIError, match="expected wav, flac,"):
+        list(sdk.audio.transcriptions.create(file=b"no sound", model="x", stream=stream))
+
+
+def test_a_form_without_sense_is_a_clear_error(online: ReferenceRecognizer) -> None:
+    with running(online, max_upload_bytes=2000) as server, client(server) as sdk:
+        create = sdk.audio.transcriptions.create
+        with pytest.raises(openai.BadRequestError, match="response_format: expected"):
+            create(file=b"x", model="x", response_format="diarized_json")
+        with pytest.raises(openai.APIStatusError, match="at most 2000 bytes") as caught:
+            create(file=wav(noise(1, 4.0)), model="x")
+        assert caught.value.status_code == 413
+        server.service.streams.draining = True
+        with pytest.raises(openai.InternalServerError) as caught:
+            create(file=wav(SPEECH[:4000])[:2000], model="x")
+        assert caught.value.status_code == 503
+
+
+def at_24_khz(samples: Samples) -> Samples:
+    resampler = Resampler(16_000, 24_000)
+    return np.concatenate([resampler.push(samples), resampler.finish()])
+
+
+def test_a_realtime_session_writes_what_is_committed(
+    at_rest: Running, online: ReferenceRecognizer
+) -> None:
+    speech = rounded(at_24_khz(SPEECH))
+    resampler = Resampler(24_000)
+    heard = np.concatenate([resampler.push(speech), resampler.finish()])
+    expected = spelt(transcribe(online, heard))[0].strip()
+    data, deltas = pcm(speech), ""
+    with (
+        client(at_rest) as sdk,
+        sdk.realtime.connect(extra_query={"intent": "transcription"}) as connection,
+    ):
+        assert connection.recv().type == "session.created"
+        given = {"format": {"type": "audio/pcm", "rate": 24_000}, "turn_detection": None}
+        connection.session.update(session={"type": "transcription", "audio": {"input": given}})
+        assert connection.recv().type == "session.updated"
+        for place in range(0, len(data), 9600):
+            audio = base64.b64encode(data[place : place + 9600]).decode()
+            connection.input_audio_buffer.append(audio=audio)
+        connection.input_audio_buffer.commit()
+        for event in connection:
+            if event.type.endswith(".delta"):
+                deltas += event.delta
+            elif event.type.endswith(".completed"):
+                break
+    assert event.transcript == deltas.strip() == expected
+    assert event.usage.seconds == 2.0

@@ -1,0 +1,124 @@
+"""Vosk's door: without sockets, and with what vosk-server's own test clients send."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+import websockets
+
+from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.streaming.recordings import transcribe
+from cortado.server.doors.vosk import Vosk
+from cortado.server.protocol.events import Close
+from cortado.server.protocol.messages import Start
+from cortado.tests.model.untrained import noise
+from cortado.tests.server.doors.conversation import Conversation
+from cortado.tests.server.running import PATIENCE, Running, pcm, rounded, spelt
+
+EOF = '{"eof" : 1}'
+CONFIG = '{ "config" : { "sample_rate" : 16000 } }'
+
+
+def answer(talk: Conversation) -> Any:
+    """Let the audio so far be processed; return the one answer."""
+    talk.talk.send_processed()
+    [found] = talk.read()
+    return found
+
+
+def test_each_message_of_audio_has_one_answer() -> None:
+    talk = Conversation(Vosk())
+    assert talk.say(CONFIG, bytes(6400)) == []
+    assert talk.kinds == ["Start", "WhenProcessed"]
+    assert talk.events[0] == Start(sample_rate=16_000)
+    assert answer(talk) == {"partial": ""}
+    assert talk.write("hey y", 0.48) == []
+    talk.say(bytes(6400))
+    assert answer(talk) == {"partial": "hey y"}
+    talk.say(bytes(6400))
+    assert talk.end_utterance(0, 0.48, 0.64, 1.6) == []
+    assert answer(talk) == {
+        "result": [
+            {"conf": 0.98, "word": "hey", "start": 0.44, "end": 0.56},
+            {"conf": 0.96, "word": "y", "start": 0.6, "end": 0.64},
+        ],
+        "text": "hey y",
+    }
+    talk.say(bytes(6400))
+    assert answer(talk) == {"partial": ""}
+
+
+def test_the_end_has_one_answer_with_all_that_is_left() -> None:
+    talk = Conversation(Vosk())
+    talk.say(CONFIG, bytes(6400))
+    answer(talk)
+    talk.write("hey", 0.48)
+    talk.end_utterance(0, 0.48, 0.56, 1.6)
+    talk.write(" you", 2.0)
+    talk.say(EOF)
+    talk.talk.send_final()
+    [last] = talk.read()
+    assert last["text"] == "hey you"
+    assert [word["word"] for word in last["result"]] == ["hey", "you"]
+    talk.talk.release(0.0)
+    assert talk.talk.close_expected() == Close(1000)
+
+
+def test_what_is_configured_is_done_and_what_cannot_be_is_said() -> None:
+    config = {"sample_rate": 8000.0, "words": False, "max_alternatives": 2, "phrase_list": ["a"]}
+    talk = Conversation(Vosk())
+    talk.say({"config": config}, bytes(6400))
+    assert talk.events[0] == Start(sample_rate=8000)
+    warning = "phrase_list: the recogniser does not take phrases yet"
+    assert answer(talk) == {"partial": "", "warnings": [warning]}
+    talk.write("hey", 0.48)
+    talk.say('{"reset" : 1}')
+    assert talk.kinds[-1] == "Flush"
+    talk.talk.send_flushed()
+    assert talk.read() == [{"alternatives": [{"confidence": 0.98, "text": "hey"}]}]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    ["", "[]", '{"config":1}', '{"config":{"sample_rate":"8"}}', '{"config":{"sample_rate":1e99}}'],
+)
+def test_an_unknown_message_ends_the_stream_with_an_error(frame: str) -> None:
+    talk = Conversation(Vosk())
+    talk.say(CONFIG, bytes(2))
+    answer(talk)
+    talk = Conversation(Vosk())
+    talk.say(frame)
+    talk.talk.release(0.0)
+    [error] = talk.read()
+    assert error["error"].startswith("expected ")
+
+
+def test_the_published_test_client_reads_what_was_said(
+    at_rest: Running, online: ReferenceRecognizer
+) -> None:
+    """Exactly what websocket/test.py of alphacep/vosk-server does, step by step."""
+    samples = noise(1, 2.5)
+    data = pcm(samples)
+
+    async def run_test(uri: str) -> list[Any]:
+        answers = []
+        async with websockets.connect(uri) as websocket:
+            await websocket.send('{ "config" : { "sample_rate" : %d } }' % 16_000)  # noqa: UP031
+            buffer_size = int(16_000 * 0.2) * 2
+            for place in range(0, len(data), buffer_size):
+                await websocket.send(data[place : place + buffer_size])
+                answers.append(json.loads(await websocket.recv()))
+            await websocket.send('{"eof" : 1}')
+            answers.append(json.loads(await websocket.recv()))
+            await asyncio.wait_for(websocket.wait_closed(), PATIENCE)
+        return answers
+
+    answers = asyncio.run(run_test(at_rest.url.removesuffix("/v1/stream")))
+    assert len(answers) == 14
+    text = spelt(transcribe(online, rounded(samples)))[0].strip()
+    assert " ".join(one["text"] for one in answers if "text" in one) == text
+    partials = [one["partial"] for one in answers if "partial" in one]
+    assert partials == sorted(partials, key=len)
+    assert partials[-1] != ""
+    assert all(text.startswith(partial) for partial in partials)

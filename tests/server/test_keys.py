@@ -1,0 +1,234 @@
+"""Who may come in: keys, short-lived secrets, limits of each, TLS, and what is said of it all."""
+
+import asyncio
+import json
+import logging
+import shutil
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+import websockets
+
+from cortado.clients.cli import main
+from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.server import logs
+from cortado.server import run as run_module
+from cortado.server.callers import Caller, Callers
+from cortado.server.keys import MAX_LENGTH, KeyFile, Keys
+from cortado.server.settings import read_settings, unknown_variables
+from cortado.tests.server.running import END, START, Running, converse, running, say
+
+
+class Locked(NamedTuple):
+    """A server that wants keys."""
+
+    server: Running
+    file: KeyFile
+    key: str  # of phone-app
+
+
+@pytest.fixture(scope="module")
+def locked(
+    online: ReferenceRecognizer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Locked]:
+    file = KeyFile(tmp_path_factory.mktemp("keys") / "keys.json")
+    key = file.add("phone-app")
+    with running(online, keys=file.path, max_streams_per_key=1) as server:
+        yield Locked(server, file, key)
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def status(url: str, **options: object) -> int:
+    """Return the status with which a handshake is refused."""
+    with pytest.raises(websockets.InvalidStatus) as caught:
+        say(url, **options)
+    return caught.value.response.status_code
+
+
+def test_a_key_lets_in_and_nothing_else_does(locked: Locked) -> None:
+    url = locked.server.url
+    assert say(url, START, END, additional_headers=bearer(locked.key)).close_code == 1000
+    name, reason = "cortado_connections_refused_total", "key"
+    before = locked.server.metric(name, reason=reason)
+    wrong = ["", "ck_phone-app_", locked.key[:-1], locked.key + "1", "ck_nobody_" + locked.key]
+    for key in [*wrong, "é", "1" * (MAX_LENGTH + 1)]:
+        assert status(url, additional_headers=bearer(key)) == 401
+    assert status(url) == 401
+    assert locked.server.metric(name, reason=reason) == before + 8
+
+
+@pytest.mark.parametrize("path", ["/v1/info", "/metrics"])
+def test_what_is_known_of_the_server_needs_a_key_and_its_health_does_not(
+    path: str, locked: Locked
+) -> None:
+    refused = httpx.get(locked.server.page + path)
+    assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
+    assert httpx.get(locked.server.page + path, headers=bearer(locked.key)).status_code == 200
+    for open_to_all in ("/health", "/ready", "/"):
+        assert httpx.get(locked.server.page + open_to_all).status_code == 200
+
+
+def test_a_client_s_key_reloads_nothing(locked: Locked) -> None:
+    assert httpx.post(f"{locked.server.page}/reload").status_code == 401
+    answer = httpx.post(f"{locked.server.page}/reload", headers=bearer(locked.key))
+    assert (answer.status_code, answer.json()) == (403, {"detail": "operator"})
+
+
+def test_a_page_gets_in_with_a_short_lived_secret(
+    locked: Locked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, url = locked.server.page, locked.server.url
+    found = httpx.post(f"{page}/v1/secrets", headers=bearer(locked.key)).json()
+    protocols = [websockets.Subprotocol("bearer"), websockets.Subprotocol(found["secret"])]
+    assert say(url, START, END, subprotocols=protocols).close_code == 1000
+    turned = found["secret"][:-1] + ("A" if found["secret"][-1] != "A" else "B")
+    for forged in (turned, found["secret"][:20], "cs_", "cs_ü"):
+        assert locked.server.service.keys is not None
+        assert locked.server.service.keys.name(forged) is None
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + found["seconds"] + 1)
+    assert status(url, subprotocols=protocols) == 401
+
+
+def test_a_key_that_is_removed_is_worthless_at_once(locked: Locked) -> None:
+    key = locked.file.add("for-a-day")
+    assert say(locked.server.url, START, END, additional_headers=bearer(key)).close_code == 1000
+    locked.file.remove("for-a-day")
+    assert status(locked.server.url, additional_headers=bearer(key)) == 401
+
+
+def test_one_stream_too_many_of_a_key_is_refused_and_told_when_to_come_again(
+    locked: Locked,
+) -> None:
+    async def two() -> tuple[int, str]:
+        headers = bearer(locked.key)
+        async with websockets.connect(locked.server.url, additional_headers=headers) as first:
+            await first.send(START)
+            await first.recv()
+            with pytest.raises(websockets.InvalidStatus) as caught:
+                await converse(locked.server.url, additional_headers=headers)
+            answer = caught.value.response
+            return answer.status_code, answer.headers["Retry-After"]
+
+    assert asyncio.run(two()) == (429, "5")
+    assert locked.server.is_at_rest()
+
+
+def test_streams_are_counted_by_address_but_not_this_machine_s() -> None:
+    callers = Callers(read_settings(max_streams_per_address=1))
+    stranger, neighbour = Caller(None, "192.0.2.1"), Caller(None, "127.0.0.1")
+    with callers.counted(stranger), callers.counted(neighbour):
+        assert callers.full(stranger) == "too_many_streams_of_address"
+        assert callers.full(neighbour) is None
+    assert callers.full(stranger) is None
+
+
+@pytest.fixture
+def logging_as_it_was() -> Iterator[None]:
+    """Put the log back to what pytest made of it."""
+    root, before = logging.getLogger(), {name: logging.getLogger(name).level for name in logs.NOISY}
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+    for name, its_level in before.items():
+        logging.getLogger(name).setLevel(its_level)
+
+
+@pytest.mark.usefixtures("logging_as_it_was")
+def test_no_key_is_written_down(locked: Locked, capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(read_settings(log_level="debug"))
+    secret = locked.key.rpartition("_")[2]
+    say(locked.server.url, START, END, additional_headers=bearer(locked.key))
+    status(locked.server.url + "?token=" + locked.key)
+    httpx.get(locked.server.page + "/v1/info?token=" + locked.key)
+    written = capsys.readouterr().err
+    assert "connection refused" in written
+    assert secret not in written
+    assert secret not in locked.file.path.read_text()
+    assert locked.file.path.stat().st_mode & 0o077 == 0
+
+
+def test_keys_are_made_listed_and_removed_by_a_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "keys.json"
+    assert main(["keys", str(file), "--add", "a"]) == 0
+    key = capsys.readouterr().out.strip()
+    assert Keys(KeyFile(file), b"").name(key) == "a"
+    assert main(["keys", str(file)]) == 0
+    assert capsys.readouterr().out == "a\n"
+    assert main(["keys", str(file), "--add", "a"]) == 2
+    assert main(["keys", str(file), "--add", "../a"]) == 2
+    assert main(["keys", str(file), "--remove", "a"]) == 0
+    assert main(["keys", str(file), "--remove", "a"]) == 2
+    assert Keys(KeyFile(file), b"").name(key) is None
+
+
+def test_a_file_of_keys_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected a file of cortado keys, got "):
+        Keys(KeyFile(tmp_path / "none.json"), b"")
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(ValueError, match="expected a file of cortado keys, got another"):
+        Keys(KeyFile(tmp_path / "list.json"), b"")
+
+
+@pytest.mark.parametrize(
+    ("settings", "host"),
+    [
+        ({}, "127.0.0.1"),
+        ({"host": "0.0.0.0"}, "127.0.0.1"),
+        ({"host": "::1"}, "::1"),
+        ({"host": "0.0.0.0", "open": True}, "0.0.0.0"),
+        ({"host": "0.0.0.0", "keys": "keys.json"}, "0.0.0.0"),
+    ],
+)
+def test_without_keys_it_stays_on_loopback_and_says_why(
+    settings: dict[str, object], host: str
+) -> None:
+    said: list[str] = []
+    assert run_module.bound(read_settings(**settings), said.append).host == host
+    assert bool(said) == (settings.get("host", host) != host)
+    assert all("--keys" in line and "--open" in line for line in said)
+
+
+def test_a_variable_that_is_no_setting_is_named() -> None:
+    assert unknown_variables(["CORTADO_PORT", "CORTADO_TRACEBACK", "PATH"]) == []
+    assert unknown_variables(["CORTADO_PROT"]) == [
+        "CORTADO_PROT is no setting; is CORTADO_PORT meant?"
+    ]
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_two_flags_make_it_https_and_wss(online: ReferenceRecognizer, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command.split(), *subject, *files], check=True, capture_output=True)
+    trust = ssl.create_default_context(cafile=str(certificate))
+    with running(online, tls_certificate=certificate, tls_key=key) as server:
+        assert server.page.startswith("https://127.0.0.1:")
+        assert httpx.get(f"{server.page}/health", verify=trust).status_code == 200
+        heard = say(server.url, START, END, ssl=trust, origin=server.page)
+        assert heard.close_code == 1000
+        assert status(server.url, ssl=trust, origin=server.page.replace("https", "http")) == 403
+    with pytest.raises(ValueError, match="both tls_certificate and tls_key"):
+        read_settings(tls_certificate=certificate)
+
+
+def test_the_error_of_a_full_server_says_when_to_come_again(online: ReferenceRecognizer) -> None:
+    with running(online, max_streams=1) as server:
+        stream = server.service.engine.open(16_000, print)
+        last = say(server.url, START).messages[-1]
+        server.service.engine.close(stream)
+    assert (last["code"], last["retry_after"]) == ("too_many_streams", 5.0)
+    assert json.dumps(last)

@@ -1,0 +1,104 @@
+"""A server is killed, and no character is lost or doubled: real processes and a real client."""
+
+import asyncio
+import json
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import websockets
+
+from cortado.clients.stream import AHEAD_SECONDS, Stream, connect
+from cortado.model.checkpoint_reader import DEFAULT
+from cortado.tests.clients.serving import Served, serving
+from cortado.tests.clients.speech import speech
+from cortado.tests.server.running import END, Heard, Samples, cut, listened, pcm, rounded, say
+
+RATE, PIECE = 16_000, 1600
+SAVE_SECONDS = 0.5
+
+
+async def speak(stream: Stream, samples: Samples, begun: asyncio.Event) -> tuple[str, list[float]]:
+    """Speak at the pace of speech; return the text and its times."""
+
+    async def send() -> None:
+        for place in range(0, len(samples), PIECE):
+            await stream.send(samples[place : place + PIECE])
+            if place > len(samples) * 0.6:
+                begun.set()
+            await asyncio.sleep(PIECE / RATE)
+        await stream.end()
+
+    sending, text, times = asyncio.create_task(send()), "", list[float]()
+    async for chars in stream:
+        text, times = text + chars.text, times + chars.times
+        held = stream._audio.end - stream._audio.start
+        if stream.state == "open":  # what is not stored yet, on a machine that has other work
+            assert held < 2 * RATE * (AHEAD_SECONDS + 20 * SAVE_SECONDS)
+    await sending
+    return text, times
+
+
+async def begin(url: str, audio: bytes) -> tuple[str, Heard]:
+    """Speak until the server is gone; return the stream's token and what came."""
+    async with websockets.connect(url, max_size=None) as socket:
+        await socket.send('{"type":"start","keep":true}')
+        reading = asyncio.create_task(listened(socket))
+        for place in range(0, len(audio), 2 * PIECE):
+            await socket.send(audio[place : place + 2 * PIECE])
+            await asyncio.sleep(PIECE / RATE)
+        heard = await reading
+    return heard.messages[0]["token"], heard
+
+
+async def go_on(url: str, token: str, heard: Heard, audio: bytes) -> Heard:
+    """Go on at another server; return what came, before and after."""
+    ends = heard.types.count("endpoint")
+    hello = {"type": "resume", "token": token, "characters": len(heard.text), "utterances": ends}
+    async with websockets.connect(url, max_size=None) as socket:
+        await socket.send(json.dumps(hello))
+        ready = json.loads(await socket.recv())
+        stored = [one["received"] for one in heard.messages if one["type"] == "acknowledged"]
+        assert ready["received"] >= stored[-1] > 0
+        for piece in cut(audio[2 * ready["received"] :], 3):
+            await socket.send(piece)
+        await socket.send(END)
+        rest = await listened(socket)
+    return Heard(heard.messages + rest.messages, rest.close_code)
+
+
+def test_a_killed_server_loses_and_doubles_no_character(tmp_path: Path) -> None:
+    samples = rounded(np.tile(speech(tmp_path)[1], 2))
+    flags = ["--store", str(tmp_path / "streams.sqlite"), "--save-seconds", str(SAVE_SECONDS)]
+    flags += ["--keep-seconds", "600", "--headroom", "1"]
+
+    def serve(name: str, *more: str) -> Served:
+        return stack.enter_context(serving(DEFAULT, tmp_path / name, *flags, *more))
+
+    async def all_of_it() -> None:
+        one, other = serve("one"), serve("other")
+        half = pcm(samples[: len(samples) // 2])
+        async with connect(one.stream) as first, connect(one.stream) as second:
+            begun = asyncio.Event()
+            clients = [asyncio.create_task(speak(each, samples, begun)) for each in (first, second)]
+            moving = asyncio.create_task(begin(one.stream, half))
+            await begun.wait()
+            one.process.kill()
+            token, heard = await moving
+            moved = await go_on(other.stream, token, heard, pcm(samples))
+            await asyncio.to_thread(serve, "again", "--port", str(one.port))
+            found = await asyncio.gather(*clients)
+            assert first.restarts == second.restarts == []
+            final = first.final
+        assert final is not None
+        pieces: list[str | bytes] = ['{"type":"start"}', *cut(pcm(samples), 1), END]
+        whole = await asyncio.to_thread(say, other.stream, *pieces)
+        assert whole.text.strip()
+        assert found == [(whole.text, whole.times)] * 2
+        assert (moved.text, moved.times) == (whole.text, whole.times)
+        ends = [one for one in whole.messages if one["type"] == "endpoint"]
+        assert [one for one in moved.messages if one["type"] == "endpoint"] == ends
+        assert moved.messages[-1] == whole.messages[-1] == json.loads(final.model_dump_json())
+
+    with ExitStack() as stack:
+        asyncio.run(all_of_it())

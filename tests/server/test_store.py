@@ -1,0 +1,240 @@
+"""No word is lost by a restart, nor at another server: streams lie in a store."""
+
+import asyncio
+import json
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import redis
+import websockets
+
+from cortado.model.audio.decode import Resampler
+from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.server.protocol.messages import ErrorCode
+from cortado.server.resampling import StreamResampler
+from cortado.server.settings import read_settings
+from cortado.server.store import MARK, RedisStore, SqliteStore, Store, StoreError, open_store
+from cortado.server.streams import Streams
+from cortado.tests.model.untrained import noise
+from cortado.tests.server.running import END, Heard, Running, listened, pcm, rounded, running, say
+
+SPEECH = rounded(noise(5, 2.0))
+SECRET = "a key that two servers share"
+
+
+class FakeRedis:
+    """What a `RedisStore` asks of Redis."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, tuple[bytes, float]] = {}
+        self.is_down = False
+
+    def get(self, name: str) -> bytes | None:
+        if self.is_down:
+            raise redis.ConnectionError("down")
+        data, until = self.held.get(name, (None, 0.0))
+        return data if until > time.time() else None
+
+    def eval(self, script: str, keys: int, name: str, mark: bytes, *rest: Any) -> int:
+        held = self.get(name)
+        if held is not None and held[:MARK] != mark:
+            return 0
+        self.held[name] = rest[0], time.time() + rest[1] / 1000
+        return 1
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    if request.param == "sqlite":
+        return SqliteStore(tmp_path / "streams.sqlite", 3)
+    fake = FakeRedis()
+    monkeypatch.setattr(redis.Redis, "from_url", lambda *_, **__: fake)
+    return RedisStore("redis://store.example")
+
+
+def test_what_is_put_is_held_for_a_while_only(store: Store) -> None:
+    assert store.get("a") is None
+    assert store.put("a", b"first", 30)
+    assert store.get("a") == b"first"
+    store.put("b", b"gone", -1 if isinstance(store, SqliteStore) else 0.0)
+    time.sleep(0.01)
+    assert store.get("b") is None
+
+
+def test_who_does_not_know_the_mark_replaces_nothing(store: Store) -> None:
+    one, two, three = (bytes([n]) * MARK for n in range(3))
+    assert store.put("a", one + b"first", 30)
+    assert not store.put("a", two, 30)
+    assert not store.put("a", two, 30, two)
+    assert store.put("a", two + b"second", 30, one)
+    assert not store.put("a", three, 30, one)
+    assert store.get("a") == two + b"second"
+
+
+def test_a_file_is_private_bounded_and_shared(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "streams.sqlite"
+    one, two = SqliteStore(path, 2), SqliteStore(path, 2)
+    for place, token in enumerate("abc"):
+        one.put(token, bytes(MARK) + token.encode(), 30 + place)
+    found = [two.get(token) for token in "abc"]
+    assert found == [None, bytes(MARK) + b"b", bytes(MARK) + b"c"]
+    assert path.stat().st_mode & 0o077 == 0
+    one.put("secret token", b"", 30)
+    assert b"secret token" not in path.read_bytes()
+
+
+def test_a_full_disk_is_an_error_of_the_store(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "streams.sqlite", 100)
+    store._database.execute("PRAGMA max_page_count = 4")
+    with pytest.raises(StoreError, match="full"):
+        store.put("a", bytes(100_000), 30)
+    store.close()
+    with pytest.raises(StoreError):
+        store.get("a")
+
+
+def test_a_store_that_was_asked_for_must_work_and_the_default_need_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="expected a file for streams, got "):
+        open_store(str(tmp_path / "file" / "streams.sqlite"), 3)
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "file"))
+    assert open_store(None, 3) is None
+    assert open_store("memory", 3) is None
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
+    assert isinstance(open_store(None, 3), SqliteStore)
+
+
+@pytest.mark.parametrize("rate", [8000, 16_000, 22_050, 44_100, 48_000, 11_027])
+def test_a_resampler_goes_on_in_another_process(rate: int) -> None:
+    samples = noise(1, 3.0 * rate / 16_000)
+    plain = Resampler(rate)
+    whole = np.concatenate([plain.push(samples), plain.finish()])
+    one, made = StreamResampler(rate), []
+    for part in np.array_split(samples, [rate // 7, rate, 2 * rate + 11]):
+        made.append(one.push(part))
+        one = StreamResampler(rate, *one.state())
+    made.append(one.finish())
+    found = np.concatenate(made)
+    assert len(found) == len(whole)
+    np.testing.assert_allclose(found, whole, atol=2e-3)
+
+
+async def until_stopped(server: Running, start: str, audio: bytes, wait: int) -> tuple[Heard, str]:
+    """Speak, stop the server once some messages have come, and return what was heard."""
+    async with websockets.connect(server.url) as connection:
+        await connection.send(start)
+        await connection.send(audio)
+        first = [json.loads(await connection.recv()) for _ in range(wait)]
+        server.server.should_exit = True
+        rest = await listened(connection)
+    return Heard(first + rest.messages, rest.close_code), first[0]["token"]
+
+
+def resume(token: str, **fields: Any) -> str:
+    return json.dumps({"type": "resume", "token": token} | fields)
+
+
+@pytest.mark.parametrize("rate", [16_000, 44_100])
+def test_a_restart_loses_and_doubles_no_character(
+    rate: int, online: ReferenceRecognizer, tmp_path: Path
+) -> None:
+    samples = SPEECH if rate == 16_000 else rounded(Resampler(16_000, rate).push(SPEECH))
+    start = json.dumps({"type": "start", "sample_rate": rate, "keep": True})
+    where = str(tmp_path / "streams.sqlite")
+    with running(online, store=where) as server:
+        half = pcm(samples[: len(samples) // 2])
+        before, token = asyncio.run(until_stopped(server, start, half, 4))
+    assert (before.error, before.close_code) == (ErrorCode.SHUTTING_DOWN, 1012)
+    with running(online, store=where) as server:
+        has = len(before.text)
+
+        async def go_on() -> Heard:
+            async with websockets.connect(server.url) as connection:
+                await connection.send(resume(token, characters=has))
+                ready = json.loads(await connection.recv())
+                await connection.send(pcm(samples[ready["received"] :]))
+                await connection.send(END)
+                rest = await listened(connection)
+                return Heard([ready, *rest.messages], rest.close_code)
+
+        after = asyncio.run(go_on())
+        expected = say(server.url, start, pcm(samples), END)
+    assert before.text + after.text == expected.text
+    assert before.times + after.times == expected.times
+    assert after.messages[-1] == expected.messages[-1]
+
+
+def lost(server: Running, audio: bytes) -> str:
+    """Speak, and lose the connection; return the token once the server has noticed."""
+
+    async def speak() -> str:
+        async with websockets.connect(server.url) as connection:
+            await connection.send('{"type":"start","keep":true}')
+            await connection.send(audio)
+            ready = json.loads(await connection.recv())
+            await connection.recv()
+            connection.transport.abort()
+        return str(ready["token"])
+
+    token = asyncio.run(speak())
+    until = time.monotonic() + 30
+    while not len(server.service.streams.resumable) and time.monotonic() < until:
+        time.sleep(0.01)
+    return token
+
+
+def test_a_lost_stream_goes_on_at_another_server_and_at_one_only(
+    online: ReferenceRecognizer, tmp_path: Path
+) -> None:
+    where = str(tmp_path / "streams.sqlite")
+    with running(online, store=where) as one, running(online, store=where) as two:
+        token = lost(one, pcm(SPEECH))
+        heard = say(two.url, resume(token), END)
+        assert heard.close_code == 1000
+        assert heard.text == say(two.url, '{"type":"start"}', pcm(SPEECH), END).text
+        for server in (one, two):
+            assert say(server.url, resume(token)).error == ErrorCode.UNKNOWN_STREAM
+
+
+def test_a_store_that_fails_harms_no_stream(online: ReferenceRecognizer, tmp_path: Path) -> None:
+    with running(online, store=str(tmp_path / "streams.sqlite")) as server:
+        store = server.service.streams.resumable._store
+        assert isinstance(store, SqliteStore)
+        store.close()
+        assert say(server.url, resume(lost(server, pcm(SPEECH))), END).close_code == 1000
+
+
+def test_what_somebody_else_put_into_a_store_is_not_read(
+    online: ReferenceRecognizer, tmp_path: Path
+) -> None:
+    path = tmp_path / "streams.sqlite"
+    with running(online, store=str(path)) as server:
+        token = lost(server, pcm(SPEECH))
+        server.service.streams.resumable._forget(token)
+        with sqlite3.connect(path) as database:
+            database.execute("UPDATE streams SET data = data || x'00'")
+        database.close()
+        assert say(server.url, resume(token)).error == ErrorCode.UNKNOWN_STREAM
+
+
+def test_the_key_is_made_once_and_a_shared_store_needs_one_that_is_shared(
+    online: ReferenceRecognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = str(tmp_path / "streams.sqlite")
+    with running(online, store=where) as one, running(online, store=where) as two:
+        assert one.service.streams.signer.key == two.service.streams.signer.key
+        service = one.service
+    assert os.stat(tmp_path / "state.key").st_mode & 0o077 == 0
+    monkeypatch.setattr(redis.Redis, "from_url", lambda *_, **__: FakeRedis())
+    settings = read_settings(store="redis://store.example")
+    with pytest.raises(ValueError, match="expected a state_key"):
+        Streams(service.engine, service.metrics, settings, "model")
+    settings = read_settings(store="redis://store.example", state_key=SECRET)
+    Streams(service.engine, service.metrics, settings, "model")

@@ -1,0 +1,345 @@
+"""What a client that means harm can do to the others: no more than its own share."""
+
+import asyncio
+import http.client
+import json
+import socket
+import threading
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+import websockets
+from torch import Tensor
+from uvicorn.server import ServerState
+
+from cortado.model.backends.reference import ReferenceRecognizer, State
+from cortado.server import engine
+from cortado.server.metrics import Metrics
+from cortado.server.settings import read_settings
+from cortado.server.transport import (
+    MAX_FRAGMENTS,
+    MAX_PIPELINED_BYTES,
+    PIECE,
+    TURN_FRAMES,
+    Connections,
+    HttpConnection,
+    WebSocketConnection,
+    bounded,
+)
+from cortado.tests.server.running import START, Running, running
+
+HANDSHAKE = (
+    b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+READ = 256 * 1024  # bytes that asyncio reads at most at once
+CONNECTION_BYTES = 2_000_000  # docs/threats.md: the most memory of one connection
+MASK = bytes(4)
+
+
+def frame(opcode: int, data: bytes = b"", *, last: bool = True) -> bytes:
+    """Return a client's frame of up to 125 bytes (RFC 6455, section 5.2)."""
+    return bytes([opcode | 0x80 * last, 0x80 | len(data)]) + MASK + data
+
+
+class Transport(asyncio.Transport):
+    """A transport without a socket."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.reads, self.closed, self.unsent = True, False, 0
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+
+async def page(scope: Any, receive: Any, send: Any) -> None:
+    """Accept a websocket and forget its messages; answer a request with 20,000 bytes."""
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        while (await receive())["type"] != "websocket.disconnect":
+            pass
+    else:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(20_000)})
+
+
+def connections(**settings: Any) -> tuple[HttpConnection, WebSocketConnection]:
+    """Return one connection of each kind, neither of them connected."""
+    limits = Connections(read_settings(**settings), Metrics())
+    http, websocket = bounded(limits)
+    config = uvicorn.Config(page, http=http, ws=websocket, log_config=None)
+    config.load()
+    return http(config, ServerState(), {}), websocket(config, ServerState(), {})
+
+
+async def turns(count: int) -> None:
+    """Let the event loop go round some times."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def opened(**settings: Any) -> tuple[WebSocketConnection, Transport]:
+    """Return a websocket after its handshake."""
+    _, websocket = connections(**settings)
+    websocket.limits.opened("")
+    transport = Transport()
+    websocket.connection_made(transport)
+    websocket.data_received(HANDSHAKE)
+    await turns(5)
+    assert b" 101 " in transport.written
+    return websocket, transport
+
+
+@pytest.mark.parametrize("opcode", [0x1, 0x2, 0x9, 0xA])  # text, binary, ping, pong
+async def test_a_flood_of_tiny_frames_gets_no_more_than_its_turn_and_its_rate(opcode: int) -> None:
+    websocket, transport = await opened(max_messages_per_second=1000)
+    handled = 0
+    count = websocket.handle_events
+
+    def counted() -> None:
+        nonlocal handled
+        handled += len(websocket.conn.events)
+        count()
+
+    websocket.handle_events = counted  # type: ignore[method-assign]
+    websocket.data_received(frame(opcode) * (READ // 6))
+    assert handled <= TURN_FRAMES + PIECE // 6  # others have their turn
+    assert not transport.reads  # and nothing more is read
+    await turns(2000)
+    assert handled <= 2 * 1000 + TURN_FRAMES + PIECE  # a burst, and a second at most since
+    assert len(websocket._unread) > READ // 2
+    assert websocket.queue.qsize() <= PIECE
+    websocket.connection_lost(None)
+
+
+async def test_no_ping_is_answered_to_a_client_that_does_not_read() -> None:
+    websocket, transport = await opened()
+    websocket.pause_writing()  # what asyncio says where WRITE_BUFFER bytes are unsent
+    before = len(transport.written)
+    websocket.data_received(frame(0x9) * 1000)
+    await turns(100)
+    assert len(transport.written) == before
+    assert not transport.reads
+    websocket.resume_writing()
+    await turns(500)
+    assert transport.written[before:] == b"\x8a\x00" * 1000
+    assert transport.reads
+    websocket.connection_lost(None)
+
+
+async def test_a_message_of_very_many_fragments_is_refused() -> None:
+    websocket, transport = await opened(max_messages_per_second=10**6)
+    pieces = frame(0x2, b"1", last=False) + frame(0, b"2", last=False) * (2 * MAX_FRAGMENTS)
+    websocket.data_received(pieces)
+    await turns(500)
+    assert transport.closed
+    assert b"fragments" in transport.written
+    assert len(websocket.frames) <= MAX_FRAGMENTS
+    websocket.connection_lost(None)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [b"Content-Length: 5\r\n", b"X: 1\r\n" * 130, b"X: " + b"1" * 9000 + b"\r\n"],
+    ids=["body", "headers", "header"],
+)
+async def test_a_handshake_that_cannot_be_read_is_answered_at_once(wrong: bytes) -> None:
+    http, _ = connections()
+    transport = Transport()
+    http.connection_made(transport)
+    http.data_received(HANDSHAKE[:-2] + wrong + b"\r\n")
+    await turns(3)
+    assert transport.written.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"nosniff" in transport.written
+    assert transport.closed
+
+
+async def test_who_sends_requests_without_reading_answers_is_cut_off() -> None:
+    http, _ = connections()
+    transport = Transport()
+    http.connection_made(transport)
+    request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    http.data_received(request * 3)
+    await turns(20)
+    assert transport.written.count(b"200 OK") == 3  # a few are answered
+    http.data_received(request * (2 * MAX_PIPELINED_BYTES // len(request)))
+    assert transport.closed
+    http.connection_lost(None)
+
+
+@pytest.mark.parametrize(
+    ("sent", "unsent"),
+    [
+        (b"", 0),
+        (b"GET / HT", 0),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 0),  # kept alive, without a second request
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 100),  # an answer that is not read
+    ],
+)
+async def test_a_connection_without_a_request_has_a_deadline(sent: bytes, unsent: int) -> None:
+    http, _ = connections()
+    transport = Transport()
+    http.connection_made(transport)
+    http.data_received(sent) if sent else None
+    await turns(5)
+    transport.unsent = unsent
+    http._look()
+    if not transport.closed:  # the request was whole: the next one is missed, or the reading
+        http.data_received(b"G")
+        http._look()
+    assert transport.closed
+    http.connection_lost(None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"max_connections": 1}, "too_many_connections"),
+        ({"max_connections_per_address": 1}, "too_many_connections_of_address"),
+    ],
+)
+def test_one_connection_too_many_is_refused_until_another_ends(
+    settings: dict[str, int], reason: str
+) -> None:
+    metrics = Metrics()
+    limits = Connections(read_settings(**settings, trusted_proxies=("192.0.2.9",)), metrics)
+    assert limits.opened("192.0.2.1") is None
+    assert limits.opened("192.0.2.1") == reason
+    for _ in range(2):
+        limits.closed("192.0.2.1")
+    assert limits.opened("192.0.2.1") is None
+    refused = metrics.registry.get_sample_value(
+        "cortado_connections_refused_total", {"reason": reason}
+    )
+    assert refused == 1
+
+
+def test_a_trusted_proxy_speaks_for_many() -> None:
+    limits = Connections(
+        read_settings(max_connections_per_address=1, trusted_proxies=("192.0.2.9",)), Metrics()
+    )
+    assert [limits.opened("192.0.2.9") for _ in range(3)] == [None] * 3
+
+
+class Blocked(ReferenceRecognizer):
+    """A recogniser whose steps take until they are let go."""
+
+    go = threading.Event()
+
+    def step(self, samples: Tensor, state: State) -> tuple[Tensor, State]:
+        self.go.wait()
+        return super().step(samples, state)
+
+
+def upload(server: Running, start: str) -> Callable[[], None]:
+    """Send audio until nothing more is taken; return how to hang up."""
+    connection = socket.create_connection(("127.0.0.1", int(server.page.rpartition(":")[2])))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+    connection.sendall(HANDSHAKE.replace(b"GET /", b"GET /v1/stream").replace(b": x", b": [::1]"))
+    assert b" 101 " in connection.recv(4096)
+    if start:
+        connection.sendall(frame(0x1, start.encode()))
+    size = 262_144 if start else 261_000
+    message = bytes([0x82, 0xFF]) + size.to_bytes(8) + MASK + bytes(size)
+    connection.settimeout(0.3)
+    try:
+        while True:
+            connection.sendall(message if start else message[:-1000])
+            if not start:
+                break
+    except TimeoutError:
+        pass
+    return connection.close
+
+
+@pytest.fixture(scope="module")
+def blocked(online: ReferenceRecognizer) -> Iterator[Running]:
+    """A server whose model stands still once it has started."""
+    Blocked.go.set()
+    with pytest.MonkeyPatch.context() as patch, running(Blocked(online.recognizer)) as server:
+        patch.setattr(engine, "HANGING_SECONDS", 1e9)
+        patch.setattr(engine, "STALLED_SECONDS", 1e9)
+        Blocked.go.clear()
+        yield server
+        Blocked.go.set()
+
+
+@pytest.mark.parametrize("start", [START, '{"type":"start","encoding":"pcm_f32le"}', ""])
+def test_the_memory_of_a_connection_is_bounded(start: str, blocked: Running) -> None:
+    upload(blocked, start)()  # what is made once is made
+    clients: list[Callable[[], None]] = []
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        clients += [upload(blocked, start) for _ in range(4)]
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+        for hang_up in clients:
+            hang_up()
+    assert held / 4 < CONNECTION_BYTES
+
+
+def test_a_page_of_a_rebound_name_sees_nothing(server: Running) -> None:
+    host, port = "127.0.0.1", int(server.page.rpartition(":")[2])
+    for path in ("/", "/metrics", "/v1/info", "/health"):
+        connection = http.client.HTTPConnection(host, port)
+        connection.request("GET", path, headers={"Host": f"evil.example:{port}"})
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())) == (421, {"error": "unknown_host"})
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        connection.close()
+
+    async def knock() -> int:
+        with pytest.raises(websockets.InvalidStatus) as caught:
+            await websockets.connect(
+                f"ws://evil.example:{port}/v1/stream",
+                sock=socket.create_connection((host, port)),
+                origin=f"http://evil.example:{port}",  # type: ignore[arg-type]
+            )
+        assert caught.value.response.headers["X-Content-Type-Options"] == "nosniff"
+        return caught.value.response.status_code
+
+    assert asyncio.run(knock()) == 421
+
+
+def test_many_connections_that_say_nothing_end(online: ReferenceRecognizer) -> None:
+    with running(online, start_timeout_seconds=0.3) as server:
+        port = int(server.page.rpartition(":")[2])
+        slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+        for connection in slow:
+            connection.sendall(b"GET / HTTP/1.1\r\n")
+            connection.settimeout(30)
+        assert all(connection.recv(1) == b"" for connection in slow)
+        for connection in slow:
+            connection.close()
+        assert server.is_at_rest()

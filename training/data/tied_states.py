@@ -1,0 +1,95 @@
+"""The tied states of phones that are said in a corpus' frames, found once and kept in its cache."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.model.features.framing import FRAMES_PER_STEP
+from cortado.training.alignment.triphones import (
+    PhoneSequence,
+    Sizes,
+    TriphoneAligner,
+    phone_sequence,
+    train,
+)
+from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus
+from cortado.training.data.pronounce import Lexicon
+
+States = NDArray[np.int16]
+UNKNOWN = -1  # of frames without an alignment
+DELAY = 9  # frames of 10 ms by which an encoder frame tells its state after its last own frame
+TRAINING_FRAMES = 2_000_000  # on which an aligner is trained, at most: five and a half hours
+FILE = "states.i16"
+
+
+def aligner(
+    corpora: Sequence[LogMelCorpus], lexicon: Lexicon, path: Path, states: int
+) -> TriphoneAligner:
+    """Return the aligner kept in a file; trained on every n-th utterance if there is none.
+
+    Args:
+        corpora: to train it on.
+        lexicon: of their words.
+        path: of the file.
+        states: tied ones, at most.
+    """
+    if path.exists():
+        return TriphoneAligner.load(path)
+    rows = [(corpus, one) for corpus in corpora for one in _spoken(corpus, lexicon)]
+    total = sum(corpus.utterances[index].frames for corpus, (index, _) in rows)
+    some = rows[:: -(-total // TRAINING_FRAMES)]
+    found = train([(corpus.logmel(index), text) for corpus, (index, text) in some], Sizes(states))
+    found.save(path)
+    return found
+
+
+def states_of(
+    corpus: LogMelCorpus,
+    aligner: TriphoneAligner,
+    lexicon: Lexicon,
+    progress: Callable[[int, int], None] | None = None,
+) -> States:
+    """Return the state of each frame in a corpus' cache, UNKNOWN where there is no alignment."""
+    path = corpus.folder / FILE
+    frames = max((u.start + u.frames for u in corpus.utterances), default=0)
+    if not path.exists() or path.stat().st_size < frames * 2:
+        found = np.full(frames, UNKNOWN, np.int16)
+        for index, text in _spoken(corpus, lexicon):
+            utterance = corpus.utterances[index]
+            targets = aligner.frame_states(corpus.logmel(index), text)
+            if targets is not None:
+                found[utterance.start : utterance.start + utterance.frames] = targets
+            if progress:
+                progress(index + 1, len(corpus))
+        found.tofile(path)
+    return np.memmap(path, np.int16, "r")
+
+
+def of_utterance(states: States, utterance: CachedUtterance, frames: int, lead: int) -> States:
+    """Return the states of an utterance's encoder frames, at the tempo that it has in a batch.
+
+    Args:
+        states: of all frames of its corpus.
+        utterance: where it lies.
+        frames: of 10 ms that it has in the batch.
+        lead: frames before them.
+    """
+    own = states[utterance.start : utterance.start + utterance.frames]
+    at = _heard(frames + lead) - lead
+    found = own[np.clip(at, 0, frames - 1) * len(own) // frames]
+    return np.where(at >= 0, found, UNKNOWN).astype(np.int16)
+
+
+def _heard(frames: int) -> NDArray[np.int64]:
+    """Return the frame whose state each encoder frame tells."""
+    return np.arange(FRAMES_PER_STEP - 1, frames, FRAMES_PER_STEP) - DELAY
+
+
+def _spoken(corpus: LogMelCorpus, lexicon: Lexicon) -> Iterator[tuple[int, PhoneSequence]]:
+    """Yield the utterances whose words can all be pronounced."""
+    for index, utterance in enumerate(corpus.utterances):
+        phones = phone_sequence(utterance.text, lexicon)
+        if phones is not None:
+            yield index, phones

@@ -1,0 +1,72 @@
+"""Losses of what phone is said, on the encoder's frames: a head of tied states, and one of phones.
+
+The head of tied states is used in training only; checkpoints lack it. That of phones weighs
+pronunciations in the search (model/search/pronunciation.py).
+
+Frame by frame it learns what is being said from an aligner's states (training/alignment), as the
+networks of hybrid recognisers do (Dahl et al. 2012), some frames late, as recurrent ones may
+(Sak et al. 2014). Spelling says little about sound; the states tell the encoder what to hear.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from cortado.model.recognizer import Recognizer
+from cortado.training.data.tied_states import UNKNOWN
+
+SMOOTHING = 0.1  # of the targets: an aligner's boundaries are not certain
+
+
+class StateHead(nn.Module):
+    """Logits of tied states on the encoder's output frames."""
+
+    def __init__(self, width: int, states: int) -> None:
+        super().__init__()
+        self.output = nn.Linear(width, states)
+
+    @contextmanager
+    def encoder_outputs(self, recognizer: Recognizer) -> Iterator[list[Tensor]]:
+        """Collect the (B, T', H) outputs of the encoder within the context, one for each call."""
+        outputs: list[Tensor] = []
+
+        def collect(_: nn.Module, __: object, output: Tensor) -> None:
+            outputs.append(output)
+
+        handle = recognizer.encoder.register_forward_hook(collect)
+        try:
+            yield outputs
+        finally:
+            handle.remove()
+
+    def loss(self, encoded: Tensor, states: Tensor) -> Tensor:
+        """Return the cross-entropy per aligned frame, in nats.
+
+        Args:
+            encoded: (B, T', H) of the encoder.
+            states: (B, T') of its frames, UNKNOWN where there is none.
+        """
+        return _loss(self.output, encoded, states)
+
+
+def phone_loss(head: nn.Linear, encoded: Tensor, states: Tensor, phones: Tensor) -> Tensor:
+    """Return the cross-entropy of a recogniser's phone head per aligned frame, in nats.
+
+    Args:
+        head: its outputs are silence and the phones.
+        encoded: (B, T', H) of the encoder.
+        states: (B, T') of its frames, UNKNOWN where there is none.
+        phones: (S,) the output that stands for each tied state.
+    """
+    targets = torch.where(states == UNKNOWN, UNKNOWN, phones[states.clamp(min=0)])
+    return _loss(head, encoded, targets)
+
+
+def _loss(head: nn.Linear, encoded: Tensor, targets: Tensor) -> Tensor:
+    known = targets != UNKNOWN
+    if not known.any():
+        return encoded.sum() * 0
+    return cross_entropy(head(encoded[known].float()), targets[known], label_smoothing=SMOOTHING)

@@ -1,0 +1,61 @@
+"""Whether the confidence of words is calibrated: of those at 70 %, are 70 % right?"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from cortado.model.captions import words_of
+from cortado.training.scoring.evaluate import Result
+
+BINS = 10  # of the same width
+
+
+class Bin(NamedTuple):
+    """The words whose confidence lies between two bounds."""
+
+    low: float
+    high: float
+    words: int
+    confidence: float  # their mean
+    correct: float  # the share of them that is right
+
+
+def rated(results: Iterable[Result]) -> list[tuple[float, bool]]:
+    """Return each heard word's confidence, and whether the edit alignment has it as correct.
+
+    Utterances whose words were changed before they were compared are left out.
+    """
+    found: list[tuple[float, bool]] = []
+    for result in results:
+        words = words_of(result.characters)
+        heard = [edit for edit in result.edits if edit.hypothesis is not None]
+        if [word.text for word in words] == [edit.hypothesis for edit in heard]:
+            pairs = zip(words, heard, strict=True)
+            found += [(word.confidence, edit.kind == "ok") for word, edit in pairs]
+    return found
+
+
+def reliability(words: Sequence[tuple[float, bool]]) -> list[Bin]:
+    """Return the bins of confidence that have words, the lowest first."""
+    bins: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
+    for confidence, right in words:
+        bins[min(int(confidence * BINS), BINS - 1)].append((confidence, right))
+    return [
+        Bin(
+            n / BINS,
+            (n + 1) / BINS,
+            len(each),
+            sum(confidence for confidence, _ in each) / len(each),
+            sum(right for _, right in each) / len(each),
+        )
+        for n, each in enumerate(bins)
+        if each
+    ]
+
+
+def calibration_error(bins: Sequence[Bin]) -> float:
+    """Return the expected calibration error (Guo et al. 2017).
+
+    It is the mean over words of what lies between a bin's confidence and its share of right words.
+    """
+    words = sum(each.words for each in bins)
+    return sum(each.words * abs(each.confidence - each.correct) for each in bins) / words
