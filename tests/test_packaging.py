@@ -127,7 +127,6 @@ def test_modules_of_our_rooms_names_in_the_working_folder_break_nothing(
     assert Path(done.stdout.splitlines()[0]).is_relative_to(installed)
 
 
-@pytest.mark.timeout(400)  # it compiles
 def test_the_wheel_serves_its_page_and_its_model_away_from_the_tree(
     installed: Path, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ class Watched:
         """Return the JSON value of a JavaScript expression; a promise is waited for."""
         raise NotImplementedError
 
-    def wait_for(self, expression: str, seconds: float = 30) -> None:
+    def wait_for(self, expression: str, seconds: float = 60) -> None:
         """Wait until a JavaScript expression is true.
 
         Raises:

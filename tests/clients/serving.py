@@ -40,7 +40,7 @@ class Served:
         """Stop it as Ctrl-C does, and wait for its end."""
         if self.process.poll() is None:
             self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def serving(
     checkpoint: Path, log: Path, *flags: str, start: Sequence[str] = CORTADO
 ) -> Iterator[Served]:
     """Run `cortado serve` with a checkpoint, on any free port unless `flags` name one."""
-    command = [*start, "serve", "--port", "0", "--store", "memory"]
+    command = [*start, "serve", "--port", "0", "--store", "memory", "--headroom", "1"]
     command += ["--checkpoint", os.fspath(checkpoint), *flags]
     with log.open("w") as out:
         process = subprocess.Popen(

@@ -14,7 +14,6 @@ from cortado.tests.clients.serving import Served, serving
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.timeout(600),  # servers and a browser start, perhaps beside other work
     pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
 ]
 
@@ -68,34 +67,35 @@ def test_a_connection_that_is_cut_in_mid_speech_costs_no_character(
 def test_a_server_that_is_killed_and_started_again_goes_on_with_the_take(
     browser: Page, model: Path, folder: Path
 ) -> None:
-    with serving(model, folder / "mortal.log") as mortal:
-        browser.open(mortal.page + "/?debug=1")
+    with serving(model, folder / "mortal.log") as mortal, way_to(mortal.port) as way:
+        browser.open(f"http://127.0.0.1:{way.port}/?debug=1")
         speak(browser)
         browser.wait_for("document.querySelectorAll('.word').length > 4")
         mortal.process.kill()
         browser.wait_for(LINK.format("lost"))
         before = browser.transcript()
-    with serving(model, folder / "again.log", "--port", str(mortal.port)) as again:
-        browser.wait_for(STATE.format("idle"), seconds=180)
-        after = browser.transcript()
-        assert after.startswith(before), "what was told stands"
-        assert len(after) > len(before) + 20, "what was spoken in between is there"
-        times = [at for _, at in browser.evaluate(HEARD)]
-        assert times == sorted(times)
-        assert times[-1] > browser.evaluate("window.cortadoSent.length") * 0.04 - 3
-        assert browser.evaluate("document.getElementById('failure').hidden")
-        assert browser.evaluate("document.querySelectorAll('.take').length") == 1
-        speak(browser)
-        browser.wait_for("[...document.querySelectorAll('.take')].at(-1).innerText.length > 20")
-        again.process.kill()
-        browser.wait_for(LINK.format("lost"))
-        browser.click("toggle")
-        browser.wait_for("document.getElementById('toggle-label').textContent === 'Give up'")
-        before = browser.transcript()
-        browser.click("toggle")
-        browser.wait_for(STATE.format("idle"))
-        assert browser.text("failure-title").startswith("The connection was lost")
-        assert browser.transcript() == before, "the text stays"
+        with serving(model, folder / "again.log") as again:
+            way.target = again.port
+            browser.wait_for(STATE.format("idle"), seconds=180)
+            after = browser.transcript()
+            assert after.startswith(before), "what was told stands"
+            assert len(after) > len(before) + 20, "what was spoken in between is there"
+            times = [at for _, at in browser.evaluate(HEARD)]
+            assert times == sorted(times)
+            assert times[-1] > browser.evaluate("window.cortadoSent.length") * 0.04 - 3
+            assert browser.evaluate("document.getElementById('failure').hidden")
+            assert browser.evaluate("document.querySelectorAll('.take').length") == 1
+            speak(browser)
+            browser.wait_for("[...document.querySelectorAll('.take')].at(-1).innerText.length > 20")
+            again.process.kill()
+            browser.wait_for(LINK.format("lost"))
+            browser.click("toggle")
+            browser.wait_for("document.getElementById('toggle-label').textContent === 'Give up'")
+            before = browser.transcript()
+            browser.click("toggle")
+            browser.wait_for(STATE.format("idle"))
+            assert browser.text("failure-title").startswith("The connection was lost")
+            assert browser.transcript() == before, "the text stays"
 
 
 def test_a_pause_takes_no_sound_and_the_take_goes_on_after_it(page: Page) -> None:

@@ -18,7 +18,6 @@ from cortado.tests.clients.speech import write
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.timeout(600),  # a server and a browser start, perhaps beside other work
     pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
 ]
 
@@ -217,16 +216,16 @@ def test_the_end_of_the_text_stays_in_view_when_a_telephone_is_turned(page: Page
     below = """(() => { const { scrollHeight, scrollTop, clientHeight } =
         document.getElementById("transcript");
         return [scrollHeight > clientHeight, scrollHeight - scrollTop - clientHeight < 2]; })()"""
-    page.look("light", 1440, 900)
-    page.evaluate("document.documentElement.dataset.size = 'huge'")
+    choose(page, "size", "huge")
     page.look("light", 320, 400)
     page.wait_for(f"{below}.every(Boolean)")
     page.evaluate("document.getElementById('transcript').scrollTop = 0")
     page.wait_for("document.querySelector('.more-below') && !document.querySelector('.more-above')")
     page.look("light", 400, 320)
-    page.evaluate("new Promise((done) => setTimeout(done, 100))")
+    page.wait_for("innerWidth === 400")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")  # drawn
     assert page.evaluate(below) == [True, False]
-    page.evaluate("document.documentElement.dataset.size = 'normal'")
+    choose(page, "size", "normal")
     page.look()
 
 

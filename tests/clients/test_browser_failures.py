@@ -15,7 +15,6 @@ from cortado.tests.clients.serving import Served
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.timeout(600),  # a server and a browser start, perhaps beside other work
     pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
 ]
 

@@ -18,7 +18,6 @@ from cortado.tests.clients.speech import RATE, write
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.timeout(600),  # a server and a browser start, perhaps beside other work
     pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
 ]
 

@@ -21,8 +21,6 @@ from cortado.tests.clients.chromium import Page, executable
 from cortado.tests.clients.cutting import way_to
 from cortado.tests.clients.serving import ENVIRONMENT, Served, serving, transcribe
 
-pytestmark = pytest.mark.timeout(600)  # servers start, perhaps beside other work
-
 Samples = NDArray[np.float32]
 TALK = Path(__file__).parent / "web" / "talk.js"
 

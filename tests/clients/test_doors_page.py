@@ -16,7 +16,6 @@ PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "doors.md").read_
 SHIPPED = "http://127.0.0.1:8000", "ws://127.0.0.1:8000"  # the address on the page
 
 pytestmark = [
-    pytest.mark.timeout(600),
     pytest.mark.skipif(
         not (ROOT / "model/pretrained/small-en/model.safetensors").exists(),
         reason="needs the shipped model",

@@ -13,7 +13,6 @@ from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served, transcribe
 
 EXAMPLES = ROOT / "examples"
 pytestmark = [
-    pytest.mark.timeout(600),
     pytest.mark.skipif(
         not (ROOT / "model/pretrained/small-en/model.safetensors").exists(),
         reason="needs the shipped model",

@@ -16,7 +16,6 @@ from cortado.tests.clients.speech import RATE, write
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.timeout(600),  # a server and a browser start, perhaps beside other work
     pytest.mark.skipif(executable() is None, reason="no Firefox (apt install firefox-esr)"),
     pytest.mark.skipif(
         shutil.which("pulseaudio") is None, reason="no PulseAudio (apt install pulseaudio)"

@@ -109,7 +109,6 @@ def outcomes(places: dict[str, str]) -> dict[str, Outcome]:
     return dict(zip(commands, found, strict=True))
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("command", WORKS)
 def test_this_works(command: str, outcomes: dict[str, Outcome]) -> None:
     code, out, err = outcomes[command]

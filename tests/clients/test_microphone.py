@@ -29,8 +29,6 @@ FILE_AS_MICROPHONE = """
 pcm.!default { type file slave.pcm null file /dev/null infile "%s" format raw }
 """
 
-pytestmark = pytest.mark.timeout(600)  # a server starts, perhaps beside other work
-
 
 def missing_here() -> str:
     """Return why no device can be opened here, or nothing."""

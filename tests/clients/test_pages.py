@@ -28,7 +28,6 @@ SERVER = "ws://127.0.0.1:8000/v1/stream"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(900),  # a page's commands one after another, perhaps beside other work
     pytest.mark.skipif(
         not (checkpoint_reader.DEFAULT / checkpoint_reader.WEIGHTS).exists(),
         reason="needs the shipped model",
@@ -105,7 +104,7 @@ def run(line: str, home: Path, server: Served) -> None:
         while process.poll() is None:
             if "cortado serve" in line and re.search(r"https?://\S+:\d+", log.read_text()):
                 os.killpg(process.pid, signal.SIGINT)
-                process.wait(30)
+                process.wait(60)
                 return
             time.sleep(0.1)
     assert process.returncode == 0, f"{line}\n{log.read_text()}"

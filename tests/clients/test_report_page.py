@@ -15,7 +15,6 @@ from cortado.tests.clients.speech import write
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.timeout(600),  # a browser starts, perhaps beside other work
     pytest.mark.skipif(chromium.executable() is None, reason="no Chromium (apt install chromium)"),
 ]
 

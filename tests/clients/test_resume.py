@@ -14,8 +14,6 @@ from cortado.clients.stream import Stream, connect, resume
 from cortado.server.protocol.messages import Chars
 from cortado.tests.clients.serving import serving, transcribe
 
-pytestmark = pytest.mark.timeout(600)  # servers start, perhaps beside other work
-
 Samples = NDArray[np.float32]
 PLACE = 20_001  # samples
 KEY = ("--state-key", "a key that servers share")

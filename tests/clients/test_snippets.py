@@ -15,8 +15,6 @@ from cortado.model.audio.decode import decode
 from cortado.tests.clients import sounddevice
 from cortado.tests.clients.serving import ROOT, Served
 
-pytestmark = pytest.mark.timeout(600)  # a server starts, perhaps beside other work
-
 SERVER = speech.SERVER
 PAGES = ("README.md", "docs/python.md", "docs/streams.md")
 ELSEWHERE = {"docs/doors.md"}  # run by test_doors_page.py

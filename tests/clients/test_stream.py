@@ -17,8 +17,6 @@ from cortado.model.emission import Character
 from cortado.server.protocol.pcm import encode
 from cortado.tests.clients.serving import Served, serving, transcribe
 
-pytestmark = pytest.mark.timeout(600)  # servers start, perhaps beside other work
-
 Samples = NDArray[np.float32]
 
 
@@ -162,7 +160,7 @@ def test_a_rate_that_no_server_takes_is_refused_before_anything_is_sent(server: 
 def test_the_errors_of_the_server_keep_their_code(
     model: Path, folder: Path, spoken: Samples
 ) -> None:
-    flags = ("--max-streams", "1", "--idle-timeout-seconds", "2")
+    flags = ("--max-streams", "1", "--idle-timeout-seconds", "6")
 
     async def talk(url: str) -> None:
         async with connect(url, keep=False) as first:

@@ -198,7 +198,7 @@ def health(port: int) -> int:
     words = read_command(check.text.partition("CMD ")[2])
     own = {**os.environ, "CORTADO_PORT": str(port), "http_proxy": "http://127.0.0.1:9"}
     return subprocess.run(
-        [sys.executable, *words[1:]], env=own, capture_output=True, timeout=30
+        [sys.executable, *words[1:]], env=own, capture_output=True, timeout=120
     ).returncode
 
 

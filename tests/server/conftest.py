@@ -26,7 +26,7 @@ def online() -> ReferenceRecognizer:
 
 @pytest.fixture(scope="session")
 def server(online: ReferenceRecognizer) -> Iterator[Running]:
-    with running(online, headroom=1) as server:  # a busy machine carries few
+    with running(online) as server:
         yield server
 
 

@@ -177,7 +177,7 @@ def main(count: int, names: Sequence[str]) -> None:
     speech = decode(ROOT / "clients" / "web" / "sample.webm")[: 4 * 16_000]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
-        with serving(DEFAULT, log, "--headroom", "1") as served:
+        with serving(DEFAULT, log) as served:
             for name in names:
                 url = address(served.page, "cortado", Random())
                 # so that what is made once is made

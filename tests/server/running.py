@@ -5,7 +5,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +25,16 @@ START, END = '{"type":"start"}', '{"type":"end"}'
 PATIENCE = 60.0  # seconds; far more than anything here takes, on a busy machine too
 
 
+def wait_for(condition: Callable[[], bool]) -> bool:
+    """Wait until something is so; return whether that came about."""
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
+
+
 @dataclass(frozen=True)
 class Running:
     """A server that runs."""
@@ -42,12 +52,8 @@ class Running:
 
     def is_at_rest(self) -> bool:
         """Wait until no stream and no connection is left; return whether that came about."""
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
-            if not self.service.engine.active and not self.server.server_state.connections:
-                return True
-            time.sleep(0.01)
-        return False
+        service, state = self.service, self.server.server_state
+        return wait_for(lambda: not service.engine.active and not state.connections)
 
     def metric(self, name: str, **labels: str) -> float:
         return self.service.metrics.registry.get_sample_value(name, labels) or 0.0
@@ -57,8 +63,8 @@ class Running:
 def running(online: ReferenceRecognizer, **settings: Any) -> Iterator[Running]:
     """Run a server around `online`; the settings that are not given are the defaults."""
     common: dict[str, Any] = {"port": 0, "close_timeout_seconds": 0.5, "store": "memory"}
-    settings = common | settings
-    service = Service(online, {}, "untrained", Settings(**settings))
+    common |= {"headroom": 1}  # a busy machine carries few streams
+    service = Service(online, {}, "untrained", Settings(**common | settings))
     said: list[str] = []
     listening = threading.Event()
 
@@ -119,7 +125,8 @@ async def listened(connection: websockets.ClientConnection) -> Heard:
 
 async def converse(url: str, *frames: str | bytes, **options: Any) -> Heard:
     """Send frames, reading meanwhile as a client should, and return all that came back."""
-    async with websockets.connect(url, max_size=None, **options) as connection:
+    options = {"max_size": None, "open_timeout": PATIENCE} | options
+    async with websockets.connect(url, **options) as connection:
         reading = asyncio.create_task(listened(connection))
         try:
             for frame in frames:

@@ -5,7 +5,6 @@ import json
 import logging
 import resource
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from cortado.model.backends.reference import ReferenceRecognizer, State
 from cortado.model.streaming.recordings import transcribe
 from cortado.server import engine, logs, run
 from cortado.server import service as service_module
+from cortado.server.engine import Engine
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.run import EXIT_ENGINE_FAILED, address, listen
 from cortado.server.settings import Settings, read_settings
@@ -39,6 +39,7 @@ from cortado.tests.server.running import (
     running,
     say,
     spelt,
+    wait_for,
 )
 
 
@@ -64,17 +65,17 @@ def test_a_server_whose_engine_fails_says_so_and_ends_with_a_code(
     def broken() -> None:
         raise RuntimeError("not in a step")
 
-    monkeypatch.setattr(run, "LOOK_SECONDS", 1.0)
+    seen, failure = threading.Event(), vars(Engine)["failure"].__get__
+    watched = property(lambda engine: failure(engine) if seen.is_set() else None)
+    monkeypatch.setattr(Engine, "failure", watched)
     with running(online) as server:
-        engine = server.service.engine
-        monkeypatch.setattr(engine, "_gather", broken)
+        monkeypatch.setattr(server.service.engine, "_gather", broken)
         heard = say(server.url, START, pcm(noise(1, 1.0)))  # wakes it: it takes its last step
         assert heard.error == ErrorCode.INTERNAL_ERROR
         assert httpx.get(f"{server.page}/health").status_code == 503
         assert httpx.get(f"{server.page}/ready").status_code == 503
-        until = time.monotonic() + PATIENCE
-        while not server.server.should_exit and time.monotonic() < until:
-            time.sleep(0.01)
+        seen.set()  # only now may the server end
+        assert wait_for(lambda: server.server.should_exit)
         assert server.server.exit_code == EXIT_ENGINE_FAILED
 
 
@@ -92,13 +93,13 @@ class Stuck(ReferenceRecognizer):
 def test_a_step_that_does_not_end_is_said_at_once_and_given_up_in_the_end(
     online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "STALLED_SECONDS", 0.3)
+    monkeypatch.setattr(run, "LOOK_SECONDS", 1e9)  # nobody ends the server
     with running(Stuck(online.recognizer)) as server:
         assert say(server.url, START, pcm(noise(1, 1.0)), END).close_code == 1000
         stream = server.service.engine.open(16_000, print)
         server.service.engine.push(stream, np.ones(2000, np.float32))
-        time.sleep(0.5)
-        assert httpx.get(f"{server.page}/health").status_code == 503
+        monkeypatch.setattr(engine, "STALLED_SECONDS", 0.3)
+        assert wait_for(lambda: httpx.get(f"{server.page}/health").status_code == 503)
         assert say(server.url, START).error == ErrorCode.INTERNAL_ERROR
         assert server.service.engine.failure is None  # it may yet go on
         monkeypatch.setattr(engine, "HANGING_SECONDS", 0.3)
@@ -271,10 +272,7 @@ def test_a_reload_is_for_new_streams_and_live_ones_stay_with_their_model(
         assert after.messages[0]["model"] == "other"
         assert after.text == spelt(transcribe(other, rounded(noise(1, 2.0))))[0]
         assert server.is_at_rest()
-        until = time.monotonic() + PATIENCE
-        while server.service._retired and time.monotonic() < until:
-            time.sleep(0.01)
-        assert not server.service._retired
+        assert wait_for(lambda: not server.service._retired)
         monkeypatch.setattr(service_module, "read_model", broken_model)
         assert httpx.post(f"{server.page}/reload").status_code == 409
         assert say(server.url, START, samples, END).text == after.text

@@ -71,7 +71,7 @@ def test_who_sends_faster_than_allowed_is_read_more_slowly(
     online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pace, "BURST_SECONDS", 0.2)
-    with running(online, max_speed=0.4, headroom=1) as server:
+    with running(online, max_speed=0.4) as server:
         began = time.monotonic()
         heard = say(
             server.url, START, *[pcm(SPEECH)[k : k + 6400] for k in range(0, 32_000, 6400)], END
@@ -103,8 +103,7 @@ def test_a_line_that_is_dead_without_a_word_ends_its_stream_which_goes_on_elsewh
         before = await listened(dead)
         return others, before, after
 
-    limits = {"idle_timeout_seconds": 1.0, "close_timeout_seconds": 0.5, "headroom": 1}
-    with running(online, **limits) as server:
+    with running(online, idle_timeout_seconds=1.0) as server:
         others, before, after = asyncio.run(asyncio.wait_for(all_of_it(server), PATIENCE))
         assert server.is_at_rest()
     text, times = expected(online)
@@ -135,7 +134,7 @@ def test_the_wall_clock_does_not_matter(
         return (await converse(url, resume, audio[2 * third :], END)).text
 
     where = str(tmp_path / "streams.sqlite")
-    with running(online, store=where, save_seconds=0.1, headroom=1) as server:
+    with running(online, store=where, save_seconds=0.1) as server:
         text = asyncio.run(asyncio.wait_for(all_of_it(server.url), PATIENCE))
     assert text == expected(online)[0]
 

@@ -2,14 +2,16 @@
 
 import asyncio
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import websockets
 
 from cortado.clients.stream import AHEAD_SECONDS, Stream, connect
 from cortado.model.checkpoint_reader import DEFAULT
+from cortado.tests.clients.cutting import way_to
 from cortado.tests.clients.serving import Served, serving
 from cortado.tests.clients.speech import speech
 from cortado.tests.server.running import END, Heard, Samples, cut, listened, pcm, rounded, say
@@ -39,16 +41,25 @@ async def speak(stream: Stream, samples: Samples, begun: asyncio.Event) -> tuple
     return text, times
 
 
-async def begin(url: str, audio: bytes) -> tuple[str, Heard]:
+async def begin(url: str, audio: bytes, stored: asyncio.Event) -> tuple[str, Heard]:
     """Speak until the server is gone; return the stream's token and what came."""
+    messages = list[dict[str, Any]]()
+
+    async def read() -> None:
+        with suppress(websockets.ConnectionClosedError):
+            async for frame in socket:
+                messages.append(json.loads(frame))
+                if messages[-1]["type"] == "acknowledged":
+                    stored.set()
+
     async with websockets.connect(url, max_size=None) as socket:
         await socket.send('{"type":"start","keep":true}')
-        reading = asyncio.create_task(listened(socket))
+        reading = asyncio.create_task(read())
         for place in range(0, len(audio), 2 * PIECE):
             await socket.send(audio[place : place + 2 * PIECE])
             await asyncio.sleep(PIECE / RATE)
-        heard = await reading
-    return heard.messages[0]["token"], heard
+        await reading
+    return messages[0]["token"], Heard(messages, socket.close_code)
 
 
 async def go_on(url: str, token: str, heard: Heard, audio: bytes) -> Heard:
@@ -70,23 +81,26 @@ async def go_on(url: str, token: str, heard: Heard, audio: bytes) -> Heard:
 def test_a_killed_server_loses_and_doubles_no_character(tmp_path: Path) -> None:
     samples = rounded(np.tile(speech(tmp_path)[1], 2))
     flags = ["--store", str(tmp_path / "streams.sqlite"), "--save-seconds", str(SAVE_SECONDS)]
-    flags += ["--keep-seconds", "600", "--headroom", "1"]
+    flags += ["--keep-seconds", "600"]
 
-    def serve(name: str, *more: str) -> Served:
-        return stack.enter_context(serving(DEFAULT, tmp_path / name, *flags, *more))
+    def serve(name: str) -> Served:
+        return stack.enter_context(serving(DEFAULT, tmp_path / name, *flags))
 
     async def all_of_it() -> None:
         one, other = serve("one"), serve("other")
+        way = stack.enter_context(way_to(one.port))
+        url = f"ws://127.0.0.1:{way.port}/v1/stream"
         half = pcm(samples[: len(samples) // 2])
-        async with connect(one.stream) as first, connect(one.stream) as second:
-            begun = asyncio.Event()
+        async with connect(url) as first, connect(url) as second:
+            begun, stored = asyncio.Event(), asyncio.Event()
             clients = [asyncio.create_task(speak(each, samples, begun)) for each in (first, second)]
-            moving = asyncio.create_task(begin(one.stream, half))
+            moving = asyncio.create_task(begin(one.stream, half, stored))
             await begun.wait()
+            await stored.wait()
             one.process.kill()
             token, heard = await moving
             moved = await go_on(other.stream, token, heard, pcm(samples))
-            await asyncio.to_thread(serve, "again", "--port", str(one.port))
+            way.target = (await asyncio.to_thread(serve, "again")).port
             found = await asyncio.gather(*clients)
             assert first.restarts == second.restarts == []
             final = first.final

@@ -18,6 +18,7 @@ from cortado.server.protocol.messages import CLOSE_CODES, ErrorCode
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (
     END,
+    PATIENCE,
     START,
     Heard,
     Running,
@@ -200,7 +201,7 @@ def test_a_slow_reader_is_given_up_and_blocks_nobody(online: ReferenceRecognizer
 
     limits = {"outbox_characters": 20, "send_timeout_seconds": 0.5, "max_message_bytes": 2**22}
     with running(online, **limits) as server:
-        heard = asyncio.run(asyncio.wait_for(both(server), 30))
+        heard = asyncio.run(asyncio.wait_for(both(server), PATIENCE))
         assert (heard.text, heard.times) == spelt(transcribe(online, rounded(SPEECH)))
         assert server.is_at_rest()
 

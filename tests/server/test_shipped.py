@@ -49,8 +49,7 @@ def shipped() -> ReferenceRecognizer:
 
 @pytest.fixture(scope="module")
 def server(shipped: ReferenceRecognizer) -> Iterator[Running]:
-    # all are to be taken, however busy the machine is on which the tests run
-    with running(shipped, max_streams=CLIENTS, headroom=1) as server:
+    with running(shipped, max_streams=CLIENTS) as server:
         yield server
 
 

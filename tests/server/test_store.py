@@ -21,7 +21,17 @@ from cortado.server.settings import read_settings
 from cortado.server.store import MARK, RedisStore, SqliteStore, Store, StoreError, open_store
 from cortado.server.streams import Streams
 from cortado.tests.model.untrained import noise
-from cortado.tests.server.running import END, Heard, Running, listened, pcm, rounded, running, say
+from cortado.tests.server.running import (
+    END,
+    Heard,
+    Running,
+    listened,
+    pcm,
+    rounded,
+    running,
+    say,
+    wait_for,
+)
 
 SPEECH = rounded(noise(5, 2.0))
 SECRET = "a key that two servers share"
@@ -184,9 +194,7 @@ def lost(server: Running, audio: bytes) -> str:
         return str(ready["token"])
 
     token = asyncio.run(speak())
-    until = time.monotonic() + 30
-    while not len(server.service.streams.resumable) and time.monotonic() < until:
-        time.sleep(0.01)
+    assert wait_for(lambda: len(server.service.streams.resumable) > 0)
     return token
 
 

@@ -25,7 +25,7 @@ def test_a_short_soak_with_faults_finds_nothing_wrong() -> None:
         asyncio.run(load.run(4, 4.0, lambda share: None))
         assert server.is_at_rest()
     assert load.findings.wrong == []
-    assert load.findings.clients["speak"] >= 4
+    assert load.findings.clients["speak"] > 0
     assert len(load.findings.samples) == 9
 
 

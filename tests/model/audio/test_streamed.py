@@ -2,7 +2,6 @@
 
 import io
 import threading
-import time
 import tracemalloc
 import wave
 from itertools import pairwise
@@ -18,13 +17,13 @@ from cortado.model.audio.decode import AudioError, Samples
 from cortado.model.audio.streamed import OpusPackets, StreamedAudio, format_of
 from cortado.model.audio.telephone import linear
 from cortado.tests.server.doors.sound import CODECS, encoded, wav
+from cortado.tests.server.running import wait_for
 
 SECONDS = 3.0
 TONE = (0.3 * np.sin(2 * np.pi * 300 * np.arange(int(16_000 * SECONDS)) / 16_000)).astype(
     np.float32
 )
 LIVE = [kind for kind in CODECS if kind != "m4a"]
-PATIENCE = 30.0
 
 
 def pushed(data: bytes, size: int, expected: str | None = None) -> Samples:
@@ -154,10 +153,7 @@ def test_no_thread_is_left() -> None:
         next(stream.push(encoded(TONE, "mp3")))
         stream.close()
     pushed(encoded(TONE, "ogg"), 999)
-    until = time.monotonic() + PATIENCE
-    while threading.active_count() > before and time.monotonic() < until:
-        time.sleep(0.01)
-    assert threading.active_count() <= before
+    assert wait_for(lambda: threading.active_count() <= before)
 
 
 def test_bare_opus_packets_are_decoded() -> None:

@@ -51,8 +51,6 @@ TRAINED: dict[str, Make] = {"reference": ReferenceRecognizer} | {
     if name == INTEGERS
 }
 
-pytestmark = pytest.mark.timeout(900)  # the first use compiles
-
 
 @cache
 def model() -> Recognizer:

@@ -48,8 +48,6 @@ MODEL = Path(kernel_module.__file__).parents[2]
 HERE = available_products()  # of a recogniser
 MATRICES = available()  # of a matrix
 
-pytestmark = pytest.mark.timeout(900)  # the first use compiles
-
 lasting = settings(deadline=None, max_examples=8)
 
 

@@ -24,7 +24,6 @@ from cortado.model.compiled.vectors import COLUMNS
 Floats = NDArray[np.float32]
 
 pytestmark = [
-    pytest.mark.timeout(300),  # the first use compiles
     pytest.mark.skipif(not has_integer_products(), reason="this CPU has no AVX-512 VNNI"),
 ]
 

@@ -133,6 +133,6 @@ def test_audio_in_a_container_is_heard_as_it_comes(kind: str, at_rest: Running) 
 
 def test_a_file_over_the_limit_is_refused(online: ReferenceRecognizer) -> None:
     with running(online, max_upload_bytes=2000) as server:
-        answer = httpx.post(f"{server.page}/v1/listen", content=wav(SPEECH))
+        answer = httpx.post(f"{server.page}/v1/listen", content=wav(SPEECH), timeout=PATIENCE)
     assert answer.status_code == 413
     assert answer.json()["err_msg"] == "expected a file of at most 2000 bytes, got more"

@@ -126,7 +126,6 @@ def test_the_alignments_are_drawn_once_a_row(done: dict[str, Run], study: Study)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # two processes that import everything
 def test_a_start_that_is_a_recipe_is_trained_first(
     study: Study, folder: Path, tmp_path: Path
 ) -> None:
