@@ -18,7 +18,7 @@ CANDIDATES := $(or $(PYTHON),python3 python3.11 python3.12 python3.13 python3.14
 export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
-.PHONY: help serve install develop test lint types pytest format constraints clean
+.PHONY: help serve install develop test lint types pytest format reference constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ pytest: develop ## the tests alone: make pytest ARGS="tests/model -x"
 
 format: develop ## rewrite the code in the one format
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
+
+reference: develop ## make the tables of docs/protocol.md and docs/settings.md from the code
+	@$(PY) -m cortado.server.reference.tables docs
 
 constraints: develop ## pin the newest versions that pyproject.toml allows
 	@head -n 2 constraints.txt > constraints.new

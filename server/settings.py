@@ -1,6 +1,7 @@
 """The server's settings, each by environment variable (CORTADO_PORT=9000) or by flag.
 
-`cortado serve` makes its flags from these fields (`--port 9000`); docs/settings.md lists them.
+`cortado serve` makes its flags from these fields (`--port 9000`), and `make reference` the table of
+docs/settings.md.
 """
 
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from cortado.server.protocol.limits import Limits, PositiveSeconds
@@ -237,6 +239,12 @@ def read_settings(**flags: object) -> Settings:
         secret = Settings.model_fields[name].annotation == SecretStr | None
         got = "a secret that is not shown" if secret else repr(first["input"])
         raise ValueError(f"{named}: {first['msg'].lower()}, got {got}") from None
+
+
+def listed() -> dict[str, FieldInfo]:
+    """Return the settings by name, in order: where to listen first, the protocol's limits last."""
+    own = [name for name in Settings.model_fields if name not in Limits.model_fields]
+    return {name: Settings.model_fields[name] for name in (*own, *Limits.model_fields)}
 
 
 def unknown_variables(environment: Iterable[str]) -> list[str]:

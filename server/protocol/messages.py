@@ -3,7 +3,7 @@
 A client sends one `start`, binary frames of audio, and one `end`; the server answers `ready`, then
 `chars` as characters are decided and `endpoint` where an utterance ends, then `final`. With
 `suspend` for `end` it answers `suspended`, and `resume` for `start` goes on there. An `error` may
-come at any time and is the last message. docs/protocol.md describes every field.
+come at any time and is the last message. `make reference` writes the tables of docs/protocol.md.
 """
 
 from enum import StrEnum
@@ -84,7 +84,9 @@ class ProtocolError(Exception):
 class Said(BaseModel):
     """A message of a client: no field beside its own, and each of its own type."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True
+    )
 
 
 class Start(Said):
@@ -92,9 +94,13 @@ class Start(Said):
 
     type: Literal["start"] = "start"
     sample_rate: Annotated[int, Field(ge=MIN_SAMPLE_RATE, le=MAX_SAMPLE_RATE)] = DEFAULT_SAMPLE_RATE
+    """Samples per second of the audio. The server resamples rates other than 16000."""
     encoding: Encoding = "pcm_s16le"
+    """One channel of 16-bit signed integers, or of 32-bit floats in [-1, 1]; both little-endian."""
     endpoints: bool = True
+    """Whether the server splits the stream into utterances and reports where each one ends."""
     keep: bool = False
+    """Whether the server keeps the stream for a while if its connection is lost."""
 
 
 class Resume(Said):
@@ -102,11 +108,19 @@ class Resume(Said):
 
     type: Literal["resume"] = "resume"
     state: str | None = None
+    """The `state` of `suspended`. Either this or `token` is required."""
     token: str | None = None
+    """The `token` of the `ready` of the lost connection."""
     characters: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    """With `token`: how many characters of the whole stream the client has received."""
     utterances: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    """With `token`: how many `endpoint` messages it has received."""
     encoding: Encoding = "pcm_s16le"
+    """With `state`: the encoding of the audio that follows, at 16000 samples a second. With `token`
+    the encoding does not change."""
     keep: bool = False
+    """With `state`: as in `start`. With `token` the stream is kept again if this connection is
+    lost."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -139,21 +153,38 @@ class KeepAlive(Said):
     type: Literal["keep_alive"] = "keep_alive"
 
 
-class Ready(BaseModel):
+class Answer(BaseModel):
+    """A message of the server."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Ready(Answer):
     """The server's answer to `start`: audio is being listened to."""
 
     type: Literal["ready"] = "ready"
     session: str
+    """The name of the stream in the server's log."""
     model: str
+    """The name of the model."""
     sample_rate: int
+    """The sample rate at which the server reads the audio, as in `start`."""
     encoding: Encoding
+    """The encoding in which the server reads the audio, as in `start`."""
     step_ms: int
+    """Milliseconds of audio in one step of the model; also the precision of times."""
     lookahead_ms: int
+    """Milliseconds of audio after a moment that the model needs before it decides about that
+    moment."""
     received: int = 0
+    """Samples of the stream, at `sample_rate`, that the server has: 0 for a new stream. A client
+    that resumes sends from this sample on."""
     token: str | None = None
+    """With `keep`: what `resume` needs if the connection is lost. Absent if the stream is not kept.
+    """
 
 
-class TimedText(BaseModel):
+class TimedText(Answer):
     """Text with the time of each of its characters in seconds, and with their confidences."""
 
     type: str
@@ -187,60 +218,99 @@ class Chars(TimedText):
     """Characters that are decided; they are never revised."""
 
     type: Literal["chars"] = "chars"
+    text: str
+    """The next characters of the transcript. Append them as they are; they are never revised."""
+    times: list[float]
+    """For each character its time in seconds of the stream: the end of the encoder frame where the
+    attention stopped. The search commits a character up to half a second after its time, usually 80
+    ms."""
+    confidences: list[float]
+    """For each character the probability, from 0 to 1, that its word is right, by what was known
+    when it was committed."""
     position: float
+    """Seconds of the stream's audio on which the transcript so far rests."""
 
 
-class Acknowledged(BaseModel):
+class Acknowledged(Answer):
     """The server has stored the stream as it was after so many samples: they may be dropped."""
 
     type: Literal["acknowledged"] = "acknowledged"
     received: int
+    """Samples of the stream, at `sample_rate`, after which the server has stored it. The client may
+    drop the audio before: it is not needed again, even if the server is killed."""
 
 
-class Endpoint(BaseModel):
+class Endpoint(Answer):
     """The end of an utterance: it has the characters since the previous endpoint."""
 
     type: Literal["endpoint"] = "endpoint"
     utterance: int
+    """The number of the utterance that has ended; the first of a stream is 0."""
     start: float
+    """The time of its first character, in seconds of the stream."""
     end: float
+    """The time of its last character, in seconds of the stream."""
     position: float
+    """Seconds of the stream's audio that had been processed when the end was found."""
     words: list[Word] = []
+    """The utterance's words: objects with `text`, `start` and `end` in seconds, and `confidence`,
+    the least of its characters'."""
 
 
-class Flushed(BaseModel):
+class Flushed(Answer):
     """The answer to `flush`: all text of the audio before it was sent."""
 
     type: Literal["flushed"] = "flushed"
     position: float
+    """Seconds of the stream's audio that had been received."""
     words: list[Word] = []
+    """The words since the last utterance ended, as in `endpoint`."""
 
 
 class Final(TimedText):
     """The transcript of an ended stream, of a long one its end; the server closes after it."""
 
     type: Literal["final"] = "final"
+    text: str
+    """The transcript: the text of all `chars`, without the first `omitted` characters."""
+    times: list[float]
+    """The times of its characters."""
+    confidences: list[float]
+    """Their confidences."""
     duration: float
+    """Seconds of audio that were received."""
     omitted: int = 0
+    """How many characters at the beginning of the stream `text` and `times` leave out: those beyond
+    the last `transcript_characters`, and those that were sent before the stream was suspended.
+    Otherwise 0."""
     words: list[Word] = []
+    """The words since the last utterance ended, as in `endpoint`. So each word of a stream comes
+    once, with the end of its utterance."""
 
 
-class Suspended(BaseModel):
+class Suspended(Answer):
     """The stream as `resume` takes it; the server closes after it."""
 
     type: Literal["suspended"] = "suspended"
     state: str
+    """The snapshot of the stream, for `resume`: some 60,000 characters of base64, 64,000 with a
+    voice activity detector, however long the stream has lasted."""
     received: int
+    """Samples of the stream that were received."""
     characters: int
+    """Characters of the stream that were sent."""
 
 
-class Error(BaseModel):
+class Error(Answer):
     """Why the server ends the conversation; it closes after it."""
 
     type: Literal["error"] = "error"
     code: ErrorCode
+    """One of the codes below."""
     message: str
+    """What was expected and what was received, for people."""
     retry_after: float | None = None
+    """Seconds after which the client may come again; absent where coming again does not help."""
 
 
 ClientMessage = Start | Resume | Flush | KeepAlive | Suspend | End

@@ -1,7 +1,10 @@
 """The reference of all addresses as one page, which needs no script and no other site."""
 
+import re
 from html import escape
 from typing import Any
+
+from cortado.server.reference.tables import kind
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
@@ -99,24 +102,14 @@ def _fields(schema: dict[str, Any]) -> str:
     """Return the fields of a type as a table; nothing for one without fields."""
     required = schema.get("required", [])
     rows = [
-        f"<tr><td><code>{escape(name)}</code></td><td>{escape(_kind(one))}</td>"
-        f"<td>{'always' if name in required else escape(one.get('description', ''))}</td></tr>"
+        f"<tr><td><code>{escape(name)}</code></td><td>{_marked(kind(one))}</td>"
+        f"<td>{_marked(one.get('description', 'always' if name in required else ''))}</td></tr>"
         for name, one in schema.get("properties", {}).items()
     ]
     head = "<tr><th>field</th><th>type</th><th></th></tr>"
     return f"<table>{head}{''.join(rows)}</table>" if rows else ""
 
 
-def _kind(schema: dict[str, Any]) -> str:
-    """Return a field's type in words."""
-    if "const" in schema:
-        return repr(schema["const"])
-    if "enum" in schema:
-        return ", ".join(map(repr, schema["enum"]))
-    if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
-    if "anyOf" in schema:
-        return " or ".join(_kind(one) for one in schema["anyOf"])
-    if schema.get("type") == "array":
-        return f"list of {_kind(schema.get('items', {}))}"
-    return str(schema.get("type", "anything"))
+def _marked(text: str) -> str:
+    """Return a text whose code is in backticks as HTML."""
+    return re.sub(r"`(.+?)`", r"<code>\1</code>", escape(text))

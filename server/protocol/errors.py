@@ -1,0 +1,75 @@
+"""Why the server ends a conversation with an error, and what helps: the words of the reference."""
+
+from typing import NamedTuple
+
+from cortado.server.protocol.messages import ErrorCode
+
+
+class Reason(NamedTuple):
+    """What has happened, and what a client can do, if anything."""
+
+    why: str
+    helps: str = ""
+
+
+REASONS = {
+    ErrorCode.INVALID_MESSAGE: Reason(
+        "A text frame is not one of the JSON messages above.", "Correct the client."
+    ),
+    ErrorCode.UNEXPECTED_MESSAGE: Reason(
+        "A message is out of order: audio before `start`, a second `start`, anything after `end`, "
+        "`flush` where it cannot be.",
+        "Correct the client.",
+    ),
+    ErrorCode.UNSUPPORTED_ENCODING: Reason(
+        "`encoding` is not one of the two.", "Convert the audio."
+    ),
+    ErrorCode.UNSUPPORTED_SAMPLE_RATE: Reason(
+        "`sample_rate` is not a whole number from 8000 to 192000, or a stream that is to be "
+        "suspended is not at 16000.",
+        "Convert the audio.",
+    ),
+    ErrorCode.INVALID_AUDIO: Reason(
+        "A float sample is NaN or infinite.", "Correct the source of the audio."
+    ),
+    ErrorCode.INVALID_STATE: Reason(
+        "The `state` of `resume` is damaged, was signed with another key, comes from another "
+        "model, backend or version, or needs a voice activity detector that this server does not "
+        "have. Or `characters` is not a count that the stream can have.",
+        "Begin a new stream.",
+    ),
+    ErrorCode.UNKNOWN_STREAM: Reason(
+        "No stream is kept under the `token` of `resume`: it was not lost, or too long ago.",
+        "Begin a new stream.",
+    ),
+    ErrorCode.MESSAGE_TOO_BIG: Reason(
+        "A message is larger than `max_message_bytes`. A message of 64 KiB more than that is "
+        "answered with close 1009 alone.",
+        "Send smaller frames.",
+    ),
+    ErrorCode.START_TIMEOUT: Reason("No `start` came within `start_timeout_seconds`."),
+    ErrorCode.IDLE_TIMEOUT: Reason(
+        "No audio came for `idle_timeout_seconds`, and no `keep_alive` or `end`.",
+        "Send silence, `keep_alive` or `end`.",
+    ),
+    ErrorCode.STREAM_TOO_LONG: Reason(
+        "The stream lasted longer than `max_stream_seconds`.", "Open a new one."
+    ),
+    ErrorCode.SLOW_CLIENT: Reason(
+        "The client did not read its messages for `send_timeout_seconds`, or more than "
+        "`outbox_characters` were waiting for it.",
+        "Read while sending.",
+    ),
+    ErrorCode.TAKEN_OVER: Reason("Another connection has resumed the stream with its `token`."),
+    ErrorCode.TOO_MANY_STREAMS: Reason(
+        "The server has as many live streams as it admits: `max_streams`, or what its machine can "
+        "carry.",
+        "Try again later.",
+    ),
+    ErrorCode.SHUTTING_DOWN: Reason(
+        "The server is being stopped or restarted.", "Connect again, and resume by the token."
+    ),
+    ErrorCode.INTERNAL_ERROR: Reason(
+        "The server has a fault. It is logged under the name of the session.", "Connect again."
+    ),
+}
