@@ -1,14 +1,16 @@
 """The console command `cortado`: where the four packages meet.
 
 A command NAME is the function NAME of the module `clients.commands.NAME`, which is imported when
-the command is run; the module imports what it needs inside that function. A user's mistake
-(`ValueError` from a boundary, `OSError` on a file, an extra that is not installed) is one line on
-stderr and exit code 2; Ctrl-C is 130; anything else is a fault of ours and shows its traceback.
+the command is run; the module imports what it needs inside that function. A user's mistake (an
+unknown option, `ValueError` from a boundary, `OSError` on a file, an extra that is not installed)
+is one line on stderr and exit code 2; Ctrl-C is 130; anything else is a fault of ours and shows its
+traceback.
 """
 
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
 from cortado.clients.commands.failures import (
@@ -81,22 +83,18 @@ def _run(words: list[str]) -> int:
     if name in ("", "bench", "bench --help", "bench -h"):
         (sys.stdout if words[1:] else sys.stderr).write(HELP)
         return EXIT_OK if words[1:] else EXIT_USER_ERROR
-    sys.stderr.write(f"Error: No such command or option: {name} (see cortado --help)\n")
-    return EXIT_USER_ERROR
+    near = " or ".join(get_close_matches(name, COMMANDS, 2))
+    known = f"is {near} meant?" if near else "cortado --help lists them"
+    raise ValueError(f"expected a command, got {name!r}: {known}")
 
 
 def _call(name: str, arguments: list[str]) -> int:
-    import typer
-
-    from cortado.clients.commands.terminal import STYLE
+    from cortado.clients.commands.terminal import run
 
     function = name.split()[-1]
     module = import_module(f"cortado.clients.commands.{function}")
-    command = typer.Typer(**STYLE)
     options = getattr(module, "OPTIONS", {})
-    command.command(epilog=module.EXAMPLES, **options)(getattr(module, function))
-    command(args=arguments, prog_name=f"cortado {name}")
-    return EXIT_OK
+    return run(name, getattr(module, function), arguments, epilog=module.EXAMPLES, **options)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,9 @@ class KeyFile:
         """
         try:
             found = json.loads(self.path.read_text("utf-8"))
+        except FileNotFoundError:
+            advice = f"cortado keys {self.path} --add NAME makes one"
+            raise ValueError(f"no file of keys at {self.path}: {advice}") from None
         except (OSError, ValueError) as error:
             raise ValueError(f"expected a file of cortado keys, got {self.path}: {error}") from None
         if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):

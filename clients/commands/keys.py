@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cortado.clients.commands.terminal import examples
+from cortado.clients.commands.terminal import check_places, examples
 
 EXAMPLES = examples(
     "cortado keys keys.json",
@@ -26,6 +26,7 @@ def keys(
     """
     from cortado.server.keys import KeyFile
 
+    check_places(file)
     known = KeyFile(file)
     if add is not None:
         typer.echo(known.add(add))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cortado.clients.commands.terminal import STYLE, examples
+from cortado.clients.commands.terminal import examples, run
 
 EXAMPLES = examples(
     "cortado serve", "CORTADO_PORT=9000 cortado serve --host 0.0.0.0 --keys keys.json"
@@ -20,9 +20,8 @@ OPTIONS: dict[str, Any] = {
 
 def serve(context: typer.Context) -> None:
     """Serve the web page and the streaming API."""
-    command = typer.Typer(**STYLE)
-    command.command(epilog=EXAMPLES)(_with_flags_of_the_settings(_serve))
-    command(args=context.args, prog_name="cortado serve")
+    command = _with_flags_of_the_settings(_serve)
+    raise typer.Exit(run("serve", command, context.args, epilog=EXAMPLES))
 
 
 def _serve(flags: dict[str, str | bool | None]) -> None:
@@ -30,16 +29,16 @@ def _serve(flags: dict[str, str | bool | None]) -> None:
 
     settings = read_settings(**flags)  # a mistake is told before the model's libraries are loaded
 
-    from cortado.server.run import run
+    from cortado.server.run import run as serve_until_stopped
 
-    raise typer.Exit(run(settings, typer.echo))
+    raise typer.Exit(serve_until_stopped(settings, typer.echo))
 
 
 def _with_flags_of_the_settings(
     call: Callable[[dict[str, str | bool | None]], None],
 ) -> Callable[..., None]:
     """Return a command that takes each setting of the server as a flag and hands them to `call`."""
-    from cortado.server.settings import Settings, flag
+    from cortado.server.settings import flag, listed
 
     def command(**flags: str | bool | None) -> None:
         """Serve the web page and the streaming API.
@@ -49,7 +48,7 @@ def _with_flags_of_the_settings(
         call(flags)
 
     parameters = []
-    for name, field in Settings.model_fields.items():
+    for name, field in listed().items():
         default = "" if field.default in (None, ()) else f"  [default: {field.default}]"
         text, switch = f"{field.description}{default}", field.annotation is bool
         names = f"--{flag(name)}/--no-{flag(name)}" if switch else f"--{flag(name)}"

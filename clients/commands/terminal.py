@@ -2,10 +2,12 @@
 
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.exceptions import TyperException
 
 if TYPE_CHECKING:
     from cortado.model.streaming.interface import StreamingRecognizer
@@ -61,6 +63,22 @@ Lm = Annotated[
 ]
 
 Json = Annotated[Path | None, typer.Option("--json", help="Write everything here as JSON.")]
+
+
+def run(name: str, call: Callable[..., None], arguments: Sequence[str], **options: Any) -> int:
+    """Run the command `cortado NAME`, whose options are those of `call`; return its exit code.
+
+    Raises: ValueError for arguments that it does not have, with how to see those that it has.
+    """
+    app = typer.Typer(**STYLE)
+    app.command(**options)(call)
+    try:
+        code = app(args=arguments, prog_name=f"cortado {name}", standalone_mode=False)
+    except TyperException as error:
+        mistake = error.format_message().removesuffix(".").replace("Value error, ", "")
+        mistake = mistake[:1].lower() + mistake[1:]
+        raise ValueError(f"{mistake}; cortado {name} --help explains") from None
+    return code if isinstance(code, int) else 0
 
 
 def load_served(

@@ -84,20 +84,22 @@ def test_the_version_is_that_of_the_project(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["frobnicate"], ["--frobnicate"], ["info", "--frobnicate"], ["serve", "--frobnicate"]],
-    ids=" ".join,
+    ("line", "said"),
+    [
+        ("frobnicate", "expected a command, got 'frobnicate': cortado --help lists them"),
+        ("trancribe talk.wav", "expected a command, got 'trancribe': is transcribe meant?"),
+        ("--frobnicate", "expected a command, got '--frobnicate': cortado --help lists them"),
+        ("info --frobnicate", "no such option: --frobnicate; cortado info --help explains"),
+        ("transcribe", "missing argument 'files'; cortado transcribe --help explains"),
+        ("serve --frobnicate", "no such option: --frobnicate; cortado serve --help explains"),
+        ("bench strems", "expected a command, got 'bench strems': is bench streams "),
+    ],
 )
-def test_a_word_that_is_not_known_is_exit_code_2(arguments: list[str], capsys: Capture) -> None:
-    assert cli.main(arguments) == 2
-    streams = capsys.readouterr()
-    assert streams.out == ""
-    assert "Error: No such" in streams.err
-
-
-def test_no_command_at_all_shows_the_help_and_is_exit_code_2(capsys: Capture) -> None:
-    assert cli.main([]) == cli.main(["bench"]) == 2
-    assert "Commands:" in "".join(capsys.readouterr())
+def test_what_no_command_understands_is_one_line_with_what_to_do(
+    line: str, said: str, capsys: Capture
+) -> None:
+    assert cli.main(line.split()) == 2
+    assert one_line(capsys).startswith(f"cortado: {said}")
 
 
 def one_line(capsys: Capture) -> str:
@@ -106,6 +108,11 @@ def one_line(capsys: Capture) -> str:
     assert streams.out == ""
     [line] = streams.err.splitlines()
     return line
+
+
+def test_no_command_at_all_shows_the_help_and_is_exit_code_2(capsys: Capture) -> None:
+    assert cli.main([]) == cli.main(["bench"]) == 2
+    assert "Commands:" in "".join(capsys.readouterr())
 
 
 def test_a_users_mistake_is_one_line_and_exit_code_2(tmp_path: Path, capsys: Capture) -> None:

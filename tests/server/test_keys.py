@@ -174,7 +174,7 @@ def test_keys_are_made_listed_and_removed_by_a_command(
 
 
 def test_a_file_of_keys_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="expected a file of cortado keys, got "):
+    with pytest.raises(ValueError, match=r"^no file of keys at .*: cortado keys .* makes one$"):
         Keys(KeyFile(tmp_path / "none.json"), b"")
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(ValueError, match="expected a file of cortado keys, got another"):
