@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from cortado.model.audio.decode import decode
 
 RATE = 16_000  # Hz
-DEV = Path(__file__).parent.parent.parent.parent / "shared" / "data" / "librispeech-mini"
+DEV = Path(__file__).resolve().parents[3] / "shared" / "data" / "librispeech-mini"
 SENTENCE = "the old man walked slowly down to the river and sat there in the morning sun"
 
 
 def speech(folder: Path) -> tuple[str, NDArray[np.float32]]:
-    """Return the name and the samples (N,) at 16 kHz of 3 to 8 seconds of speech."""
+    """Return the name and the samples (N,) at 16 kHz of 5 to 8 seconds of speech."""
     manifest = DEV / "dev.jsonl"
     if manifest.exists():
         rows = [json.loads(line) for line in manifest.read_text().splitlines()]
-        row = min((row for row in rows if row["duration"] > 3), key=lambda row: row["duration"])
+        row = min((row for row in rows if row["duration"] > 5), key=lambda row: row["duration"])
         return row["id"], decode(DEV / row["audio"])
     if not shutil.which("espeak-ng"):
         pytest.skip("no recordings in ../shared/data and no espeak-ng to speak")

@@ -52,7 +52,8 @@ def home(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(recording, home / name)
     shutil.copy(ROOT / "clients/web/sample.webm", home / "talk.mp3")  # its kind is heard, not read
     (home / "recordings/one.txt").write_text("the old man walked")
-    (home / "sentences.txt").write_text("turn the light on\nturn the light off\n" * 20)
+    for name in ("sentences.txt", "commands.txt"):
+        (home / name).write_text("turn the light on\nturn the light off\n" * 20)
     (home / "models/mine").symlink_to(checkpoint_reader.DEFAULT)
     row = {"id": "one", "audio": str(recording), "speaker": "a", "duration": 5.0}
     manifest = json.dumps(row | {"text": "the old man walked"}) + "\n"

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+import cortado
 from cortado.clients import speech
 from cortado.model.audio.decode import decode
 from cortado.tests.clients import sounddevice
 from cortado.tests.clients.serving import ROOT, Served
 
 SERVER = speech.SERVER
-PAGES = ("README.md", "docs/python.md", "docs/streams.md")
+PAGES = ("README.md", "docs/guide.md", "docs/python.md", "docs/streams.md")
 ELSEWHERE = {"docs/doors.md"}  # run by test_doors_page.py
 
 
@@ -37,6 +38,8 @@ def test_a_page_runs_from_its_first_snippet_to_its_last(
     if not is_shipped:
         pytest.skip("needs the shipped model")
     shutil.copy(recording, tmp_path / "talk.wav")
+    phrases = ("turn the light on", " ".join(cortado.transcribe(recording).text.split()[:-1]))
+    (tmp_path / "commands.txt").write_text("\n".join(phrases))  # docs/guide.md
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WAV", str(recording))
     monkeypatch.setitem(sys.modules, "sounddevice", sounddevice)
