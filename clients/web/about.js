@@ -1,6 +1,6 @@
 /** What the page says about the model, all of it from the card that /v1/info gives. */
 
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const percent = (...shares) => `${shares.map((share) => (100 * share).toFixed(1)).join(" to ")} %`;
 
 /** The scores of a model's card. @param {any} info what /v1/info answers */
 export function scores(info) {
@@ -22,7 +22,7 @@ export function fill(page, info) {
   const rows = scores(info).map((score) => {
     const row = page.createElement("tr");
     const hours = Number.isFinite(score.hours) ? `${score.hours.toFixed(1)} h` : "";
-    const interval = score.wer_ci95 ? `${percent(score.wer_ci95[0])} to ${percent(score.wer_ci95[1])}` : "";
+    const interval = score.wer_ci95 ? percent(...score.wer_ci95) : "";
     for (const text of [score.name, hours, percent(score.wer), interval]) {
       const cell = page.createElement(row.childElementCount ? "td" : "th");
       cell.textContent = text ?? "";

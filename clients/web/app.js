@@ -110,6 +110,10 @@ function showElapsed(elapsed) {
   if (byId("elapsed").textContent !== shown) byId("elapsed").textContent = shown;
 }
 
+function showPicture() {
+  byId("sight").classList.toggle("off", !settings.read().picture);
+}
+
 function showFrozen(frozen) {
   byId("freeze").textContent = frozen ? "Follow" : "Freeze";
   byId("freeze").setAttribute("aria-pressed", String(frozen));
@@ -136,7 +140,7 @@ function run(source) {
     : timeline.spoken);
 
   const enter = {
-    opening: () => status.say(source.live ? "Waiting for the permission" : `Reading ${source.name}`),
+    opening: () => status.say(source.waits ?? `Reading ${source.name}`),
     connecting: () => status.say("Connecting"),
     listening: (ready) => {
       delay = new Delay(); // after a pause the clock has another distance to the sound
@@ -322,13 +326,17 @@ byId("file").addEventListener("change", ({ target }) => {
 });
 
 const chosen = settings.read();
-for (const [id, name] of [["device", "device"], ["clean-up", "cleanUp"], ["size", "size"], ["theme", "theme"]]) {
+const choices = { device: "device", "clean-up": "cleanUp", seen: "picture", size: "size", theme: "theme" };
+for (const [id, name] of Object.entries(choices)) {
   const element = byId(id);
   const property = element.type === "checkbox" ? "checked" : "value";
   if (id !== "device") element[property] = chosen[name];
   element.addEventListener("change", () => settings.change({ [name]: element[property] }));
 }
-document.addEventListener("settingschange", () => transcript.toEnd());
+document.addEventListener("settingschange", () => {
+  showPicture();
+  transcript.toEnd();
+});
 document.addEventListener("themechange", () => picture.recolour());
 captionMode(byId("captions"), byId("captions-leave"), () => transcript.toEnd());
 menus([byId("download"), byId("settings")]);
@@ -349,6 +357,8 @@ navigator.mediaDevices?.addEventListener?.("devicechange", listDevices);
 window.addEventListener("online", () => take?.stream.retry());
 
 show("idle");
+showPicture();
+byId("share").hidden = !navigator.mediaDevices?.getDisplayMedia; // telephones have none
 listDevices();
 takeFromAddress();
 keyForm.look().catch(() => {}); // a server that is gone is told on Start, with what helps

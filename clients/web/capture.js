@@ -18,6 +18,7 @@ const RESUME_WITHIN = 3000; // ms
 
 export class Capture {
   live = true; // its frames come in the time of the clock on the wall
+  waits = "Waiting for the permission"; // said while it is opened
 
   /** @param {string} name  @param {() => Promise<Input>} openInput asks for the permission */
   constructor(name, openInput) {

@@ -25,11 +25,11 @@ const WORDS = {
   ],
   "microphone-busy": [
     "The microphone could not be opened.",
-    "Another program may be using it, or the system withholds it from this browser.",
+    "Close other programs that use it, allow it to this browser in the system, and try again.",
   ],
   "microphone-lost": [
     "The microphone went away.",
-    "What was heard until then is below. Connect it again and start anew.",
+    "What was heard until then stays here. Connect it again, and start anew.",
   ],
   "no-worklet": [
     "This browser is too old for live audio.",
@@ -39,33 +39,25 @@ const WORDS = {
     "The browser holds the sound back.",
     "Press Start once more; if it stays so, allow this page to play and record sound.",
   ],
-  "no-shared-sound": [
-    "This browser cannot share the sound of a tab.",
-    "Chromium and Edge can, on computers. A recording can be opened in any browser.",
-  ],
   "not-shared": [
     "Nothing was shared.",
-    "Press Shared sound again, and choose a tab or the screen in the browser's window.",
+    "Try again, and choose a tab or the screen in the browser's window.",
   ],
   "shared-without-sound": [
     "What was shared has no sound.",
-    "Share it again, and tick the box for its sound in the browser's window.",
+    "Share it again, and tick the box for its sound. Chromium and Edge have one, Firefox has none.",
   ],
   unreachable: [
     "The server cannot be reached.",
     "It may be stopped, or the network between is down. Try again when it is back.",
   ],
-  unauthorized: [
-    "This server wants a key.",
-    "Whoever runs it makes one (cortado keys). It stays in this browser.",
-  ],
   refused: [
     "The server is there, but refused the stream.",
-    "It may not accept pages from this address, or be full.",
+    "It may be full: try again later. Or its allowed_origins lack this page's address.",
   ],
   dropped: [
-    "The connection was lost for too long.",
-    "What was heard until then stays here. A new start makes a new connection.",
+    "The connection was lost.",
+    "What was heard until then stays here. Start again to go on.",
   ],
   "no-answer": [
     "The server does not answer.",
@@ -77,7 +69,7 @@ const WORDS = {
   ],
   "too-slow": [
     "The connection is slower than your voice.",
-    "Ten minutes of sound were waiting to be sent, so the take was ended.",
+    "Ten minutes of sound were waiting to be sent. Start again on a faster network.",
   ],
   "not-audio": [
     "This file could not be read as sound.",
@@ -89,12 +81,15 @@ const WORDS = {
   ],
   // From here on: the codes of the server's own error messages.
   too_many_streams: ["The server is full.", "Others are speaking. Try again a little later."],
-  shutting_down: ["The server is shutting down.", "What was heard until then stays here."],
+  shutting_down: [
+    "The server is shutting down.",
+    "What was heard until then stays here. Try again when it is back.",
+  ],
   idle_timeout: [
     "The server heard nothing for too long.",
-    "No sound reached it, so it ended the stream. What was heard until then stays here.",
+    "What was heard until then stays here. Look whether the microphone is on, and start again.",
   ],
-  taken_over: ["The take goes on elsewhere.", "Another page has taken it over."],
+  taken_over: ["The take goes on elsewhere.", "Another page has it. Start again for a new one."],
   start_timeout: ["The server waited too long for the start.", "Try again."],
   stream_too_long: [
     "The stream reached the longest that the server allows.",
@@ -102,11 +97,11 @@ const WORDS = {
   ],
   slow_client: [
     "This page read the text too slowly.",
-    "The server gave it up. A busy computer or a slow connection may be the reason.",
+    "The computer or the connection was too busy. What was heard stays here; start again.",
   ],
   internal_error: [
     "Something broke inside the server.",
-    "What was heard until then stays here. Its log says more.",
+    "What was heard until then stays here. Start again; the server's log says more.",
   ],
 };
 
@@ -143,6 +138,6 @@ export function words(failure) {
   const { code = "fault", detail = failure.message } = failure;
   const [title, advice] = Object.hasOwn(WORDS, code)
     ? WORDS[code]
-    : ["The stream was ended by an error.", "What was heard until then stays here."];
+    : ["The stream was ended by an error.", "What was heard stays here. Start again to go on."];
   return { title, advice, origin: detail && detail !== code ? `${code}: ${detail}` : code };
 }

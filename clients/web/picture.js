@@ -2,7 +2,8 @@
  * The picture under the text: the log-mel energies of the sound, and under them every character
  * at the instant where it was heard, with the stretch of sound that the attention weighed for it.
  * While a take runs, its right edge is now, so the gap to the newest character is the delay that
- * one can see. It can be frozen and moved through, and a click plays the sound there.
+ * one can see. It can be frozen and moved through, and a click plays the sound there. While nobody
+ * sees it, nothing is computed.
  */
 
 import { palette } from "./palette.js";
@@ -19,6 +20,7 @@ export class Picture {
   #drag = null;
   #spectrograms = new WeakMap(); // by timeline
   #dirty = false;
+  #timer = 0;
 
   /**
    * @param {HTMLCanvasElement} canvas
@@ -32,7 +34,8 @@ export class Picture {
     this.frozen = false;
     this.cursor = null; // the second that is being played
     this.still = matchMedia("(prefers-reduced-motion: reduce)");
-    new ResizeObserver(() => this.#resized()).observe(canvas);
+    new ResizeObserver(() => this.#resized()).observe(canvas); // one that is hidden has no size
+    document.addEventListener("visibilitychange", () => this.#tick());
     canvas.addEventListener("keydown", (event) => this.#key(event));
     canvas.addEventListener("pointerdown", (event) => this.#pressed(event));
     canvas.addEventListener("pointermove", (event) => this.#moved(event));
@@ -46,17 +49,12 @@ export class Picture {
     this.#live = now;
     this.freeze(false);
     this.#describe();
-    const frame = () => {
-      if (this.#live !== now) return;
-      if (!this.frozen) this.#moveTo(this.#edge());
-      if (this.#dirty && !document.hidden) this.#draw();
-      setTimeout(frame, FRAME); // no animation frame, which costs even where nothing has moved
-    };
-    frame();
+    this.#tick();
   }
 
-  /** Take a live frame of sound of the running take. */
+  /** Take a live frame of the running take, which its sound has already. */
   hear(bytes) {
+    if (!this.#seen) return;
     this.#spectrogram.push(bytes);
     if (!this.frozen) this.#dirty = true;
   }
@@ -116,6 +114,10 @@ export class Picture {
     if (!this.#live) this.#draw();
   }
 
+  get #seen() {
+    return !document.hidden && this.canvas.clientWidth > 0;
+  }
+
   get #span() {
     return this.canvas.clientWidth / SCALE; // seconds
   }
@@ -129,10 +131,21 @@ export class Picture {
     return this.#spectrograms.get(timeline);
   }
 
+  /** Follow the running take for as long as it is seen. */
+  #tick() {
+    clearTimeout(this.#timer);
+    if (!this.#live || !this.#seen) return;
+    if (!this.frozen) this.#moveTo(this.#edge());
+    if (this.#dirty) this.#draw();
+    // No animation frame, which costs even where nothing has moved.
+    this.#timer = setTimeout(() => this.#tick(), FRAME);
+  }
+
   #resized() {
     if (!this.timeline) return;
     this.#moveTo(this.end);
     this.redraw();
+    this.#tick();
   }
 
   /** Put the right edge there, as far as there is something to see. */

@@ -46,7 +46,6 @@ export function microphone({ device = "", cleanUp = false } = {}) {
 /** The sound of a tab, a window or the screen, which the browser lets one choose. */
 export function sharedSound() {
   return new Capture("shared sound", async () => {
-    if (!navigator.mediaDevices?.getDisplayMedia) throw new Failure("no-shared-sound");
     const raw = { echoCancellation: false, noiseSuppression: false, autoGainControl: false };
     const stream = await navigator.mediaDevices
       .getDisplayMedia({ audio: { ...raw, suppressLocalAudioPlayback: false }, video: { frameRate: 1 }, systemAudio: "include" })

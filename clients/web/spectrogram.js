@@ -44,7 +44,6 @@ class Tile {
 export class Spectrogram {
   #tiles = new Map(); // by number, the one used last at the end
   #mel = new MelStream();
-  #frames = 0; // that were pushed
 
   /** @param {import("./sound.js").Sound} sound  @param {() => void} onchange a tile has come */
   constructor(sound, onchange) {
@@ -52,19 +51,21 @@ export class Spectrogram {
     this.onchange = onchange;
   }
 
-  /** Take a live frame of 16-bit samples; the others are made when they are looked at. */
+  /** Take the sound's latest 16-bit samples; the others are made when they are looked at. */
   push(bytes) {
     const samples = Float32Array.from(new Int16Array(bytes), (value) => value / 32768);
     const levels = this.#mel.push(samples);
+    const first = Math.floor(this.sound.samples / HOP) - levels.length / BANDS;
     for (let at = 0; at < levels.length; at += BANDS) {
-      const number = Math.floor(this.#frames / TILE_FRAMES);
-      const place = this.#frames % TILE_FRAMES;
+      const number = Math.floor((first + at / BANDS) / TILE_FRAMES);
+      const place = (first + at / BANDS) % TILE_FRAMES;
       const tile = place ? this.#tiles.get(number) : this.#add(number, new Tile(Infinity));
-      if (tile?.filled === place) { // else it was let go: it will be made from the sound
+      if (tile?.filled === place) {
         tile.levels.set(levels.subarray(at, at + BANDS), place * BANDS);
         tile.filled = place + 1;
+      } else if (tile?.read === Infinity) {
+        tile.read = 0; // some were not pushed, as nobody looked: it is made from the sound
       }
-      this.#frames += 1;
     }
   }
 

@@ -38,7 +38,7 @@ export class Status {
     const was = this.#lost;
     if (state === "lost") {
       this.#lost = true;
-      if (this.#usual !== "Paused") this.#show("Connection lost. What is said is kept; connecting again");
+      if (this.#usual !== "Paused") this.#show("Connection lost; what you say is kept");
     } else if (state === "open" && was) {
       this.#lost = false;
       this.#until = performance.now() + NEWS * 1000;
@@ -51,7 +51,7 @@ export class Status {
   /** So many seconds of live sound wait to be sent. */
   waiting(seconds) {
     if (this.#lost || performance.now() < this.#until) return;
-    this.#show(seconds > WAITING ? `Slow connection: ${Math.ceil(seconds)} s of sound wait to be sent` : this.#usual);
+    this.#show(seconds > WAITING ? `Slow connection: ${Math.ceil(seconds)} s wait to be sent` : this.#usual);
   }
 
   /** So many seconds of a recording were heard at an instant of the wall clock. */
@@ -61,7 +61,7 @@ export class Status {
     this.#told = now;
     const share = Math.min(1, heard / source.seconds);
     const left = (now - this.began) * (1 / share - 1);
-    this.say(`Hearing ${source.name}: ${Math.round(100 * share)} %, ${clock(left)} left`);
+    this.say(`${Math.round(100 * share)} %, ${clock(left)} left of ${source.name}`);
   }
 
   #show(text) {

@@ -52,7 +52,7 @@ def test_a_connection_that_is_cut_in_mid_speech_costs_no_character(
             way.open = False
             way.cut()
             page.wait_for(LINK.format("lost"))
-            assert page.text("status").startswith("Connection lost. What is said is kept")
+            assert page.text("status").startswith("Connection lost; what you say is kept")
             assert page.evaluate("document.getElementById('failure').hidden"), "it is said quietly"
             time.sleep(0.5)
             way.open = True

@@ -12,6 +12,7 @@ import pytest
 import cortado
 from cortado.tests.clients.axe import violations
 from cortado.tests.clients.chromium import Page, executable
+from cortado.tests.clients.layout import LAID_OUT, SIZES
 from cortado.tests.clients.serving import Served, transcribe
 from cortado.tests.clients.speech import write
 
@@ -22,24 +23,7 @@ pytestmark = [
 ]
 
 STATE = "document.body.dataset.state === '{}'"
-SIZES = [(360, 640), (740, 360), (768, 1024), (1440, 900)]
 PICTURE = "window.cortadoPicture"
-
-# Whether the parts of the page lie beside one another, within the window.
-LAID_OUT = """(() => {
-    const box = (id) => document.querySelector(id).getBoundingClientRect();
-    const ids = ["header", "#transcript", "#sight", "footer"];
-    const parts = ids.map(box).filter((each) => each.height);
-    const apart = parts.every((each, i) => !i || parts[i - 1].bottom <= each.top + 1);
-    const shown = [...document.querySelectorAll("footer button, summary")].filter((each) =>
-        each.checkVisibility() && !each.closest("details > div"));
-    const inside = shown.every((each) => {
-        const { left, right, top, bottom } = each.getBoundingClientRect();
-        return left >= 0 && right <= innerWidth && top >= 0 && bottom <= innerHeight;
-    });
-    const { scrollWidth, scrollHeight } = document.documentElement;
-    return [apart, inside, scrollWidth <= innerWidth, scrollHeight <= innerHeight];
-})()"""
 
 # Texts whose contrast is below 4.5 (WCAG 2.2, 1.4.3); that of what is disabled may be.
 FAINT = """(() => {
@@ -97,7 +81,7 @@ def test_nothing_runs_over_anything_and_every_text_can_be_read(
     assert faint == []
 
 
-# Seconds that a picture shows of a file of three seconds, of which it saw the first second first.
+# Seconds that a picture shows of three, of which it was given a part, the rest being there later.
 SHOWN = """(async () => {
     const { Sound } = await import("./sound.js");
     const { Spectrogram } = await import("./spectrogram.js");
@@ -112,11 +96,16 @@ SHOWN = """(async () => {
         return [...Array(400).keys()].filter((x) => data[4 * x + 3]).length / 100;
     };
     const picture = new Spectrogram(sound, draw);
-    sound.append(noise(16000));
-    draw();
-    while (!shown()) await wait(10);
-    sound.append(noise(32000));
-    for (let k = 0; shown() < 2.9 && k < 1000; k += 1) await wait(10);
+    const take = (length, isSeen) => {
+        const bytes = noise(length);
+        sound.append(bytes);
+        if (isSeen) picture.push(bytes);
+    };
+    GIVEN
+    for (let k = 0; shown() < 2.9 && k < 1000; k += 1) {
+        draw();
+        await wait(10);
+    }
     return shown();
 })()"""
 
@@ -128,8 +117,16 @@ def test_axe_finds_nothing(scheme: str, page: Page) -> None:
     assert violations(page) == []
 
 
-def test_the_picture_of_a_file_grows_to_its_end(page: Page) -> None:
-    assert page.evaluate(SHOWN) == pytest.approx(3.0, abs=0.05)
+@pytest.mark.parametrize(
+    "given",
+    [
+        "take(16000, false); draw(); while (!shown()) await wait(10); take(32000, false);",
+        "take(16000, true); take(16000, false); take(16000, true);",
+    ],
+    ids=["a file", "a take that was not seen for a while"],
+)
+def test_the_picture_shows_all_of_the_sound(given: str, page: Page) -> None:
+    assert page.evaluate(SHOWN.replace("GIVEN", given)) == pytest.approx(3.0, abs=0.05)
 
 
 def test_the_page_says_what_it_is_to_those_who_cannot_see_it(page: Page) -> None:
@@ -330,6 +327,31 @@ def test_the_microphone_can_be_chosen_and_the_picture_frozen_while_it_runs(page:
     page.wait_for(f"{PICTURE}.end > Math.max({end}, window.cortadoSent.length / 25 - 1)")
     page.click("toggle")
     page.wait_for(STATE.format("idle"))
+
+
+COUNT = """(() => {
+    const plain = CanvasRenderingContext2D.prototype.clearRect;
+    window.drawn = 0;
+    CanvasRenderingContext2D.prototype.clearRect = function (...area) {
+        window.drawn += this.canvas.id === "picture";
+        return plain.apply(this, area);
+    };
+})()"""
+
+
+def test_a_picture_that_is_switched_off_is_not_drawn_and_comes_back(page: Page) -> None:
+    page.click("seen")
+    page.evaluate(COUNT)
+    page.click("toggle")
+    page.wait_for(STATE.format("listening"))
+    page.wait_for("window.cortadoSent.length > 20")
+    assert page.evaluate("window.drawn") == 0
+    assert not page.evaluate("document.getElementById('picture').checkVisibility()")
+    page.click("seen")
+    page.wait_for("window.drawn > 3")
+    page.click("toggle")
+    page.wait_for(STATE.format("idle"))
+    assert page.evaluate("JSON.parse(localStorage.cortado).picture")
 
 
 def test_the_sound_of_a_tab_is_heard_until_it_is_no_longer_shared(page: Page) -> None:

@@ -10,6 +10,7 @@ from websockets.sync.client import connect
 
 from cortado.tests.clients.chromium import Page, executable
 from cortado.tests.clients.conftest import ELSEWHERE
+from cortado.tests.clients.layout import LAID_OUT, SIZES
 from cortado.tests.clients.serving import Served
 
 pytestmark = [
@@ -58,6 +59,22 @@ def test_a_microphone_that_is_gone_is_told(page: Page) -> None:
     page.evaluate("document.getElementById('device').add(new Option('gone', 'gone', true, true))")
     page.click("toggle")
     assert wait_for_failure(page) == "No microphone was found."
+
+
+def test_what_went_wrong_stands_beside_the_text_at_any_size(page: Page, recording: Path) -> None:
+    page.open_file(recording)
+    page.wait_for("document.querySelector('.caption')")
+    page.evaluate("document.getElementById('device').add(new Option('gone', 'gone', true, true))")
+    page.click("toggle")
+    wait_for_failure(page)
+    for width, height in SIZES:
+        page.look("light", width, height)
+        page.wait_for(f"innerWidth === {width}")
+        assert page.evaluate(LAID_OUT) == [True] * 4
+        box = "document.getElementById('{}').getBoundingClientRect().height"
+        assert page.evaluate(box.format("failure")) > 60
+        assert page.evaluate(box.format("transcript")) > 40
+    page.look()
 
 
 def test_an_insecure_address_is_told_at_once_and_still_takes_recordings(
