@@ -58,7 +58,6 @@ class Engine:
         buffer_seconds: float,
         threads: int = 0,
         headroom: float = 0.2,
-        batch: int | None = None,
         vad: Vad | None = None,
     ) -> None:
         """Make rows.
@@ -70,11 +69,9 @@ class Engine:
             buffer_seconds: most audio of a stream that waits for the model.
             threads: of the model; 0 leaves it to the backend.
             headroom: share of the time kept free by admission; 1 for no limit but the rows.
-            batch: most streams in one step; as many as there are if None.
             vad: a voice activity detector, for endpoints.
         """
         self.recognizer = recognizer
-        self._batch = batch or max_streams
         self._metrics = metrics
         # Part of a step may stay in it, and the resampler returns more than one piece at a time.
         self._room = int(max(buffer_seconds, 4 * PIECE_SECONDS) * SAMPLE_RATE)
@@ -296,9 +293,6 @@ class Engine:
                 if (wait := since.min() + self.capacity.window - perf_counter()) > 0:
                     self._sleep(wait)
                     continue
-                if len(rows) > self._batch:
-                    chosen = np.sort(np.argsort(since)[: self._batch])
-                    rows, since = rows[chosen], since[chosen]
                 return self._pool.take(rows), since
         return None
 

@@ -9,6 +9,13 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`((?:model|training|server|clients|tests)/[\w/.-]*)`", PAGE)
 
 
+def test_the_way_of_a_sound_has_at_most_twelve_stops_and_none_twice() -> None:
+    stops = [one.strip() for one in PAGE.split("```")[1].split("→")]
+    assert stops[0] == "microphone"
+    assert stops[-1] == "character"
+    assert len(set(stops)) == len(stops) <= 12
+
+
 def test_everything_that_the_page_names_is_there() -> None:
     assert [name for name in NAMED if not (ROOT / name).exists()] == []
 

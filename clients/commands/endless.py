@@ -21,19 +21,12 @@ from cortado.clients.commands.terminal import (
 )
 
 if TYPE_CHECKING:
-    from cortado.clients.bench.endless.recovery import Recovery, Tenth
     from cortado.clients.bench.endless.run import Findings
 
 EXAMPLES = examples(
     "cortado bench endless data/dev.jsonl --hours 24",
     "cortado bench endless data/dev.jsonl --hours 0.5 --json endless.json",
 )
-
-SIGNIFICANCE = {  # whether two rates differ
-    True: "more than twice the standard error apart",
-    False: "no more than twice the standard error apart",
-    None: "too few for a standard error",
-}
 
 
 def endless(
@@ -75,7 +68,9 @@ def lines(found: "Findings", backend: str) -> list[str]:
     ]
     return [
         f"played {found.hours:.2f} h in one stream, {backend}; all recordings {found.rounds} times",
-        *_errors(found),
+        "word errors: {:.1%} in the first tenth of the rounds, {:.1%} in the last".format(
+            *found.wer
+        ),
         f"characters a minute without speech: {', '.join(quiet)}",
         f"utterances: {found.utterances}, the longest {found.longest:.1f} s",
         f"largest drift of a time: {found.drift_ms:.6f} ms",
@@ -86,29 +81,3 @@ def lines(found: "Findings", backend: str) -> list[str]:
         "suspended stream: {:,} bytes at first, {:,} at last".format(*found.state_bytes),
         "largest memory: {:.1f} MiB at first, {:.1f} MiB at last".format(*found.memory_mib),
     ]
-
-
-def _errors(found: "Findings") -> list[str]:
-    """Return the word errors of the first and last rounds, and after each kind of stretch."""
-    summary = []
-    if found.first and found.last:
-        summary.append(
-            f"word errors: {_tenth(found.first, 'first')}, {_tenth(found.last, 'last')}; "
-            + SIGNIFICANCE[found.differ]
-        )
-    return summary + [_after(kind, one) for kind, one in found.recovery.items()]
-
-
-def _tenth(one: "Tenth", which: str) -> str:
-    scatter = "" if one.error is None else f" (±{100 * one.error:.1f})"
-    rounds = f"{one.rounds} rounds" if one.rounds > 1 else "round"
-    return f"{one.wer:.1%}{scatter} in the {which} {rounds}"
-
-
-def _after(kind: str, one: "Recovery") -> str:
-    scatter = "" if one.error is None else f" (their difference ±{100 * one.error:.1f})"
-    recordings = f"{one.recordings} recordings" if one.recordings > 1 else "one recording"
-    return (
-        f"word errors right after {kind}: {one.wer:.1%} in {recordings}, {one.after_speech:.1%} "
-        f"in the same after speech{scatter}; {SIGNIFICANCE[one.differs]}"
-    )

@@ -49,7 +49,6 @@ class Places:
 
     json: Path | None
     html: Path | None
-    hypotheses: Path | None
     sclite: Path | None
     fields: Sequence[str]
 
@@ -86,9 +85,6 @@ def evaluate(
     compare: Annotated[
         Path | None, typer.Option(help="Another run's --json, to be held against this one.")
     ] = None,
-    hypotheses: Annotated[
-        Path | None, typer.Option(help="Write each utterance here: said, heard, errors.")
-    ] = None,
     trn: Annotated[
         Path | None, typer.Option(help="A folder for sclite's files: trn, stm and ctm.")
     ] = None,
@@ -116,8 +112,8 @@ def evaluate(
     from cortado.training.scoring.evaluate import evaluate as run
 
     use_one_thread()
-    places = Places(json_file, html, hypotheses, trn, by or [])
-    check_places(json_file, html, hypotheses)
+    places = Places(json_file, html, trn, by or [])
+    check_places(json_file, html)
     other = read_other(compare) if compare else None
     chosen = gather(sets)
     asked = {"--beam": beam, "--hold": hold, "--lm": lm}
@@ -265,8 +261,6 @@ def _write(
 
     if places.json is not None:
         outputs.write_json(scores, places.json, places.fields)
-    if places.hypotheses is not None:
-        outputs.write_hypotheses(scores, places.hypotheses)
     if places.sclite is not None:
         outputs.write_sclite(scores, places.sclite)
     if places.html is not None:

@@ -34,7 +34,6 @@ EXAMPLES = examples(
 )
 CHUNKS = (40, 100, 250)  # ms
 LADDER = (64, 250, 500, 750, 1000, 1250, 1500, 1750, 2000, 2500, 3000, 4000, 5000)
-SINGLE_LADDER = (1, 16, 32, 64, 96, 128, 192, 250, 375, 500, 750, 1000)  # one stream a step
 WEBSOCKET_LADDER = (1, 30, 100, 200, 300, 400, 600)
 SUFFIXES = {".wav", ".flac", ".mp3", ".ogg", ".opus", ".webm", ".m4a"}
 RECORDINGS = 40  # of a folder
@@ -45,7 +44,6 @@ class Part(StrEnum):
 
     ENGINE = "engine"
     WEBSOCKETS = "websockets"
-    SINGLE = "single"
     MEMORY = "memory"
 
 
@@ -54,8 +52,7 @@ def streams(
         list[Part] | None,
         typer.Option(
             help="engine (without sockets), websockets (with a server and a load generator),"
-            " single (engine, one stream a step), memory (bytes and work of a stream); may"
-            " be given again. All if not given."
+            " memory (bytes and work of a stream); may be given again. All if not given."
         ),
     ] = None,
     chunk: Annotated[
@@ -95,9 +92,8 @@ def streams(
     points: list[Point] = []
     facts: dict[str, Any] = {"backend": recognizer.name}
     with progress_bar() as progress:
-        for one in (Part.ENGINE, Part.SINGLE):
-            if one in parts:
-                points += _engine(one, recognizer, speech, chunk, count, seconds, threads, progress)
+        if Part.ENGINE in parts:
+            points += _engine(recognizer, speech, chunk, count, seconds, threads, progress)
         if Part.WEBSOCKETS in parts:
             found, more = _websockets(
                 speech,
@@ -145,7 +141,6 @@ def _speech(paths: list[Path]) -> "list[Samples]":
 
 
 def _engine(
-    part: Part,
     recognizer: "StreamingRecognizer",
     speech: "list[Samples]",
     chunks: list[int] | None,
@@ -154,15 +149,14 @@ def _engine(
     threads: int,
     progress: "Report",
 ) -> "list[Point]":
-    """Return the points of one part for each chunk, up to the first that is not carried."""
+    """Return the points of the engine for each chunk, up to the first that is not carried."""
     from cortado.clients.bench.streams.live import measure
 
-    single = part is Part.SINGLE
     points = []
-    for chunk in chunks or ((100,) if single else CHUNKS):
-        ladder = counts or (SINGLE_LADDER if single else LADDER)
+    for chunk in chunks or CHUNKS:
+        ladder = counts or LADDER
         for k, count in enumerate(ladder):
-            progress(f"{part}: {count} streams, {chunk} ms", k, len(ladder))
+            progress(f"engine: {count} streams, {chunk} ms", k, len(ladder))
             point = measure(
                 recognizer,
                 speech,
@@ -170,8 +164,6 @@ def _engine(
                 chunk_ms=chunk,
                 seconds=seconds,
                 threads=threads,
-                batch=1 if single else None,
-                part=part,
             )
             points.append(point)
             if not point.carried and not counts:

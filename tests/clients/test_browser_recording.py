@@ -34,7 +34,11 @@ new Promise((done) => {
   };
   tone.start();
   recorder.start(100);
-  setTimeout(() => recorder.stop(), 1500); // later, where a machine is busy
+  recorder.onstart = () => {
+    const end = context.currentTime + 1.5; // of the sound's own clock, however busy the machine is
+    const look = () => (context.currentTime < end ? setTimeout(look, 50) : recorder.stop());
+    look();
+  };
 })
 """
 

@@ -1,12 +1,14 @@
 """The Python client against a real server."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import websockets
 from numpy.typing import NDArray
 
 import cortado
@@ -14,6 +16,7 @@ from cortado.clients.connection import StreamError
 from cortado.clients.speech import Results, stream
 from cortado.clients.stream import connect
 from cortado.model.emission import Character
+from cortado.server.protocol.messages import Chars
 from cortado.server.protocol.pcm import encode
 from cortado.tests.clients.serving import Served, serving, transcribe
 
@@ -175,3 +178,41 @@ def test_the_errors_of_the_server_keep_their_code(
 
     with serving(model, folder / "small.log", *flags) as small:
         asyncio.run(talk(small.stream))
+
+
+READY = {
+    "type": "ready",
+    "session": "1",
+    "model": "m",
+    "sample_rate": 16_000,
+    "encoding": "pcm_s16le",
+    "step_ms": 40,
+    "lookahead_ms": 110,
+}
+NEWER = [
+    {"type": "greeting"},
+    READY | {"mood": "fine"},
+    {"type": "speaker", "name": "one"},
+    {"type": "chars", "text": "a", "times": [0.1], "confidences": [1.0], "position": 0.2},
+    {"type": "final", "text": "a", "times": [0.1], "confidences": [1.0], "duration": 0.2},
+]
+
+
+def test_messages_of_a_newer_server_are_ignored() -> None:
+    async def answer(connection: websockets.ServerConnection) -> None:
+        for message in NEWER:
+            await connection.send(json.dumps(message))
+        await connection.wait_closed()
+
+    async def talk() -> AsyncIterator[Chars]:
+        async with websockets.serve(answer, "127.0.0.1", 0) as server:
+            [listener] = server.sockets
+            url = f"ws://127.0.0.1:{listener.getsockname()[1]}"
+            async with connect(url, keep=False) as stream:
+                async for chars in stream:
+                    yield chars
+
+    async def texts() -> list[str]:
+        return [chars.text async for chars in talk()]
+
+    assert asyncio.run(texts()) == ["a"]

@@ -93,6 +93,7 @@ class Stuck(ReferenceRecognizer):
 def test_a_step_that_does_not_end_is_said_at_once_and_given_up_in_the_end(
     online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    Stuck.go.clear()
     monkeypatch.setattr(run, "LOOK_SECONDS", 1e9)  # nobody ends the server
     with running(Stuck(online.recognizer)) as server:
         assert say(server.url, START, pcm(noise(1, 1.0)), END).close_code == 1000
@@ -117,6 +118,14 @@ def test_info_tells_the_models_facts_and_the_limits(server: Running) -> None:
     assert info["lookahead_ms"] == server.service.lookahead_ms
     assert info["accepts"]["encodings"] == ["pcm_s16le", "pcm_f32le"]
     assert info["limits"]["max_streams"] == 2048
+
+
+@pytest.mark.skipif(not checkpoint_reader.DEFAULT.exists(), reason="no shipped model in the tree")
+def test_the_shipped_model_is_served_by_default() -> None:
+    info = service_module.load(read_settings()).info()
+    assert info["model"] == checkpoint_reader.DEFAULT.name
+    assert info["card"]["sample_rate"] == 16_000
+    assert info["card"]["lookahead_ms"] == info["lookahead_ms"] <= 110
 
 
 def test_metrics_count_what_was_heard(online: ReferenceRecognizer) -> None:

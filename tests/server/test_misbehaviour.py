@@ -1,15 +1,12 @@
 """What clients do wrong ends their own conversation, with a code, and nobody else's."""
 
 import asyncio
-import json
 import socket
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import websockets
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from cortado.model.backends.reference import ReferenceRecognizer, State
@@ -224,25 +221,3 @@ def test_a_step_that_fails_ends_its_streams_and_no_others(online: ReferenceRecog
         assert server.service.ready
         heard = say(server.url, START, pcm(SPEECH), END)
         assert (heard.text, heard.times) == spelt(transcribe(online, rounded(SPEECH)))
-
-
-anything = st.one_of(
-    st.sampled_from([START, END, FLOATS]),
-    st.text(max_size=20),
-    st.binary(max_size=2000),
-    st.dictionaries(st.sampled_from(["type", "x"]), st.sampled_from(["start", "end", 1])).map(
-        json.dumps
-    ),
-)
-
-
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-@given(frames=st.lists(anything, max_size=6), starts=st.booleans())
-def test_no_sequence_of_frames_hurts_the_server(
-    frames: list[str | bytes], starts: bool, strict: Running
-) -> None:
-    heard = say(strict.url, *[START] * starts, *frames, "and so it ends")
-    assert heard.close_code in CLOSE_CODES.values()
-    assert heard.types[-1] == "error"
-    assert heard.error != ErrorCode.INTERNAL_ERROR
-    assert strict.is_at_rest()

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cortado.training.scoring.edits import Edit, Errors, edits, sclite_edits
-from cortado.training.scoring.edits import count as count_edits
+from cortado.training.scoring.edits import Edit, Errors, edits
 from cortado.training.scoring.error_rates import bootstrap_interval, rate
 from cortado.training.scoring.evaluate import Result
 
@@ -151,14 +150,6 @@ def symbol_matrix(results: Iterable[Result]) -> tuple[list[str], list[list[int]]
     symbols: list[str | None] = [*sorted(seen), None]
     matrix = [[counts[row, column] for column in symbols] for row in symbols]
     return [symbol or "" for symbol in symbols], matrix
-
-
-def by_sclite(results: Iterable[Result]) -> Errors:
-    """Return the words' or phones' edits as sclite counts them."""
-    counts = [
-        count_edits(sclite_edits(one.reference.split(), one.hypothesis.split())) for one in results
-    ]
-    return Errors(*np.sum(counts, axis=0).tolist())
 
 
 def worst(results: Sequence[Result], most: int) -> list[Result]:

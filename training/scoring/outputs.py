@@ -1,4 +1,4 @@
-"""Evaluations as files: JSON, JSON lines, and the formats of NIST's sclite."""
+"""Evaluations as files: JSON, and the formats of NIST's sclite."""
 
 import json
 import re
@@ -12,13 +12,11 @@ from cortado.training.scoring.breakdown import (
     Group,
     by_field,
     by_length,
-    by_sclite,
     by_speaker,
     confusions,
 )
 from cortado.training.scoring.calibration import rated, reliability
-from cortado.training.scoring.edits import Errors, errors
-from cortado.training.scoring.error_rates import rate
+from cortado.training.scoring.edits import Errors
 from cortado.training.scoring.evaluate import Result, SetScore
 
 RATES = ("wer", "cer", "wer_ci95", "cer_ci95")  # where phones are counted "per", "per_ci95"
@@ -57,7 +55,6 @@ def set_as_json(one: SetScore, fields: Sequence[str] = ()) -> dict[str, Any]:
         **{name: counted.get(name) for name in COUNTS},
         "rate": one.score.rate if one.score else None,
         "rate_ci95": one.score.rate_ci95 if one.score else None,
-        "sclite": _sclite(one),
         "rtf": one.rtf,
         "delay": asdict(one.delay) if one.delay else None,
         "unreadable": len(one.failures),
@@ -85,14 +82,6 @@ def groups(one: SetScore, fields: Sequence[str]) -> Iterator[tuple[str, list[Gro
         yield "length", by_length(one.results)
         for field in fields:
             yield field, by_field(one.results, field)
-
-
-def _sclite(one: SetScore) -> dict[str, Any] | None:
-    """Return the counts of sclite's own alignment, which are of words or phones."""
-    if not one.results or one.rules.unit == "char":
-        return None
-    errors = by_sclite(one.results)
-    return {"rate": rate(errors.total, errors.length), **_counts(errors)}
 
 
 def _counts(errors: Errors) -> dict[str, int]:
@@ -123,30 +112,6 @@ def _compared(result: Result) -> dict[str, Any]:
         "hypothesis": result.hypothesis,
         "errors": result.errors.total,
         "length": result.errors.length,
-    }
-
-
-def write_hypotheses(sets: Sequence[SetScore], path: Path) -> None:
-    """Write a JSON line per utterance: its reference, its hypothesis, and their edits."""
-    with path.open("w", encoding="utf-8") as file:
-        for one in sets:
-            for result in one.results:
-                row = {"set": one.name, **_result_as_json(result)}
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-def _result_as_json(result: Result) -> dict[str, Any]:
-    reference, hypothesis = result.reference, result.hypothesis
-    words, characters = (errors(reference, hypothesis, unit) for unit in ("word", "char"))
-    return {
-        "id": result.utterance.id,
-        "speaker": result.utterance.speaker,
-        "reference": reference,
-        "hypothesis": hypothesis,
-        "words": words.length,
-        **_counts(words),
-        "characters": characters.length,
-        "character_errors": characters.total,
     }
 
 

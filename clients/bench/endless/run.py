@@ -1,7 +1,7 @@
 """A day of sound through one stream: does anything grow, drift or get stuck?
 
-Blocks of speech alternate with stretches in which nobody speaks (sounds.py). The word errors of
-the first and the last rounds are compared, and those after each kind of stretch (recovery.py).
+Blocks of speech alternate with stretches in which nobody speaks (sounds.py). A round is all
+recordings, each once, so the word errors of the first and the last rounds can be compared.
 """
 
 import resource
@@ -13,14 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cortado.clients.bench.endless.recovery import (
-    Recovery,
-    Scored,
-    Tenth,
-    differ,
-    recoveries,
-    tenths,
-)
 from cortado.clients.bench.endless.sounds import BLOCK, STRETCH, STRETCHES, Sound, Spoken, day
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
@@ -34,17 +26,22 @@ COMPARED_STEPS = 5_000  # after the day, in turn with a new stream
 WARM_UP = 2_000  # steps until memory is compared
 
 
+class Scored(NamedTuple):
+    """The errors in one playback of a recording."""
+
+    recording: int
+    errors: int  # in words
+    words: int
+
+
 @dataclass
 class Findings:
     """The results of a day of sound."""
 
     hours: float = 0.0
     rounds: int = 0  # times that all recordings were heard
-    first: Tenth | None = None  # of the rounds
-    last: Tenth | None = None
-    differ: bool | None = None  # whether they differ significantly; None if unknown
-    recovery: dict[str, Recovery] = field(default_factory=dict)  # after a stretch, by its kind
-    scores: list[Scored] = field(default_factory=list)  # of each playback
+    wer: tuple[float, float] = (0.0, 0.0)  # in the first and the last tenth of the rounds
+    scores: list[Scored] = field(default_factory=list)  # of each playback, in order
     false_characters: dict[str, int] = field(default_factory=dict)  # without speech, by kind
     per_minute: dict[str, float] = field(default_factory=dict)  # false characters, by kind
     seconds: dict[str, float] = field(default_factory=dict)  # of sound, by kind
@@ -90,7 +87,6 @@ class _Open:
     """A recording whose last characters may still come."""
 
     recording: int
-    after: str  # kind of the stretch before it; empty after speech
     start: float  # seconds of the day
     end: float
     text: list[str] = field(default_factory=list)
@@ -116,7 +112,6 @@ class _Day:
         self._pushed = self._steps = 0  # samples, steps
         self._open: deque[_Open] = deque()
         self._stretches: deque[_Stretch] = deque(maxlen=2 * BLOCK)
-        self._after = ""  # kind of the last sound that was no pause
         self._quiet = dict.fromkeys(STRETCHES, 0.0)  # seconds in which characters are counted
         self.found = Findings(false_characters=dict.fromkeys(STRETCHES, 0))
 
@@ -128,9 +123,9 @@ class _Day:
         self._score(float("inf"))
         found.hours = self._pushed / SAMPLE_RATE / 3600
         found.rounds = len(found.scores) // len(self._speech)
-        found.first, found.last = tenths(found.scores, len(self._speech))
-        found.differ = differ(found.first, found.last)
-        found.recovery = recoveries(found.scores)
+        tenth = max(1, found.rounds // 10) * len(self._speech)
+        whole = found.scores[: found.rounds * len(self._speech)] or found.scores
+        found.wer = _rate(whole[:tenth]), _rate(whole[-tenth:])
         found.per_minute = {
             kind: found.false_characters[kind] * 60 / seconds
             for kind, seconds in self._quiet.items()
@@ -186,11 +181,9 @@ class _Day:
         if kind == "speech":
             if self._open:  # late characters count for the next recording
                 self._open[-1].end = min(self._open[-1].end, start)
-            self._open.append(_Open(sound.recording, self._after, start, end + GRACE))
-            self._after = ""
+            self._open.append(_Open(sound.recording, start, end + GRACE))
         elif kind in STRETCHES:
             self._stretches.append(_Stretch(kind, start + GRACE, end))
-            self._after = kind
             self._quiet[kind] += max(0.0, end - start - GRACE)
 
     def _assign(self, characters: Sequence[Character]) -> None:
@@ -214,11 +207,15 @@ class _Day:
             one = self._open.popleft()
             hypothesis = " ".join("".join(one.text).split())
             found = errors(self._speech[one.recording].text, hypothesis)
-            self.found.scores.append(Scored(one.recording, one.after, found.total, found.length))
+            self.found.scores.append(Scored(one.recording, found.total, found.length))
 
     def _size(self) -> int:
         """Return the bytes of the suspended stream."""
         return len(self._stream.suspend())
+
+
+def _rate(scores: Sequence[Scored]) -> float:
+    return sum(one.errors for one in scores) / max(sum(one.words for one in scores), 1)
 
 
 def _memory() -> float:

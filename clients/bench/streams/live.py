@@ -44,8 +44,6 @@ def measure(
     chunk_ms: int,
     seconds: float,
     threads: int = 0,
-    batch: int | None = None,
-    part: str = "engine",
 ) -> Point:
     """Return the delays of `streams` live streams: from a step's audio being due to its symbols.
 
@@ -56,8 +54,6 @@ def measure(
         chunk_ms: length of a chunk; the chunks of all streams are spread evenly over time.
         seconds: to measure, after WARM_UP.
         threads: of the model.
-        batch: maximum number of streams in a step.
-        part: name of the result.
     """
     recorder, metrics = _Recorder(), Metrics()
     metrics.delay = recorder  # type: ignore[assignment]
@@ -68,12 +64,11 @@ def measure(
         buffer_seconds=BUFFER,
         threads=threads,
         headroom=1.0,
-        batch=batch,
     )
     busy = asyncio.run(_run(engine, recorder, speech, streams, chunk_ms, seconds))
     delays = recorder.delays()
     figures = percentiles(delays)
-    return Point(part, recognizer.name, chunk_ms, streams, seconds, *figures, len(delays), busy)
+    return Point("engine", recognizer.name, chunk_ms, streams, seconds, *figures, len(delays), busy)
 
 
 def _ignore(update: Update) -> None:

@@ -45,12 +45,6 @@ def lines(points: Sequence[Point], facts: Mapping[str, Any]) -> list[str]:
         f"{part}, {chunk} ms: {streams:,} streams with a p99 of at most {1000 * TARGET:.0f} ms"
         for (part, chunk), streams in carried.items()
     ]
-    single = max((n for (part, _), n in carried.items() if part == "single"), default=0)
-    batched = max(
-        (n for (part, chunk), n in carried.items() if part == "engine" and chunk == 100), default=0
-    )
-    if single and batched:
-        summary.append(f"{batched / single:.1f} times as many as with one stream a step")
     if "seconds_to_first_character" in facts:
         seconds = facts["seconds_to_first_character"]
         summary.append(f"server: {seconds:.1f} s from its launch to the first character")

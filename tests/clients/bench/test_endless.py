@@ -78,18 +78,8 @@ def test_all_sound_is_heard_and_scored() -> None:
     assert one.hours >= MINUTES / 60
     assert one.rounds >= 2
     assert one.rounds == len(one.scores) // len(SPEECH)
-    assert one.first is not None
-    assert one.last is not None
-    assert min(one.first.wer, one.last.wer) > 0
+    assert min(one.wer) > 0
     assert one.utterances > 0
-
-
-def test_whoever_is_heard_first_behind_a_stretch_is_known() -> None:
-    one = found()
-    behind = [each.after for each in one.scores]
-    stretches = [kind for kind in STRETCHES if kind in one.seconds]
-    assert [kind for kind in behind if kind][: len(stretches)] == stretches
-    assert all(bool(kind) == (k > 0 and k % BLOCK == 0) for k, kind in enumerate(behind))
 
 
 def test_characters_a_minute_are_of_the_sound_in_which_they_are_counted() -> None:
@@ -117,14 +107,10 @@ def test_the_findings_are_told(tmp_path: Path) -> None:
         *heard,
         "drift",
         "word errors",
-        "the first round",
-        "±",
-        "in the same after speech",
+        "the first tenth of the rounds",
     ):
         assert word in told
-    whole = json.loads(json.dumps(asdict(found())))
-    assert set(whole["first"]) == {"rounds", "wer", "error"}
-    assert set(whole["recovery"]) <= set(STRETCHES)
+    assert len(json.loads(json.dumps(asdict(found())))["wer"]) == 2
 
 
 def test_recordings_are_those_of_the_manifest(tmp_path: Path) -> None:

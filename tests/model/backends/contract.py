@@ -137,7 +137,7 @@ def a_row_has_the_same_bits_in_a_batch_of_any_size(
     recognizer: StreamingRecognizer, samples: Samples
 ) -> None:
     [alone] = states(recognizer, steps(samples), np.array([0]), 1)
-    for streams in (2, 7, 8, 9, 31, 127, 129):
+    for streams in (2, 7, 8, 9, 129):
         random = np.random.default_rng(streams)
         crowd = random.normal(0, 0.05, (streams, 6, STEP)).astype(np.float32)
         order = random.permutation(streams)

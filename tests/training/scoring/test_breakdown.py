@@ -8,7 +8,6 @@ from cortado.tests.training.scoring.heard import evaluated, phones, utterance
 from cortado.training.scoring.breakdown import (
     by_field,
     by_length,
-    by_sclite,
     by_speaker,
     confusions,
     symbol_matrix,
@@ -81,11 +80,6 @@ def test_the_matrix_counts_every_character_said_and_heard() -> None:
 def test_the_worst_have_the_most_errors_and_none_is_right() -> None:
     assert [one.utterance.id for one in worst(results(), 5)] == ["ben-1", "anna-1"]
     assert len(worst(results(), 1)) == 1
-
-
-def test_sclite_s_counts_are_there_beside_jiwers() -> None:
-    said = [utterance("anna-1", "1 2 3 4 a b c")]
-    assert by_sclite(evaluated(said, ["a b c 5 6 7 8"]).results) == Errors(0, 4, 4, 7)
 
 
 def test_phones_are_folded_by_the_corpus_s_rule_and_not_without() -> None:

@@ -17,7 +17,7 @@ from cortado.tests.training.recorded import write_corpus
 from cortado.training.data.evaluation_sets import gather, set_name
 from cortado.training.scoring.evaluate import Progress, Rules, SetScore
 from cortado.training.scoring.evaluate import evaluate as evaluate_sets
-from cortado.training.scoring.outputs import write_hypotheses, write_json
+from cortado.training.scoring.outputs import write_json
 from cortado.training.scoring.report import table
 from cortado.training.scoring.systems import online
 
@@ -135,22 +135,6 @@ def test_a_set_of_which_nothing_can_be_read_has_no_rates(saved: Path, tmp_path: 
     [found] = as_json(sets, tmp_path)
     assert (found["wer"], found["wer_ci95"], found["utterances"]) == (None, None, 0)
     assert shown(sets).count(" - ") > 0
-
-
-def test_each_hypothesis_is_written_beside_its_reference(
-    scored: tuple[Path, list[SetScore]], tmp_path: Path
-) -> None:
-    write_hypotheses(scored[1], tmp_path / "out.jsonl")
-    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert [(row["set"], row["id"], row["reference"]) for row in rows] == [
-        ("tiny/dev", f"dev-{k}", text) for k, text in enumerate(TEXTS)
-    ]
-    assert all(row["hypothesis"] for row in rows)
-    for row in rows:
-        counts = jiwer.process_words(row["reference"], row["hypothesis"])
-        for name in ("substitutions", "deletions", "insertions"):
-            assert row[name] == getattr(counts, name)
-        assert row["words"] == len(row["reference"].split())
 
 
 def test_a_bad_manifest_stops_before_any_work(saved: Path, manifest: Path, tmp_path: Path) -> None:

@@ -37,9 +37,8 @@ function verdict(set) {
         "p",
         { className: "verdict" },
         `${percent(one.rate)} % against ${percent(one.other_rate)} % of ${one.other}: ` +
-          `${(100 * one.difference).toFixed(2)} points (95 % interval ${interval(one.ci95)}), ` +
-          `p = ${one.p.toPrecision(2)} by matched pairs over ${one.segments} segments of ` +
-          `${one.utterances} utterances: ${one.p < 0.05 ? "significant" : "not significant"} at 5 %.`,
+          `${(100 * one.difference).toFixed(2)} points (95 % interval ${interval(one.ci95)}) on ` +
+          `${one.utterances} utterances: ${one.ci95[0] <= 0 && one.ci95[1] >= 0 ? "not significant" : "significant"}.`,
       ),
     );
 }
