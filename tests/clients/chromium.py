@@ -145,8 +145,10 @@ class Page(Watched):
         )
         return base64.b64decode(encoded)
 
-    def look(self, scheme: str = "light", width: int = 1100, height: int = 760) -> None:
-        """Set the colour scheme and the size of the window."""
+    def look(
+        self, scheme: str = "light", width: int = 1100, height: int = 760, density: int = 2
+    ) -> None:
+        """Set the colour scheme, the size of the window, and the pixels of the screen in each."""
         self.command(
             "Emulation.setEmulatedMedia",
             features=[{"name": "prefers-color-scheme", "value": scheme}],
@@ -155,7 +157,7 @@ class Page(Watched):
             "Emulation.setDeviceMetricsOverride",
             width=width,
             height=height,
-            deviceScaleFactor=2,
+            deviceScaleFactor=density,
             mobile=False,
         )
 
