@@ -12,12 +12,12 @@ import yaml
 ROOT = Path(__file__).parent.parent
 BINARY = {
     ".safetensors",
-    ".png",
     ".wav",
     ".flac",
     ".ico",
     ".woff2",
     ".webm",
+    ".webp",
     ".mp3",
     ".ogg",
     ".m4a",
