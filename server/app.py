@@ -9,6 +9,7 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response, WebSocke
 from fastapi.responses import JSONResponse
 
 from cortado.server import metrics, web
+from cortado.server.doors.own import OwnDoor
 from cortado.server.doors.routes import add_doors
 from cortado.server.reference.routes import add_reference
 from cortado.server.service import Service
@@ -36,7 +37,7 @@ def create_app(service: Service) -> FastAPI:
 
     @app.websocket("/v1/stream")
     async def stream(socket: WebSocket) -> None:
-        await service.connect(socket)
+        await service.connect(socket, OwnDoor())
 
     async def known(request: Request) -> None:
         if refused := service.stranger(request):

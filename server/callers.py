@@ -36,13 +36,14 @@ class Callers:
         self._settings = settings
         self._streams: Counter[tuple[str, str]] = Counter()
 
-    def full(self, who: Caller) -> str | None:
-        """Return which limit has been reached by who calls; None for none."""
+    def full(self, who: Caller, streams: int = 1) -> str | None:
+        """Return which limit so many more streams of who calls would break; None for none."""
         limits = self._settings
-        if 0 < limits.max_streams_per_key <= self._streams["key", who.key or ""] and who.key:
+        of_key = self._streams["key", who.key or ""] + streams
+        if 0 < limits.max_streams_per_key < of_key and who.key:
             return "too_many_streams_of_key"
-        of_address = self._streams["address", who.address]
-        if of_address >= limits.max_streams_per_address and not is_loopback(who.address):
+        of_address = self._streams["address", who.address] + streams
+        if of_address > limits.max_streams_per_address and not is_loopback(who.address):
             return "too_many_streams_of_address"
         return None
 

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
@@ -17,6 +18,7 @@ from cortado.model.search.settings import beam_from_options
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.vad import load_vad
 from cortado.server.callers import Caller, Callers, caller, is_loopback
+from cortado.server.channels import Channels
 from cortado.server.connection import Socket
 from cortado.server.doors.key import credentials
 from cortado.server.engine import Engine
@@ -24,7 +26,7 @@ from cortado.server.keys import KeyFile, Keys
 from cortado.server.metrics import Metrics
 from cortado.server.origin import allowed
 from cortado.server.protocol.dialect import Dialect
-from cortado.server.protocol.messages import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, SAMPLE_BYTES
+from cortado.server.protocol.messages import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, AnyEncoding
 from cortado.server.recorder import Recorder
 from cortado.server.session import Session
 from cortado.server.settings import Settings
@@ -143,7 +145,7 @@ class Service:
             "step_ms": STEP_MS,
             "lookahead_ms": self.lookahead_ms,
             "accepts": {
-                "encodings": list(SAMPLE_BYTES),
+                "encodings": list(get_args(AnyEncoding)),
                 "min_sample_rate": MIN_SAMPLE_RATE,
                 "max_sample_rate": MAX_SAMPLE_RATE,
             },
@@ -158,10 +160,10 @@ class Service:
             "card": self._facts,
         }
 
-    def refusal(self, request: HTTPConnection) -> Refused | None:
-        """Return why a request for a stream is not let in; None if it is."""
+    def refusal(self, request: HTTPConnection, streams: int = 1) -> Refused | None:
+        """Return why a request for so many streams is not let in; None if it is."""
         refused = self.stranger(request)
-        if refused is None and (reason := self.callers.full(caller.get())):
+        if refused is None and (reason := self.callers.full(caller.get(), streams)):
             refused = self._refused(429, reason)
         return refused
 
@@ -194,17 +196,24 @@ class Service:
         logger.warning("connection refused", extra={"reason": reason})
         return Refused(status, reason)
 
-    async def connect(self, socket: WebSocket, dialect: Dialect | None = None) -> None:
-        """Let a websocket talk in `dialect`, our own if None, unless it is refused."""
+    async def connect(self, socket: WebSocket, *dialects: Dialect) -> None:
+        """Let a websocket talk in a dialect, unless it is refused.
+
+        Of several each is that of one channel of the audio, which is a stream of its own.
+        """
         with suppress(WebSocketDisconnect):  # gone before it was let in
-            if refused := self.refusal(socket):
+            if refused := self.refusal(socket, len(dialects)):
                 body = {"error": refused.reason}
                 await socket.send_denial_response(
                     JSONResponse(body, refused.status, refused.headers)
                 )
             else:
                 await socket.accept(credentials(socket.headers).subprotocol)
-                await self.talk(socket, dialect)
+                if len(dialects) > 1:
+                    talks = [partial(self.talk, dialect=one) for one in dialects]
+                    await Channels(socket, len(dialects)).talk(talks)
+                else:
+                    await self.talk(socket, *dialects)
 
     async def talk(self, socket: Socket, dialect: Dialect | None = None) -> None:
         """Serve the client at the other end of `socket`, which is let in."""

@@ -182,8 +182,9 @@ def test_the_protocol_is_pure() -> None:
     for name in (name for name in FILES if is_within(name, "server.protocol")):
         assert {one for one in imports(name) if is_within(one, *PURE)} == set(), name
         ours = {one for one in imports(name) if is_within(one, *PACKAGES)}
-        types = "model.captions", "model.emission"  # of words and characters
-        assert all(is_within(one, "server.protocol", *types) for one in ours), name
+        # Types of words and characters, and the tables of telephone codes.
+        others = "model.captions", "model.emission", "model.audio.telephone"
+        assert all(is_within(one, "server.protocol", *others) for one in ours), name
 
 
 def test_a_door_translates_and_does_nothing_else() -> None:

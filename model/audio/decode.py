@@ -6,12 +6,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from math import inf
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
 import av
 import numpy as np
 import soxr
+from av.audio.codeccontext import AudioCodecContext
 from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
 from av.container import InputContainer
 from numpy.typing import NDArray
 
@@ -37,6 +39,13 @@ AT_ONCE = {"probesize": "2048", "analyzeduration": "0"}  # FFmpeg's: no seconds 
 EXPECTED = "wav, flac, mp3, ogg, opus, webm, m4a or sphere audio"
 FORMATS = "wav,w64,aiff,au,caf,flac,mp3,aac,ogg,matroska,webm,mov,mp4,m4a"  # no playlists: they
 # would open other files and addresses.
+
+
+class Channel(NamedTuple):
+    """One channel of audio that has several."""
+
+    number: int  # from 0
+    of: int
 
 
 class AudioError(ValueError):
@@ -116,21 +125,41 @@ def stream(path: Path) -> Generator[Samples, None, None]:
         yield from decoded(path, file)
 
 
-def decoded(path: Path, file: BinaryIO) -> Generator[Samples, None, None]:
-    """Yield the samples of a file that `open_audio` opened.
+def channels_of(path: Path, file: BinaryIO) -> int:
+    """Return the number of channels of a file that can be read again; it stands at its beginning.
+
+    Raises: AudioError for a file that gives no sound.
+    """
+    if is_sphere(file):
+        try:
+            count = open_sphere(file).header.channels
+        except SphereError as error:
+            raise AudioError(path, error.expected, error.got) from error
+    else:
+        with _container(path, file) as container:
+            count = _codec(path, container.streams.audio[0]).layout.nb_channels
+    file.seek(0)
+    return count
+
+
+def decoded(
+    path: Path, file: BinaryIO, channel: Channel | None = None
+) -> Generator[Samples, None, None]:
+    """Yield the samples of a file that `open_audio` opened: of one `channel`, or the mean of all.
 
     Raises: AudioError as `stream` does.
     """
     seekable = file.seekable()
     if seekable and is_sphere(file):
-        yield from _resampled(path, _sphere(path, file))
+        yield from _resampled(path, _sphere(path, file, channel))
         return
     missing = missing_bytes(file) if seekable else 0
     duration_stated = seekable and has_mp3_length(file)
     with _container(path, file) as container:
         duration = _stated_duration(container, duration_stated)
         size = os.fstat(file.fileno()).st_size if seekable else inf
-        heard = yield from _resampled(path, _mono_frames(path, container), lambda: size)
+        frames = _mono_frames(path, container, channel)
+        heard = yield from _resampled(path, frames, lambda: size)
     if missing:
         raise AudioError(path, "a whole file", f"one cut {missing} bytes short")
     if heard < duration - DURATION_TOLERANCE:
@@ -151,15 +180,18 @@ class Arriving(Readable, Protocol):
     received: int  # bytes that have come so far
 
 
-def streamed(path: Path, file: Arriving, kind: str) -> Generator[Samples, None, float]:
+def streamed(
+    path: Path, file: Arriving, kind: str, channel: Channel | None = None
+) -> Generator[Samples, None, float]:
     """Yield the samples of a stream of the format `kind` as it comes; return its seconds.
 
-    It may end before what its header announces. Errors say `path`.
+    They are of one `channel`, or the mean of all. The stream may end before what its header
+    announces. Errors say `path`.
 
     Raises: AudioError at the first thing that is wrong.
     """
     with _container(path, file, kind, AT_ONCE) as container:
-        frames = _mono_frames(path, container)
+        frames = _mono_frames(path, container, channel)
         return (yield from _resampled(path, frames, lambda: file.received))
 
 
@@ -255,27 +287,33 @@ def _resampler(path: Path, rate: int) -> Resampler:
         raise AudioError(path, f"{MIN_RATE} to {MAX_RATE} Hz", f"{rate} Hz") from error
 
 
-def _sphere(path: Path, file: BinaryIO) -> Iterator[tuple[int, Samples]]:
+def _sphere(path: Path, file: BinaryIO, channel: Channel | None) -> Iterator[tuple[int, Samples]]:
     try:
         sphere = open_sphere(file)
         with _container(path, sphere, "nistsphere") as container:
             for frame in _frames(path, container):
-                yield frame.sample_rate, _mono(path, sphere.samples(_values(frame)))
+                yield frame.sample_rate, _mono(path, sphere.samples(_values(frame)), channel)
         sphere.check_end()
     except SphereError as error:
         raise AudioError(path, error.expected, error.got) from error
 
 
-def _mono_frames(path: Path, container: InputContainer) -> Iterator[tuple[int, Samples]]:
+def _mono_frames(
+    path: Path, container: InputContainer, channel: Channel | None
+) -> Iterator[tuple[int, Samples]]:
     for frame in _frames(path, container):
-        yield frame.sample_rate, mono(path, frame)
+        yield frame.sample_rate, mono(path, frame, channel)
+
+
+def _codec(path: Path, audio: AudioStream) -> AudioCodecContext:
+    if audio.codec_context is None:  # such as PCM of 0 bits
+        raise AudioError(path, "an audio codec that FFmpeg knows", "an unknown or impossible one")
+    return audio.codec_context
 
 
 def _frames(path: Path, container: InputContainer) -> Iterator[AudioFrame]:
     audio = container.streams.audio[0]
-    if audio.codec_context is None:  # such as PCM of 0 bits
-        raise AudioError(path, "an audio codec that FFmpeg knows", "an unknown or impossible one")
-    audio.codec_context.options = {"err_detect": "crccheck"}
+    _codec(path, audio).options = {"err_detect": "crccheck"}
     heard = 0.0
     try:
         for frame in container.decode(audio):
@@ -286,9 +324,12 @@ def _frames(path: Path, container: InputContainer) -> Iterator[AudioFrame]:
         raise AudioError(path, "whole audio data", f"corrupt data after {heard:.2f} s") from error
 
 
-def mono(path: Path, frame: AudioFrame) -> Samples:
-    """Return the (n,) mean of a frame's channels in [-1, 1]; errors say `path`."""
-    return _mono(path, _values(frame))
+def mono(path: Path, frame: AudioFrame, channel: Channel | None = None) -> Samples:
+    """Return (n,) samples of a frame in [-1, 1]: of one `channel`, or the mean of all.
+
+    Raises: AudioError, which says `path`.
+    """
+    return _mono(path, _values(frame), channel)
 
 
 def _values(frame: AudioFrame) -> NDArray[np.generic]:
@@ -299,8 +340,12 @@ def _values(frame: AudioFrame) -> NDArray[np.generic]:
     return values
 
 
-def _mono(path: Path, values: NDArray[np.generic]) -> Samples:
-    """Return the (n,) mean of (channels, n) values; integers are scaled to [-1, 1)."""
+def _mono(path: Path, values: NDArray[np.generic], channel: Channel | None) -> Samples:
+    """Return the (n,) mean of (channels, n) values, or one; integers are scaled to [-1, 1)."""
+    if channel is not None:
+        if len(values) != channel.of:
+            raise AudioError(path, f"audio of {_channels(channel.of)}", _channels(len(values)))
+        values = values[channel.number][None]
     scaled = values.astype(np.float32)
     if np.issubdtype(values.dtype, np.integer):
         middle = 128 if values.dtype == np.uint8 else 0
@@ -308,3 +353,7 @@ def _mono(path: Path, values: NDArray[np.generic]) -> Samples:
     if not (np.abs(scaled) <= LOUDEST).all():  # so written, NaN is caught too
         raise AudioError(path, "samples within full scale", "corrupt or infinite ones")
     return scaled[0] if len(scaled) == 1 else scaled.mean(axis=0, dtype=np.float32)
+
+
+def _channels(count: int) -> str:
+    return "1 channel" if count == 1 else f"{count} channels"

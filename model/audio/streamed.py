@@ -14,7 +14,7 @@ from pathlib import Path
 import av
 from av.audio.codeccontext import AudioCodecContext
 
-from cortado.model.audio.decode import AudioError, Resampler, Samples, mono, streamed
+from cortado.model.audio.decode import AudioError, Channel, Resampler, Samples, mono, streamed
 
 ENOUGH = 12  # bytes that tell the format
 # How a stream of each format begins, and FFmpeg's name for it.
@@ -33,9 +33,14 @@ OPUS_RATE = 48_000  # Hz, at which Opus decodes
 class StreamedAudio:
     """The decoder of one stream in a container, or of MP3 or AAC frames."""
 
-    def __init__(self, name: str, expected: str | None = None) -> None:
-        """Decode the format `expected`, or whatever comes if None; errors say `name`."""
-        self._path, self._expected = Path(name), expected
+    def __init__(
+        self, name: str, expected: str | None = None, channel: Channel | None = None
+    ) -> None:
+        """Decode the format `expected`, or whatever comes if None; errors say `name`.
+
+        The samples are those of one `channel`, or the mean of all.
+        """
+        self._path, self._expected, self._channel = Path(name), expected, channel
         self._head = b""
         self._decoder: _Decoder | None = None
 
@@ -50,7 +55,7 @@ class StreamedAudio:
             if len(data) < ENOUGH:
                 self._head = data
                 return
-            self._decoder = _Decoder(self._path, self._format(data))
+            self._decoder = _Decoder(self._path, self._format(data), self._channel)
         yield from self._decoder.push(data)
 
     def end(self) -> Iterator[Samples]:
@@ -92,8 +97,8 @@ def format_of(data: bytes) -> str | None:
 class _Decoder:
     """A demuxer and a decoder in a thread that takes turns with its caller."""
 
-    def __init__(self, path: Path, kind: str) -> None:
-        self._path, self._kind = path, kind
+    def __init__(self, path: Path, kind: str, channel: Channel | None) -> None:
+        self._path, self._kind, self._channel = path, kind, channel
         self._bytes, self.received = bytearray(), 0
         self._piece: Samples | None = None
         self._error: AudioError | None = None
@@ -143,7 +148,9 @@ class _Decoder:
 
     def _run(self) -> None:
         self._its_turn.acquire()
-        pieces: Generator[Samples, None, float] = streamed(self._path, self, self._kind)
+        pieces: Generator[Samples, None, float] = streamed(
+            self._path, self, self._kind, self._channel
+        )
         try:
             for self._piece in pieces:
                 if self._closed:
@@ -161,12 +168,15 @@ class _Decoder:
 class OpusPackets:
     """The decoder of one stream of bare Opus packets (RFC 6716), one a message."""
 
-    def __init__(self, name: str) -> None:
-        self._path = Path(name)
+    def __init__(self, name: str, channel: Channel | None = None) -> None:
+        """Decode one `channel` of at most two, or the mean of all; errors say `name`."""
+        self._path, self._channel = Path(name), channel
         context = AudioCodecContext.create("opus", "r")
         assert isinstance(context, AudioCodecContext)
         self._context, self._resampler = context, Resampler(OPUS_RATE)
         context.sample_rate, context.layout = OPUS_RATE, "mono"
+        if channel is not None and channel.of == 2:
+            context.layout = "stereo"
 
     def push(self, data: bytes) -> Iterator[Samples]:
         """Yield the samples of a packet.
@@ -179,7 +189,7 @@ class OpusPackets:
         except av.FFmpegError as error:
             raise AudioError(self._path, "an Opus packet a message", "other data") from error
         for frame in frames:
-            yield self._resampler.push(mono(self._path, frame))
+            yield self._resampler.push(mono(self._path, frame, self._channel))
 
     def end(self) -> Iterator[Samples]:
         """Yield the last samples."""

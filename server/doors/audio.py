@@ -1,21 +1,21 @@
-"""Audio as doors get it: bytes of some encoding in, bytes that the protocol reads out."""
+"""Audio as clients send it: bytes of some encoding in, bytes that the protocol reads out."""
 
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cortado.model.audio.decode import AudioError, Samples
+from cortado.model.audio.decode import AudioError, Channel, Samples
 from cortado.model.audio.streamed import OpusPackets, StreamedAudio
-from cortado.model.audio.telephone import linear
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.server.protocol.messages import (
+    SAMPLE_BYTES,
     Encoding,
     ErrorCode,
     ProtocolError,
     Start,
 )
+from cortado.server.protocol.pcm import samples_of
 
 NAME = "audio"  # of the client's stream, in error messages
 
@@ -44,38 +44,40 @@ class Decoder(Protocol):
         ...
 
 
-class Pcm:
-    """Samples in a raw encoding; several interleaved channels become their mean."""
-
-    def __init__(self, read: Callable[[bytes], Samples], size: int, channels: int) -> None:
-        """Read frames of `channels` samples of `size` bytes each."""
-        self._read, self._frame, self._channels = read, size * channels, channels
-        self._rest = b""
+class Plain:
+    """Raw samples of one channel: they pass as they are."""
 
     def push(self, data: bytes) -> Iterator[bytes]:
-        """Yield the frames that are complete."""
-        data = self._rest + data
-        whole = len(data) - len(data) % self._frame
-        self._rest = data[whole:]
-        samples = self._read(data[:whole]).reshape(-1, self._channels)
-        yield samples.mean(axis=1, dtype=np.float32).astype("<f4").tobytes()
+        """Yield the data."""
+        yield data
 
     def end(self) -> Iterator[bytes]:
-        """Yield nothing: an incomplete frame is dropped."""
+        """Yield nothing: an incomplete sample is dropped."""
         return iter(())
 
     def close(self) -> None:
         """Do nothing."""
 
 
-class Plain(Pcm):
-    """Samples in an encoding of the protocol's own: they pass as they are."""
+class Interleaved(Plain):
+    """Raw samples of several channels: one of them, or their mean."""
 
-    def __init__(self) -> None: ...
+    def __init__(self, encoding: str, channels: int, channel: Channel | None) -> None:
+        self._encoding, self._channels, self._channel = encoding, channels, channel
+        self._frame = SAMPLE_BYTES[encoding] * channels  # bytes
+        self._rest = b""
 
     def push(self, data: bytes) -> Iterator[bytes]:
-        """Yield the data."""
-        yield data
+        """Yield the samples that are complete."""
+        data = self._rest + data
+        whole = len(data) - len(data) % self._frame
+        self._rest = data[whole:]
+        samples = samples_of(data[:whole], self._encoding).reshape(-1, self._channels)
+        if self._channel is None:
+            one = samples.mean(axis=1, dtype=np.float32)
+        else:
+            one = samples[:, self._channel.number]
+        yield one.astype("<f4").tobytes()
 
 
 class Compressed:
@@ -102,39 +104,34 @@ def _checked(pieces: Iterator[Samples]) -> Iterator[bytes]:
         raise ProtocolError(ErrorCode.INVALID_AUDIO, str(error)) from None
 
 
-def _scaled(samples: NDArray[np.int16]) -> Samples:
-    return samples.astype(np.float32) / np.float32(32768)
-
-
-# Raw encodings: bytes of a sample, and how samples are read.
-RAW: dict[str, tuple[int, Callable[[bytes], Samples]]] = {
-    "pcm_s16le": (2, lambda data: _scaled(np.frombuffer(data, "<i2"))),
-    "pcm_f32le": (4, lambda data: np.frombuffer(data, "<f4")),
-    "mulaw": (1, lambda data: _scaled(linear(data, "mulaw"))),
-    "alaw": (1, lambda data: _scaled(linear(data, "alaw"))),
-}
-PLAIN: dict[str, Encoding] = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le"}
-CONTAINERS = ("ogg", "webm", "flac", "wav", "mp4", "mp3", "aac")
-
-
 def decoder(
-    encoding: str | None, rate: int = SAMPLE_RATE, channels: int = 1, *, endpoints: bool = True
+    encoding: str | None,
+    rate: int = SAMPLE_RATE,
+    channels: int = 1,
+    channel: Channel | None = None,
+    *,
+    endpoints: bool = True,
 ) -> tuple[Start, Decoder]:
     """Return how a stream begins, and its decoder.
 
     Args:
-        encoding: one of `RAW`, `opus` for bare packets, one of `CONTAINERS`, or None for whatever
-            of these the data is.
+        encoding: one of the protocol's, or None for whatever of the compressed ones the data is.
         rate: of a raw encoding, in Hz.
         channels: of a raw encoding.
+        channel: the one to hear; None for the mean of all.
         endpoints: whether the stream is divided into utterances.
     """
-    if encoding not in RAW:
-        source = OpusPackets(NAME) if encoding == "opus" else StreamedAudio(NAME, encoding)
-        return Start(encoding="pcm_f32le", endpoints=endpoints), Compressed(source)
-    if encoding in PLAIN and channels == 1:
-        start = Start(sample_rate=rate, encoding=PLAIN[encoding], endpoints=endpoints)
+    if encoding not in SAMPLE_BYTES:
+        return Start(encoding="pcm_f32le", endpoints=endpoints), compressed(encoding, channel)
+    if channels == 1:
+        start = Start(sample_rate=rate, encoding=cast(Encoding, encoding), endpoints=endpoints)
         return start, Plain()
-    size, read = RAW[encoding]
     start = Start(sample_rate=rate, encoding="pcm_f32le", endpoints=endpoints)
-    return start, Pcm(read, size, channels)
+    return start, Interleaved(encoding, channels, channel)
+
+
+def compressed(encoding: str | None, channel: Channel | None = None) -> Compressed:
+    """Return the decoder of compressed audio to floats at 16 kHz; the arguments are `decoder`'s."""
+    if encoding == "opus":
+        return Compressed(OpusPackets(NAME, channel))
+    return Compressed(StreamedAudio(NAME, encoding, channel))

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from cortado.model.audio.decode import AudioError, decoded
+from cortado.model.audio.decode import AudioError, Channel, decoded
 from cortado.model.captions import Word
 from cortado.server.doors.audio import NAME, decoder
 from cortado.server.doors.words import Segment
@@ -128,12 +128,17 @@ def open_upload(
     encoding: str | None = None,
     rate: int = 16_000,
     channels: int = 1,
+    channel: Channel | None = None,
 ) -> Upload:
-    """Return the client that sends a file, which has a raw `encoding` if that is given."""
+    """Return the client that sends a file, which has a raw `encoding` if that is given.
+
+    It sends one `channel`, or the mean of all.
+    """
     if encoding is None:
-        pieces = (piece.astype("<f4").tobytes() for piece in decoded(Path(NAME), file))
+        decoding = decoded(Path(NAME), file, channel)
+        pieces = (piece.astype("<f4").tobytes() for piece in decoding)
         return Upload(Start(encoding="pcm_f32le"), pieces, most)
-    start, source = decoder(encoding, rate, channels)
+    start, source = decoder(encoding, rate, channels, channel)
 
     def audio() -> Iterator[bytes]:
         try:

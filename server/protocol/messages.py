@@ -7,7 +7,7 @@ come at any time and is the last message. `make reference` writes the tables of 
 """
 
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
@@ -20,8 +20,18 @@ MAX_COUNT = 2**53  # what any client's numbers hold exactly
 QUOTED = 60  # characters of a client's input that an error message repeats
 MAX_FIELDS = 32  # in one of its JSON messages, which have up to seven; more are not even read
 
-Encoding = Literal["pcm_s16le", "pcm_f32le"]
-SAMPLE_BYTES: dict[Encoding, int] = {"pcm_s16le": 2, "pcm_f32le": 4}
+Encoding = Literal["pcm_s16le", "pcm_f32le", "pcm_s24le", "pcm_s32le", "mulaw", "alaw"]
+SAMPLE_BYTES: dict[str, int] = {
+    "pcm_s16le": 2,
+    "pcm_f32le": 4,
+    "pcm_s24le": 3,
+    "pcm_s32le": 4,
+    "mulaw": 1,
+    "alaw": 1,
+}
+# Compressed audio, whose data says its rate: Opus packets, one a frame, and what has a header.
+Compressed = Literal["opus", "ogg", "webm", "flac", "wav", "mp4", "mp3", "aac"]
+AnyEncoding = Literal[Encoding, Compressed]
 
 
 class ErrorCode(StrEnum):
@@ -94,9 +104,9 @@ class Start(Said):
 
     type: Literal["start"] = "start"
     sample_rate: Annotated[int, Field(ge=MIN_SAMPLE_RATE, le=MAX_SAMPLE_RATE)] = DEFAULT_SAMPLE_RATE
-    """Samples per second of the audio. The server resamples rates other than 16000."""
-    encoding: Encoding = "pcm_s16le"
-    """One channel of 16-bit signed integers, or of 32-bit floats in [-1, 1]; both little-endian."""
+    """Samples per second of raw audio. The server resamples rates other than 16000."""
+    encoding: AnyEncoding = "pcm_s16le"
+    """How the audio is encoded: see the table of audio."""
     endpoints: bool = True
     """Whether the server splits the stream into utterances and reports where each one ends."""
     keep: bool = False
@@ -115,7 +125,7 @@ class Resume(Said):
     """With `token`: how many characters of the whole stream the client has received."""
     utterances: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
     """With `token`: how many `endpoint` messages it has received."""
-    encoding: Encoding = "pcm_s16le"
+    encoding: AnyEncoding = "pcm_s16le"
     """With `state`: the encoding of the audio that follows, at 16000 samples a second. With `token`
     the encoding does not change."""
     keep: bool = False
@@ -169,7 +179,7 @@ class Ready(Answer):
     """The name of the model."""
     sample_rate: int
     """The sample rate at which the server reads the audio, as in `start`."""
-    encoding: Encoding
+    encoding: AnyEncoding
     """The encoding in which the server reads the audio, as in `start`."""
     step_ms: int
     """Milliseconds of audio in one step of the model; also the precision of times."""
@@ -369,7 +379,7 @@ def _explained(error: ValidationError) -> ProtocolError:
         expected = f"a sample_rate from {MIN_SAMPLE_RATE} to {MAX_SAMPLE_RATE} Hz, a whole number"
         return ProtocolError(ErrorCode.UNSUPPORTED_SAMPLE_RATE, f"expected {expected}, got {got}")
     if where == "encoding":
-        expected = "encoding " + " or ".join(SAMPLE_BYTES)
+        expected = "an encoding of " + ", ".join(get_args(AnyEncoding))
         return ProtocolError(ErrorCode.UNSUPPORTED_ENCODING, f"expected {expected}, got {got}")
     if first["type"] == "value_error":  # a check of ours
         return ProtocolError(

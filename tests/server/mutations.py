@@ -41,11 +41,13 @@ SAID: dict[str, list[str | bytes]] = {
     "cortado": [
         START,
         '{"type":"start","encoding":"pcm_f32le","sample_rate":48000}',
+        *(f'{{"type":"start","encoding":"{kind}"}}' for kind in ("webm", "flac", "mp3", "opus")),
         '{"type":"resume","token":"AAAAAAAAAAAAAAAAAAAAAAAA","characters":3,"utterances":1}',
         '{"type":"resume","state":"AAAA","encoding":"pcm_s16le","keep":true}',
         *(f'{{"type":"{kind}"}}' for kind in ("flush", "keep_alive", "suspend", "end")),
         pcm(SOUND),
         SOUND.tobytes(),
+        *FILES,
     ],
     "deepgram": [
         *(f'{{"type":"{kind}"}}' for kind in ("KeepAlive", "Finalize", "CloseStream")),
@@ -63,6 +65,8 @@ SAID: dict[str, list[str | bytes]] = {
 QUERIES = [  # of Deepgram's address
     [("encoding", "linear16"), ("sample_rate", "8000")],
     [("encoding", "opus")],
+    [("encoding", "linear16"), ("sample_rate", "8000"), ("channels", "2"), ("multichannel", "1")],
+    [("multichannel", "true"), ("channels", "2")],
     [("encoding", "mulaw"), ("sample_rate", "8000"), ("channels", "3")],
     [("interim_results", "true"), ("vad_events", "true"), ("utterance_end_ms", "1000")],
     [("encoding", "ogg-opus")],

@@ -1,5 +1,6 @@
 """Deepgram's transcription of a file, `POST /v1/listen`."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from cortado.server.doors.deepgram.messages import (
@@ -16,27 +17,39 @@ from cortado.server.doors.deepgram.parameters import Parameters
 from cortado.server.doors.upload import Heard
 
 
-def response(asked: Parameters, heard: Heard, sha256: str, created: datetime) -> FileResponse:
-    """Return the answer to a file in which `heard` was heard."""
+def response(
+    asked: Parameters, heard: Sequence[Heard], sha256: str, created: datetime
+) -> FileResponse:
+    """Return the answer to a file, in each of whose channels something was `heard`."""
+    first = heard[0]
     metadata = FileMetadata(
-        request_id=heard.session,
+        request_id=first.session,
         sha256=sha256,
         created=created.isoformat(),
-        duration=heard.duration,
-        channels=1,
-        models=[heard.model],
-        model_info={heard.model: ModelInfo(name=heard.model)},
+        duration=first.duration,
+        channels=len(heard),
+        models=[first.model],
+        model_info={first.model: ModelInfo(name=first.model)},
         warnings=[Warning(**one) for one in asked.warnings],
     )
-    results = FileResults(channels=[Channel(alternatives=[Alternative.of(heard.words)])])
-    if asked.utterances:
-        results.utterances = [
-            Utterance(
-                id=f"{heard.session}-{number}",
-                start=one[0].start,
-                end=one[-1].end,
-                **dict(Alternative.of(one)),
-            )
-            for number, one in enumerate(heard.utterances)
-        ]
-    return FileResponse(metadata=metadata, results=results)
+    channels = [Channel(alternatives=[Alternative.of(one.words)]) for one in heard]
+    utterances = _utterances(heard) if asked.utterances else None
+    return FileResponse(
+        metadata=metadata, results=FileResults(channels=channels, utterances=utterances)
+    )
+
+
+def _utterances(heard: Sequence[Heard]) -> list[Utterance]:
+    """Return the utterances of all channels in the order in which they begin."""
+    found = [
+        Utterance(
+            id=f"{one.session}-{number}",
+            start=words[0].start,
+            end=words[-1].end,
+            channel=channel,
+            **dict(Alternative.of(words)),
+        )
+        for channel, one in enumerate(heard)
+        for number, words in enumerate(one.utterances)
+    ]
+    return sorted(found, key=lambda one: one.start)

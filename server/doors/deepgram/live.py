@@ -2,10 +2,12 @@
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import BaseModel, ValidationError
 
+from cortado.model.audio.decode import Channel as AudioChannel
 from cortado.model.captions import Word as OwnWord
 from cortado.server.doors.audio import decoder
 from cortado.server.doors.deepgram.messages import (
@@ -30,20 +32,39 @@ from cortado.server.protocol.messages import ErrorCode, ProtocolError
 LONGEST = 5.0  # seconds of words after which a final result comes within an utterance
 
 
-class Live:
-    """The dialect of one connection."""
+@dataclass
+class Shared:
+    """What the channels of one connection have in common."""
 
-    def __init__(self, parameters: Parameters, created: datetime) -> None:
+    left: int = 1  # channels that have not ended
+    request: str = ""  # the name of the first one's stream
+    failed: bool = False
+
+
+class Live:
+    """The dialect of one connection, or of one of its channels."""
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        created: datetime,
+        channel: AudioChannel | None = None,
+        shared: Shared | None = None,
+    ) -> None:
+        """Hear one `channel`, of which there are as many as `shared` says; None for all mixed."""
         self._asked, self._created = parameters, created
+        self._channel = (channel.number, channel.of) if channel else (0, 1)
+        self._shared = shared or Shared()
         self._start, self._decoder = decoder(
             parameters.encoding,
             parameters.sample_rate,
             parameters.channels,
+            channel,
             endpoints=parameters.endpoints,
         )
         self._began, self._closed = False, False
         self._digest = hashlib.sha256()
-        self._session, self._model = "", ""
+        self._model = ""
         self._segment = Segment()
         self._place = 0.0  # seconds: where the next final result begins
         self._speaking = False  # an utterance has begun
@@ -86,7 +107,8 @@ class Live:
     def _messages(self, message: Written) -> Iterator[BaseModel]:
         match message:
             case own.Ready():
-                self._session, self._model = message.session, message.model
+                self._model = message.model
+                self._shared.request = self._shared.request or message.session
             case own.Chars():
                 yield from self._characters(message)
             case own.Endpoint():
@@ -97,15 +119,19 @@ class Live:
             case own.Final():
                 if self._segment:
                     yield self._final(self._segment.take(), message.duration)
-                yield self._metadata(message.duration)
+                self._shared.left -= 1
+                if not self._shared.left:
+                    yield self._metadata(message.duration)
             case own.Error():
-                yield Error(variant=message.code, description=message.message)
+                if not self._shared.failed:
+                    yield Error(variant=message.code, description=message.message)
+                self._shared.failed = True
 
     def _characters(self, message: own.Chars) -> Iterator[BaseModel]:
         self._segment.add(message)
         words = self._segment.words
         if self._asked.vad_events and not self._speaking and words:
-            yield SpeechStarted(timestamp=words[0].start)
+            yield SpeechStarted(channel=self._channel, timestamp=words[0].start)
         self._speaking |= bool(words)
         if done := self._segment.take_complete(LONGEST):
             yield self._final(done, done[-1].end)
@@ -116,7 +142,7 @@ class Live:
         words = self._segment.take()
         yield self._final(words, message.position, speech_final=True)
         if self._asked.utterance_end:
-            yield UtteranceEnd(last_word_end=message.end)
+            yield UtteranceEnd(channel=self._channel, last_word_end=message.end)
         self._speaking = False
 
     def _final(
@@ -138,13 +164,14 @@ class Live:
         warnings = None if self._warned or not self._asked.warnings else self._warnings()
         self._warned = True
         return Results(
+            channel_index=self._channel,
             start=round(start, 3),
             duration=round(max(until - start, 0.0), 3),
             is_final=is_final,
             speech_final=False,
             channel=Channel(alternatives=[Alternative.of(words)]),
             metadata=ResultsMetadata(
-                request_id=self._session,
+                request_id=self._shared.request,
                 model_info=ModelInfo(name=self._model),
                 warnings=warnings,
             ),
@@ -152,7 +179,7 @@ class Live:
 
     def _metadata(self, duration: float) -> Metadata:
         return Metadata(
-            request_id=self._session,
+            request_id=self._shared.request,
             sha256=self._digest.hexdigest(),
             created=self._created.isoformat(),
             duration=duration,

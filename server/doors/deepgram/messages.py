@@ -73,7 +73,7 @@ class Results(BaseModel):
     """Text of a part of the stream, from `start` on, in seconds."""
 
     type: Literal["Results"] = "Results"
-    channel_index: tuple[int, int] = (0, 1)
+    channel_index: tuple[int, int]  # which one, of how many
     start: float
     duration: float
     is_final: bool
@@ -87,7 +87,7 @@ class SpeechStarted(BaseModel):
     """The first letter of an utterance was written, which was spoken at `timestamp`."""
 
     type: Literal["SpeechStarted"] = "SpeechStarted"
-    channel: tuple[int, int] = (0, 1)
+    channel: tuple[int, int]
     timestamp: float
 
 
@@ -95,7 +95,7 @@ class UtteranceEnd(BaseModel):
     """An utterance has ended."""
 
     type: Literal["UtteranceEnd"] = "UtteranceEnd"
-    channel: tuple[int, int] = (0, 1)
+    channel: tuple[int, int]
     last_word_end: float
 
 
@@ -143,7 +143,7 @@ class Utterance(BaseModel):
     id: str
     start: float
     end: float
-    channel: int = 0
+    channel: int
     transcript: str
     confidence: float
     words: list[Word]

@@ -1,8 +1,9 @@
 """The parameters of Deepgram's `/v1/listen`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from cortado.model.audio.decode import Channel
 from cortado.server.protocol.messages import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 
 ENCODINGS = {  # ours for each of theirs
@@ -18,7 +19,8 @@ RAW = ("linear16", "linear32", "mulaw", "alaw")
 EFFECTIVE = {  # parameters, and what they do; docs/doors.md says more
     "encoding": f"of the audio: {', '.join(ENCODINGS)}; without it the data says what it is",
     "sample_rate": "of a raw encoding, in Hz",
-    "channels": "of a raw encoding; they are mixed to one",
+    "channels": "of a raw encoding, or of live audio with multichannel; else they are mixed to one",
+    "multichannel": "whether each channel is heard and written for itself",
     "interim_results": "live: whether the growing text of an utterance is sent",
     "vad_events": "live: whether the start of an utterance is told",
     "utterance_end_ms": "live: whether the end of an utterance is told; the number has no effect",
@@ -38,6 +40,7 @@ class Parameters:
     encoding: str | None = None  # one of ours; None for what the data says
     sample_rate: int = 16_000
     channels: int = 1
+    multichannel: bool = False
     interim_results: bool = False
     endpoints: bool = True
     utterance_end: bool = False
@@ -49,6 +52,10 @@ class Parameters:
     def raw(self) -> bool:
         """Whether the audio has a raw encoding."""
         return self.encoding in [ENCODINGS[name] for name in RAW]
+
+    def separate(self, channels: int) -> Sequence[Channel | None]:
+        """Return each of so many channels, or None alone where they are mixed."""
+        return [Channel(k, channels) for k in range(channels)] if self.multichannel else [None]
 
     def warn(self, parameter: str, message: str) -> None:
         """Answer a parameter with a warning."""
@@ -80,8 +87,9 @@ def read(query: Iterable[tuple[str, str]]) -> Parameters:
     found.interim_results = _boolean("interim_results", given.pop("interim_results", "false"))
     found.vad_events = _boolean("vad_events", given.pop("vad_events", "false"))
     found.utterances = _boolean("utterances", given.pop("utterances", "false"))
-    if _boolean("multichannel", given.pop("multichannel", "false")):
-        found.warn("multichannel", "the channels are mixed to one, and written as one")
+    found.multichannel = _boolean("multichannel", given.pop("multichannel", "false"))
+    if found.multichannel and encoding == "opus" and found.channels > 2:
+        raise ValueError(f"channels: expected 1 or 2 of encoding opus, got {found.channels}")
     _utterances(found, given)
     for name, value in given.items():
         if value.lower() not in OFF and (name, value[:2]) != ("language", "en"):

@@ -1,16 +1,21 @@
 """Deepgram's addresses."""
 
+import asyncio
 import secrets
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
 
 from fastapi import APIRouter, Request, Response, WebSocket
 from fastapi.responses import JSONResponse
 
+from cortado.model.audio.decode import AudioError, channels_of
+from cortado.server.doors.audio import NAME
 from cortado.server.doors.deepgram import file, parameters
-from cortado.server.doors.deepgram.live import Live
+from cortado.server.doors.deepgram.live import Live, Shared
 from cortado.server.doors.deepgram.messages import FileResponse, Refusal
 from cortado.server.doors.upload import STATUS, STATUSES, answers, collected, open_upload, receive
-from cortado.server.protocol.messages import ProtocolError
+from cortado.server.protocol.messages import ErrorCode, ProtocolError
 from cortado.server.service import Service
 
 
@@ -25,7 +30,10 @@ def routes(service: Service) -> APIRouter:
         except ValueError as error:
             await socket.send_denial_response(_refusal(400, "INVALID_QUERY_PARAMETER", str(error)))
         else:
-            await service.connect(socket, Live(asked, datetime.now(UTC)))
+            now, channels = datetime.now(UTC), asked.separate(asked.channels)
+            shared = Shared(len(channels))
+            dialects = [Live(asked, now, channel, shared) for channel in channels]
+            await service.connect(socket, *dialects)
 
     @router.post(
         "/v1/listen",
@@ -60,9 +68,30 @@ async def _transcribed(
     with body.content as content:
         most = service.settings.max_message_bytes
         raw = asked.encoding if asked.raw else None
-        upload = open_upload(content, most, raw, asked.sample_rate, asked.channels)
-        heard = await collected(answers(service, upload))
+        heard = []
+        for channel in asked.separate(await _channels(content, asked)):
+            content.seek(0)
+            upload = open_upload(content, most, raw, asked.sample_rate, asked.channels, channel)
+            heard.append(await collected(answers(service, upload)))
     return file.response(asked, heard, body.sha256, created)
+
+
+async def _channels(content: BinaryIO, asked: parameters.Parameters) -> int:
+    """Return the number of channels of a file.
+
+    Raises:
+        ProtocolError: they are too many, or there are none.
+    """
+    if asked.raw or not asked.multichannel:
+        return asked.channels
+    try:
+        found = await asyncio.to_thread(channels_of, Path(NAME), content)
+    except AudioError as error:
+        raise ProtocolError(ErrorCode.INVALID_AUDIO, str(error)) from None
+    if found > parameters.MAX_CHANNELS:
+        message = f"expected at most {parameters.MAX_CHANNELS} channels, got {found}"
+        raise ProtocolError(ErrorCode.INVALID_AUDIO, message)
+    return found
 
 
 def _refusal(

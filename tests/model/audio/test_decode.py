@@ -17,7 +17,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cortado.model.audio import decode as decode_module
-from cortado.model.audio.decode import AudioError, Resampler, decode, stream
+from cortado.model.audio.decode import (
+    AudioError,
+    Channel,
+    Resampler,
+    channels_of,
+    decode,
+    decoded,
+    open_audio,
+    stream,
+)
+from cortado.tests.model.audio.sphere_files import write_sphere
 
 SECONDS = 2.0
 CODECS = {
@@ -118,6 +128,21 @@ def test_channels_are_averaged(tmp_path: Path) -> None:
     left_and_right = np.array([[100, 300], [-200, 0], [32767, -32767]], np.int16)
     path = write_wav(tmp_path / "stereo.wav", left_and_right, channels=2)
     np.testing.assert_array_equal(decode(path), np.array([200, -100, 0], np.float32) / 32768)
+
+
+def test_one_channel_can_be_had_of_any_format(tmp_path: Path) -> None:
+    both = np.array([[100, 300], [-200, 0], [32767, -32767]], np.int16)
+    wav = write_wav(tmp_path / "stereo.wav", both, channels=2)
+    for path in (wav, write_sphere(tmp_path / "stereo.sph", both.astype(np.int64))):
+        with open_audio(path) as file:
+            assert channels_of(path, file) == 2
+            for number in range(2):
+                file.seek(0)
+                heard = np.concatenate(list(decoded(path, file, Channel(number, 2))))
+                np.testing.assert_array_equal(heard, both[:, number].astype(np.float32) / 32768)
+            file.seek(0)
+            with pytest.raises(AudioError, match="expected audio of 3 channels, got 2 channels"):
+                list(decoded(path, file, Channel(0, 3)))
 
 
 def test_a_stream_is_the_whole_file_in_pieces(tmp_path: Path) -> None:

@@ -26,12 +26,12 @@ class Pipe(io.BytesIO):
         return False
 
 
-def wav(samples: Samples, rate: int = 16_000) -> bytes:
-    """Return (N,) samples as a WAV file of 16-bit integers."""
+def wav(*channels: Samples, rate: int = 16_000) -> bytes:
+    """Return (N,) samples of each channel as a WAV file of 16-bit integers."""
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:
-        writer.setparams((1, 2, rate, 0, "NONE", ""))
-        writer.writeframes(pcm(samples))
+        writer.setparams((len(channels), 2, rate, 0, "NONE", ""))
+        writer.writeframes(pcm(np.stack(channels, axis=1).ravel()))
     return file.getvalue()
 
 

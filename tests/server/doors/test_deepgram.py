@@ -8,11 +8,12 @@ from urllib.parse import parse_qsl
 import numpy as np
 import pytest
 
-from cortado.server.doors.deepgram.live import Live
+from cortado.server.doors.deepgram.live import Live, Shared
 from cortado.server.doors.deepgram.parameters import read
 from cortado.server.protocol.events import Close
 from cortado.server.protocol.messages import ErrorCode, Start
 from cortado.tests.server.doors.conversation import Conversation
+from cortado.tests.server.doors.sound import wav
 
 LINEAR16 = "encoding=linear16&sample_rate=16000"
 CREATED = datetime(2026, 1, 2, tzinfo=UTC)
@@ -158,6 +159,11 @@ def test_a_parameter_without_effect_is_answered_with_a_warning() -> None:
         ("encoding=mulaw&sample_rate=-8", "sample_rate: expected a number from 8000"),
         ("encoding=mulaw&sample_rate=9999999999", "sample_rate: expected a number"),
         ("channels=0", "channels: expected a number from 1 to 8"),
+        ("multichannel=both", "multichannel: expected true or false"),
+        (
+            "encoding=opus&multichannel=true&channels=3",
+            "channels: expected 1 or 2 of encoding opus, got 3",
+        ),
         ("interim_results=perhaps", "interim_results: expected true or false"),
     ],
 )
@@ -195,6 +201,56 @@ def test_raw_audio_of_each_encoding_is_read(query: str, data: bytes) -> None:
     talk.say(data[:3], data[3:])
     np.testing.assert_allclose(talk.audio, [0, 0.5, -1], atol=0.03)
     assert talk.talk.duration == 3 / 8000
+
+
+BOTH = np.array([[0, 0.5], [0.25, -0.5], [-1, 0.75]], "<f4")  # three samples of two channels
+
+
+def channel_of(query: str, number: int, shared: Shared) -> Conversation:
+    asked = read(parse_qsl(query))
+    return Conversation(Live(asked, CREATED, asked.separate(asked.channels)[number], shared))
+
+
+@pytest.mark.parametrize(
+    ("query", "data"),
+    [
+        ("encoding=linear32&sample_rate=16000", BOTH.tobytes()),
+        ("encoding=linear16&sample_rate=16000", (BOTH * 32768).astype("<i2").tobytes()),
+        ("", wav(*BOTH.T)),
+    ],
+)
+def test_each_channel_is_heard_for_itself(query: str, data: bytes) -> None:
+    for number in range(2):
+        talk = channel_of(f"{query}&multichannel=true&channels=2", number, Shared(2))
+        talk.say(data[:11], data[11:], {"type": "CloseStream"})
+        assert talk.audio == BOTH[:, number].tolist()
+
+
+def test_each_channel_says_which_it_is_and_the_last_one_ends_the_stream() -> None:
+    query, shared = f"{LINEAR16}&multichannel=true&channels=2&vad_events=true", Shared(2)
+    talks = [channel_of(query, number, shared) for number in range(2)]
+    for talk in talks:
+        talk.say(bytes(64_000), {"type": "CloseStream"})
+    assert talks[1].write("you", 0.48)[0]["channel"] == [1, 2]
+    talks[1].talk.send_final()
+    [result] = talks[1].read()
+    assert (result["channel_index"], transcript(result)) == ([1, 2], "you")
+    talks[0].talk.send_final()
+    [metadata] = talks[0].read()
+    assert (metadata["type"], metadata["channels"], metadata["duration"]) == ("Metadata", 2, 1.0)
+
+
+def test_one_error_is_told_however_many_channels_meet_it() -> None:
+    shared = Shared(2)
+    for number, told in ((0, 1), (1, 0)):
+        talk = channel_of("multichannel=true&channels=2", number, shared)
+        talk.say(wav(BOTH[:, 0]), {"type": "CloseStream"})
+        talk.talk.release(0.0)
+        found = talk.read()
+        assert len(found) == told
+        if told:
+            expected = "audio: expected audio of 2 channels, got 1 channel"
+            assert found[0]["description"] == expected
 
 
 def test_data_that_is_not_what_was_announced_is_one_clear_error() -> None:

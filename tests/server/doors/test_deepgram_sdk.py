@@ -1,16 +1,20 @@
 """Deepgram's published SDK, of which only the address is changed."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 import websockets
 
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.recordings import transcribe
+from cortado.server.keys import KeyFile
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.doors.sound import encoded, wav
 from cortado.tests.server.running import PATIENCE, Running, pcm, rounded, running, spelt
@@ -129,6 +133,78 @@ def test_audio_in_a_container_is_heard_as_it_comes(kind: str, at_rest: Running) 
     answer = httpx.post(f"{at_rest.page}/v1/listen", content=data, timeout=PATIENCE).json()
     [only] = answer["results"]["channels"][0]["alternatives"]
     assert finals(messages) == only["transcript"] != ""
+
+
+OTHER = noise(2, 2.5)
+BOTH = pcm(np.stack([SPEECH, OTHER], axis=1).ravel())
+TWO = {"multichannel": True, "channels": 2}
+
+
+def finals_of(messages: list[Any], channel: int) -> str:
+    return finals(
+        [one for one in messages if one.type != "Results" or one.channel_index == [channel, 2]]
+    )
+
+
+def test_each_channel_of_live_speech_is_written_for_itself(
+    at_rest: Running, online: ReferenceRecognizer, text: str
+) -> None:
+    messages = listen(at_rest, *chunks(BOTH), "send_finalize", "send_close_stream", **TWO)
+    assert finals_of(messages, 0) == text
+    assert finals_of(messages, 1) == spelt(transcribe(online, rounded(OTHER)))[0].strip() != text
+    asked = [one.channel_index for one in messages if one.type == "Results" and one.from_finalize]
+    assert sorted(asked) == [[0, 2], [1, 2]]
+    assert [one.type for one in messages].index("Metadata") == len(messages) - 1
+    assert (messages[-1].channels, messages[-1].duration) == (2, 2.5)
+    assert len({one.metadata.request_id for one in messages if one.type == "Results"}) == 1
+
+
+def test_each_channel_of_a_file_is_written_for_itself(at_rest: Running, text: str) -> None:
+    with client(at_rest) as sdk:
+        answer = sdk.listen.v1.media.transcribe_file(
+            request=wav(OTHER, SPEECH), multichannel=True, utterances=True
+        )
+    found = [one.alternatives[0].transcript for one in answer.results.channels]
+    assert (found[1], answer.metadata.channels) == (text, 2)
+    assert found[0] not in ("", text)
+    of_second = [one.transcript for one in answer.results.utterances if one.channel == 1]
+    assert " ".join(of_second) == text
+    starts = [one.start for one in answer.results.utterances]
+    assert starts == sorted(starts)
+
+
+def test_channels_end_together(at_rest: Running) -> None:
+    """By an error of all, by a client that vanishes, and by one that says nothing."""
+    wrong = listen(at_rest, wav(SPEECH), "send_close_stream", encoding=None, **TWO)
+    assert [one["type"] if isinstance(one, dict) else one.type for one in wrong] == ["Error"]
+    url = at_rest.page.replace("http", "ws", 1) + "/v1/listen?multichannel=true&channels=8"
+
+    async def vanish(*frames: bytes) -> None:
+        async with websockets.connect(f"{url}&encoding=linear16&sample_rate=16000") as socket:
+            for frame in frames:
+                await socket.send(frame)
+            socket.transport.abort()
+
+    asyncio.run(vanish())
+    asyncio.run(vanish(*[bytes(64_000)] * 20))
+
+
+def test_each_channel_counts_as_a_stream(online: ReferenceRecognizer, tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    key = file.add("two")
+    with running(online, keys=file.path, max_streams_per_key=2) as server:
+        url = server.page.replace("http", "ws", 1) + "/v1/listen?multichannel=true&channels="
+
+        async def status(channels: int) -> int:
+            headers = {"Authorization": f"Token {key}"}
+            try:
+                async with websockets.connect(f"{url}{channels}", additional_headers=headers):
+                    return 101
+            except websockets.InvalidStatus as refused:
+                return refused.response.status_code
+
+        assert [asyncio.run(status(channels)) for channels in (2, 3)] == [101, 429]
+        assert server.is_at_rest()
 
 
 def test_a_file_over_the_limit_is_refused(online: ReferenceRecognizer) -> None:

@@ -9,8 +9,9 @@ import pytest
 from cortado.server.doors.deepgram import parameters
 from cortado.server.doors.deepgram.live import Live
 from cortado.server.doors.openai.realtime import Realtime
+from cortado.server.doors.own import OwnDoor
 from cortado.server.doors.vosk import Vosk
-from cortado.server.protocol.dialect import Dialect, Own
+from cortado.server.protocol.dialect import Dialect
 from cortado.server.protocol.events import State
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.doors.conversation import Conversation
@@ -26,7 +27,7 @@ def dialect(name: str, random: Random) -> Dialect:
         return Live(parameters.read(random.choice(QUERIES)), datetime.now(UTC))
     if name == "openai":
         return Realtime("sess_1", "small")
-    return Vosk() if name == "vosk" else Own()
+    return Vosk() if name == "vosk" else OwnDoor()
 
 
 def conversation(name: str, random: Random) -> int:

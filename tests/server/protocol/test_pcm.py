@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cortado.server.protocol.messages import Encoding, ErrorCode, ProtocolError
-from cortado.server.protocol.pcm import PcmDecoder, encode
+from cortado.server.protocol.messages import SAMPLE_BYTES, ErrorCode, ProtocolError
+from cortado.server.protocol.pcm import PcmDecoder, encode, samples_of
 
 WAVE = np.sin(np.arange(1000) / 5).astype(np.float32)
-ENCODINGS: list[Encoding] = ["pcm_s16le", "pcm_f32le"]
+ENCODINGS = ["pcm_s16le", "pcm_f32le"]  # to which samples are encoded
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -30,7 +30,7 @@ def test_integers_span_minus_one_to_one() -> None:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_samples_are_encoded_as_the_server_reads_them(encoding: Encoding) -> None:
+def test_samples_are_encoded_as_the_server_reads_them(encoding: str) -> None:
     samples = np.array([0, 0.5, -1, 1, 1 / 32768], np.float32)
     data = encode(samples, encoding)
     if encoding == "pcm_f32le":
@@ -41,10 +41,22 @@ def test_samples_are_encoded_as_the_server_reads_them(encoding: Encoding) -> Non
         encode(samples[None], encoding)
 
 
+def test_what_samples_are_not_read_from_or_written_to_is_said() -> None:
+    with pytest.raises(ValueError, match=r"expected a raw encoding .* got webm"):
+        samples_of(b"", "webm")
+    with pytest.raises(ValueError, match=r"expected pcm_s16le or pcm_f32le .* got mulaw"):
+        encode(WAVE, "mulaw")
+
+
+def test_24_bits_have_a_sign() -> None:
+    data = bytes([0, 0, 0x80, 0xFF, 0xFF, 0x7F, 0, 0, 0x40])
+    assert samples_of(data, "pcm_s24le").tolist() == pytest.approx([-1, 1, 0.5])
+
+
 @settings(deadline=None)  # a busy machine is no fault
-@given(st.sampled_from(ENCODINGS), st.lists(st.integers(0, 900), max_size=30))
-def test_samples_do_not_depend_on_where_bytes_are_cut(encoding: Encoding, cuts: list[int]) -> None:
-    data = encode(WAVE, encoding)
+@given(st.sampled_from(list(SAMPLE_BYTES)), st.lists(st.integers(0, 900), max_size=30))
+def test_samples_do_not_depend_on_where_bytes_are_cut(encoding: str, cuts: list[int]) -> None:
+    data = encode(WAVE, "pcm_f32le")  # whose bytes are samples of any encoding
     whole = PcmDecoder(encoding).decode(data)
     decoder, pieces, at = PcmDecoder(encoding), [], 0
     for size in [*cuts, len(data)]:
