@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 RATES = {"audio/pcm": 24_000, "audio/pcmu": 8_000, "audio/pcma": 8_000}  # Hz
 ENCODINGS = {"audio/pcm": "pcm_s16le", "audio/pcmu": "mulaw", "audio/pcma": "alaw"}
+LOGPROBS = "item.input_audio_transcription.logprobs"
 OLD_FORMATS = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
 
 
@@ -36,6 +37,7 @@ class Audio(Part):
 class Session(Part):
     type: Literal["transcription"] = "transcription"
     audio: Audio | None = None
+    include: list[Literal["item.input_audio_transcription.logprobs"]] | None = None
 
 
 class Configuration:
@@ -45,6 +47,7 @@ class Configuration:
         self._session, self._model = session, model
         self.format = "audio/pcm"
         self.ends_by_itself = True  # the server finds the ends of utterances
+        self.has_logprobs = False
 
     @property
     def rate(self) -> int:
@@ -69,8 +72,13 @@ class Configuration:
             where = ".".join(["session", *map(str, first["loc"])])
             raise ValueError(f"{where}: {first['msg'].lower()}") from None
         given = asked.audio.input if asked.audio else None
-        if given is None:
-            return
+        if given is not None:
+            self._listen(given)
+        if "include" in asked.model_fields_set:
+            self.has_logprobs = bool(asked.include)
+
+    def _listen(self, given: Input) -> None:
+        """Set how audio is read."""
         if given.format is not None:
             if given.format.rate not in (None, RATES[given.format.type]):
                 expected = f"{RATES[given.format.type]} for {given.format.type}"
@@ -98,7 +106,7 @@ class Configuration:
                     "turn_detection": turns,
                 }
             },
-            "include": None,
+            "include": [LOGPROBS] if self.has_logprobs else None,
         }
 
 
@@ -112,5 +120,5 @@ def _as_new(fields: Any) -> Any:
         found["format"] = {"type": OLD_FORMATS.get(name, name) if isinstance(name, str) else name}
     if "turn_detection" in fields:
         found["turn_detection"] = fields["turn_detection"]
-    rest = {key: value for key, value in fields.items() if key == "type"}
+    rest = {key: value for key, value in fields.items() if key in ("type", "include")}
     return rest | {"audio": {"input": found}}

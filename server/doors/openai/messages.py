@@ -1,10 +1,37 @@
 """What OpenAI's clients are sent; a field that Cortado does not know is left out."""
 
+import math
+import re
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from cortado.model.captions import Word
 from cortado.server.doors.words import SentWord
+
+TOKEN = re.compile(r"\s*\S+(?:\s+$)?")  # a word with the space before it
+LEAST = 0.0005  # a probability that is rounded to 0 thousandths
+
+
+class LogProb(BaseModel):
+    """A word, or what there is of it, and the logarithm of the probability that it is right."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+    @classmethod
+    def of(cls, words: Sequence[Word], text: str) -> "list[LogProb]":
+        """Return the tokens of a text that has these words."""
+        return [
+            cls(
+                token=token,
+                logprob=round(math.log(max(word.confidence, LEAST)), 4),
+                bytes=list(token.encode()),
+            )
+            for word, token in zip(words, TOKEN.findall(text), strict=True)
+        ]
 
 
 class Duration(BaseModel):
@@ -27,6 +54,7 @@ class Transcription(BaseModel):
     """The answer of format `json`."""
 
     text: str
+    logprobs: list[LogProb] | None = None
     usage: Duration
     warnings: list[str] | None = None
 
@@ -49,6 +77,7 @@ class TextDelta(BaseModel):
 
     type: Literal["transcript.text.delta"] = "transcript.text.delta"
     delta: str
+    logprobs: list[LogProb] | None = None
 
 
 class TextDone(BaseModel):
@@ -56,6 +85,7 @@ class TextDone(BaseModel):
 
     type: Literal["transcript.text.done"] = "transcript.text.done"
     text: str
+    logprobs: list[LogProb] | None = None
     warnings: list[str] | None = None
 
 
@@ -197,6 +227,7 @@ class Delta(Event):
     item_id: str
     content_index: int = 0
     delta: str
+    logprobs: list[LogProb] | None = None
 
 
 class Completed(Event):
@@ -208,6 +239,7 @@ class Completed(Event):
     item_id: str
     content_index: int = 0
     transcript: str
+    logprobs: list[LogProb] | None = None
     usage: Duration
 
 

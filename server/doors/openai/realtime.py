@@ -1,12 +1,13 @@
 """OpenAI's Realtime transcription sessions, `WS /v1/realtime`."""
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from cortado.model.captions import Word, words_of
 from cortado.server.doors.audio import Decoder, decoder
 from cortado.server.doors.openai.configuration import Configuration
 from cortado.server.doors.openai.messages import (
@@ -24,6 +25,7 @@ from cortado.server.doors.openai.messages import (
     Fault,
     Item,
     ItemAdded,
+    LogProb,
     Said,
     SessionEvent,
     SpeechStarted,
@@ -149,7 +151,11 @@ class Realtime:
             start = _ms(self._segment.words[0].start)
             yield SpeechStarted(event_id=self._event(), audio_start_ms=start, item_id=self._item())
         self._speaking = True
-        yield Delta(event_id=self._event(), item_id=self._item(), delta=text)
+        logprobs = self._logprobs(words_of(message.characters()), text)
+        yield Delta(event_id=self._event(), item_id=self._item(), delta=text, logprobs=logprobs)
+
+    def _logprobs(self, words: Sequence[Word], text: str) -> list[LogProb] | None:
+        return LogProb.of(words, text) if self._configuration.has_logprobs else None
 
     def _complete(self, position: float) -> Iterator[Event]:
         """Yield the messages that end an item at `position` seconds."""
@@ -161,7 +167,13 @@ class Realtime:
             event_id=self._event(), previous_item_id=before, item=Item(id=item, content=content)
         )
         usage = Duration(seconds=round(position - self._begin, 3))
-        yield Completed(event_id=self._event(), item_id=item, transcript=text, usage=usage)
+        yield Completed(
+            event_id=self._event(),
+            item_id=item,
+            transcript=text,
+            logprobs=self._logprobs(self._segment.words, text),
+            usage=usage,
+        )
         self._items += 1
         self._next(position)
 

@@ -168,6 +168,7 @@ def _body() -> dict[str, Any]:
         "model": text,
         "response_format": {"enum": ["json", "text", "srt", "vtt", "verbose_json"]},
         "timestamp_granularities[]": texts,
+        "include[]": texts,
         "stream": {"type": "boolean"},
     }
     schema = {"type": "object", "required": ["file"], "properties": properties}

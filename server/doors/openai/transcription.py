@@ -1,13 +1,15 @@
 """OpenAI's transcription of a file: what is asked for, and the answers."""
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from cortado.model import captions
+from cortado.model.emission import Character
 from cortado.server.doors.openai.messages import (
     Duration,
+    LogProb,
     Piece,
     TextDelta,
     TextDone,
@@ -21,7 +23,7 @@ from cortado.server.protocol.messages import Chars, ServerMessage
 Format = Literal["json", "text", "srt", "vtt", "verbose_json"]
 TEXT_TYPES = {"text": "text/plain", "srt": "application/x-subrip", "vtt": "text/vtt"}
 WITHOUT_EFFECT = (
-    *("prompt", "temperature", "include", "chunking_strategy", "keywords", "languages"),
+    *("prompt", "temperature", "chunking_strategy", "keywords", "languages"),
     *("known_speaker_names", "known_speaker_references"),
 )
 
@@ -33,6 +35,7 @@ class Wanted:
     format: Format = "json"
     stream: bool = False
     granularities: Sequence[str] = ("segment",)
+    logprobs: bool = False
     warnings: list[str] = field(default_factory=list)
 
 
@@ -51,11 +54,15 @@ def read(fields: Mapping[str, Sequence[str]], model: str) -> Wanted:
         raise ValueError("timestamp_granularities: expected word or segment, got another")
     stream = given.get("stream", ["false"])[-1].lower() in ("true", "1")
     warnings = [f"{one}: it has no effect here" for one in WITHOUT_EFFECT if one in given]
+    include, is_text = given.get("include", []), stream or name == "json"
+    logprobs = "logprobs" in include and is_text
+    if include and not (logprobs and set(include) == {"logprobs"}):
+        warnings.append("include: there are logprobs beside json or a streamed text, no more")
     if (asked := given.get("model", [model])[-1]) != model:
         warnings.append(f"model: {asked[:40]} is not here; {model} writes the text")
     if not (language := given.get("language", ["en"])[-1]).startswith("en"):
         warnings.append(f"language: {language[:40]} has no effect here; {model} decides")
-    return Wanted(name, stream, granularities, warnings)  # type: ignore[arg-type]
+    return Wanted(name, stream, granularities, logprobs, warnings)  # type: ignore[arg-type]
 
 
 def answer(wanted: Wanted, heard: Heard, language: str | None) -> str:
@@ -64,7 +71,8 @@ def answer(wanted: Wanted, heard: Heard, language: str | None) -> str:
     usage = Duration(seconds=heard.duration)
     warnings = wanted.warnings or None
     if wanted.format == "json":
-        found = Transcription(text=text, usage=usage, warnings=warnings)
+        logprobs = LogProb.of(heard.words, text) if wanted.logprobs else None
+        found = Transcription(text=text, logprobs=logprobs, usage=usage, warnings=warnings)
         return found.model_dump_json(exclude_none=True)
     if wanted.format == "text":
         return f"{text}\n"
@@ -95,15 +103,26 @@ def _segments(heard: Heard) -> list[Piece]:
 
 async def streamed(wanted: Wanted, messages: AsyncIterator[ServerMessage]) -> AsyncIterator[str]:
     """Yield the text as server-sent events while it is written."""
-    written = ""
+    written, characters = "", list[Character]()
     async for message in messages:
         if isinstance(message, Chars):
             delta = message.text if written else message.text.lstrip()
             written += delta
+            characters += message.characters()
             if delta:
-                yield event(TextDelta(delta=delta).model_dump())
-    done = TextDone(text=written.rstrip(), warnings=wanted.warnings or None)
+                logprobs = _logprobs(wanted, message.characters(), delta)
+                yield event(TextDelta(delta=delta, logprobs=logprobs).model_dump(exclude_none=True))
+    text = written.rstrip()
+    done = TextDone(
+        text=text,
+        logprobs=_logprobs(wanted, characters, text),
+        warnings=wanted.warnings or None,
+    )
     yield event(done.model_dump(exclude_none=True))
+
+
+def _logprobs(wanted: Wanted, characters: Iterable[Character], text: str) -> list[LogProb] | None:
+    return LogProb.of(captions.words_of(characters), text) if wanted.logprobs else None
 
 
 def event(content: object) -> str:

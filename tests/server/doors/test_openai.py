@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 from typing import Any
 
 import pytest
@@ -115,6 +116,25 @@ def test_a_client_that_commits_itself_decides_what_an_item_is() -> None:
     assert talk.talk.ending is None
 
 
+def test_words_have_log_probabilities_where_they_are_wanted() -> None:
+    talk = session()
+    inside = {"type": "transcription", "include": ["item.input_audio_transcription.logprobs"]}
+    state = talk.say({"type": "session.update", "session": inside})[-1]["session"]
+    assert state["include"] == inside["include"]
+    talk.say(append())
+    first, second = talk.write("he", 0.48)[-1], talk.write("y you", 0.6)[-1]
+    assert [one["token"] for one in first["logprobs"] + second["logprobs"]] == ["he", "y", " you"]
+    completed = talk.end_utterance(0, 0.48, 0.8, 1.6)[-1]
+    hey, you = completed["logprobs"]
+    assert (hey["token"], you["token"], you["bytes"]) == ("hey", " you", list(b" you"))
+    assert hey["logprob"] == pytest.approx(math.log(0.99), abs=1e-4)
+    assert you["logprob"] == pytest.approx(math.log(0.96), abs=1e-4)
+    assert talk.say({"type": "session.update", "session": inside | {"include": None}})
+    assert talk.write(" so", 2.0)[-1]["logprobs"] is None
+    [error] = talk.say({"type": "session.update", "session": inside | {"include": ["x"]}})
+    assert error["error"]["message"].startswith("session.include.0: input should be 'item.")
+
+
 def test_audio_that_is_cleared_makes_no_item() -> None:
     talk = session()
     talk.read()
@@ -193,6 +213,9 @@ def test_a_form_is_read_or_refused() -> None:
     found = read(fields | {"stream": ["true"], "language": ["de"]}, "small")
     assert (found.stream, found.granularities) == (True, ["word"])
     assert [one.split(":")[0] for one in found.warnings] == ["prompt", "model", "language"]
+    assert read({"include[]": ["logprobs"]}, "small").logprobs
+    for other in ({"include[]": ["x"]}, {"include[]": ["logprobs"], "response_format": ["srt"]}):
+        assert [one.split(":")[0] for one in read(other, "small").warnings] == ["include"]
     with pytest.raises(ValueError, match=r"response_format: expected one of .* got 'xml'"):
         read({"response_format": ["xml"]}, "small")
     with pytest.raises(ValueError, match="timestamp_granularities: expected word or segment"):

@@ -59,6 +59,9 @@ def test_a_file_is_written_in_each_format(at_rest: Running, text: str) -> None:
             response_format="verbose_json",
             timestamp_granularities=["word"],
         )
+        sure = create(file=FILE, model="untrained", include=["logprobs"])
+    assert "".join(one.token for one in sure.logprobs) == text
+    assert all(one.logprob <= 0 for one in sure.logprobs)
     assert (verbose.text, verbose.duration) == (text, 2.0)
     assert [word.word for word in verbose.words] == text.split()
     assert verbose.warnings == ["model: whisper-1 is not here; untrained writes the text"]
@@ -66,11 +69,14 @@ def test_a_file_is_written_in_each_format(at_rest: Running, text: str) -> None:
 
 def test_text_is_streamed_as_it_is_written(at_rest: Running, text: str) -> None:
     with client(at_rest) as sdk:
-        events = list(sdk.audio.transcriptions.create(file=FILE, model="untrained", stream=True))
+        create = sdk.audio.transcriptions.create
+        events = list(create(file=FILE, model="untrained", stream=True, include=["logprobs"]))
     *deltas, done = events
     assert {one.type for one in deltas} == {"transcript.text.delta"}
     assert "".join(one.delta for one in deltas).strip() == done.text == text
     assert len(deltas) > 1
+    assert "".join(one.token for one in done.logprobs) == text
+    assert all(one.token in each.delta for each in deltas for one in each.logprobs)
 
 
 @pytest.mark.parametrize("kind", ["m4a", "mp3", "webm"])
