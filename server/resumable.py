@@ -52,6 +52,11 @@ class ResumableStreams:
         """The seconds between two times that a live stream is saved; 0 if none is."""
         return self._settings.save_seconds if self.enabled and self._store else 0.0
 
+    def close(self) -> None:
+        """Let go of the store."""
+        if self._store:
+            self._store.close()
+
     async def put(self, token: str, stream: DetachedStream) -> None:
         """Hold a detached stream; where there are too many, the oldest is forgotten."""
         if not self.enabled:

@@ -126,11 +126,12 @@ class Service:
         del self._retired[engine]
 
     def stop(self) -> None:
-        """Stop all engines."""
+        """Stop all engines, and close the store."""
         for engine, task in self._retired.items():
             task.cancel()
             engine.stop()
         self.engine.stop()
+        self.streams.resumable.close()
 
     @property
     def ready(self) -> bool:

@@ -47,6 +47,10 @@ class Store(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Close what is open; what is held stays."""
+        ...
+
 
 def _name(token: str) -> str:
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
@@ -152,6 +156,10 @@ class RedisStore:
         except self._error as error:
             raise StoreError(str(error)) from error
         return found if isinstance(found, bytes) else None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._redis.close()
 
 
 def default_folder() -> Path:

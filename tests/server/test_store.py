@@ -3,8 +3,11 @@
 import asyncio
 import json
 import os
+import shutil
 import sqlite3
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.resampling import StreamResampler
 from cortado.server.settings import read_settings
-from cortado.server.store import MARK, RedisStore, SqliteStore, Store, StoreError, open_store
+from cortado.server.store import MARK, SqliteStore, Store, StoreError, open_store
 from cortado.server.streams import Streams
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (
@@ -37,41 +40,55 @@ SPEECH = rounded(noise(5, 2.0))
 SECRET = "a key that two servers share"
 
 
-class FakeRedis:
-    """What a `RedisStore` asks of Redis."""
+@pytest.fixture(scope="module")
+def redis_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Redis of its own."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("needs redis-server (on Debian: apt install redis-server)")
+    path = tmp_path_factory.mktemp("redis") / "socket"
+    options = ["--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(path.parent)]
+    with subprocess.Popen([program, *options], stdout=subprocess.DEVNULL) as server:
+        try:
+            address = f"unix://{path}"
+            assert wait_for(lambda: answers(address))
+            yield address
+        finally:
+            server.terminate()
 
-    def __init__(self) -> None:
-        self.held: dict[str, tuple[bytes, float]] = {}
-        self.is_down = False
 
-    def get(self, name: str) -> bytes | None:
-        if self.is_down:
-            raise redis.ConnectionError("down")
-        data, until = self.held.get(name, (None, 0.0))
-        return data if until > time.time() else None
-
-    def eval(self, script: str, keys: int, name: str, mark: bytes, *rest: Any) -> int:
-        held = self.get(name)
-        if held is not None and held[:MARK] != mark:
-            return 0
-        self.held[name] = rest[0], time.time() + rest[1] / 1000
-        return 1
+def answers(address: str) -> bool:
+    with redis.Redis.from_url(address) as client:
+        try:
+            return bool(client.ping())
+        except redis.ConnectionError:
+            return False
 
 
 @pytest.fixture(params=["sqlite", "redis"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty store."""
     if request.param == "sqlite":
-        return SqliteStore(tmp_path / "streams.sqlite", 3)
-    fake = FakeRedis()
-    monkeypatch.setattr(redis.Redis, "from_url", lambda *_, **__: fake)
-    return RedisStore("redis://store.example")
+        return str(tmp_path / "streams.sqlite")
+    address: str = request.getfixturevalue("redis_address")
+    with redis.Redis.from_url(address) as client:
+        client.flushdb()
+    return address
+
+
+@pytest.fixture
+def store(where: str) -> Iterator[Store]:
+    found = open_store(where, 3)
+    assert found is not None
+    yield found
+    found.close()
 
 
 def test_what_is_put_is_held_for_a_while_only(store: Store) -> None:
     assert store.get("a") is None
     assert store.put("a", b"first", 30)
     assert store.get("a") == b"first"
-    store.put("b", b"gone", -1 if isinstance(store, SqliteStore) else 0.0)
+    store.put("b", b"gone", 0.001)
     time.sleep(0.01)
     assert store.get("b") is None
 
@@ -106,6 +123,15 @@ def test_a_full_disk_is_an_error_of_the_store(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(StoreError):
         store.get("a")
+
+
+def test_a_redis_that_is_away_is_an_error_of_the_store() -> None:
+    store = open_store("redis://127.0.0.1:1", 3)
+    assert store is not None
+    for call in (lambda: store.get("a"), lambda: store.put("a", b"", 30)):
+        with pytest.raises(StoreError, match="refused"):
+            call()
+    store.close()
 
 
 def test_a_store_that_was_asked_for_must_work_and_the_default_need_not(
@@ -153,16 +179,15 @@ def resume(token: str, **fields: Any) -> str:
 
 @pytest.mark.parametrize("rate", [16_000, 44_100])
 def test_a_restart_loses_and_doubles_no_character(
-    rate: int, online: ReferenceRecognizer, tmp_path: Path
+    rate: int, online: ReferenceRecognizer, where: str
 ) -> None:
     samples = SPEECH if rate == 16_000 else rounded(Resampler(16_000, rate).push(SPEECH))
     start = json.dumps({"type": "start", "sample_rate": rate, "keep": True})
-    where = str(tmp_path / "streams.sqlite")
-    with running(online, store=where) as server:
+    with running(online, store=where, state_key=SECRET) as server:
         half = pcm(samples[: len(samples) // 2])
         before, token = asyncio.run(until_stopped(server, start, half, 4))
     assert (before.error, before.close_code) == (ErrorCode.SHUTTING_DOWN, 1012)
-    with running(online, store=where) as server:
+    with running(online, store=where, state_key=SECRET) as server:
         has = len(before.text)
 
         async def go_on() -> Heard:
@@ -199,10 +224,10 @@ def lost(server: Running, audio: bytes) -> str:
 
 
 def test_a_lost_stream_goes_on_at_another_server_and_at_one_only(
-    online: ReferenceRecognizer, tmp_path: Path
+    online: ReferenceRecognizer, where: str
 ) -> None:
-    where = str(tmp_path / "streams.sqlite")
-    with running(online, store=where) as one, running(online, store=where) as two:
+    shared = {"store": where, "state_key": SECRET}
+    with running(online, **shared) as one, running(online, **shared) as two:
         token = lost(one, pcm(SPEECH))
         heard = say(two.url, resume(token), END)
         assert heard.close_code == 1000
@@ -233,16 +258,15 @@ def test_what_somebody_else_put_into_a_store_is_not_read(
 
 
 def test_the_key_is_made_once_and_a_shared_store_needs_one_that_is_shared(
-    online: ReferenceRecognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    online: ReferenceRecognizer, tmp_path: Path, redis_address: str
 ) -> None:
     where = str(tmp_path / "streams.sqlite")
     with running(online, store=where) as one, running(online, store=where) as two:
         assert one.service.streams.signer.key == two.service.streams.signer.key
         service = one.service
     assert os.stat(tmp_path / "state.key").st_mode & 0o077 == 0
-    monkeypatch.setattr(redis.Redis, "from_url", lambda *_, **__: FakeRedis())
-    settings = read_settings(store="redis://store.example")
+    settings = read_settings(store=redis_address)
     with pytest.raises(ValueError, match="expected a state_key"):
         Streams(service.engine, service.metrics, settings, "model")
-    settings = read_settings(store="redis://store.example", state_key=SECRET)
+    settings = read_settings(store=redis_address, state_key=SECRET)
     Streams(service.engine, service.metrics, settings, "model")
