@@ -33,6 +33,14 @@ def environment(stage: str) -> dict[str, str]:
     return {name: value.strip('"') for name, _, value in pairs}
 
 
+def test_hadolint_finds_nothing_wrong() -> None:
+    program = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if program is None:
+        pytest.skip("needs hadolint, which the extra dev has for Linux on x86-64")
+    done = subprocess.run([program, ROOT / "docker" / "Dockerfile"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 def test_it_is_built_in_one_stage_and_served_from_another() -> None:
     assert [it.stage for it in INSTRUCTIONS if it.name == "FROM"] == ["build", "serve"]
     assert [it.flags.get("from") for it in named("COPY", "serve")] == ["build", None]

@@ -3,9 +3,13 @@
 import configparser
 import json
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from cortado.server.metrics import Metrics
@@ -69,3 +73,15 @@ def test_systemd_starts_a_failed_server_again_and_waits_for_its_streams() -> Non
     assert EXIT_ENGINE_FAILED != 0
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert float(service["TimeoutStopSec"]) > read_settings().drain_timeout_seconds + 1
+
+
+def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("needs systemd-analyze (on Debian: apt install systemd)")
+    text = (FOLDER / "systemd" / "cortado.service").read_text()
+    assert "/opt/cortado/bin/cortado" in text
+    unit = tmp_path / "cortado.service"
+    unit.write_text(text.replace("/opt/cortado/bin/cortado", sys.executable))
+    done = subprocess.run([program, "verify", unit], capture_output=True, text=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
