@@ -30,7 +30,7 @@ from cortado.server.recorder import RecordingFile
 from cortado.server.streams import Streams
 from cortado.server.timeline import Timeline
 
-DETACH_SECONDS = 3.0  # that the engine may take to step what is left; a shutdown lasts 5 s
+DETACH_SECONDS = 3.0  # that a shutdown, which lasts 5 s, leaves the engine to step what is left
 
 logger = logging.getLogger(__name__)
 
@@ -226,12 +226,14 @@ class Session:
         elif self._streams.engine.alive:
             self._snapshot = asyncio.get_running_loop().create_future()
             stream.suspend()  # after all audio before it
+            streams = self._streams
+            seconds = DETACH_SECONDS if streams.draining else streams.settings.keep_seconds
             with suppress(TimeoutError):
-                async with asyncio.timeout(DETACH_SECONDS):
+                async with asyncio.timeout(seconds):
                     snapshot = await self._snapshot
                 point = protocol.resume_point(stream.taken, snapshot.position)
                 held = DetachedStream(point, snapshot, stream.resampler, self._timeline)
-                await self._streams.resumable.put(token, held)
+                await streams.resumable.put(token, held)
 
     def _release(self) -> None:
         """Give the slot back, count how the conversation ended, and let it be closed."""

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,11 @@ def test_a_resampler_goes_on_in_another_process(rate: int) -> None:
     np.testing.assert_allclose(found, whole, atol=2e-3)
 
 
+def serving(online: ReferenceRecognizer, **settings: Any) -> AbstractContextManager[Running]:
+    """Run a server that keeps streams for as long as a busy machine may need."""
+    return running(online, keep_seconds=600.0, headroom=1, **settings)
+
+
 async def until_stopped(server: Running, start: str, audio: bytes, wait: int) -> tuple[Heard, str]:
     """Speak, stop the server once some messages have come, and return what was heard."""
     async with websockets.connect(server.url) as connection:
@@ -183,11 +189,11 @@ def test_a_restart_loses_and_doubles_no_character(
 ) -> None:
     samples = SPEECH if rate == 16_000 else rounded(Resampler(16_000, rate).push(SPEECH))
     start = json.dumps({"type": "start", "sample_rate": rate, "keep": True})
-    with running(online, store=where, state_key=SECRET) as server:
+    with serving(online, store=where, state_key=SECRET) as server:
         half = pcm(samples[: len(samples) // 2])
         before, token = asyncio.run(until_stopped(server, start, half, 4))
     assert (before.error, before.close_code) == (ErrorCode.SHUTTING_DOWN, 1012)
-    with running(online, store=where, state_key=SECRET) as server:
+    with serving(online, store=where, state_key=SECRET) as server:
         has = len(before.text)
 
         async def go_on() -> Heard:
@@ -227,7 +233,7 @@ def test_a_lost_stream_goes_on_at_another_server_and_at_one_only(
     online: ReferenceRecognizer, where: str
 ) -> None:
     shared = {"store": where, "state_key": SECRET}
-    with running(online, **shared) as one, running(online, **shared) as two:
+    with serving(online, **shared) as one, serving(online, **shared) as two:
         token = lost(one, pcm(SPEECH))
         heard = say(two.url, resume(token), END)
         assert heard.close_code == 1000
@@ -237,7 +243,7 @@ def test_a_lost_stream_goes_on_at_another_server_and_at_one_only(
 
 
 def test_a_store_that_fails_harms_no_stream(online: ReferenceRecognizer, tmp_path: Path) -> None:
-    with running(online, store=str(tmp_path / "streams.sqlite")) as server:
+    with serving(online, store=str(tmp_path / "streams.sqlite")) as server:
         store = server.service.streams.resumable._store
         assert isinstance(store, SqliteStore)
         store.close()
@@ -248,7 +254,7 @@ def test_what_somebody_else_put_into_a_store_is_not_read(
     online: ReferenceRecognizer, tmp_path: Path
 ) -> None:
     path = tmp_path / "streams.sqlite"
-    with running(online, store=str(path)) as server:
+    with serving(online, store=str(path)) as server:
         token = lost(server, pcm(SPEECH))
         server.service.streams.resumable._forget(token)
         with sqlite3.connect(path) as database:
@@ -261,7 +267,7 @@ def test_the_key_is_made_once_and_a_shared_store_needs_one_that_is_shared(
     online: ReferenceRecognizer, tmp_path: Path, redis_address: str
 ) -> None:
     where = str(tmp_path / "streams.sqlite")
-    with running(online, store=where) as one, running(online, store=where) as two:
+    with serving(online, store=where) as one, serving(online, store=where) as two:
         assert one.service.streams.signer.key == two.service.streams.signer.key
         service = one.service
     assert os.stat(tmp_path / "state.key").st_mode & 0o077 == 0
