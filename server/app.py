@@ -34,6 +34,8 @@ def create_app(service: Service) -> FastAPI:
     )
     names = {name.lower() for name in (service.settings.host, *service.settings.allowed_hosts)}
     app.add_middleware(web.SecurityHeaders, names=names)
+    if service.tracing:
+        service.tracing.add_to(app)
 
     @app.websocket("/v1/stream")
     async def stream(socket: WebSocket) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from typing import Any, NamedTuple, get_args
@@ -31,6 +32,7 @@ from cortado.server.recorder import Recorder
 from cortado.server.session import Session
 from cortado.server.settings import Settings
 from cortado.server.streams import STEP_MS, Streams, shutting_down
+from cortado.server.tracing import Tracing
 
 SECRET_SECONDS = 60  # for which a secret of a browser lets connections in
 RETIRE_LOOK_SECONDS = 1.0  # between two looks at whether a retired engine has streams
@@ -63,11 +65,12 @@ class Service:
         """Serve a recogniser, with the facts of its card and its name.
 
         Raises:
-            ValueError: a voice activity detector is wanted, and is not installed.
+            ValueError: a voice activity detector or traces are wanted, and not installed.
         """
         self._vad = load_vad() if settings.vad else None
         self.settings = settings
         self.metrics = Metrics()
+        self.tracing = Tracing(settings.traces) if settings.traces else None
         self.callers = Callers(settings)
         self.engine = self._engine(online)
         self.streams = Streams(self.engine, self.metrics, settings, name)
@@ -126,12 +129,14 @@ class Service:
         del self._retired[engine]
 
     def stop(self) -> None:
-        """Stop all engines, and close the store."""
+        """Stop all engines, close the store, and send the last traces."""
         for engine, task in self._retired.items():
             task.cancel()
             engine.stop()
         self.engine.stop()
         self.streams.resumable.close()
+        if self.tracing:
+            self.tracing.stop()
 
     @property
     def ready(self) -> bool:
@@ -223,10 +228,19 @@ class Service:
         assert task is not None
         self._sessions[session] = task
         try:
-            with self.callers.counted(caller.get()):
+            with self.callers.counted(caller.get()), self._traced(session):
                 await session.run()
         finally:
             del self._sessions[session]
+
+    @contextmanager
+    def _traced(self, session: Session) -> Iterator[None]:
+        if self.tracing is None:
+            yield
+            return
+        with self.tracing.stream(session.id) as facts:
+            yield
+            facts |= session.facts
 
     async def drain(self) -> None:
         """Let no stream in any more, and tell those that are live that the server goes."""

@@ -5,6 +5,7 @@ import logging
 import secrets
 from contextlib import suppress
 from time import monotonic
+from typing import Any
 
 from structlog.contextvars import bind_contextvars
 
@@ -41,6 +42,7 @@ class Session:
     def __init__(self, socket: Socket, streams: Streams, dialect: Dialect | None = None) -> None:
         """Talk over `socket` with a client that speaks `dialect`, our own if None."""
         self.id = secrets.token_hex(8)
+        self.facts: dict[str, Any] = {}  # how the stream was, once it is over
         self._streams, self._metrics = streams, streams.metrics
         self._protocol = ServerProtocol(
             streams.settings, streams.facts(self.id), monotonic(), dialect
@@ -246,9 +248,9 @@ class Session:
         if self._stream is not None:
             self._metrics.endings.labels(protocol.ending).inc()
             self._metrics.duration.observe(protocol.duration)
-            facts = {"ending": protocol.ending, "seconds": round(protocol.duration, 3)}
-            facts |= {"characters": protocol.characters}
-            logger.info("stream ended", extra=facts)
+            self.facts = {"ending": protocol.ending, "seconds": round(protocol.duration, 3)}
+            self.facts |= {"characters": protocol.characters}
+            logger.info("stream ended", extra=self.facts)
         self._connection.advance()
 
     def _give_back(self) -> None:

@@ -200,6 +200,12 @@ class Settings(Limits, BaseSettings):
         le=1024,
         description="CPU threads of the model; 0 for one a core, of the reference backend one.",
     )
+    traces: str | None = Field(
+        None,
+        description="Address of an OpenTelemetry collector (OTLP over HTTP), such as"
+        " http://127.0.0.1:4318/v1/traces, which gets a span of each request and each stream"
+        " (the extra cortado-asr[otel]); none if not set.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severity that is logged."
     )

@@ -22,15 +22,18 @@ REASONS = {
         "Correct the client.",
     ),
     ErrorCode.UNSUPPORTED_ENCODING: Reason(
-        "`encoding` is not one of the two.", "Convert the audio."
+        "`encoding` is not one of the table of audio, or a compressed stream is to be kept or "
+        "suspended.",
+        "Convert the audio.",
     ),
     ErrorCode.UNSUPPORTED_SAMPLE_RATE: Reason(
-        "`sample_rate` is not a whole number from 8000 to 192000, or a stream that is to be "
-        "suspended is not at 16000.",
+        "`sample_rate` is not a whole number from 8000 to 192000, a stream that is to be "
+        "suspended is not at 16000, or compressed audio is given one.",
         "Convert the audio.",
     ),
     ErrorCode.INVALID_AUDIO: Reason(
-        "A float sample is NaN or infinite.", "Correct the source of the audio."
+        "The audio is not what `encoding` says, or a float sample is NaN or infinite.",
+        "Correct the source of the audio.",
     ),
     ErrorCode.INVALID_STATE: Reason(
         "The `state` of `resume` is damaged, was signed with another key, comes from another "
