@@ -8,14 +8,24 @@ import torch
 from cortado.model.attention import AttentionConfig
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
+from cortado.server import engine, session
 from cortado.tests.model.untrained import untrained
-from cortado.tests.server.running import Running, running
+from cortado.tests.server.running import PATIENCE, Running, running
 
 TINY = RecognizerConfig(
     encoder=EncoderConfig(channels=4, width=16, layers=1),
     decoder=DecoderConfig(width=16, embedding=8, attention=AttentionConfig(width=8)),
 )
 SEED = 10  # of a dozen, the one that writes the most symbols
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient() -> Iterator[None]:
+    """No step counts as stuck, and no stream is given up, because other work takes the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "STALLED_SECONDS", PATIENCE)
+        patch.setattr(session, "DETACH_SECONDS", PATIENCE)
+        yield
 
 
 @pytest.fixture(scope="session")
