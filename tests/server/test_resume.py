@@ -212,7 +212,7 @@ def test_streams_are_kept_for_a_while_and_the_newest_few(online: ReferenceRecogn
             tokens.append(asyncio.run(lose(server.url, KEEP, b""))["token"])
             assert server.is_at_rest()
         assert list(server.service.streams.resumable._detached) == tokens[1:]
-    with running(online, keep_seconds=0.01) as server:
+    with running(online, keep_seconds=0.5) as server:
         token = asyncio.run(lose(server.url, KEEP, b""))["token"]
         assert server.is_at_rest()
         assert wait_for(lambda: not server.service.streams.resumable)
