@@ -133,7 +133,13 @@ def open_upload(
     """Return the client that sends a file, which has a raw `encoding` if that is given.
 
     It sends one `channel`, or the mean of all.
+
+    Raises:
+        ProtocolError: the file is empty.
     """
+    if not file.read(1):
+        raise ProtocolError(ErrorCode.INVALID_AUDIO, f"{NAME}: expected a file, got an empty one")
+    file.seek(0)
     if encoding is None:
         decoding = decoded(Path(NAME), file, channel)
         pieces = (piece.astype("<f4").tobytes() for piece in decoding)

@@ -137,8 +137,11 @@ class Vosk:
         """Do nothing: raw audio has no thread."""
 
     def _configure(self, config: Config) -> None:
+        rate = int(config.sample_rate or self._rate)
         if self._decoder is None:
-            self._rate = int(config.sample_rate or self._rate)
+            self._rate = rate
+        elif rate != self._rate:
+            self._warnings.append(f"sample_rate: it stays {self._rate} once there is audio")
         self._has_words = self._has_words if config.words is None else config.words
         self._has_alternatives = config.max_alternatives > 0
         given = config.model_fields_set
@@ -180,5 +183,7 @@ def _control(data: str) -> Control:
         if "sample_rate" in first["loc"]:
             rates = f"{own.MIN_SAMPLE_RATE} to {own.MAX_SAMPLE_RATE} Hz"
             expected = f"expected a sample_rate from {rates}"
+        elif first["loc"][1:]:
+            expected = own.expected_field(".".join(map(str, first["loc"])), first["msg"])
     got = repr(data[: own.QUOTED])
     raise ProtocolError(ErrorCode.INVALID_MESSAGE, f"{expected}, got {got}")

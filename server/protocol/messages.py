@@ -366,6 +366,11 @@ def parse_server(text: str) -> ServerMessage | None:
         raise
 
 
+def expected_field(name: str, message: str) -> str:
+    """Return what a field was expected to be, by pydantic's message of why it is not."""
+    return f"expected {name} to be {message.partition('should be ')[2] or message.lower()}"
+
+
 def _explained(error: ValidationError) -> ProtocolError:
     """Return the error of the first mistake in a client's message."""
     first = error.errors(include_url=False)[0]
@@ -385,6 +390,9 @@ def _explained(error: ValidationError) -> ProtocolError:
         return ProtocolError(
             ErrorCode.INVALID_MESSAGE, f"{first['ctx']['error']}, got both or none"
         )
+    if where in ("state", "token", "characters", "utterances", "endpoints", "keep"):
+        message = f"{expected_field(str(where), first['msg'])}, got {got}"
+        return ProtocolError(ErrorCode.INVALID_MESSAGE, message)
     kinds = '"start", "resume", "flush", "keep_alive", "suspend" or "end"'
     message = f"expected a JSON object of type {kinds}, got {got}"
     return ProtocolError(ErrorCode.INVALID_MESSAGE, message)

@@ -124,8 +124,13 @@ class Live:
                     yield self._metadata(message.duration)
             case own.Error():
                 if not self._shared.failed:
-                    yield Error(variant=message.code, description=message.message)
+                    yield Error(variant=message.code, description=self._explained(message))
                 self._shared.failed = True
+
+    def _explained(self, error: own.Error) -> str:
+        if self._asked.encoding is None and "data that begins with" in error.message:
+            return f"{error.message}; raw samples need encoding and sample_rate in the address"
+        return error.message
 
     def _characters(self, message: own.Chars) -> Iterator[BaseModel]:
         self._segment.add(message)

@@ -40,6 +40,7 @@ class Parameters:
     encoding: str | None = None  # one of ours; None for what the data says
     sample_rate: int = 16_000
     channels: int = 1
+    has_channels: bool = False  # or 1 is taken for granted
     multichannel: bool = False
     interim_results: bool = False
     endpoints: bool = True
@@ -56,6 +57,15 @@ class Parameters:
     def separate(self, channels: int) -> Sequence[Channel | None]:
         """Return each of so many channels, or None alone where they are mixed."""
         return [Channel(k, channels) for k in range(channels)] if self.multichannel else [None]
+
+    def require_channels(self) -> None:
+        """Expect the number of channels beside `multichannel`.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if self.multichannel and not self.has_channels:
+            raise ValueError("channels: expected a number beside multichannel, got none")
 
     def warn(self, parameter: str, message: str) -> None:
         """Answer a parameter with a warning."""
@@ -83,11 +93,14 @@ def read(query: Iterable[tuple[str, str]]) -> Parameters:
     rate = given.pop("sample_rate", "16000")
     if encoding in RAW:
         found.sample_rate = _number("sample_rate", rate, MIN_SAMPLE_RATE, MAX_SAMPLE_RATE)
+    found.has_channels = "channels" in given
     found.channels = _number("channels", given.pop("channels", "1"), 1, MAX_CHANNELS)
     found.interim_results = _boolean("interim_results", given.pop("interim_results", "false"))
     found.vad_events = _boolean("vad_events", given.pop("vad_events", "false"))
     found.utterances = _boolean("utterances", given.pop("utterances", "false"))
     found.multichannel = _boolean("multichannel", given.pop("multichannel", "false"))
+    if found.multichannel and encoding in RAW:
+        found.require_channels()
     if found.multichannel and encoding == "opus" and found.channels > 2:
         raise ValueError(f"channels: expected 1 or 2 of encoding opus, got {found.channels}")
     _utterances(found, given)

@@ -27,6 +27,7 @@ def routes(service: Service) -> APIRouter:
     async def live(socket: WebSocket) -> None:
         try:
             asked = parameters.read(socket.query_params.multi_items())
+            asked.require_channels()
         except ValueError as error:
             await socket.send_denial_response(_refusal(400, "INVALID_QUERY_PARAMETER", str(error)))
         else:
@@ -49,8 +50,11 @@ def routes(service: Service) -> APIRouter:
             return _refusal(refused.status, refused.reason, message, refused.headers)
         try:
             asked = parameters.read(request.query_params.multi_items())
-            if request.headers.get("content-type", "").startswith("application/json"):
+            kind = request.headers.get("content-type", "")
+            if kind.startswith("application/json"):
                 raise ValueError("body: expected audio, got JSON: no address is fetched here")
+            if kind.startswith("multipart/"):
+                raise ValueError("body: expected audio, got a form: send the bytes alone")
             return await _transcribed(service, request, asked)
         except ValueError as error:
             return _refusal(400, "Bad Request", str(error))

@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from cortado.server.protocol.messages import QUOTED, expected_field
+
 RATES = {"audio/pcm": 24_000, "audio/pcmu": 8_000, "audio/pcma": 8_000}  # Hz
 ENCODINGS = {"audio/pcm": "pcm_s16le", "audio/pcmu": "mulaw", "audio/pcma": "alaw"}
 LOGPROBS = "item.input_audio_transcription.logprobs"
@@ -70,7 +72,8 @@ class Configuration:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(["session", *map(str, first["loc"])])
-            raise ValueError(f"{where}: {first['msg'].lower()}") from None
+            got = repr(first["input"])[:QUOTED]
+            raise ValueError(f"{expected_field(where, first['msg'])}, got {got}") from None
         given = asked.audio.input if asked.audio else None
         if given is not None:
             self._listen(given)

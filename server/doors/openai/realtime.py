@@ -37,6 +37,10 @@ from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Read, Reply, Written
 from cortado.server.protocol.messages import ErrorCode
 
+KINDS = (
+    "session.update",
+    *(f"input_audio_buffer.{name}" for name in ("append", "commit", "clear")),
+)
 _CLIENT: TypeAdapter[ClientEvent] = TypeAdapter(ClientEvent)
 OURS = {ErrorCode.INTERNAL_ERROR, ErrorCode.SHUTTING_DOWN, ErrorCode.TOO_MANY_STREAMS}
 
@@ -102,7 +106,11 @@ class Realtime:
         return Reply(self._state("session.updated"))
 
     def _append(self, message: Append) -> Iterator[Read]:
-        data = base64.b64decode(message.audio, validate=True)
+        try:
+            data = base64.b64decode(message.audio, validate=True)
+        except ValueError as error:
+            got = str(error).lower()
+            raise ValueError(f"audio: expected base64, got another text: {got}") from None
         if self._decoder is None:
             start, self._decoder = decoder(self._configuration.encoding, self._configuration.rate)
             yield start
@@ -197,8 +205,10 @@ class Realtime:
 def _explained(error: ValidationError) -> str:
     """Return what is wrong with a message first."""
     first = error.errors(include_url=False)[0]
-    where = ".".join(map(str, first["loc"])) or "message"
-    return f"{where}: expected a known message, got: {first['msg'].lower()[:200]}"
+    got = repr(first["input"])[: own.QUOTED]
+    if not first["loc"]:
+        return f"expected a JSON object of type {', '.join(KINDS)}, got {got}"
+    return f"{own.expected_field('.'.join(map(str, first['loc'])), first['msg'])}, got {got}"
 
 
 def _name(data: str | bytes) -> str | None:

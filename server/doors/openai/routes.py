@@ -111,6 +111,8 @@ async def _answer(service: Service, form: FormData, open_files: AsyncExitStack) 
         ProtocolError: the audio cannot be transcribed.
     """
     file = form.get("file")
+    if not isinstance(file, UploadFile) and not form:
+        raise ValueError("body: expected a form (multipart/form-data) with a file, got none")
     if not isinstance(file, UploadFile):
         raise ValueError("file: expected a file, got none")
     fields = {name: [v for v in form.getlist(name) if isinstance(v, str)] for name in form}

@@ -48,7 +48,9 @@ def read(fields: Mapping[str, Sequence[str]], model: str) -> Wanted:
     given = {name.removesuffix("[]"): values for name, values in fields.items() if values}
     name = given.get("response_format", ["json"])[-1]
     if name not in get_args(Format):
-        raise ValueError(f"response_format: expected one of {get_args(Format)}, got {name[:40]!r}")
+        raise ValueError(
+            f"response_format: expected {', '.join(get_args(Format))}, got {name[:40]!r}"
+        )
     granularities = given.get("timestamp_granularities", ["segment"])
     if not {"word", "segment"}.issuperset(granularities):
         raise ValueError("timestamp_granularities: expected word or segment, got another")

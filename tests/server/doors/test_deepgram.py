@@ -159,6 +159,7 @@ def test_a_parameter_without_effect_is_answered_with_a_warning() -> None:
         ("encoding=mulaw&sample_rate=-8", "sample_rate: expected a number from 8000"),
         ("encoding=mulaw&sample_rate=9999999999", "sample_rate: expected a number"),
         ("channels=0", "channels: expected a number from 1 to 8"),
+        (f"{LINEAR16}&multichannel=true", "channels: expected a number beside multichannel, got"),
         ("multichannel=both", "multichannel: expected true or false"),
         (
             "encoding=opus&multichannel=true&channels=3",
@@ -251,6 +252,14 @@ def test_one_error_is_told_however_many_channels_meet_it() -> None:
         if told:
             expected = "audio: expected audio of 2 channels, got 1 channel"
             assert found[0]["description"] == expected
+
+
+def test_raw_samples_that_nothing_announces_are_told_how_to_be() -> None:
+    talk = listening("")
+    talk.say(bytes(400))
+    talk.talk.release(0.0)
+    [error] = talk.read()
+    assert error["description"].endswith("raw samples need encoding and sample_rate in the address")
 
 
 def test_data_that_is_not_what_was_announced_is_one_clear_error() -> None:

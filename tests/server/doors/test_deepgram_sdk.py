@@ -117,6 +117,24 @@ def test_a_file_that_is_none_is_a_clear_error(at_rest: Running) -> None:
     assert "expected wav, flac," in str(caught.value.body)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"json": {"url": "x"}}, "body: expected audio, got JSON: no address is fetched here"),
+        (
+            {"files": {"file": b"x"}},
+            "body: expected audio, got a form: send the bytes alone",
+        ),
+        ({"content": b""}, "audio: expected a file, got an empty one"),
+    ],
+)
+def test_a_body_that_is_no_audio_is_a_clear_error(
+    given: dict[str, Any], message: str, at_rest: Running
+) -> None:
+    answer = httpx.post(f"{at_rest.page}/v1/listen", **given)
+    assert (answer.status_code, answer.json()["err_msg"]) == (400, message)
+
+
 def test_a_wrong_parameter_refuses_the_handshake(at_rest: Running) -> None:
     with pytest.raises(websockets.InvalidStatus) as caught:  # which this SDK passes on
         listen(at_rest, encoding="g729")

@@ -132,7 +132,7 @@ def test_words_have_log_probabilities_where_they_are_wanted() -> None:
     assert talk.say({"type": "session.update", "session": inside | {"include": None}})
     assert talk.write(" so", 2.0)[-1]["logprobs"] is None
     [error] = talk.say({"type": "session.update", "session": inside | {"include": ["x"]}})
-    assert error["error"]["message"].startswith("session.include.0: input should be 'item.")
+    assert error["error"]["message"].startswith("expected session.include.0 to be 'item.")
 
 
 def test_audio_that_is_cleared_makes_no_item() -> None:
@@ -168,6 +168,25 @@ def test_a_message_that_means_nothing_is_answered_and_the_session_goes_on(
     assert (error["type"], error["error"]["type"]) == ("error", "invalid_request_error")
     assert talk.talk.ending is None
     assert talk.say(append()) == []
+
+
+@pytest.mark.parametrize(
+    ("frame", "expected"),
+    [
+        ("hello", "expected a JSON object of type session.update, input_audio_buffer.append, "),
+        ('{"type":"input_audio_buffer.append"}', "expected input_audio_buffer.append.audio to be "),
+        (json.dumps(append("???")), "audio: expected base64, got another text: "),
+        (
+            json.dumps(update(turn_detection={"type": "always"})),
+            "expected session.audio.input.turn_detection.type to be 'server_vad' or ",
+        ),
+    ],
+)
+def test_an_error_says_what_was_expected_and_where(frame: str, expected: str) -> None:
+    talk = session()
+    talk.read()
+    [error] = talk.say(frame)
+    assert error["error"]["message"].startswith(expected)
 
 
 def test_the_format_stays_once_there_is_audio() -> None:
@@ -216,7 +235,7 @@ def test_a_form_is_read_or_refused() -> None:
     assert read({"include[]": ["logprobs"]}, "small").logprobs
     for other in ({"include[]": ["x"]}, {"include[]": ["logprobs"], "response_format": ["srt"]}):
         assert [one.split(":")[0] for one in read(other, "small").warnings] == ["include"]
-    with pytest.raises(ValueError, match=r"response_format: expected one of .* got 'xml'"):
+    with pytest.raises(ValueError, match=r"response_format: expected json, .* got 'xml'"):
         read({"response_format": ["xml"]}, "small")
     with pytest.raises(ValueError, match="timestamp_granularities: expected word or segment"):
         read({"timestamp_granularities[]": ["letter"]}, "small")

@@ -79,6 +79,16 @@ def test_what_is_configured_is_done_and_what_cannot_be_is_said() -> None:
     assert talk.read() == [{"alternatives": [{"confidence": 0.98, "text": "hey"}]}]
 
 
+def test_what_comes_too_late_or_is_wrong_is_said() -> None:
+    talk = Conversation(Vosk())
+    talk.say(CONFIG, bytes(6400), '{"config":{"sample_rate":8000}}')
+    assert answer(talk)["warnings"] == ["sample_rate: it stays 16000 once there is audio"]
+    talk.say('{"config":{"words":"perhaps"}}')
+    talk.talk.release(0.0)
+    [error] = talk.read()
+    assert error["error"].startswith("expected config.words to be a valid boolean")
+
+
 @pytest.mark.parametrize(
     "frame",
     ["", "[]", '{"config":1}', '{"config":{"sample_rate":"8"}}', '{"config":{"sample_rate":1e99}}'],

@@ -69,6 +69,11 @@ def test_a_sample_rate_in_range_is_taken(rate: int) -> None:
     assert parse_client(f'{{"type":"start","sample_rate":{rate}}}') == Start(sample_rate=rate)
 
 
+def test_a_field_of_another_type_is_named() -> None:
+    with pytest.raises(ProtocolError, match="expected keep to be a valid boolean, got 1"):
+        parse_client('{"type":"start","keep":1}')
+
+
 @pytest.mark.parametrize("encoding", ['"g729"', "null", "16", '"PCM_S16LE"', '["pcm_s16le"]'])
 def test_another_encoding_is_refused(encoding: str) -> None:
     message = f'{{"type":"start","encoding":{encoding}}}'
