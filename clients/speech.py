@@ -3,11 +3,11 @@
 import asyncio
 import queue
 import threading
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -71,6 +71,7 @@ def stream(
     *,
     sample_rate: int = DEFAULT_SAMPLE_RATE,
     encoding: Encoding = "pcm_s16le",
+    phrases: Sequence[str] = (),
     key: str | None = None,
 ) -> Speech:
     """Return the words that a server hears in audio, to be iterated over.
@@ -83,14 +84,22 @@ def stream(
         url: of the server's stream, ws:// or wss://; `cortado serve` on this machine if not given.
         sample_rate: of samples, in Hz; files and microphones know their own.
         encoding: of bytes.
+        phrases: that are likely to be said, such as names; at most 100.
         key: the server's API key; that of the environment (`CORTADO_API_KEY`) if not given.
     """
     address = SERVER if url is None else url
-    return Speech(lambda: _messages(audio, address, sample_rate, encoding, key))
+    options = _Options(encoding, tuple(phrases), key)
+    return Speech(lambda: _messages(audio, address, sample_rate, options))
+
+
+class _Options(NamedTuple):
+    encoding: Encoding
+    phrases: tuple[str, ...]
+    key: str | None
 
 
 async def _messages(
-    audio: Source, url: str, sample_rate: int, encoding: Encoding, key: str | None
+    audio: Source, url: str, sample_rate: int, options: _Options
 ) -> AsyncIterator[Chars | Endpoint]:
     pieces: Pieces
     if isinstance(audio, Microphone):
@@ -99,7 +108,7 @@ async def _messages(
         pieces, sample_rate = decoded(Path(audio)), DEFAULT_SAMPLE_RATE
     else:
         pieces = [audio] if isinstance(audio, bytes | np.ndarray) else audio
-    async with connect(url, sample_rate=sample_rate, encoding=encoding, key=key) as connected:
+    async with connect(url, sample_rate=sample_rate, **options._asdict()) as connected:
         sending = asyncio.create_task(send_all(connected, pieces))
         try:
             async for message in connected.messages():

@@ -18,7 +18,7 @@ begins anew after the last character that came. docs/protocol.md describes the m
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Literal
 
@@ -304,19 +304,27 @@ async def connect(
     encoding: Encoding = "pcm_s16le",
     endpoints: bool = True,
     keep: bool = True,
+    phrases: Sequence[str] = (),
     key: str | None = None,
 ) -> AsyncIterator[Stream]:
     """Open a stream at `url` (ws:// or wss://) for mono audio of that rate in Hz and encoding.
 
     Without `endpoints` the server takes the stream for one utterance. Without `keep` the server
-    does not keep it, and the stream ends where its connection is lost. `key` is the server's API
-    key; if not given, it is that of the environment (`CORTADO_API_KEY`).
+    does not keep it, and the stream ends where its connection is lost. `phrases`, such as names,
+    are likely to be said: at most 100. `key` is the server's API key; if not given, it is that of
+    the environment (`CORTADO_API_KEY`).
 
     Raises:
-        ValueError: `url` is no WebSocket address.
+        ValueError: `url` is no WebSocket address, or the phrases are too many or too long.
         StreamError: the server is not there, refuses, or does not answer.
     """
-    start = Start(sample_rate=sample_rate, encoding=encoding, endpoints=endpoints, keep=keep)
+    start = Start(
+        sample_rate=sample_rate,
+        encoding=encoding,
+        endpoints=endpoints,
+        keep=keep,
+        phrases=tuple(phrases),
+    )
     async with _opened(url, key, Part(start)) as stream:
         yield stream
 

@@ -121,6 +121,7 @@ def transcripts(
     files: Sequence[Path],
     vad: Vad | None = None,
     report: Report | None = None,
+    phrases: Sequence[str] = (),
 ) -> Iterator[FileTranscript]:
     """Yield the transcripts of files as they end; many are read at once, each in constant memory.
 
@@ -130,12 +131,16 @@ def transcripts(
         files: `STDIN` is standard input.
         vad: a voice activity detector that may end utterances.
         report: called with the number of finished files and of bytes read.
+        phrases: that are likely to be said.
+
+    Raises:
+        PhrasesError: they are too many, or there is no search that could weigh them.
     """
     jobs = ((recognizer_for(path), number, path) for number, path in enumerate(files))
     progress = _Progress(report)
     for recognizer, group in groupby(jobs, key=lambda job: job[0]):
         opened = (_OpenFile(number, path) for _, number, path in group)
-        yield from _transcribe_batch(recognizer, opened, vad, progress)
+        yield from _transcribe_batch(recognizer, opened, vad, progress, phrases)
 
 
 class _Progress:
@@ -160,6 +165,7 @@ def _transcribe_batch(
     files: Iterator[_OpenFile],
     vad: Vad | None,
     progress: _Progress,
+    phrases: Sequence[str],
 ) -> Iterator[FileTranscript]:
     first = list(islice(files, BATCH))
     waiting = chain(first, files)
@@ -168,7 +174,7 @@ def _transcribe_batch(
     try:
         while True:
             while pool.free and (following := next(waiting, None)) is not None:
-                open_files[pool.open()] = following
+                open_files[pool.open(phrases=phrases)] = following
             if not open_files:
                 return
             for row, file in open_files.items():
@@ -201,6 +207,7 @@ def write_transcripts(
     on_error: Callable[[AudioError], None],
     vad: Vad | None = None,
     report: Report | None = None,
+    phrases: Sequence[str] = (),
 ) -> bool:
     """Write the transcripts of files to `out`; return whether every file was complete.
 
@@ -215,11 +222,16 @@ def write_transcripts(
         on_error: called with a file's error; the next files follow.
         vad: a voice activity detector that may end utterances.
         report: called with the number of finished files and of bytes read.
+        phrases: that are likely to be said.
+
+    Raises:
+        PhrasesError: they are too many, or there is no search that could weigh them.
     """
     if form == "txt" and len(files) == 1 and report is None:
-        return _stream_text(recognizer_for, files[0], out, on_error, vad)
+        return _stream_text(recognizer_for, files[0], out, on_error, vad, phrases)
     complete = True
-    for _, path, transcript, error in _in_order(transcripts(recognizer_for, files, vad, report)):
+    found = transcripts(recognizer_for, files, vad, report, phrases)
+    for _, path, transcript, error in _in_order(found):
         if error is None or (form == "txt" and transcript.duration):
             header = f"==> {path} <==\n" if form == "txt" and len(files) > 1 else ""
             out.write(header + FORMATS[form](path, transcript))
@@ -247,12 +259,14 @@ def _stream_text(
     out: TextIO,
     on_error: Callable[[AudioError], None],
     vad: Vad | None,
+    phrases: Sequence[str],
 ) -> bool:
     try:
         with closing(stream(path)) as pieces:
             first = next(pieces)  # a file that cannot be opened gives no line
             try:
-                for update in listen(recognizer_for(path), chain([first], pieces), vad=vad):
+                audio = chain([first], pieces)
+                for update in listen(recognizer_for(path), audio, vad=vad, phrases=phrases):
                     if update.characters:
                         out.write("".join(one.text for one in update.characters))
                         out.flush()

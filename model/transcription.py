@@ -1,6 +1,6 @@
 """Speech to text for programs: what `from cortado import load, transcribe` gives."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from functools import cache
 from os import PathLike
@@ -35,16 +35,20 @@ class Transcriber:
         """What steps the model, and how streams are searched."""
         return self._recognizer.name
 
-    def transcribe(self, audio: Audio, sample_rate: int = SAMPLE_RATE) -> Transcript:
+    def transcribe(
+        self, audio: Audio, sample_rate: int = SAMPLE_RATE, phrases: Sequence[str] = ()
+    ) -> Transcript:
         """Return what is said in a recording.
 
         Args:
             audio: a file of any common kind, or (N,) samples in [-1, 1).
             sample_rate: of samples, in Hz; a file knows its own.
+            phrases: that are likely to be said, such as names.
 
         Raises:
             AudioError: the file gives no sound, or not all that it announces.
-            ValueError: the samples are none, or have a rate outside 8000..192000 Hz.
+            ValueError: the samples are none, or have a rate outside 8000..192000 Hz, or the
+                phrases are too many.
         """
         pieces = (
             _resampled(audio, sample_rate) if isinstance(audio, np.ndarray) else stream(Path(audio))
@@ -58,17 +62,17 @@ class Transcriber:
                 yield piece
 
         with closing(pieces):
-            for update in listen(self._recognizer, counted()):
+            for update in listen(self._recognizer, counted(), phrases=phrases):
                 gathering.add(update)
         return gathering.transcript(count / SAMPLE_RATE)
 
-    def stream(self, sample_rate: int = SAMPLE_RATE) -> "Live":
-        """Begin a live stream of samples at a rate in Hz.
+    def stream(self, sample_rate: int = SAMPLE_RATE, phrases: Sequence[str] = ()) -> "Live":
+        """Begin a live stream of samples at a rate in Hz, in which `phrases` are likely.
 
         Raises:
-            ValueError: the rate is outside 8000..192000 Hz.
+            ValueError: the rate is outside 8000..192000 Hz, or the phrases are too many.
         """
-        return Live(LiveStream(self._recognizer), Resampler(sample_rate))
+        return Live(LiveStream(self._recognizer, phrases=phrases), Resampler(sample_rate))
 
 
 class Live:

@@ -12,7 +12,7 @@ import gc
 import logging
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 import numpy as np
@@ -152,21 +152,24 @@ class Engine:
         *,
         endpoints: bool = True,
         snapshot: Snapshot | None = None,
+        phrases: Sequence[str] = (),
     ) -> EngineStream:
         """Return a stream; `on_update` is called on the event loop with each of its updates.
 
-        With `endpoints` a new stream is divided into utterances; `snapshot` is a stream to resume.
+        With `endpoints` a new stream is divided into utterances, and expects `phrases`; `snapshot`
+        is a stream to resume.
 
         Raises:
             EngineFull: there is no free row, or no capacity for one more stream.
             SnapshotError: the snapshot is of another model or detector.
+            PhrasesError: the phrases are too many, or there is no search that could weigh them.
         """
         with self._condition:
             if snapshot is not None:
                 self._pool.check(snapshot)
             if self.active >= self.capacity.streams:
                 raise EngineFull(self.capacity.streams)
-            row = self._pool.open(endpoints=endpoints, snapshot=snapshot)
+            row = self._pool.open(endpoints=endpoints, snapshot=snapshot, phrases=phrases)
             stream = self._streams[row] = EngineStream(self, row, sample_rate, on_update)
             self._waits[row] = False
             self._arrivals.stamp(row, range(self._pool.complete(row)), perf_counter())

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable
 
 from cortado.model.features.framing import SAMPLE_RATE, STEP_SECONDS
+from cortado.model.search.phrases import PhrasesError
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Update
 from cortado.server.detached import DetachedStream
@@ -76,10 +77,16 @@ class Streams:
                 raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the model does not run")
             snapshot = detached.snapshot if detached else None
             stream = self.engine.open(
-                start.sample_rate, on_update, endpoints=start.endpoints, snapshot=snapshot
+                start.sample_rate,
+                on_update,
+                endpoints=start.endpoints,
+                snapshot=snapshot,
+                phrases=start.phrases,
             )
         except SnapshotError as wrong:
             error = invalid_state(str(wrong))
+        except PhrasesError as wrong:
+            error = ProtocolError(ErrorCode.INVALID_MESSAGE, f"phrases: {wrong}")
         except EngineFull as full:
             error = ProtocolError(ErrorCode.TOO_MANY_STREAMS, str(full))
         except ProtocolError as caught:

@@ -33,6 +33,7 @@ EXAMPLES = examples(
     "cortado transcribe talk.mp4 --output talk.srt",
     "cortado transcribe archive --format vtt --output captions",
     "cortado transcribe --json *.wav > out.jsonl",
+    'cortado transcribe talk.wav --phrase "Ada Lovelace" --phrase Guasimas',
     "cat talk.wav | cortado transcribe -",
 )
 
@@ -88,6 +89,14 @@ def transcribe(
             " needs the extra cortado-asr[vad].",
         ),
     ] = False,
+    phrase: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--phrase",
+            help="What is likely to be said, such as a name; may be given up to 100 times.",
+            show_default=False,
+        ),
+    ] = None,
     backend: Backend = "auto",
     beam: Width = None,
     hold: Hold = None,
@@ -118,9 +127,10 @@ def transcribe(
         checkpoint or DEFAULT, backend, beam_from_options(beam, hold, lm), lm
     )
     if folder is not None:
-        complete = _into_folder(recognizer_for, sources, name, folder, detector)
+        complete = _into_folder(recognizer_for, sources, name, folder, detector, phrase or ())
     else:
-        complete = _into_one(recognizer_for, [one.path for one in sources], name, output, detector)
+        paths = [one.path for one in sources]
+        complete = _into_one(recognizer_for, paths, name, output, detector, phrase or ())
     if not complete:
         raise typer.Exit(EXIT_USER_ERROR)
 
@@ -143,12 +153,21 @@ def _into_one(
     form: str,
     output: Path | None,
     vad: "Vad | None",
+    phrases: Sequence[str],
 ) -> bool:
     """Write the transcripts of files one after another; return whether all files were complete."""
     from cortado.clients.results import write_whole
     from cortado.model.files import write_transcripts
 
-    write = partial(write_transcripts, recognizer_for, files, form, on_error=complain, vad=vad)
+    write = partial(
+        write_transcripts,
+        recognizer_for,
+        files,
+        form,
+        on_error=complain,
+        vad=vad,
+        phrases=phrases,
+    )
     streams = form == "txt" and len(files) == 1
     if output is None and (streams or sys.stdout.isatty()):  # a bar would stand in the text
         return write(out=sys.stdout)
@@ -166,6 +185,7 @@ def _into_folder(
     form: str,
     folder: Path,
     vad: "Vad | None",
+    phrases: Sequence[str],
 ) -> bool:
     """Write each file's transcript as it ends; return whether all files were complete."""
     from cortado.clients.results import is_done, places, write_whole
@@ -177,7 +197,9 @@ def _into_folder(
     files = [path for path, _ in left]
     complete = True
     with _progress(files) as report:
-        for number, path, transcript, error in transcripts(recognizer_for, files, vad, report):
+        for number, path, transcript, error in transcripts(
+            recognizer_for, files, vad, report, phrases
+        ):
             if error is None:
                 write_whole(left[number][1], FORMATS[form](path, transcript))
             else:

@@ -2,9 +2,9 @@
 
 import { Failure } from "./failures.js";
 
-/** @param {{sampleRate: number, encoding: string, keep: boolean}} choices */
-export function start({ sampleRate, encoding, keep }) {
-  return JSON.stringify({ type: "start", sample_rate: sampleRate, encoding, keep });
+/** @param {{sampleRate: number, encoding: string, keep: boolean, phrases?: string[]}} choices */
+export function start({ sampleRate, encoding, keep, phrases }) {
+  return JSON.stringify({ type: "start", sample_rate: sampleRate, encoding, keep, phrases });
 }
 
 /** Go on with a lost stream, of which so many characters and ends of utterances have come. */

@@ -31,12 +31,12 @@ export class Part {
   }
 
   /** The first message of a connection that begins it or goes on with it. */
-  hello(encoding, keep) {
+  hello(encoding, keep, phrases) {
     if (this.state !== null) return messages.resumeSuspended(this.state, encoding, keep);
     if (this.token !== null) {
       return messages.resumeLost(this.token, this.characters, this.utterances);
     }
-    return messages.start({ sampleRate: this.sampleRate, encoding, keep });
+    return messages.start({ sampleRate: this.sampleRate, encoding, keep, phrases });
   }
 
   /** Note characters that came; gives them with times of the take. */

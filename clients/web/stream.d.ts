@@ -29,6 +29,7 @@ export interface Options {
   sampleRate?: number; // Hz, 16000 if not given
   encoding?: "pcm_s16le" | "pcm_f32le";
   keep?: boolean;
+  phrases?: string[]; // that are likely to be said, such as names
   key?: string | (() => string | Promise<string>); // an API key or a short-lived secret
   WebSocket?: unknown; // where there is no global one, as in Node before 22
 }

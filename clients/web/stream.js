@@ -62,6 +62,7 @@ const FATAL = new Set([
  * @property {number} [sampleRate]  Hz, 16000 if not given
  * @property {"pcm_s16le" | "pcm_f32le"} [encoding]
  * @property {boolean} [keep]  whether the server keeps the stream if the connection is lost
+ * @property {string[]} [phrases]  that are likely to be said, such as names
  * @property {string | (() => string | Promise<string>)} [key]  of the server: an API key or a
  *   short-lived secret, or what gives one for each connection
  * @property {any} [WebSocket]  where there is no global one, as in Node before 22
@@ -99,6 +100,7 @@ export class Stream {
     this.sampleRate = sampleRate;
     this.encoding = encoding;
     this.keep = keep;
+    this.phrases = options.phrases ?? [];
     this.key = options.key ?? "";
     this.WebSocket = options.WebSocket ?? globalThis.WebSocket;
     if (!this.WebSocket) throw new TypeError("expected a WebSocket constructor in the options, got none");
@@ -224,7 +226,7 @@ export class Stream {
   #connectBy(key) {
     // A browser's WebSocket has no headers, so the key goes among the subprotocols.
     const socket = new this.WebSocket(this.address.href, key ? ["bearer", key] : []);
-    const hello = this.part.hello(this.encoding, this.keep);
+    const hello = this.part.hello(this.encoding, this.keep, this.phrases);
     const mine = (act) => (event) => this.#socket === socket && act(event);
     let opened = false;
     socket.binaryType = "arraybuffer";

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cortado.model.backends.blank import BLANK
+from cortado.model.backends.heads import BLANK
 from cortado.model.backends.reference import (
     ReferenceRecognizer,
     ReferenceStepper,

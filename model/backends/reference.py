@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cortado.model.backends.blank import blanks, head, logits
+from cortado.model.backends.heads import blanks, head, logits
 from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.ctc import CtcState
 from cortado.model.decoder.decoder import AttentionDecoder
@@ -22,7 +22,7 @@ from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.features.speaker import check_streams
 from cortado.model.layer import Serial, changed, merged, put, select, tensors
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.beam_decoder import BeamSearch
+from cortado.model.search.beam_decoder import BeamSearch, SearchState
 from cortado.model.search.greedy import GreedySearch
 from cortado.model.search.settings import GREEDY, Beam, flush_steps, search_identity, search_name
 from cortado.model.streaming.interface import BATCH, Rows, Samples
@@ -155,6 +155,13 @@ class ReferenceStepper:
     def reset(self, rows: Rows) -> None:
         """Reset the streams in (R,) rows to the state before any audio."""
         self._put(self._index(rows), self._fresh(len(rows)))
+
+    def expect(self, row: int, tree: NDArray[np.int16]) -> None:
+        """Set the tree of phrases that a stream expects, after `reset`."""
+        index = self._index(np.array([row]))
+        *layers, found = select(self._state, index)
+        assert isinstance(found, SearchState)  # a pool checks that there is a search
+        self._put(index, (*layers, found.expecting(torch.from_numpy(tree))))
 
     def step(self, samples: Samples, rows: Rows) -> Emissions:
         """Step the streams in `rows`; return their emissions.

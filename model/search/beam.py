@@ -16,6 +16,7 @@ With a language model, a symbol's score includes the words that it may become (l
 With a weight of the CTC head, a hypothesis' score includes the head's probability of its text up to
 the frame (ctc_score.py), as joint decoding has it (Watanabe et al. 2017; Moritz et al. 2019). With
 one of the phone head, it includes how well the words' phones fit the frames (pronunciation.py).
+Letters of phrases that the stream expects gain a bonus (phrases.py).
 
 This is the bookkeeping, compiled. A backend computes the decoder's energies and logits in rounds:
 
@@ -37,7 +38,7 @@ from cortado.model.compiled.functions import exp, log
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.search import ctc_score as ctc
 from cortado.model.search import language_model as language
-from cortado.model.search import pronunciation
+from cortado.model.search import phrases, pronunciation
 from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses
 from cortado.model.search.settings import Beam
 
@@ -102,6 +103,8 @@ def _add(
         unheard, ending = np.float32(beam.unheard), e.last[r, parent]
         ctc.extend(e.forward[r, parent], ending, e.heard[r], symbol, unheard, e.forward[r, k])
         e.last[r, k, 0], e.last[r, k, 1:] = symbol, ending[:-1]
+    if e.expecting[r]:
+        e.phrase[r, k] = phrases.followed(e.trees[r], e.phrase[r, parent], symbol)
     if beam.words.weight > 0:
         node, before, last = e.words[r, parent]
         found = language.followed(beam.words, node, before, last, symbol)
@@ -125,15 +128,27 @@ def _pronounced(r: int, k: int, beam: Beam, e: Candidates) -> np.float32:
 @numba.njit(nogil=True, forceinline=True)
 def _fit(r: int, k: int, phones: Array, beam: Beam, e: Candidates) -> np.float32:
     """Return the score of candidate `k` whose unfinished word has these phones; set `e.ended`."""
-    return pronunciation.fit(
-        e.begun[r, k],
-        e.spoken[r],
-        phones,
-        np.float32(beam.beyond),
-        np.float32(beam.missed),
-        np.float32(beam.unspoken),
-        e.ended,
-    )
+    beyond, missed, unspoken = _costs(beam)
+    begun, heard = e.begun[r, k], e.spoken[r]
+    return pronunciation.fit(begun, heard, phones, beyond, missed, unspoken, e.ended)
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _costs(beam: Beam) -> tuple[np.float32, np.float32, np.float32]:
+    return np.float32(beam.beyond), np.float32(beam.missed), np.float32(beam.unspoken)
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _advance(r: int, k: int, beam: Beam, e: Candidates) -> np.float32:
+    """Move the ends of the words of candidate `k` on by a frame; return what its score gains."""
+    phones = language.begun_phones(beam.words, e.words[r, k, 0])
+    beyond, missed, unspoken = _costs(beam)
+    begun, heard = e.begun[r, k], e.spoken[r]
+    pronunciation.advance(begun, heard, beyond)
+    total = pronunciation.fit(begun, heard, phones, beyond, missed, unspoken, e.ended)
+    pronunciation.remember(begun, heard, phones, beyond, missed, unspoken, e.ended)
+    pronunciation.less(begun, total)
+    return np.float32(beam.phones) * total
 
 
 @numba.njit(nogil=True, forceinline=True)
@@ -191,6 +206,9 @@ def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candid
             _hear(row, r, logits[r], h, e)
         if beam.phones > 0:
             _hear_phones(row, r, logits[r, h.heard.shape[2] :], h, e)
+        e.expecting[r] = h.trees[row, phrases.ROOT, phrases.CHILD] != 0
+        if e.expecting[r]:
+            e.trees[r] = h.trees[row]
         e.best[r] = NOTHING
         for k in range(h.scores.shape[1]):
             score = h.scores[row, k]
@@ -201,14 +219,11 @@ def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candid
                 gained = ctc.advance(forward, last, now, np.float32(beam.unheard))
                 score += np.float32(beam.ctc) * gained
                 e.forward[r, count], e.last[r, count] = forward, last
-            e.words[r, count] = h.words[row, k]
+            e.words[r, count], e.phrase[r, count] = h.words[row, k], h.phrase[row, k]
             if beam.phones > 0:
-                pronunciation.advance(h.begun[row, k], e.spoken[r])
                 e.begun[r, count] = h.begun[row, k]
-                total = _pronounced(r, count, beam, e)
-                pronunciation.less(e.begun[r, count], total)
+                score += _advance(r, count, beam, e)
                 h.begun[row, k] = e.begun[r, count]
-                score += np.float32(beam.phones) * total
             e.best[r] = max(e.best[r], score)
             e.scores[r, count], e.hashes[r, count] = score, h.hashes[row, k]
             e.origins[r, count], e.slots[r, count], e.written_count[r, count] = k, -1, 0
@@ -241,6 +256,9 @@ def extend(
             _normalise(scores, e.stop_scores[end])
             if beam.ctc > 0:
                 _add_gains(r, e.stopping[end, 1], beam, e, scores)
+            if e.expecting[r]:
+                node, bonus = e.phrase[r, e.stopping[end, 1]], np.float32(beam.expected)
+                phrases.weigh(e.trees[r], node, bonus, scores)
             if beam.words.weight > 0:
                 node, before, last = e.words[r, e.stopping[end, 1]]
                 language.weigh(beam.words, node, before, last, least, scores)
@@ -332,7 +350,7 @@ def _prune_stream(r: int, row: int, moves: int, beam: Beam, h: Hypotheses, e: Ca
             free += 1
         chosen = e.moves[moves + n, 1]
         scores[free], h.hashes[row, free] = e.scores[r, chosen], e.hashes[r, chosen]
-        h.words[row, free] = e.words[r, chosen]
+        h.words[row, free], h.phrase[row, free] = e.words[r, chosen], e.phrase[r, chosen]
         h.forward[row, free], h.last[row, free] = e.forward[r, chosen], e.last[r, chosen]
         h.begun[row, free] = e.begun[r, chosen]
         h.lengths[row, free] = old[e.origins[r, chosen]] + e.written_count[r, chosen]

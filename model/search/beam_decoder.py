@@ -38,6 +38,11 @@ class SearchState(NamedTuple):
         """The parts with a hypothesis on dim 1."""
         return self.hidden, self.cell, self.symbol, self.valid
 
+    def expecting(self, tree: Tensor) -> "SearchState":
+        """Return the state of one stream that expects a tree of phrases."""
+        parts = dict(zip(Hypotheses._fields, self.hypotheses, strict=True))
+        return self._replace(hypotheses=tuple((parts | {"trees": tree.unsqueeze(0)}).values()))
+
     def own_hypotheses(self) -> Hypotheses:
         """Return a copy of the hypotheses: a step must not change the state that it was given."""
         return Hypotheses(*(part.numpy().copy() for part in self.hypotheses))

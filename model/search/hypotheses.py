@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.search import ctc_score as ctc
-from cortado.model.search import pronunciation
+from cortado.model.search import phrases, pronunciation
 from cortado.model.search.settings import Beam, max_committed
 
 Array = NDArray[Any]
@@ -29,8 +29,10 @@ class Hypotheses(NamedTuple):
     forward: Array  # (S, K, PLACES, 2) float32: CTC forward variables (ctc_score.py)
     last: Array  # (S, K, LAG + 1) int32: the text's last symbols, newest first
     heard: Array  # (S, HISTORY - 1, V + 1) float32: the CTC head's probabilities of the last frames
-    begun: Array  # (S, K, HISTORY) float32: scores of pronunciations (pronunciation.py)
+    begun: Array  # (S, K, PLACES) float32: scores of pronunciations (pronunciation.py)
     spoken: Array  # (S, HISTORY, P) float32: the phone head's scores of the last frames
+    phrase: Array  # (S, K) int16: the node of the tree of phrases
+    trees: Array  # (S, NODES, PARTS) int16: of the phrases that each stream expects (phrases.py)
 
 
 class Candidates(NamedTuple):
@@ -45,8 +47,11 @@ class Candidates(NamedTuple):
     forward: Array  # (R, E, PLACES, 2) float32
     last: Array  # (R, E, LAG + 1) int32
     heard: Array  # (R, HISTORY - 1, V + 1) float32
-    begun: Array  # (R, E, HISTORY) float32
+    begun: Array  # (R, E, PLACES) float32
     spoken: Array  # (R, HISTORY, P) float32
+    phrase: Array  # (R, E) int16
+    trees: Array  # (R, NODES, PARTS) int16: of the streams that expect phrases
+    expecting: Array  # (R,) bool: which do
     ended: Array  # (HISTORY,) float32: memory
     gains: Array  # (3, V) float32: memory
     origins: Array  # (R, E) int64: the hypothesis before the frame that it extends
@@ -64,7 +69,7 @@ class Candidates(NamedTuple):
 def hypotheses(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int = 0) -> Hypotheses:
     """Return hypotheses of streams without audio yet, for at most `cap` symbols a frame."""
     k, n = beam.width, max_committed(beam, cap)
-    history = pronunciation.HISTORY if beam.phones > 0 else 0
+    history, places = (pronunciation.HISTORY, pronunciation.PLACES) if beam.phones > 0 else (0, 0)
     found = Hypotheses(
         scores=np.full((streams, k), NOTHING),
         hashes=np.zeros((streams, k), np.int64),
@@ -78,8 +83,10 @@ def hypotheses(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
         forward=np.zeros((streams, k, ctc.PLACES, 2), np.float32),
         last=np.zeros((streams, k, ctc.LAG + 1), np.int32),
         heard=np.zeros((streams, ctc.NOW, vocabulary + 1), np.float32),
-        begun=np.zeros((streams, k, history), np.float32),
+        begun=np.zeros((streams, k, places), np.float32),
         spoken=np.zeros((streams, history, phones), np.float32),
+        phrase=np.zeros((streams, k), np.int16),
+        trees=np.zeros((streams, phrases.NODES, phrases.PARTS), np.int16),
     )
     found.scores[:, 0] = 0
     _begin(found.forward, found.last, found.begun)
@@ -90,7 +97,7 @@ def candidates(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
     """Return memory for a frame of so many streams, for at most `cap` symbols a frame."""
     k, n = beam.width, max_committed(beam, cap)
     each = (streams, k * (cap + 1))
-    history = pronunciation.HISTORY if beam.phones > 0 else 0
+    history, places = (pronunciation.HISTORY, pronunciation.PLACES) if beam.phones > 0 else (0, 0)
     return Candidates(
         sizes=np.zeros(streams, np.int64),
         best=np.zeros(streams, np.float32),
@@ -101,8 +108,11 @@ def candidates(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
         forward=np.zeros((*each, ctc.PLACES, 2), np.float32),
         last=np.zeros((*each, ctc.LAG + 1), np.int32),
         heard=np.zeros((streams, ctc.NOW, vocabulary + 1), np.float32),
-        begun=np.zeros((*each, history), np.float32),
+        begun=np.zeros((*each, places), np.float32),
         spoken=np.zeros((streams, history, phones), np.float32),
+        phrase=np.zeros(each, np.int16),
+        trees=np.zeros((streams, phrases.NODES, phrases.PARTS), np.int16),
+        expecting=np.zeros(streams, np.bool_),
         ended=np.zeros(history, np.float32),
         gains=np.zeros((3, vocabulary), np.float32),
         origins=np.zeros(each, np.int64),
@@ -126,11 +136,12 @@ def _begin(forward: Array, last: Array, begun: Array) -> None:
 
 
 def restart(rows: Array, h: Hypotheses) -> None:
-    """Reset the streams in (R,) rows to one empty hypothesis."""
+    """Reset the streams in (R,) rows to one empty hypothesis; their phrases stay."""
     h.scores[rows] = NOTHING
     h.scores[rows, 0] = 0
     h.hashes[rows] = 0
     h.words[rows] = 0
     h.lengths[rows] = 0
+    h.phrase[rows] = 0
     for row in np.atleast_1d(rows):
         _begin(h.forward[row], h.last[row], h.begun[row])

@@ -5,7 +5,8 @@ may have ended at any of the last frames: `begun` holds the score of the best wa
 Viterbi's algorithm. From there the phones of the unfinished word's letters are laid on the frames
 up to now, each on one or more; single ones may be left out. Letters come later than their phones,
 so what follows those may be heard already: it costs a constant for each frame. Or the last phones
-are not heard yet.
+are not heard yet. A word that goes on when the frame before it is forgotten, as in a pause behind a
+word without its space, keeps one score of its own at that constant cost (`LOST`).
 
 Which phones the letters of an unfinished word have is not certain before it ends. The language
 model names the likeliest word that begins so, and how many of its phones these letters take.
@@ -21,8 +22,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-HISTORY = 48  # frames that are remembered: no word lasts longer, its letters' delay included
+HISTORY = 48  # frames that are remembered: few words last longer, their letters' delay included
 NOW = HISTORY - 1  # the place of the newest frame
+LOST = HISTORY  # the place behind: the unfinished word's own score, its beginning forgotten
+PLACES = HISTORY + 1
 LONGEST = 32  # phones of a word that count
 SILENCE = 0  # output of the head
 IMPOSSIBLE = np.float32(-1e9)
@@ -40,7 +43,7 @@ def relative(logits: Array, found: Array) -> None:
 
 
 def begin(begun: Array) -> None:
-    """Set (..., HISTORY) scores to those of empty texts."""
+    """Set (..., PLACES) scores to those of empty texts."""
     begun[:] = IMPOSSIBLE
     begun[..., NOW] = 0
 
@@ -58,7 +61,7 @@ def fit(
     """Return the score in nats of a text with an unfinished word.
 
     Args:
-        begun: (HISTORY,) of the words before it, by the frame at which they ended.
+        begun: (PLACES,) of the words before it, by the frame at which they ended.
         heard: (HISTORY, P) of the phones at the last frames, oldest first.
         phones: (Q,) of the letters of the unfinished word.
         beyond: cost of a frame behind these phones.
@@ -93,9 +96,11 @@ def fit(
         ended[n] = ways[count - 1]
         if count > 1:
             ended[n] = max(ended[n], ways[count - 2] - missed)
+    lost = begun[LOST]
+    ended[NOW] = max(ended[NOW], lost)
     if count == 0:
-        return max(after, begun[NOW])
-    total, cost = max(after, ways[count - 1]), unheard
+        return max(after, begun[NOW], lost)
+    total, cost = max(after, ways[count - 1], lost), unheard
     for q in range(count - 2, -1, -1):
         total = max(total, ways[q] - cost)
         cost += unheard
@@ -103,27 +108,44 @@ def fit(
 
 
 @numba.njit(nogil=True)
-def advance(begun: Array, heard: Array) -> None:
-    """Move the scores (HISTORY,) of words that ended on by a frame, which may be silent."""
+def advance(begun: Array, heard: Array, beyond: np.float32) -> None:
+    """Move the scores (PLACES,) of words that ended on by a frame, which may be silent."""
     for n in range(NOW):
         begun[n] = begun[n + 1]
     begun[NOW] = begun[NOW] + heard[NOW, SILENCE]
+    begun[LOST] -= beyond
 
 
 @numba.njit(nogil=True)
-def finish(ended: Array, heard: Array, begun: Array) -> np.float32:
-    """Set `begun` to the scores of a text whose last word has ended; return the best one."""
-    best = IMPOSSIBLE
+def remember(
+    begun: Array,
+    heard: Array,
+    phones: Array,
+    beyond: np.float32,
+    missed: np.float32,
+    unheard: np.float32,
+    ended: Array,
+) -> None:
+    """Keep the score of the ways from the oldest frame in `LOST`; arguments as for `fit`."""
+    if begun[0] != IMPOSSIBLE:
+        oldest = np.full(PLACES, IMPOSSIBLE, np.float32)
+        oldest[0] = begun[0]
+        lost = fit(oldest, heard, phones, beyond, missed, unheard, ended)
+        begun[LOST] = max(begun[LOST], lost)
+
+
+@numba.njit(nogil=True)
+def finish(ended: Array, heard: Array, begun: Array) -> None:
+    """Set `begun` (PLACES,) to the scores of a text whose last word has ended."""
     begun[0] = ended[0]
     for n in range(1, HISTORY):
         begun[n] = max(ended[n], begun[n - 1] + heard[n, SILENCE])
-        best = max(best, begun[n])
-    return best
+    begun[LOST] = IMPOSSIBLE
 
 
 @numba.njit(nogil=True)
 def less(begun: Array, total: np.float32) -> None:
-    """Make scores (HISTORY,) relative to a text's `total`; forget those far below."""
-    for n in range(HISTORY):
+    """Make scores (PLACES,) relative to a text's `total`; forget those far below."""
+    for n in range(PLACES):
         score = begun[n] - total
         begun[n] = score if score > FORGOTTEN else IMPOSSIBLE

@@ -30,6 +30,10 @@ class Stepper(Protocol):
         """Reset the streams in (R,) rows to the state before any audio."""
         ...
 
+    def expect(self, row: int, tree: NDArray[np.int16]) -> None:
+        """Set the tree of phrases that a stream expects (phrases.py), after `reset`."""
+        ...
+
     def step(self, samples: Samples, rows: Rows) -> Emissions:
         """Step the streams in `rows`; return their emissions.
 

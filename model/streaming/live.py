@@ -5,7 +5,7 @@ utterance stands; resumed, in this process or another, it goes on without a diff
 docs/streams.md describes the bytes.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from cortado.model.streaming.endpoint import Rules
 from cortado.model.streaming.interface import Samples, StreamingRecognizer
@@ -27,15 +27,19 @@ class LiveStream:
         rules: Rules | None = None,
         vad: Vad | None = None,
         snapshot: Snapshot | None = None,
+        phrases: Sequence[str] = (),
     ) -> None:
         """Begin a stream with endpoint rules, None for the defaults, () for one utterance.
 
+        A new one expects `phrases`.
+
         Raises:
             ValueError: a rule has quiet, and there is no detector.
+            PhrasesError: the phrases are too many, or there is no search that could weigh them.
             SnapshotError: the snapshot cannot be resumed here.
         """
         self._pool = Pool(recognizer, 1, rules=rules, vad=vad)
-        self._row = self._pool.open(snapshot=snapshot)
+        self._row = self._pool.open(snapshot=snapshot, phrases=phrases)
 
     @property
     def position(self) -> float:
@@ -88,9 +92,10 @@ def listen(
     pieces: Iterable[Samples],
     rules: Rules | None = None,
     vad: Vad | None = None,
+    phrases: Sequence[str] = (),
 ) -> Iterator[Update]:
     """Yield the updates of a stream, given pieces of audio at 16 kHz."""
-    stream = LiveStream(recognizer, rules, vad)
+    stream = LiveStream(recognizer, rules, vad, phrases=phrases)
     for samples in pieces:
         yield from stream.push(samples)
     yield from stream.end()

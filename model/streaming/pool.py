@@ -11,13 +11,14 @@ lock during the first and the last, and not while the model computes:
 A pool knows nothing of threads.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.emission import Emissions
+from cortado.model.search.phrases import PhrasesError, tree
 from cortado.model.streaming.buffer import Buffer, Steps
 from cortado.model.streaming.endpoint import QUIET_RULES, RULES, Endpointer, Rules
 from cortado.model.streaming.interface import Rows, Samples, StreamingRecognizer
@@ -33,6 +34,7 @@ class Beginning(NamedTuple):
     row: int
     rules: Rules
     snapshot: Snapshot | None  # to resume from, if any
+    phrases: NDArray[np.int16] | None  # that a new stream expects, if any
 
 
 class Batch(NamedTuple):
@@ -92,24 +94,39 @@ class Pool:
         """The number of free rows."""
         return len(self._free)
 
-    def open(self, *, endpoints: bool = True, snapshot: Snapshot | None = None) -> int:
+    def open(
+        self,
+        *,
+        endpoints: bool = True,
+        snapshot: Snapshot | None = None,
+        phrases: Sequence[str] = (),
+    ) -> int:
         """Open a new stream, or resume one from a snapshot; return its row.
 
-        A new stream has the pool's endpoint rules if `endpoints`, else none; a resumed one its own.
+        A new stream has the pool's endpoint rules if `endpoints`, else none, and expects `phrases`;
+        a resumed one has its own.
 
         Raises:
             SnapshotError: the snapshot is of another model or detector.
+            PhrasesError: the phrases are too many, or there is no search that could weigh them.
         """
         if snapshot is not None:
             self.check(snapshot)
+        expected = self._tree(phrases) if phrases else None
         row = self._free.pop()
         self._buffer.open(row)
         rules = snapshot.rules if snapshot else self._rules if endpoints else ()
-        self._beginnings[row], self._fresh[row] = Beginning(row, rules, snapshot), True
+        self._beginnings[row], self._fresh[row] = Beginning(row, rules, snapshot, expected), True
         if snapshot is not None:
             counts = snapshot.received, snapshot.steps, snapshot.flush
             self._buffer.restore(row, *counts, snapshot.samples)
         return row
+
+    def _tree(self, phrases: Sequence[str]) -> NDArray[np.int16]:
+        if self.recognizer.beam.width == 1:
+            raise PhrasesError("expected no phrases for a greedy scan, which has no search")
+        found: NDArray[np.int16] = tree(phrases, self.recognizer.vocabulary)
+        return found
 
     def close(self, row: int) -> None:
         """Free a row; results of a step in progress are dropped."""
@@ -189,7 +206,9 @@ class Pool:
         self._utterances.reset(rows)
         if self._detector is not None:
             self._detector.reset(rows)
-        for row, _, snapshot in beginnings:
+        for row, _, snapshot, phrases in beginnings:
+            if phrases is not None:
+                self.stepper.expect(row, phrases)
             if snapshot is not None:
                 self.stepper.restore(row, snapshot.state)
                 self._endpointer.restore(row, snapshot.endpoint)

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -129,6 +129,8 @@ def open_upload(
     rate: int = 16_000,
     channels: int = 1,
     channel: Channel | None = None,
+    *,
+    phrases: Sequence[str] = (),
 ) -> Upload:
     """Return the client that sends a file, which has a raw `encoding` if that is given.
 
@@ -143,8 +145,9 @@ def open_upload(
     if encoding is None:
         decoding = decoded(Path(NAME), file, channel)
         pieces = (piece.astype("<f4").tobytes() for piece in decoding)
-        return Upload(Start(encoding="pcm_f32le"), pieces, most)
+        return Upload(Start(encoding="pcm_f32le", phrases=tuple(phrases)), pieces, most)
     start, source = decoder(encoding, rate, channels, channel)
+    start = start.model_copy(update={"phrases": tuple(phrases)})
 
     def audio() -> Iterator[bytes]:
         try:

@@ -16,7 +16,6 @@ from cortado.server.protocol.messages import ErrorCode, ProtocolError
 
 DEFAULT_RATE = 8000  # Hz, vosk-server's own
 WITHOUT_EFFECT = {
-    "phrase_list": "the recogniser does not take phrases yet",
     "model": "the model of this server writes the text",
 }
 
@@ -31,7 +30,7 @@ class Config(BaseModel):
     )
     words: bool | None = None
     max_alternatives: int = 0
-    phrase_list: Any = None
+    phrase_list: own.Phrases | None = None
     model: Any = None
 
 
@@ -93,6 +92,7 @@ class Vosk:
 
     def __init__(self) -> None:
         self._rate, self._has_words, self._has_alternatives = DEFAULT_RATE, True, False
+        self._phrases: tuple[str, ...] = ()
         self._warnings: list[str] = []
         self._decoder: Decoder | None = None  # once there is audio
         self._segment = Segment()
@@ -110,7 +110,7 @@ class Vosk:
             return
         if self._decoder is None:
             start, self._decoder = decoder("pcm_s16le", self._rate)
-            yield start
+            yield start.model_copy(update={"phrases": self._phrases})
         if isinstance(data, bytes):
             yield from self._decoder.push(data)
             yield WhenProcessed()
@@ -140,6 +140,7 @@ class Vosk:
         rate = int(config.sample_rate or self._rate)
         if self._decoder is None:
             self._rate = rate
+            self._phrases = config.phrase_list or self._phrases
         elif rate != self._rate:
             self._warnings.append(f"sample_rate: it stays {self._rate} once there is audio")
         self._has_words = self._has_words if config.words is None else config.words
@@ -183,6 +184,9 @@ def _control(data: str) -> Control:
         if "sample_rate" in first["loc"]:
             rates = f"{own.MIN_SAMPLE_RATE} to {own.MAX_SAMPLE_RATE} Hz"
             expected = f"expected a sample_rate from {rates}"
+        elif "phrase_list" in first["loc"]:
+            most = f"{own.MAX_PHRASES} texts of at most {own.MAX_PHRASE} characters"
+            expected = f"expected a phrase_list of at most {most}"
         elif first["loc"][1:]:
             expected = own.expected_field(".".join(map(str, first["loc"])), first["msg"])
     got = repr(data[: own.QUOTED])

@@ -18,7 +18,8 @@ MAX_SAMPLE_RATE = 192_000  # Hz
 DEFAULT_SAMPLE_RATE = 16_000  # Hz, the model's own
 MAX_COUNT = 2**53  # what any client's numbers hold exactly
 QUOTED = 60  # characters of a client's input that an error message repeats
-MAX_FIELDS = 32  # in one of its JSON messages, which have up to seven; more are not even read
+MAX_FIELDS = 200  # and phrases, in one of its JSON messages; more are not even read
+MAX_PHRASES, MAX_PHRASE = 100, 100  # that a stream may expect; characters of each
 
 Encoding = Literal["pcm_s16le", "pcm_f32le", "pcm_s24le", "pcm_s32le", "mulaw", "alaw"]
 SAMPLE_BYTES: dict[str, int] = {
@@ -99,6 +100,10 @@ class Said(BaseModel):
     )
 
 
+Phrase = Annotated[str, Field(max_length=MAX_PHRASE)]
+Phrases = Annotated[tuple[Phrase, ...], Field(max_length=MAX_PHRASES, strict=False)]
+
+
 class Start(Said):
     """The client's first message: how its audio is to be read."""
 
@@ -111,6 +116,8 @@ class Start(Said):
     """Whether the server splits the stream into utterances and reports where each one ends."""
     keep: bool = False
     """Whether the server keeps the stream for a while if its connection is lost."""
+    phrases: Phrases = ()
+    """What is likely to be said, such as names: its letters become likelier. At most 511 in all."""
 
 
 class Resume(Said):
@@ -341,8 +348,8 @@ def parse_client(text: str) -> ClientMessage:
     Raises:
         ProtocolError: it spells none.
     """
-    if text.count(",") >= MAX_FIELDS:  # our texts have no comma within
-        message = f"expected at most {MAX_FIELDS} fields, got more"
+    if text.count(",") >= MAX_FIELDS:  # only phrases may have a comma within
+        message = f"expected at most {MAX_FIELDS} fields and phrases, got more"
         raise ProtocolError(ErrorCode.INVALID_MESSAGE, message)
     try:
         return _CLIENT.validate_json(text)
@@ -386,6 +393,9 @@ def _explained(error: ValidationError) -> ProtocolError:
     if where == "encoding":
         expected = "an encoding of " + ", ".join(get_args(AnyEncoding))
         return ProtocolError(ErrorCode.UNSUPPORTED_ENCODING, f"expected {expected}, got {got}")
+    if "phrases" in first["loc"]:
+        expected = f"phrases: at most {MAX_PHRASES} texts of at most {MAX_PHRASE} characters"
+        return ProtocolError(ErrorCode.INVALID_MESSAGE, f"expected {expected}, got {got}")
     if first["type"] == "value_error":  # a check of ours
         return ProtocolError(
             ErrorCode.INVALID_MESSAGE, f"{first['ctx']['error']}, got both or none"

@@ -165,3 +165,20 @@ def test_neither_text_nor_audio_is_logged(
         "stream ended",
     ]
     assert text[:6] not in facts
+
+
+@pytest.mark.parametrize(
+    ("phrases", "message"),
+    [
+        (["ada"], "phrases: expected no phrases for a greedy scan, which has no search"),
+        (["a"] * 101, "expected phrases: at most 100 texts of at most 100 characters, got ['a', "),
+        (["a" * 101], "expected phrases: at most 100 texts of at most 100 characters, got 'aaa"),
+        ("ada", "expected phrases: at most 100 texts of at most 100 characters, got 'ada'"),
+    ],
+)
+def test_phrases_that_cannot_be_expected_are_refused(
+    at_rest: Running, phrases: object, message: str
+) -> None:
+    heard = say(at_rest.url, json.dumps({"type": "start", "phrases": phrases}))
+    assert heard.messages[-1]["code"] == "invalid_message"
+    assert message in heard.messages[-1]["message"]

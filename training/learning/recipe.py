@@ -69,8 +69,8 @@ class Initialisation:
 NoisyWeights = Literal["recurrent", "all"]  # weights that have weight noise
 Optimizer = Literal["adam", "muon"]  # muon: for the encoder's matrices, Adam for the rest
 Rate = Literal["wer", "cer", "per"]  # error rates of words, characters, phones
-Part = Literal["features", "encoder", "ctc", "decoder"]  # of a recogniser
-PARTS: tuple[Part, ...] = ("features", "encoder", "ctc", "decoder")
+Part = Literal["features", "encoder", "ctc", "phones", "decoder"]  # of a recogniser
+PARTS: tuple[Part, ...] = ("features", "encoder", "ctc", "phones", "decoder")
 BAND_AUGMENTATIONS = ("speed", "warp", "noise", "telephone", "band_masks", "silence", "lead")
 
 

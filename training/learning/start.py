@@ -16,6 +16,8 @@ SYMBOL_PARTS: tuple[Part, ...] = ("ctc", "decoder")  # whose outputs are symbols
 def begin_from(model: Recognizer, folder: Path, parts: Sequence[Part], widen: bool = False) -> None:
     """Copy the weights and statistics of some parts from a checkpoint into a recogniser.
 
+    The head of phones, which not every recogniser has, is taken where both have one.
+
     Args:
         model: the recogniser.
         folder: of the checkpoint.
@@ -40,6 +42,8 @@ def begin_from(model: Recognizer, folder: Path, parts: Sequence[Part], widen: bo
         )
     own, tensors = model.state_dict(), start.state_dict()
     for part in parts:
+        if part == "phones" and not (expected.phones and got.phones):
+            continue
         given_part = _of(part, tensors)
         if widen:
             given_part = widened(_of(part, own), given_part)

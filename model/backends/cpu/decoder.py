@@ -7,9 +7,9 @@ is stored, and a frame without a stop costs one energy.
 import numba
 import numpy as np
 
-from cortado.model.backends.blank import BLANK
 from cortado.model.backends.cpu.encoder import lstm_cell
 from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, Pool, Scratch, State
+from cortado.model.backends.heads import BLANK
 from cortado.model.compiled.functions import FAST, exp, tanh
 from cortado.model.compiled.integers import affine
 from cortado.model.compiled.product import copied, stored, wide

@@ -199,6 +199,10 @@ class FastStepper:
         self._begin(rows)
         restart(rows, self._hypotheses)
 
+    def expect(self, row: int, tree: NDArray[np.int16]) -> None:
+        """Set the tree of phrases that a stream expects, after `reset`."""
+        self._hypotheses.trees[row] = tree
+
     def _begin(self, rows: NDArray[np.int64] | slice) -> None:
         self._state.mean[rows] = self._recognizer.weights.features.mean
         self._state.counted[rows] = PRIOR_FRAMES

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.backends.blank import rows_of_heads
 from cortado.model.backends.cpu import features
 from cortado.model.backends.cpu.layout import (
     CHANNELS,
@@ -20,6 +19,7 @@ from cortado.model.backends.cpu.layout import (
     Matrix,
     Sizes,
 )
+from cortado.model.backends.heads import rows_of_heads
 from cortado.model.checkpoint_reader import Parameters
 from cortado.model.compiled.integers import QuantizedMatrix, quantized
 from cortado.model.compiled.product import packed, padded

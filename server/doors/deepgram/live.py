@@ -62,6 +62,7 @@ class Live:
             channel,
             endpoints=parameters.endpoints,
         )
+        self._start = self._start.model_copy(update={"phrases": tuple(parameters.phrases)})
         self._began, self._closed = False, False
         self._digest = hashlib.sha256()
         self._model = ""

@@ -4,7 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cortado.model.audio.decode import Channel
-from cortado.server.protocol.messages import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
+from cortado.server.protocol.messages import (
+    MAX_PHRASE,
+    MAX_PHRASES,
+    MAX_SAMPLE_RATE,
+    MIN_SAMPLE_RATE,
+)
 
 ENCODINGS = {  # ours for each of theirs
     "linear16": "pcm_s16le",
@@ -25,8 +30,11 @@ EFFECTIVE = {  # parameters, and what they do; docs/doors.md says more
     "vad_events": "live: whether the start of an utterance is told",
     "utterance_end_ms": "live: whether the end of an utterance is told; the number has no effect",
     "endpointing": "false: utterances do not end; a number has no effect",
+    "keyterm": "a phrase that is likely to be said; may be given again",
+    "keywords": "the same; the number behind a colon has no effect",
     "utterances": "of a file: whether its utterances are listed",
 }
+PHRASES = ("keyterm", "keywords")
 MAX_CHANNELS = 8
 MAX_WARNINGS = 64
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -47,6 +55,7 @@ class Parameters:
     utterance_end: bool = False
     vad_events: bool = False
     utterances: bool = False  # of a file
+    phrases: list[str] = field(default_factory=list)  # that are expected
     warnings: list[dict[str, str]] = field(default_factory=list)
 
     @property
@@ -81,8 +90,9 @@ def read(query: Iterable[tuple[str, str]]) -> Parameters:
     Raises:
         ValueError: one of them cannot be understood, or one is missing.
     """
-    found = Parameters()
-    given = dict(query)
+    query = list(query)
+    found = Parameters(phrases=_phrases(query))
+    given = {name: value for name, value in query if name not in PHRASES}
     encoding = given.pop("encoding", None)
     if encoding is not None:
         if encoding not in ENCODINGS:
@@ -110,6 +120,30 @@ def read(query: Iterable[tuple[str, str]]) -> Parameters:
     return found
 
 
+def _phrases(query: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the phrases of `keyterm` and `keywords`."""
+    found = []
+    for name, value in query:
+        if name in PHRASES:
+            text, colon, intensity = value.rpartition(":") if name == "keywords" else ("", "", "")
+            found.append(text if colon and _is_number(intensity) else value)
+    if len(found) > MAX_PHRASES:
+        raise ValueError(f"keyterm: expected at most {MAX_PHRASES}, got {len(found)}")
+    if longest := [one for one in found if len(one) > MAX_PHRASE]:
+        raise ValueError(
+            f"keyterm: expected at most {MAX_PHRASE} characters, got {longest[0][:40]!r}..."
+        )
+    return found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _utterances(found: Parameters, given: dict[str, str]) -> None:
     """Take what says where utterances end out of `given`."""
     endpointing = given.pop("endpointing", "")
@@ -127,8 +161,6 @@ def _why(name: str, value: str) -> str:
     """Return why a parameter has no effect."""
     if name == "model":
         return f"{value[:40]} is not here; the model of this server writes the text"
-    if name in ("keyterm", "keywords"):
-        return "the recogniser does not take phrases yet"
     if name == "language":
         return "the model of this server knows English only"
     return "it has no effect here"

@@ -75,7 +75,15 @@ async def _transcribed(
         heard = []
         for channel in asked.separate(await _channels(content, asked)):
             content.seek(0)
-            upload = open_upload(content, most, raw, asked.sample_rate, asked.channels, channel)
+            upload = open_upload(
+                content,
+                most,
+                raw,
+                asked.sample_rate,
+                asked.channels,
+                channel,
+                phrases=asked.phrases,
+            )
             heard.append(await collected(answers(service, upload)))
     return file.response(asked, heard, body.sha256, created)
 

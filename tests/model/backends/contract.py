@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.features.framing import SAMPLES_PER_STEP as STEP
+from cortado.model.search.phrases import PhrasesError
 from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.interface import Rows, Samples, StreamingRecognizer
 from cortado.model.streaming.live import LiveStream, listen
@@ -21,6 +22,7 @@ from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.recordings import transcribe, transcribe_many
 from cortado.model.streaming.update import Update
 
+PHRASES = [first + second for first in "etaoinsr" for second in "aeioulnt"]
 RULES = (Rule(silence=0.12), Rule(length=0.4))  # short, as is what an untrained model hears
 EACH = (1, 639, 641, 320, 48_000, 64, 5_000)  # samples: every order of magnitude
 
@@ -36,6 +38,7 @@ def verify(recognizer: StreamingRecognizer, speech: Sequence[Samples]) -> None:
     a_batch_is_each_stream_alone(recognizer, speech, alone)
     streams_come_and_go(recognizer, speech, alone)
     a_snapshot_goes_on(recognizer, speech[1])
+    phrases_are_their_streams_own(recognizer, speech, alone)
     a_row_has_the_same_bits_in_a_batch_of_any_size(recognizer, speech[-1])
     masked_rows_keep_their_state(recognizer, speech[-1])
     a_row_that_is_reset_has_heard_nothing(recognizer, speech[-1])
@@ -117,6 +120,35 @@ def a_snapshot_goes_on(recognizer: StreamingRecognizer, samples: Samples) -> Non
         stream = LiveStream.resume(recognizer, data)
         assert stream.suspend() == data
     assert [*heard, *stream.end()] == whole
+
+
+def phrases_are_their_streams_own(
+    recognizer: StreamingRecognizer,
+    speech: Sequence[Samples],
+    alone: Sequence[Sequence[Character]],
+) -> None:
+    """They change their stream alone, and go with it where it is resumed."""
+    if recognizer.beam.width == 1:
+        with pytest.raises(PhrasesError, match="expected no phrases for a greedy scan"):
+            LiveStream(recognizer, phrases=PHRASES)
+        return
+    pool = Pool(recognizer, len(speech))
+    rows = [pool.open(phrases=() if k else PHRASES) for k in range(len(speech))]
+    for row, samples in zip(rows, speech, strict=True):
+        pool.push(row, samples)
+        pool.end(row)
+    heard: list[list[Character]] = [[] for _ in rows]
+    while len(pool.ready()):
+        for row, update in pool.advance():
+            heard[rows.index(row)].extend(update.characters)
+    assert heard[1:] == list(alone[1:])
+    assert heard[0] != alone[0]
+    stream, moved = LiveStream(recognizer, phrases=PHRASES), list[Character]()
+    for piece in np.split(speech[0], [317, 5_000]):
+        moved += [one for update in stream.push(piece) for one in update.characters]
+        stream = LiveStream.resume(recognizer, stream.suspend())
+    moved += [one for update in stream.end() for one in update.characters]
+    assert moved == heard[0]
 
 
 def states(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cortado.model.search import pronunciation
-from cortado.model.search.pronunciation import HISTORY, IMPOSSIBLE, NOW, SILENCE
+from cortado.model.search.pronunciation import HISTORY, IMPOSSIBLE, LOST, NOW, PLACES, SILENCE
 
 PHONES = 4
 BEYOND, MISSED, UNHEARD = (np.float32(cost) for cost in (0.7, 1.3, 0.9))
@@ -62,19 +62,22 @@ def ways(heard: Floats, phones: list[int], frame: int, place: int) -> Iterator[t
     seed=st.integers(0, 10_000),
     phones=st.lists(st.integers(1, PHONES - 1), max_size=4),
     starts=st.dictionaries(st.integers(NOW - 6, NOW), st.floats(-9, 0, width=32), min_size=1),
+    lost=st.floats(-30, 0, width=32),
 )
 def test_the_score_is_that_of_the_best_way_through_the_frames(
-    seed: int, phones: list[int], starts: dict[int, float]
+    seed: int, phones: list[int], starts: dict[int, float], lost: float
 ) -> None:
     heard = frames(seed)
-    begun = np.full(HISTORY, IMPOSSIBLE, np.float32)
+    begun = np.full(PLACES, IMPOSSIBLE, np.float32)
+    begun[LOST] = lost
     for frame, score in starts.items():
         begun[frame] = score
-    wanted = max(
+    scores = (
         starts[frame] + score - float(UNHEARD) * max(len(phones) - 1 - last, 0)
         for frame in starts
         for last, score in ways(heard, phones, frame, -1)
     )
+    wanted = max(lost, *scores)
     assert fitted(begun, heard, phones)[0] == pytest.approx(wanted, abs=1e-4)
 
 
@@ -85,17 +88,17 @@ def test_words_and_the_silence_between_them_follow_each_other() -> None:
     places = [phone for count, phone in said for _ in range(count)]
     for n, phone in enumerate(places):
         heard[HISTORY - len(places) + n, phone] = 0
-    begun = np.full(HISTORY, IMPOSSIBLE, np.float32)
+    begun = np.full(PLACES, IMPOSSIBLE, np.float32)
     begun[HISTORY - len(places) - 1] = 0
     _, ended = fitted(begun, heard, [1, 2])
-    best = pronunciation.finish(ended, heard, begun)
-    assert best == 0
+    pronunciation.finish(ended, heard, begun)
+    assert max(begun) == 0
     assert fitted(begun, heard, [3])[0] == 0
     assert fitted(begun, heard, [1])[0] < -5
 
 
 def test_a_word_whose_pronunciation_is_not_known_costs_a_constant_for_each_frame() -> None:
-    begun = np.full(HISTORY, IMPOSSIBLE, np.float32)
+    begun = np.full(PLACES, IMPOSSIBLE, np.float32)
     begun[NOW - 5] = 0
     total, ended = fitted(begun, frames(1), [])
     assert total == pytest.approx(-5 * BEYOND)
@@ -103,16 +106,43 @@ def test_a_word_whose_pronunciation_is_not_known_costs_a_constant_for_each_frame
 
 
 def test_what_ended_long_ago_is_forgotten_and_silence_is_not() -> None:
-    begun = np.zeros((1, HISTORY), np.float32)
+    begun = np.zeros((1, PLACES), np.float32)
     pronunciation.begin(begun)
     heard = frames(2)
     for _ in range(3 * HISTORY):
         heard[:, SILENCE] = 0
-        pronunciation.advance(begun[0], heard)
+        pronunciation.advance(begun[0], heard, BEYOND)
     assert begun[0, NOW] == 0
     heard[:, SILENCE] = -5
     for _ in range(6):
-        pronunciation.advance(begun[0], heard)
+        pronunciation.advance(begun[0], heard, BEYOND)
         pronunciation.less(begun[0], np.float32(0))
     assert begun[0, NOW] == IMPOSSIBLE
     assert begun[0, NOW - 6] == 0
+
+
+@lasting
+@given(phones=st.lists(st.integers(1, PHONES - 1), max_size=4), pause=st.integers(1, 3 * HISTORY))
+def test_a_long_pause_behind_an_unfinished_word_costs_a_constant_for_each_frame(
+    phones: list[int], pause: int
+) -> None:
+    heard = np.full((HISTORY, PHONES), -9, np.float32)
+    for n, phone in enumerate(phones):
+        heard[HISTORY - len(phones) + n, phone] = 0
+    begun = np.full(PLACES, IMPOSSIBLE, np.float32)
+    begun[NOW - len(phones)] = 0
+    total = fitted(begun, heard, phones)[0]
+    assert total == 0
+    for _ in range(pause):
+        heard[:NOW] = heard[1:]
+        heard[NOW] = -9
+        pronunciation.advance(begun, heard, BEYOND)
+        gained, ended = fitted(begun, heard, phones)
+        of = np.array(phones, np.int32)
+        pronunciation.remember(begun, heard, of, BEYOND, MISSED, UNHEARD, ended)
+        pronunciation.less(begun, np.float32(gained))
+        assert gained == pytest.approx(-float(BEYOND), abs=1e-4)
+    _, ended = fitted(begun, heard, phones)
+    pronunciation.finish(ended, heard, begun)
+    assert max(begun) > -1  # what follows finds a word that has ended
+    assert begun[LOST] == IMPOSSIBLE

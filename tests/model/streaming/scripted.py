@@ -47,6 +47,9 @@ class ScriptedStepper:
     def blanks(self, rows: Rows) -> NDArray[np.bool_]:
         return np.ones(len(rows), np.bool_)
 
+    def expect(self, row: int, tree: NDArray[np.int16]) -> None:
+        """Expect nothing."""
+
     def restart_decoder(self, rows: Rows) -> Emissions:
         return emissions([self.owner.rest] * len(rows))
 

@@ -147,13 +147,22 @@ def test_a_parameter_without_effect_is_answered_with_a_warning() -> None:
     talk.write("hey", 0.48)
     [result] = talk.end_utterance(0, 0.48, 0.6, 1.6)
     warned = {one["parameter"] for one in result["metadata"]["warnings"]}
-    assert warned == {"model", "smart_format", "keyterm"}
+    assert warned == {"model", "smart_format"}
     assert "warnings" not in talk.end_utterance(1, 2, 2, 2)[0]["metadata"]
+
+
+def test_key_terms_are_phrases_that_the_stream_expects() -> None:
+    talk = listening(f"{LINEAR16}&keyterm=Ada%20Lovelace&keyterm=a:b&keywords=gyre:2&keywords=naas")
+    talk.say(bytes(32_000))
+    phrases = ("Ada Lovelace", "a:b", "gyre", "naas")
+    assert talk.events[0] == Start(endpoints=True, phrases=phrases)
 
 
 @pytest.mark.parametrize(
     ("query", "message"),
     [
+        ("&".join(["keyterm=a"] * 101), "keyterm: expected at most 100, got 101"),
+        (f"keyterm={'a' * 101}", "keyterm: expected at most 100 characters, got 'aaa"),
         ("encoding=g729", "encoding: expected linear16, .* got 'g729'"),
         ("encoding=linear16", "sample_rate: expected a number beside encoding linear16"),
         ("encoding=mulaw&sample_rate=-8", "sample_rate: expected a number from 8000"),

@@ -66,11 +66,12 @@ def test_the_end_has_one_answer_with_all_that_is_left() -> None:
 
 
 def test_what_is_configured_is_done_and_what_cannot_be_is_said() -> None:
-    config = {"sample_rate": 8000.0, "words": False, "max_alternatives": 2, "phrase_list": ["a"]}
+    config = {"sample_rate": 8000.0, "words": False, "max_alternatives": 2, "model": "x"}
+    config["phrase_list"] = ["ada", "lovelace"]
     talk = Conversation(Vosk())
     talk.say({"config": config}, bytes(6400))
-    assert talk.events[0] == Start(sample_rate=8000)
-    warning = "phrase_list: the recogniser does not take phrases yet"
+    assert talk.events[0] == Start(sample_rate=8000, phrases=("ada", "lovelace"))
+    warning = "model: the model of this server writes the text"
     assert answer(talk) == {"partial": "", "warnings": [warning]}
     talk.write("hey", 0.48)
     talk.say('{"reset" : 1}')
@@ -91,7 +92,14 @@ def test_what_comes_too_late_or_is_wrong_is_said() -> None:
 
 @pytest.mark.parametrize(
     "frame",
-    ["", "[]", '{"config":1}', '{"config":{"sample_rate":"8"}}', '{"config":{"sample_rate":1e99}}'],
+    [
+        "",
+        "[]",
+        '{"config":1}',
+        '{"config":{"phrase_list":"a"}}',
+        '{"config":{"sample_rate":"8"}}',
+        '{"config":{"sample_rate":1e99}}',
+    ],
 )
 def test_an_unknown_message_ends_the_stream_with_an_error(frame: str) -> None:
     talk = Conversation(Vosk())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cortado.model.backends.blank import BLANK, LANES, Head, blanks, head
+from cortado.model.backends.heads import BLANK, LANES, Head, blanks, head
 from cortado.tests.model.untrained import TINY, untrained
 
 

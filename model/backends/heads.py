@@ -1,4 +1,4 @@
-"""The CTC head at encoder frames: its logits, and whether it gives the blank, for endpoints."""
+"""The heads of letters (CTC) and of phones at encoder frames; whether a frame has a character."""
 
 import math
 from collections.abc import Mapping

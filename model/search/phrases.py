@@ -1,0 +1,134 @@
+"""Phrases that a stream expects, such as names: letters that lead to them are likelier, compiled.
+
+The phrases are a tree of letters in the stream's state. Each letter of a hypothesis that goes on
+along it gains a bonus; where the text leaves the tree before the phrase's last word has ended, all
+of that is given back. (As contextual biasing by shallow fusion has it, Zhao et al. 2019; with the
+links of Aho and Corasick 1975 a phrase may begin at any word of another.) A node is a function of
+the text, so hypotheses of one text agree on it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.model.vocabulary import Vocabulary
+
+Array = NDArray[Any]
+
+NODES = 512  # of a stream's tree, its root included
+SYMBOL, CHILD, SIBLING, LINK, OWED, FINAL = range(6)  # what is known of a node
+PARTS = 6
+FREE = 1  # first letters of a phrase, which gain nothing: many words begin so
+ROOT = 0  # at the beginning of a word; its SYMBOL is the space
+OUTSIDE = -1  # in a word that no phrase has there
+
+
+class PhrasesError(ValueError):
+    """Phrases that a stream cannot have."""
+
+
+def tree(phrases: Sequence[str], vocabulary: Vocabulary) -> Array:
+    """Return the tree (NODES, PARTS) of phrases, int16.
+
+    Letters are taken as the vocabulary has them, in lower case; what it lacks divides words.
+
+    Raises:
+        PhrasesError: the vocabulary has no space, a phrase has none of its letters, or all have
+            more letters than fit.
+    """
+    if " " not in vocabulary.names:
+        raise PhrasesError("expected no phrases with a vocabulary that has no space")
+    nodes: list[dict[int, int]] = [{}]
+    above, finals = [(ROOT, 0)], set()
+    space = vocabulary.names.index(" ")
+    for phrase in phrases:
+        at = ROOT
+        for symbol in _spelt(phrase, vocabulary):
+            if symbol not in nodes[at]:
+                nodes[at][symbol] = len(nodes)
+                nodes.append({})
+                above.append((at, symbol))
+            at = nodes[at][symbol]
+        finals.add(at)
+    if len(nodes) > NODES:
+        raise PhrasesError(
+            f"expected phrases of at most {NODES - 1} letters and spaces, beginnings that they "
+            f"share counted once, got {len(nodes) - 1}"
+        )
+    return _packed(nodes, above, finals, space)
+
+
+def _spelt(phrase: str, vocabulary: Vocabulary) -> list[int]:
+    known = "".join(one if one in vocabulary.names else " " for one in phrase.lower())
+    words = " ".join(known.split())
+    if not words:
+        raise PhrasesError(f"expected a phrase with letters of the vocabulary, got {phrase!r}")
+    return vocabulary.encode(words)
+
+
+def _packed(
+    nodes: Sequence[dict[int, int]],
+    above: Sequence[tuple[int, int]],
+    finals: set[int],
+    space: int,
+) -> Array:
+    """Return the arrays of a tree; `above` has each node's parent and symbol, parents first."""
+    found = np.zeros((NODES, PARTS), np.int16)
+    found[list(finals), FINAL] = 1
+    found[ROOT, SYMBOL] = space
+    for node, children in enumerate(nodes):
+        for symbol, child in children.items():
+            found[child, SYMBOL] = symbol
+            found[child, SIBLING], found[node, CHILD] = found[node, CHILD], child
+    matched = [0] * len(nodes)  # letters
+    by_depth = sorted(range(1, len(nodes)), key=lambda node: _depth(node, above))
+    for node in by_depth:
+        parent, symbol = above[node]
+        ends = symbol == space and found[parent, FINAL]
+        matched[node] = 0 if ends else matched[parent] + 1
+        found[node, OWED] = max(0, matched[node] - FREE)
+        start = int(found[parent, LINK]) if parent != ROOT else OUTSIDE
+        found[node, LINK] = followed(found, start, symbol)
+    return found
+
+
+def _depth(node: int, above: Sequence[tuple[int, int]]) -> int:
+    depth = 0
+    while node != ROOT:
+        node, depth = above[node][0], depth + 1
+    return depth
+
+
+@numba.njit(nogil=True)
+def followed(tree: Array, node: int, symbol: int) -> int:
+    """Return the node after one more symbol."""
+    while node != OUTSIDE:
+        child = tree[node, CHILD]
+        while child != ROOT and tree[child, SYMBOL] != symbol:
+            child = tree[child, SIBLING]
+        if child != ROOT:
+            return child
+        if node == ROOT:
+            break
+        node = tree[node, LINK]
+    return ROOT if symbol == tree[ROOT, SYMBOL] else OUTSIDE
+
+
+@numba.njit(nogil=True)
+def gain(tree: Array, node: int, symbol: int) -> int:
+    """Return the letters that count for a phrase after one more symbol, less those before."""
+    following = followed(tree, node, symbol)
+    after = tree[following, OWED] if following != OUTSIDE else 0
+    if node == OUTSIDE or (tree[node, FINAL] and symbol == tree[ROOT, SYMBOL]):
+        return after  # what a whole phrase has gained stays
+    return after - tree[node, OWED]
+
+
+@numba.njit(nogil=True)
+def weigh(tree: Array, node: int, bonus: np.float32, scores: Array) -> None:
+    """Add to (V,) scores in nats what each symbol gains behind a node."""
+    for v in range(len(scores)):
+        scores[v] += bonus * np.float32(gain(tree, node, v))
