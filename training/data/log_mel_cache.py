@@ -2,6 +2,7 @@
 
 Each manifest has a folder: `frames.f16` has all frames one after another, `index.jsonl` a line for
 each utterance. When the manifest grows, only the new utterances are computed.
+Each recording may be there at several speeds, as a tape that runs faster or slower (Ko et al. 2015).
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import soxr
 import torch
 from numpy.typing import NDArray
 
@@ -39,6 +41,12 @@ class CachedUtterance:
     start: int  # frames
     frames: int
     speaker: str = ""  # the manifest's, which is not in the cache
+    speed: float = 1.0  # at which it is played
+
+    @property
+    def key(self) -> tuple[str, float]:
+        """What no other utterance of the cache has."""
+        return self.id, self.speed
 
 
 class Corpus(Protocol):
@@ -76,9 +84,12 @@ class LogMelCorpus:
         return self._frames[utterance.start : stop].astype(np.float32)
 
 
-def _frames(utterance: Utterance, features: FeatureConfig) -> NDArray[np.float16]:
+def _frames(played: tuple[Utterance, float], features: FeatureConfig) -> NDArray[np.float16]:
     torch.set_num_threads(1)
+    utterance, speed = played
     samples = samples_of(utterance)
+    if speed != 1:
+        samples = soxr.resample(samples, SAMPLE_RATE * speed, SAMPLE_RATE)
     if len(samples) < HOP:
         got = f"{len(samples) * 1000 / SAMPLE_RATE:g} ms of {utterance.id!r}"
         raise AudioError(utterance.audio, f"at least {HOP * 1000 // SAMPLE_RATE} ms of audio", got)
@@ -88,7 +99,7 @@ def _frames(utterance: Utterance, features: FeatureConfig) -> NDArray[np.float16
 
 
 def _computed(
-    todo: Sequence[Utterance], features: FeatureConfig, workers: int
+    todo: Sequence[tuple[Utterance, float]], features: FeatureConfig, workers: int
 ) -> Iterator[NDArray[np.float16]]:
     frames = partial(_frames, features=features)
     if workers <= 1:
@@ -106,6 +117,7 @@ def cached(
     progress: Callable[[int, int], None] | None = None,
     vocabulary: Vocabulary = LETTERS,
     features: FeatureConfig = PLAIN,
+    speeds: Sequence[float] = (1.0,),
 ) -> LogMelCorpus:
     """Return a manifest's log-mel frames, computing those that the cache lacks.
 
@@ -116,6 +128,7 @@ def cached(
         progress: called with the utterances done and the total.
         vocabulary: that spells the texts.
         features: whose bands the frames have.
+        speeds: at each of which every recording is in the corpus.
 
     Raises:
         ValueError: a broken manifest or recording; it is named.
@@ -127,24 +140,26 @@ def cached(
     frame_bytes = features.bands * np.dtype(np.float16).itemsize
     stored = _index(folder / "index.jsonl", frames_path.stat().st_size // frame_bytes)
     utterances = read_for(manifest, vocabulary)
-    todo = [u for u in utterances if u.id not in stored]
+    played = [(u, speed) for speed in speeds for u in utterances]
+    todo = [(u, speed) for u, speed in played if (u.id, speed) not in stored]
     start = max((u.start + u.frames for u in stored.values()), default=0)
     os.truncate(frames_path, start * frame_bytes)  # a kill may leave frames that the index lacks
     with open(frames_path, "ab") as frames, open(folder / "index.jsonl", "a") as index:
-        for done, (utterance, logmel) in enumerate(
+        for done, ((utterance, speed), logmel) in enumerate(
             zip(todo, _computed(todo, features, workers), strict=True)
         ):
             frames.write(logmel.tobytes())
             frames.flush()
-            entry = CachedUtterance(utterance.id, utterance.text, start, len(logmel))
+            text, length = utterance.text, len(logmel)
+            entry = CachedUtterance(utterance.id, text, start, length, speed=speed)
             index.write(json.dumps(vars(entry)) + "\n")
             index.flush()
-            stored[utterance.id] = entry
+            stored[entry.key] = entry
             start += len(logmel)
             if progress:
                 progress(done + 1, len(todo))
-    cached = [replace(stored[u.id], text=u.text, speaker=u.speaker) for u in utterances]
-    return LogMelCorpus(folder, cached, features.bands)
+    found = [replace(stored[u.id, s], text=u.text, speaker=u.speaker) for u, s in played]
+    return LogMelCorpus(folder, found, features.bands)
 
 
 def _name(manifest: Path, features: FeatureConfig) -> str:
@@ -156,9 +171,9 @@ def _name(manifest: Path, features: FeatureConfig) -> str:
     return f"{name}-{features.mels}{'-energy' if features.energy else ''}"
 
 
-def _index(path: Path, frames: int) -> dict[str, CachedUtterance]:
+def _index(path: Path, frames: int) -> dict[tuple[str, float], CachedUtterance]:
     """Return the index of a cache with so many frames on disk; drop what a kill left incomplete."""
-    entries: dict[str, CachedUtterance] = {}
+    entries: dict[tuple[str, float], CachedUtterance] = {}
     if not path.exists():
         return entries
     size = 0  # bytes of complete lines
@@ -167,7 +182,7 @@ def _index(path: Path, frames: int) -> dict[str, CachedUtterance]:
             entry = CachedUtterance(**json.loads(line)) if line.endswith(b"\n") else None
             if entry is None or entry.start + entry.frames > frames:
                 break
-            entries[entry.id] = entry
+            entries[entry.key] = entry
             size += len(line)
         file.truncate(size)
     return entries

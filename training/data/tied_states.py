@@ -63,8 +63,19 @@ def states_of(
                 found[utterance.start : utterance.start + utterance.frames] = targets
             if progress:
                 progress(index + 1, len(corpus))
+        _play(found, corpus)
         found.tofile(path)
     return np.memmap(path, np.int16, "r")
+
+
+def _play(found: States, corpus: LogMelCorpus) -> None:
+    """Give recordings at other speeds the states that they have at their own."""
+    recorded = {one.id: one for one in corpus.utterances if one.speed == 1}
+    for one in corpus.utterances:
+        if one.speed != 1:
+            source = recorded[one.id]
+            at = np.minimum(np.arange(one.frames) * one.speed, source.frames - 1).astype(np.int64)
+            found[one.start : one.start + one.frames] = found[source.start + at]
 
 
 def of_utterance(states: States, utterance: CachedUtterance, frames: int, lead: int) -> States:
@@ -88,8 +99,10 @@ def _heard(frames: int) -> NDArray[np.int64]:
 
 
 def _spoken(corpus: LogMelCorpus, lexicon: Lexicon) -> Iterator[tuple[int, PhoneSequence]]:
-    """Yield the utterances whose words can all be pronounced."""
+    """Yield the utterances, at their own speed, whose words can all be pronounced."""
     for index, utterance in enumerate(corpus.utterances):
+        if utterance.speed != 1:
+            continue
         phones = phone_sequence(utterance.text, lexicon)
         if phones is not None:
             yield index, phones

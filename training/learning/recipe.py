@@ -132,6 +132,7 @@ class Recipe:
     widen: bool = False  # the checkpoint's encoder is narrower and begins as a part of this one
     start_parts: tuple[Part, ...] = PARTS  # that are taken from it; the others begin new
     frozen: tuple[str, ...] = ()  # weights whose names begin so stay as they are
+    speeds: tuple[float, ...] = (1.0,)  # each recording is drawn at one of them; 1 is its own
     tied_states: int = 1200  # that an aligner learns at most, for stages that weigh them
     seed: int = 0
     batch_seconds: float = 80.0  # of padded audio in one process's batch
@@ -151,7 +152,8 @@ class Recipe:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: a stage has not one weight for each corpus; a loss on text without text;
+            ValueError: speeds without a recording's own, or that are none; a stage has not one
+                weight for each corpus; a loss on text without text;
                 changes of mel bands although the features have an energy beside them; states of
                 phones with a vocabulary of phones; an empty batch; a name that is no folder's; a
                 best checkpoint by no validation, or by a rate that validation does not have.
@@ -160,6 +162,8 @@ class Recipe:
             raise ValueError(f"expected a name of letters, digits, . _ and -, got {self.name!r}")
         if self.batch_utterances is not None and self.batch_utterances < 1:
             raise ValueError(f"expected a batch of 1 or more, got {self.batch_utterances}")
+        if 1.0 not in self.speeds or min(self.speeds) <= 0:
+            raise ValueError(f"expected speeds above 0 with 1 among them, got {self.speeds}")
         self._check_states()
         self._check_best()
         for stage in self.stages:

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from cortado.model.config import RecognizerConfig
 from cortado.training.data import log_mel_cache as logmel
 from cortado.training.data import manifest
 from cortado.training.data.log_mel_cache import cached
@@ -59,7 +58,7 @@ def train(
         _process(rank, size, "env://", recipe, output, device)
         return output / "checkpoint"
     for corpus in recipe.corpora:
-        prepare(corpus, output, processes, recipe.model, progress)
+        prepare(corpus, output, processes, recipe, progress)
     with tempfile.TemporaryDirectory() as folder:
         rendezvous = (Path(folder) / "rendezvous").as_uri()
         others = [
@@ -85,18 +84,18 @@ def prepare(
     corpus: Corpus,
     output: Path,
     workers: int,
-    model: RecognizerConfig,
+    recipe: Recipe,
     progress: Progress | None = None,
 ) -> logmel.Corpus:
     """Return a corpus' log-mel frames, its synthetic speech made first where it is not there.
 
-    A corpus with `splice` becomes new utterances made of its words.
+    A corpus with `splice` becomes new utterances made of its words, at their own speed.
 
     Args:
         corpus: its manifest, with texts of the model's vocabulary.
         output: the run's folder, in which the cache is.
         workers: processes.
-        model: gives the vocabulary and the features.
+        recipe: gives the vocabulary, the features and the speeds.
         progress: called as the work advances.
     """
     name = f"{corpus.manifest.parent.name}/{corpus.manifest.stem}"
@@ -107,7 +106,10 @@ def prepare(
         synthesise(config, _named(progress, f"synthesise {name}"))
     report = _named(progress, f"features {name}")
     cache = output / "cache"
-    recorded = cached(corpus.manifest, cache, workers, report, model.vocabulary, model.features)
+    model, speeds = recipe.model, (1.0,) if corpus.splice else recipe.speeds
+    recorded = cached(
+        corpus.manifest, cache, workers, report, model.vocabulary, model.features, speeds
+    )
     if not corpus.splice:
         return recorded
     report = _named(progress, f"words {name}")
@@ -136,7 +138,7 @@ def _process(
         dist.init_process_group("gloo", rendezvous, TIMEOUT, processes, rank)
     if rank > 0:
         dist.barrier()  # until the first process has filled the caches
-    corpora = [prepare(corpus, output, 1, recipe.model) for corpus in recipe.corpora]
+    corpora = [prepare(corpus, output, 1, recipe) for corpus in recipe.corpora]
     states: Sequence[States] = ()
     phones: Sequence[int] = ()
     if recipe.learns_states:
