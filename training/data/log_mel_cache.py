@@ -2,7 +2,7 @@
 
 Each manifest has a folder: `frames.f16` has all frames one after another, `index.jsonl` a line for
 each utterance. When the manifest grows, only the new utterances are computed.
-Each recording may be there at several speeds, as a tape that runs faster or slower (Ko et al. 2015).
+A recording may be there at several speeds, as a tape that runs faster or slower (Ko et al. 2015).
 """
 
 import hashlib

@@ -63,15 +63,15 @@ def states_of(
                 found[utterance.start : utterance.start + utterance.frames] = targets
             if progress:
                 progress(index + 1, len(corpus))
-        _play(found, corpus)
+        _play(found, corpus.utterances)
         found.tofile(path)
     return np.memmap(path, np.int16, "r")
 
 
-def _play(found: States, corpus: LogMelCorpus) -> None:
+def _play(found: States, utterances: Sequence[CachedUtterance]) -> None:
     """Give recordings at other speeds the states that they have at their own."""
-    recorded = {one.id: one for one in corpus.utterances if one.speed == 1}
-    for one in corpus.utterances:
+    recorded = {one.id: one for one in utterances if one.speed == 1}
+    for one in utterances:
         if one.speed != 1:
             source = recorded[one.id]
             at = np.minimum(np.arange(one.frames) * one.speed, source.frames - 1).astype(np.int64)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import soxr
 import torch
 from numpy.typing import NDArray
 
@@ -39,9 +40,9 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ids: list[str] = []
     frames = logmel._frames
 
-    def noted(utterance: Utterance, features: FeatureConfig) -> NDArray[np.float16]:
-        ids.append(utterance.id)
-        return frames(utterance, features)
+    def noted(played: tuple[Utterance, float], features: FeatureConfig) -> NDArray[np.float16]:
+        ids.append(played[0].id)
+        return frames(played, features)
 
     monkeypatch.setattr(logmel, "_frames", noted)
     return ids
@@ -49,6 +50,21 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_frames_are_those_of_the_recordings(tmp_path: Path) -> None:
     assert sound(cached(corpus(tmp_path / "tones"), tmp_path / "cache"), TEXTS)
+
+
+def test_a_recording_is_there_at_each_speed(tmp_path: Path, computed: list[str]) -> None:
+    manifest, cache = corpus(tmp_path / "tones", TWO), tmp_path / "cache"
+    assert sound(cached(manifest, cache), TWO)
+    found = cached(manifest, cache, speeds=(1.0, 0.8))
+    assert computed == ["train-0", "train-1"] * 2  # those that were there are kept
+    assert [one.key for one in found.utterances] == [
+        (name, speed) for speed in (1.0, 0.8) for name in ("train-0", "train-1")
+    ]
+    assert [one.text for one in found.utterances] == TWO * 2
+    slow = soxr.resample(spoken(TWO[0]), 12_800, 16_000)
+    wanted = LogMel()(torch.from_numpy(slow).unsqueeze(0))[0].numpy()
+    np.testing.assert_allclose(found.logmel(2), wanted, atol=0.2)
+    assert sound(cached(manifest, cache), TWO)
 
 
 def test_nothing_is_computed_twice(tmp_path: Path, computed: list[str]) -> None:

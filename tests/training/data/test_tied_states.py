@@ -1,0 +1,20 @@
+"""Recordings at other speeds have the states that they have at their own, as long as they last."""
+
+import numpy as np
+
+from cortado.training.data.log_mel_cache import CachedUtterance
+from cortado.training.data.tied_states import UNKNOWN, _play, of_utterance
+
+
+def test_a_faster_recording_has_its_states_for_a_shorter_time() -> None:
+    own = CachedUtterance("a", "hey", 0, 100)
+    slow = CachedUtterance("a", "hey", 100, 125, speed=0.8)
+    fast = CachedUtterance("a", "hey", 225, 80, speed=1.25)
+    found = np.full(305, UNKNOWN, np.int16)
+    found[:100] = np.arange(100)
+    _play(found, [own, slow, fast])
+    assert np.array_equal(found[:100], np.arange(100))
+    assert np.array_equal(found[100:225], np.arange(125) * 4 // 5)
+    assert np.array_equal(found[225:], np.arange(80) * 5 // 4)
+    heard = [of_utterance(found, one, one.frames, 0) for one in (slow, fast)]
+    assert [each[each >= 0].max() for each in heard] == [found[100 + 123 - 9], found[225 + 79 - 9]]
