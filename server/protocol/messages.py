@@ -117,7 +117,7 @@ class Start(Said):
     keep: bool = False
     """Whether the server keeps the stream for a while if its connection is lost."""
     phrases: Phrases = ()
-    """Up to 100 phrases that are likely to be said, such as names, of at most 511 letters in all."""
+    """Up to 100 phrases that are likely to be said, such as names; at most 511 letters in all."""
 
 
 class Resume(Said):
