@@ -1,10 +1,10 @@
 """Phrases that a stream expects, such as names: letters that lead to them are likelier, compiled.
 
-The phrases are a tree of letters in the stream's state. Each letter of a hypothesis that goes on
-along it gains a bonus; where the text leaves the tree before the phrase's last word has ended, all
-of that is given back. (As contextual biasing by shallow fusion has it, Zhao et al. 2019; with the
-links of Aho and Corasick 1975 a phrase may begin at any word of another.) A node is a function of
-the text, so hypotheses of one text agree on it.
+The phrases are a tree of letters in the stream's state. Where a hypothesis goes on along it, each
+letter but the first gains a bonus; where the text leaves the tree before the phrase's last word has
+ended, all of that is given back. (As contextual biasing by shallow fusion has it, Zhao et al. 2019;
+with the links of Aho and Corasick 1975 a phrase may begin at any word of another.) A node is a
+function of the text, so hypotheses of one text agree on it.
 """
 
 from collections.abc import Sequence

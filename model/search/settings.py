@@ -25,7 +25,7 @@ class Beam(NamedTuple):
     beyond: float = 1.0  # cost in nats of a frame behind the phones of the letters
     missed: float = 2.0  # of a phone left out
     unspoken: float = 1.0  # of a phone that is not heard yet
-    expected: float = 1.5  # nats for each letter of a phrase that the stream expects
+    expected: float = 1.0  # nats for each letter of a phrase that the stream expects
     slope: float = 1.0  # of the log-odds that a word is right, by those of its symbols' confidence
     offset: float = 0.0  # and what is added to them
     words: Language = language.NONE  # the language model
