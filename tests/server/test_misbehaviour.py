@@ -39,7 +39,7 @@ WRONG = {
     (bytes(640),): ErrorCode.UNEXPECTED_MESSAGE,
     (END,): ErrorCode.UNEXPECTED_MESSAGE,
     (START, START): ErrorCode.UNEXPECTED_MESSAGE,
-    ('{"type":"start","encoding":"opus"}',): ErrorCode.UNSUPPORTED_ENCODING,
+    ('{"type":"start","encoding":"g729"}',): ErrorCode.UNSUPPORTED_ENCODING,
     ('{"type":"start","sample_rate":4000}',): ErrorCode.UNSUPPORTED_SAMPLE_RATE,
     (FLOATS, NAN): ErrorCode.INVALID_AUDIO,
     (FLOATS, NAN[:5], NAN[5:]): ErrorCode.INVALID_AUDIO,
