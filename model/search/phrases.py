@@ -83,23 +83,18 @@ def _packed(
         for symbol, child in children.items():
             found[child, SYMBOL] = symbol
             found[child, SIBLING], found[node, CHILD] = found[node, CHILD], child
-    matched = [0] * len(nodes)  # letters
-    by_depth = sorted(range(1, len(nodes)), key=lambda node: _depth(node, above))
-    for node in by_depth:
+    matched, depth = [0] * len(nodes), [0] * len(nodes)  # letters; letters and spaces
+    for node, (parent, _) in enumerate(above[1:], 1):
+        depth[node] = depth[parent] + 1
+    for node in sorted(range(1, len(nodes)), key=depth.__getitem__):  # links lead to shallower ones
         parent, symbol = above[node]
         ends = symbol == space and found[parent, FINAL]
         matched[node] = 0 if ends else matched[parent] + 1
         found[node, OWED] = max(0, matched[node] - FREE)
         start = int(found[parent, LINK]) if parent != ROOT else OUTSIDE
-        found[node, LINK] = followed(found, start, symbol)
+        # Not compiled: a server's first stream with phrases would hold all others up for that.
+        found[node, LINK] = followed.py_func(found, start, symbol)
     return found
-
-
-def _depth(node: int, above: Sequence[tuple[int, int]]) -> int:
-    depth = 0
-    while node != ROOT:
-        node, depth = above[node][0], depth + 1
-    return depth
 
 
 @numba.njit(nogil=True)
