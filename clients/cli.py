@@ -37,11 +37,14 @@ COMMANDS = {  # each with the first line of its help
     "synth": "Speak a text file with synthetic voices and write a manifest.",
     "mic": "Speak into the microphone and read in the terminal.",
     "info": "Describe a model: size, look-ahead, memory, scores.",
+    "plan": "Simulate a day of a load: how many servers it takes, and their price.",
     "soak": "Load a server for long, with faulty clients, and watch it.",
+    "deploy ray": "Run the server as replicas of Ray Serve, or update those that run.",
     "bench attention": "Measure the attentions: decoding, training, whole updates.",
     "bench streams": "Measure how many live streams this machine carries, at the pace of speech.",
     "bench endless": "Push hours of speech, silence, noise, music and worse through one stream.",
 }
+GROUPS = ("bench", "deploy")  # first words of commands of two
 HELP = """\
 Usage: cortado [--help] [--version] COMMAND ...
 
@@ -76,11 +79,11 @@ def _run(words: list[str]) -> int:
     if words[:1] in (["--help"], ["-h"]):
         sys.stdout.write(HELP)
         return EXIT_OK
-    length = 2 if words[:1] == ["bench"] else 1
+    length = 2 if words[:1] and words[0] in GROUPS else 1
     name = " ".join(words[:length])
     if name in COMMANDS:
         return _call(name, words[length:])
-    if name in ("", "bench", "bench --help", "bench -h"):
+    if not words or (words[0] in GROUPS and words[1:] in ([], ["--help"], ["-h"])):
         (sys.stdout if words[1:] else sys.stderr).write(HELP)
         return EXIT_OK if words[1:] else EXIT_USER_ERROR
     near = " or ".join(get_close_matches(name, COMMANDS, 2))

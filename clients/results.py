@@ -1,10 +1,14 @@
 """Where the results of many files go: found below folders, each beside no other, written whole."""
 
+import json
 import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+LISTS = (".jsonl", ".txt")
+LONGEST_QUOTE = 60  # characters of a bad line that an error repeats
 
 
 class Input(NamedTuple):
@@ -17,7 +21,9 @@ class Input(NamedTuple):
 def inputs(given: Sequence[Path], suffixes: Collection[str]) -> list[Input]:
     """Return files, in order, and in a folder's place those below it with one of the suffixes.
 
-    Raises: ValueError for a folder without such files, and for an address of the web.
+    In place of a manifest (.jsonl) or a list (.txt) stand the files that it names, each once.
+
+    Raises: ValueError for a folder or a list without files, and for an address of the web.
     """
     found: list[Input] = []
     for path in given:
@@ -28,9 +34,42 @@ def inputs(given: Sequence[Path], suffixes: Collection[str]) -> list[Input]:
             if not below:
                 raise ValueError(f"expected audio files below {path}, got none")
             found += (Input(one, one.relative_to(path)) for one in below)
+        elif path.suffix.lower() in LISTS:
+            found += _listed(path)
         else:
             found.append(Input(path, Path(path.name)))
     return found
+
+
+def _listed(path: Path) -> list[Input]:
+    """Return the files that a manifest or a list names, each once; their paths begin beside it.
+
+    Raises: ValueError for a line that names none, and for a list without any.
+    """
+    found: dict[Path, Input] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        name = line.strip() if path.suffix.lower() == ".txt" else _audio_of(line)
+        if not name:
+            got = line if len(line) <= LONGEST_QUOTE else f"{line[:LONGEST_QUOTE]}…"
+            raise ValueError(f'{path}, line {number}: expected {{"audio": "FILE"}}, got {got}')
+        below = Path(name)
+        is_below = not below.is_absolute() and ".." not in below.parts
+        place = path.parent / below
+        found[place] = Input(place, below if is_below else Path(below.name))
+    if not found:
+        raise ValueError(f"expected files in {path}, got none")
+    return list(found.values())
+
+
+def _audio_of(line: str) -> str | None:
+    """Return the file that a line of a manifest names, if it does."""
+    try:
+        name = json.loads(line)["audio"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return name if isinstance(name, str) else None
 
 
 def places(found: Sequence[Input], folder: Path, suffix: str) -> list[Path]:

@@ -305,17 +305,19 @@ async def connect(
     endpoints: bool = True,
     keep: bool = True,
     phrases: Sequence[str] = (),
+    alternatives: int = 0,
     key: str | None = None,
 ) -> AsyncIterator[Stream]:
     """Open a stream at `url` (ws:// or wss://) for mono audio of that rate in Hz and encoding.
 
     Without `endpoints` the server takes the stream for one utterance. Without `keep` the server
     does not keep it, and the stream ends where its connection is lost. `phrases`, such as names,
-    are likely to be said: at most 100. `key` is the server's API key; if not given, it is that of
-    the environment (`CORTADO_API_KEY`).
+    are likely to be said: at most 100. Where so many `alternatives` are asked for, up to 10, the
+    ends of utterances (`messages`) and the final text have `texts`. `key` is the server's API key;
+    if not given, it is that of the environment (`CORTADO_API_KEY`).
 
     Raises:
-        ValueError: `url` is no WebSocket address, or the phrases are too many or too long.
+        ValueError: `url` is no WebSocket address, or the phrases or alternatives too many.
         StreamError: the server is not there, refuses, or does not answer.
     """
     start = Start(
@@ -324,6 +326,7 @@ async def connect(
         endpoints=endpoints,
         keep=keep,
         phrases=tuple(phrases),
+        alternatives=alternatives,
     )
     async with _opened(url, key, Part(start)) as stream:
         yield stream

@@ -4,7 +4,7 @@ The page's captions have the same rules and numbers (clients/web/captions.js).
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -20,6 +20,14 @@ SHORTEST = 1.0  # seconds, where there is room before the next
 
 
 @dataclass(frozen=True)
+class Alternative:
+    """What a word may have been instead."""
+
+    text: str
+    confidence: float  # probability that it is right
+
+
+@dataclass(frozen=True)
 class Word:
     """A word: from the frame of its first character to the end of its last one's."""
 
@@ -27,6 +35,12 @@ class Word:
     start: float  # seconds
     end: float
     confidence: float = 1.0  # probability that it is right
+    alternatives: tuple[Alternative, ...] = ()  # the likeliest first, where they are asked for
+
+
+Shares = Mapping[int, Sequence[tuple[str, float]]]
+NO_SHARES: Shares = {}
+Placed = Sequence[tuple[int, Sequence[tuple[str, float]]]]  # the same, as they come
 
 
 class Cue(NamedTuple):
@@ -37,16 +51,30 @@ class Cue(NamedTuple):
     lines: tuple[str, ...]
 
 
-def words_of(characters: Iterable[Character]) -> tuple[Word, ...]:
-    """Return the words of characters, which spaces part."""
+def words_of(
+    characters: Iterable[Character], alternatives: Shares = NO_SHARES, first: int = 0
+) -> tuple[Word, ...]:
+    """Return the words of characters, which spaces part.
+
+    Args:
+        characters: the first of which has the place `first`.
+        alternatives: of the words that end before a place, with their shares of the probability
+            that the word is wrong.
+        first: a place.
+    """
     found: list[Word] = []
     for is_space, run in groupby(characters, key=lambda one: one.text.isspace()):
+        spoken = list(run)
+        first += len(spoken)
         if not is_space:
-            spoken = list(run)
             before = found[-1].end if found else 0.0
             start = max(before, round(spoken[0].time - STEP_SECONDS, 3))
             text, least = "".join(one.text for one in spoken), min(one.confidence for one in spoken)
-            found.append(Word(text, start, spoken[-1].time, least))
+            others = tuple(
+                Alternative(other, round((1 - least) * share, 4))
+                for other, share in alternatives.get(first, ())
+            )
+            found.append(Word(text, start, spoken[-1].time, least, others))
     return tuple(found)
 
 

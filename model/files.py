@@ -118,20 +118,24 @@ class _OpenFile:
 
 def transcripts(
     recognizer_for: RecognizerFor,
-    files: Sequence[Path],
+    files: Iterable[Path],
     vad: Vad | None = None,
     report: Report | None = None,
     phrases: Sequence[str] = (),
+    alternatives: int = 0,
+    streams: int | None = None,
 ) -> Iterator[FileTranscript]:
     """Yield the transcripts of files as they end; many are read at once, each in constant memory.
 
     Args:
         recognizer_for: gives the recogniser of a file, as `recognizer_of_each` does. Consecutive
             files with the same one share a batch.
-        files: `STDIN` is standard input.
+        files: `STDIN` is standard input. The next is asked for when there is room for it.
         vad: a voice activity detector that may end utterances.
         report: called with the number of finished files and of bytes read.
         phrases: that are likely to be said.
+        alternatives: of each word, at most.
+        streams: files that are read at once, `BATCH` if not given.
 
     Raises:
         PhrasesError: they are too many, or there is no search that could weigh them.
@@ -140,7 +144,8 @@ def transcripts(
     progress = _Progress(report)
     for recognizer, group in groupby(jobs, key=lambda job: job[0]):
         opened = (_OpenFile(number, path) for _, number, path in group)
-        yield from _transcribe_batch(recognizer, opened, vad, progress, phrases)
+        stream = phrases, alternatives
+        yield from _transcribe_batch(recognizer, opened, vad, progress, *stream, streams or BATCH)
 
 
 class _Progress:
@@ -166,15 +171,18 @@ def _transcribe_batch(
     vad: Vad | None,
     progress: _Progress,
     phrases: Sequence[str],
+    alternatives: int,
+    streams: int,
 ) -> Iterator[FileTranscript]:
-    first = list(islice(files, BATCH))
+    first = list(islice(files, streams))
     waiting = chain(first, files)
     pool = Pool(recognizer, len(first), threads=0, vad=vad)
     open_files: dict[int, _OpenFile] = {}  # by row
     try:
         while True:
             while pool.free and (following := next(waiting, None)) is not None:
-                open_files[pool.open(phrases=phrases)] = following
+                row = pool.open(phrases=phrases, alternatives=alternatives)
+                open_files[row] = following
             if not open_files:
                 return
             for row, file in open_files.items():
@@ -208,6 +216,7 @@ def write_transcripts(
     vad: Vad | None = None,
     report: Report | None = None,
     phrases: Sequence[str] = (),
+    alternatives: int = 0,
 ) -> bool:
     """Write the transcripts of files to `out`; return whether every file was complete.
 
@@ -223,17 +232,29 @@ def write_transcripts(
         vad: a voice activity detector that may end utterances.
         report: called with the number of finished files and of bytes read.
         phrases: that are likely to be said.
+        alternatives: of each word, at most.
 
     Raises:
         PhrasesError: they are too many, or there is no search that could weigh them.
     """
     if form == "txt" and len(files) == 1 and report is None:
         return _stream_text(recognizer_for, files[0], out, on_error, vad, phrases)
+    found = transcripts(recognizer_for, files, vad, report, phrases, alternatives)
+    return write_results(found, len(files), form, out, on_error)
+
+
+def write_results(
+    found: Iterable[FileTranscript],
+    files: int,
+    form: str,
+    out: TextIO,
+    on_error: Callable[[AudioError], None],
+) -> bool:
+    """Write the results of so many files as `write_transcripts` does; return what it returns."""
     complete = True
-    found = transcripts(recognizer_for, files, vad, report, phrases)
     for _, path, transcript, error in _in_order(found):
         if error is None or (form == "txt" and transcript.duration):
-            header = f"==> {path} <==\n" if form == "txt" and len(files) > 1 else ""
+            header = f"==> {path} <==\n" if form == "txt" and files > 1 else ""
             out.write(header + FORMATS[form](path, transcript))
             out.flush()
         if error is not None:
@@ -263,10 +284,10 @@ def _stream_text(
 ) -> bool:
     try:
         with closing(stream(path)) as pieces:
-            first = next(pieces)  # a file that cannot be opened gives no line
-            try:
-                audio = chain([first], pieces)
-                for update in listen(recognizer_for(path), audio, vad=vad, phrases=phrases):
+            audio = chain([next(pieces)], pieces)
+            updates = listen(recognizer_for(path), audio, vad=vad, phrases=phrases)
+            try:  # a file or phrases that cannot be taken have given no line
+                for update in updates:
                     if update.characters:
                         out.write("".join(one.text for one in update.characters))
                         out.flush()

@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from cortado.model import captions
-from cortado.model.captions import Word, words_of
+from cortado.model.captions import Shares, Word, words_of
 from cortado.model.emission import Character
+from cortado.model.streaming.alternatives import Alternative
 from cortado.model.streaming.update import Update
 
 
@@ -18,6 +20,9 @@ class Transcript:
 
     utterances: tuple[tuple[Character, ...], ...]
     duration: float  # seconds of sound
+    alternatives: Shares = field(
+        default_factory=dict
+    )  # of words, by the number of characters up to their end
 
     @property
     def characters(self) -> tuple[Character, ...]:
@@ -32,7 +37,14 @@ class Transcript:
     @property
     def words(self) -> tuple[Word, ...]:
         """The words, each with its times."""
-        return tuple(word for utterance in self.utterances for word in words_of(utterance))
+        return tuple(word for words in self.words_of_utterances for word in words)
+
+    @property
+    def words_of_utterances(self) -> tuple[tuple[Word, ...], ...]:
+        """The words of each utterance."""
+        lengths = accumulate(map(len, self.utterances), initial=0)
+        pairs = zip(self.utterances, lengths, strict=False)
+        return tuple(words_of(one, self.alternatives, first) for one, first in pairs)
 
     def srt(self) -> str:
         """Return captions as SubRip."""
@@ -52,18 +64,23 @@ class Gathering:
     def __init__(self) -> None:
         self._ended: list[tuple[Character, ...]] = []
         self._open: list[Character] = []
+        self._before = 0  # characters of the utterances that have ended
+        self._alternatives: dict[int, tuple[Alternative, ...]] = {}
 
     def add(self, update: Update) -> None:
         """Add the result of a step."""
+        start = self._before + len(self._open)
+        self._alternatives |= {start + one.end: one.alternatives for one in update.alternatives}
         self._open += update.characters
         if update.endpoint:
             self._ended.append(tuple(self._open))
+            self._before += len(self._open)
             self._open = []
 
     def transcript(self, duration: float) -> Transcript:
         """Return the transcript of so many seconds of sound."""
         rest = [tuple(self._open)] if self._open else []
-        return Transcript((*self._ended, *rest), duration)
+        return Transcript((*self._ended, *rest), duration, self._alternatives)
 
 
 def _text(characters: tuple[Character, ...]) -> str:
@@ -81,8 +98,15 @@ def _json_lines(path: Path, transcript: Transcript) -> str:
 
 def _json(path: Path, transcript: Transcript) -> str:
     """Return one line of JSON, with the words."""
-    words = [vars(word) for word in transcript.words]
-    return _line(_content(path, transcript) | {"words": words})
+    return _line(_content(path, transcript) | {"words": [*map(_word, transcript.words)]})
+
+
+def _word(word: Word) -> dict[str, Any]:
+    """Return a word for JSON, with its alternatives if it has any."""
+    found = vars(word) | {"alternatives": [vars(one) for one in word.alternatives]}
+    if not word.alternatives:
+        del found["alternatives"]
+    return found
 
 
 def _line(content: dict[str, Any]) -> str:

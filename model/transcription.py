@@ -36,7 +36,11 @@ class Transcriber:
         return self._recognizer.name
 
     def transcribe(
-        self, audio: Audio, sample_rate: int = SAMPLE_RATE, phrases: Sequence[str] = ()
+        self,
+        audio: Audio,
+        sample_rate: int = SAMPLE_RATE,
+        phrases: Sequence[str] = (),
+        alternatives: int = 0,
     ) -> Transcript:
         """Return what is said in a recording.
 
@@ -44,6 +48,7 @@ class Transcriber:
             audio: a file of any common kind, or (N,) samples in [-1, 1).
             sample_rate: of samples, in Hz; a file knows its own.
             phrases: that are likely to be said, such as names.
+            alternatives: of each word, at most; `nbest.texts` makes texts of them.
 
         Raises:
             AudioError: the file gives no sound, or not all that it announces.
@@ -62,7 +67,9 @@ class Transcriber:
                 yield piece
 
         with closing(pieces):
-            for update in listen(self._recognizer, counted(), phrases=phrases):
+            for update in listen(
+                self._recognizer, counted(), phrases=phrases, alternatives=alternatives
+            ):
                 gathering.add(update)
         return gathering.transcript(count / SAMPLE_RATE)
 

@@ -13,7 +13,7 @@ from cortado.server.protocol.transcript import ResumePoint, Transcript
 from cortado.server.resampling import StreamResampler
 from cortado.server.timeline import Timeline
 
-VERSION = 2
+VERSION = 3
 _LENGTHS = struct.Struct("<BI")  # version, bytes of the facts
 
 

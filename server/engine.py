@@ -92,6 +92,7 @@ class Engine:
         self._loop: asyncio.AbstractEventLoop | None = None
         # Measuring also warms the model up, so that no client waits for its first step.
         self.capacity = Capacity(max_streams, headroom)
+        self._pool.warm()
         self._limit(self.capacity.measure(recognizer, self._pool.stepper.threads, vad))
 
     @property
@@ -153,11 +154,14 @@ class Engine:
         endpoints: bool = True,
         snapshot: Snapshot | None = None,
         phrases: Sequence[str] = (),
+        alternatives: int = 0,
+        silence: float | None = None,
     ) -> EngineStream:
         """Return a stream; `on_update` is called on the event loop with each of its updates.
 
-        With `endpoints` a new stream is divided into utterances, and expects `phrases`; `snapshot`
-        is a stream to resume.
+        With `endpoints` a new stream is divided into utterances, if given by so many seconds of
+        `silence`; it expects `phrases`, and asks for so many `alternatives` of each word.
+        `snapshot` is a stream to resume.
 
         Raises:
             EngineFull: there is no free row, or no capacity for one more stream.
@@ -169,7 +173,13 @@ class Engine:
                 self._pool.check(snapshot)
             if self.active >= self.capacity.streams:
                 raise EngineFull(self.capacity.streams)
-            row = self._pool.open(endpoints=endpoints, snapshot=snapshot, phrases=phrases)
+            row = self._pool.open(
+                endpoints=endpoints,
+                snapshot=snapshot,
+                phrases=phrases,
+                alternatives=alternatives,
+                silence=silence,
+            )
             stream = self._streams[row] = EngineStream(self, row, sample_rate, on_update)
             self._waits[row] = False
             self._arrivals.stamp(row, range(self._pool.complete(row)), perf_counter())

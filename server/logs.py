@@ -38,6 +38,7 @@ def formatter(form: str) -> logging.Formatter:
         foreign_pre_chain=[
             structlog.contextvars.merge_contextvars,  # the session that speaks
             structlog.stdlib.ExtraAdder(),
+            _without_ray,
             structlog.stdlib.add_log_level,
             *([structlog.stdlib.add_logger_name] if machine else []),
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
@@ -48,6 +49,12 @@ def formatter(form: str) -> logging.Formatter:
             renderer,
         ],
     )
+
+
+def _without_ray(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Return an event without the field that Ray, once it is imported, adds to every line."""
+    event.pop("_ray_timestamp_ns", None)
+    return event
 
 
 def _time_for_people(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:

@@ -191,11 +191,13 @@ class Session:
             self._take(update.snapshot)
         else:
             update = self._timeline.place(update)
-            if update.characters:
+            if update.characters or update.alternatives:
                 text = "".join(character.text for character in update.characters)
                 times = [character.time for character in update.characters]
                 confidences = [character.confidence for character in update.characters]
-                protocol.send_characters(text, times, confidences, update.position)
+                protocol.send_characters(
+                    text, times, confidences, update.position, update.alternatives
+                )
             if ended := update.endpoint:
                 protocol.send_endpoint(ended.utterance, ended.start, ended.end, update.position)
             if update.finished and protocol.state is State.DRAINING:

@@ -82,6 +82,8 @@ class Streams:
                 endpoints=start.endpoints,
                 snapshot=snapshot,
                 phrases=start.phrases,
+                alternatives=start.alternatives,
+                silence=None if start.silence_ms is None else start.silence_ms / 1000,
             )
         except SnapshotError as wrong:
             error = invalid_state(str(wrong))

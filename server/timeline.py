@@ -50,10 +50,12 @@ class Timeline:
 
     def _moved(self, update: Update) -> Update:
         characters = [replace(one, time=self._at(one.time)) for one in update.characters]
+        alternatives = update.alternatives
         if characters and not self._is_joined:
             self._is_joined = True
             if characters[0].text != SPACE:
                 characters.insert(0, replace(characters[0], text=SPACE))
+                alternatives = [one._replace(end=one.end + 1) for one in alternatives]
         ended = update.endpoint
         if ended is not None:
             number = self._utterances + ended.utterance
@@ -61,7 +63,9 @@ class Timeline:
                 ended, utterance=number, start=self._at(ended.start), end=self._at(ended.end)
             )
         position = self._at(update.position)
-        return update._replace(characters=characters, position=position, endpoint=ended)
+        return update._replace(
+            characters=characters, position=position, endpoint=ended, alternatives=alternatives
+        )
 
     def _at(self, seconds: float) -> float:
         return round(self._seconds + seconds, 3)

@@ -40,13 +40,14 @@ FLOORS = (  # of the model, from below; the longest name that fits says
     ),
     ("config", "emission"),
     ("captions",),
+    ("nbest",),
     ("layer",),
     ("audio", "features", "encoder", "attention", "decoder"),
     ("checkpoint_reader", "recognizer", "adaptation", "checkpoint"),
     ("search",),
     ("streaming",),
     ("backends",),
-    ("description", "transcript", "files", "transcription"),
+    ("description", "transcript", "files", "transcription", "workers"),
 )
 DEFINITIONS = ("features", "encoder", "attention", "decoder")  # plain torch, on any device
 FAST = ("model.compiled", "model.backends")
@@ -54,7 +55,7 @@ PURE = ("asyncio", "fastapi", "starlette", "threading", "torch", "uvicorn", "web
 TRAINING = ("torch", "torchaudio", "tensorboard", "matplotlib", "soundfile")
 LIGHT = (  # what the base install runs without them
     *("server.run", "clients.speech", "clients.through_server"),
-    *("model.transcription", "model.description", "model.files"),
+    *("model.transcription", "model.description", "model.files", "model.workers"),
     *("training.language_model", "training.data.prepare", "training.scoring.page"),
     *("training.scoring.evaluate", "training.scoring.report", "training.scoring.outputs"),
     *(f"clients.bench.streams.{name}" for name in ("report", "memory", "live", "load")),
@@ -182,8 +183,8 @@ def test_the_protocol_is_pure() -> None:
     for name in (name for name in FILES if is_within(name, "server.protocol")):
         assert {one for one in imports(name) if is_within(one, *PURE)} == set(), name
         ours = {one for one in imports(name) if is_within(one, *PACKAGES)}
-        # Types of words and characters, and the tables of telephone codes.
-        others = "model.captions", "model.emission", "model.audio.telephone"
+        # Words, characters and texts of them, and the tables of telephone codes.
+        others = "model.captions", "model.emission", "model.nbest", "model.audio.telephone"
         assert all(is_within(one, "server.protocol", *others) for one in ours), name
 
 

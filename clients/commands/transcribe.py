@@ -2,12 +2,11 @@
 
 import io
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -25,13 +24,16 @@ from cortado.clients.commands.terminal import (
 
 if TYPE_CHECKING:
     from cortado.clients.results import Input
-    from cortado.model.files import RecognizerFor, Report
-    from cortado.model.streaming.vad import Vad
+    from cortado.model.files import FileTranscript, Report
+    from cortado.model.workers import Loading
+
+    Transcribe = Callable[[Sequence[Path], Report | None], Iterator[FileTranscript]]
 
 EXAMPLES = examples(
     "cortado transcribe talk.mp3",
     "cortado transcribe talk.mp4 --output talk.srt",
     "cortado transcribe archive --format vtt --output captions",
+    "cortado transcribe archive --workers 8 --format vtt --output captions",
     "cortado transcribe --json *.wav > out.jsonl",
     'cortado transcribe talk.wav --phrase "Ada Lovelace" --phrase Guasimas',
     "cat talk.wav | cortado transcribe -",
@@ -51,12 +53,19 @@ class Format(StrEnum):
 CAPTIONS = (Format.SRT, Format.VTT)  # of one file each
 
 
+class Wanted(NamedTuple):
+    """What is wanted of each stream."""
+
+    phrases: Sequence[str]
+    alternatives: int
+
+
 def transcribe(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Audio or video files of any common kind, folders of them, or - for standard"
-            " input.",
+            help="Audio or video files of any common kind, folders of them, manifests (.jsonl),"
+            " lists (.txt), or - for standard input.",
             show_default=False,
         ),
     ],
@@ -97,6 +106,23 @@ def transcribe(
             show_default=False,
         ),
     ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1024,
+            help="Processes that share the files, each with a model of its own; one a core.",
+        ),
+    ] = 1,
+    alternatives: Annotated[
+        int,
+        typer.Option(
+            "--alternatives",
+            min=0,
+            max=10,
+            help="With --format json: how many other words each word in doubt has at most.",
+        ),
+    ] = 0,
     backend: Backend = "auto",
     beam: Width = None,
     hold: Hold = None,
@@ -105,34 +131,61 @@ def transcribe(
 ) -> None:
     """Print the text of audio files as it is decided."""
     from cortado.clients.results import inputs
+    from cortado.model.audio.decode import STDIN
     from cortado.model.checkpoint_reader import DEFAULT
-    from cortado.model.files import recognizer_of_each
     from cortado.model.search.settings import beam_from_options
-    from cortado.model.streaming.vad import load_vad
+    from cortado.model.workers import Loading
     from cortado.training.data.corpora.source import AUDIO_SUFFIXES
 
     if as_json and form is not None:
         raise ValueError(f"expected --json or --format, got both: --json and --format {form}")
     sources = inputs(files, AUDIO_SUFFIXES)
+    paths = [one.path for one in sources]
+    if workers > 1 and STDIN in paths:
+        raise ValueError(f"expected files for --workers {workers}, got standard input")
     folder = output if output is not None and _is_folder(output) else None
     chosen = form or _ending(output) or Format.TXT
     name = "jsonl" if as_json else chosen.value
+    if alternatives and chosen is not Format.JSON:
+        raise ValueError(f"expected --alternatives with --format json, got it with {chosen}")
     if folder is None and chosen in CAPTIONS and len(sources) > 1:
         raise ValueError(f"expected --output FOLDER for {chosen} of {len(sources)} files")
     if folder is None:
         check_places(output)
     use_one_thread()
-    detector = load_vad() if vad else None
-    recognizer_for = recognizer_of_each(
-        checkpoint or DEFAULT, backend, beam_from_options(beam, hold, lm), lm
-    )
-    if folder is not None:
-        complete = _into_folder(recognizer_for, sources, name, folder, detector, phrase or ())
+    search = beam_from_options(beam, hold, lm)
+    loading = Loading(checkpoint or DEFAULT, backend, search, lm, vad)
+    if output is None and name == "txt" and len(paths) == 1:
+        complete = _as_it_is_said(loading, paths, phrase or ())
     else:
-        paths = [one.path for one in sources]
-        complete = _into_one(recognizer_for, paths, name, output, detector, phrase or ())
+        by = _transcriber(loading, workers, Wanted(phrase or (), alternatives))
+        if folder is None:
+            complete = _into_one(by, paths, name, output)
+        else:
+            complete = _into_folder(by, sources, name, folder)
     if not complete:
         raise typer.Exit(EXIT_USER_ERROR)
+
+
+def _as_it_is_said(loading: "Loading", files: Sequence[Path], phrases: Sequence[str]) -> bool:
+    """Print the text of one file as it is committed; return whether the file was complete."""
+    from cortado.model.files import write_transcripts
+
+    recognizer_for, vad = loading.load()
+    return write_transcripts(
+        recognizer_for, files, "txt", sys.stdout, complain, vad=vad, phrases=phrases
+    )
+
+
+def _transcriber(loading: "Loading", workers: int, wanted: Wanted) -> "Transcribe":
+    """Return what transcribes files here, or in so many processes."""
+    from cortado.model.files import transcripts
+    from cortado.model.workers import transcripts_by
+
+    if workers > 1:
+        return lambda files, report: transcripts_by(workers, loading, files, report, *wanted)
+    recognizer_for, vad = loading.load()
+    return lambda files, report: transcripts(recognizer_for, files, vad, report, *wanted)
 
 
 def _ending(output: Path | None) -> Format | None:
@@ -148,48 +201,28 @@ def _is_folder(output: Path) -> bool:
 
 
 def _into_one(
-    recognizer_for: "RecognizerFor",
-    files: Sequence[Path],
-    form: str,
-    output: Path | None,
-    vad: "Vad | None",
-    phrases: Sequence[str],
+    transcribe: "Transcribe", files: Sequence[Path], form: str, output: Path | None
 ) -> bool:
     """Write the transcripts of files one after another; return whether all files were complete."""
     from cortado.clients.results import write_whole
-    from cortado.model.files import write_transcripts
+    from cortado.model.files import write_results
 
-    write = partial(
-        write_transcripts,
-        recognizer_for,
-        files,
-        form,
-        on_error=complain,
-        vad=vad,
-        phrases=phrases,
-    )
-    streams = form == "txt" and len(files) == 1
-    if output is None and (streams or sys.stdout.isatty()):  # a bar would stand in the text
-        return write(out=sys.stdout)
     out = sys.stdout if output is None else io.StringIO()  # not the one that a bar puts in between
-    with _progress(files) as report:
-        complete = write(out=out, report=report)
+    # A bar would stand in the text.
+    bar = nullcontext() if output is None and sys.stdout.isatty() else _progress(files)
+    with bar as report:
+        found = transcribe(files, report)
+        complete = write_results(found, len(files), form, out, complain)
     if output is not None and isinstance(out, io.StringIO) and (complete or len(files) > 1):
         write_whole(output, out.getvalue())
     return complete
 
 
 def _into_folder(
-    recognizer_for: "RecognizerFor",
-    sources: "Sequence[Input]",
-    form: str,
-    folder: Path,
-    vad: "Vad | None",
-    phrases: Sequence[str],
+    transcribe: "Transcribe", sources: "Sequence[Input]", form: str, folder: Path
 ) -> bool:
     """Write each file's transcript as it ends; return whether all files were complete."""
     from cortado.clients.results import is_done, places, write_whole
-    from cortado.model.files import transcripts
     from cortado.model.transcript import FORMATS
 
     pairs = zip(sources, places(sources, folder, form.removesuffix("l")), strict=True)
@@ -197,9 +230,7 @@ def _into_folder(
     files = [path for path, _ in left]
     complete = True
     with _progress(files) as report:
-        for number, path, transcript, error in transcripts(
-            recognizer_for, files, vad, report, phrases
-        ):
+        for number, path, transcript, error in transcribe(files, report):
             if error is None:
                 write_whole(left[number][1], FORMATS[form](path, transcript))
             else:

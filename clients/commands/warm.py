@@ -32,10 +32,12 @@ def warm(
     import numpy as np
 
     from cortado.model.features.framing import SAMPLES_PER_STEP
+    from cortado.model.streaming.pool import Pool
     from cortado.model.streaming.recordings import transcribe
 
     began = time.perf_counter()
     recognizer = load_served(checkpoint, backend, beam, hold, lm)
     silence = np.zeros(SAMPLES_PER_STEP, np.float32)
     transcribe(recognizer, silence)
+    Pool(recognizer, 1).warm()
     typer.echo(f"{recognizer.name} is ready after {time.perf_counter() - began:.1f} s")

@@ -2,9 +2,12 @@
 
 import { Failure } from "./failures.js";
 
-/** @param {{sampleRate: number, encoding: string, keep: boolean, phrases?: string[]}} choices */
-export function start({ sampleRate, encoding, keep, phrases }) {
-  return JSON.stringify({ type: "start", sample_rate: sampleRate, encoding, keep, phrases });
+/**
+ * @param {{sampleRate: number, encoding: string, keep: boolean, phrases?: string[],
+ *   alternatives?: number}} choices
+ */
+export function start({ sampleRate, ...others }) {
+  return JSON.stringify({ type: "start", sample_rate: sampleRate, ...others });
 }
 
 /** Go on with a lost stream, of which so many characters and ends of utterances have come. */
@@ -32,13 +35,20 @@ const isTimed = ({ text, times, confidences }) =>
   && isEach(times, [...text].length, isSeconds)
   && (confidences === undefined || isEach(confidences, times.length, isShare));
 
+/** The texts that an utterance may have, where they were asked for. */
+const isTexts = (texts) =>
+  texts === undefined
+  || (Array.isArray(texts)
+    && texts.every((one) => typeof one?.text === "string" && Number.isFinite(one.log_probability)));
+
 const SHAPES = {
   ready: (m) => typeof m.session === "string" && typeof m.model === "string" && isCount(m.received),
   chars: (m) => isTimed(m) && isSeconds(m.position),
   acknowledged: (m) => isCount(m.received),
   endpoint: (m) =>
-    isCount(m.utterance) && isSeconds(m.start) && isSeconds(m.end) && isSeconds(m.position),
-  final: (m) => isTimed(m) && isSeconds(m.duration) && isCount(m.omitted),
+    isCount(m.utterance) && isSeconds(m.start) && isSeconds(m.end) && isSeconds(m.position)
+    && isTexts(m.texts),
+  final: (m) => isTimed(m) && isSeconds(m.duration) && isCount(m.omitted) && isTexts(m.texts),
   suspended: (m) => typeof m.state === "string" && isCount(m.received) && isCount(m.characters),
   error: (m) => typeof m.code === "string" && typeof m.message === "string",
 };

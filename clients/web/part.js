@@ -31,12 +31,12 @@ export class Part {
   }
 
   /** The first message of a connection that begins it or goes on with it. */
-  hello(encoding, keep, phrases) {
+  hello({ encoding, keep, ...asked }) {
     if (this.state !== null) return messages.resumeSuspended(this.state, encoding, keep);
     if (this.token !== null) {
       return messages.resumeLost(this.token, this.characters, this.utterances);
     }
-    return messages.start({ sampleRate: this.sampleRate, encoding, keep, phrases });
+    return messages.start({ sampleRate: this.sampleRate, encoding, keep, ...asked });
   }
 
   /** Note characters that came; gives them with times of the take. */
@@ -52,11 +52,13 @@ export class Part {
     this.stored = this.base + received;
   }
 
-  /** Note the end of an utterance; gives it with times of the take. */
-  ended({ utterance, start, end, position }) {
+  /** Note the end of an utterance; gives it with times of the take, and its texts if there are. */
+  ended({ utterance, start, end, position, texts }) {
     this.utterances = utterance + 1;
     this.decided = this.#sample(position); // what comes is a new utterance
-    return { start: this.#takeSeconds(start), end: this.#takeSeconds(end) };
+    return {
+      start: this.#takeSeconds(start), end: this.#takeSeconds(end), ...(texts && { texts }),
+    };
   }
 
   /** The characters of the final text that had not come before it. */

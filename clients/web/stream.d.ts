@@ -6,9 +6,15 @@ export interface Character {
   confidence: number; // probability that its word is right, by what was known of it
 }
 
+export interface Text {
+  text: string;
+  log_probability: number; // nats
+}
+
 export interface Utterance {
   start: number; // seconds of the whole stream
   end: number;
+  texts?: Text[]; // what was written, then others by probability, where `alternatives` asks for them
 }
 
 export type State =
@@ -30,6 +36,7 @@ export interface Options {
   encoding?: "pcm_s16le" | "pcm_f32le";
   keep?: boolean;
   phrases?: string[]; // that are likely to be said, such as names
+  alternatives?: number; // the most texts that the end of an utterance has, up to 10
   key?: string | (() => string | Promise<string>); // an API key or a short-lived secret
   WebSocket?: unknown; // where there is no global one, as in Node before 22
 }
@@ -53,7 +60,7 @@ export class Stream {
   drained(): Promise<void>;
   pause(): Promise<void>;
   resume(): void;
-  end(): Promise<{ duration: number }>;
+  end(): Promise<{ duration: number; texts?: Text[] }>;
   retry(): void;
   close(): void;
 }

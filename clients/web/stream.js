@@ -63,6 +63,7 @@ const FATAL = new Set([
  * @property {"pcm_s16le" | "pcm_f32le"} [encoding]
  * @property {boolean} [keep]  whether the server keeps the stream if the connection is lost
  * @property {string[]} [phrases]  that are likely to be said, such as names
+ * @property {number} [alternatives]  the most texts that the end of an utterance has; 0 for none
  * @property {string | (() => string | Promise<string>)} [key]  of the server: an API key or a
  *   short-lived secret, or what gives one for each connection
  * @property {any} [WebSocket]  where there is no global one, as in Node before 22
@@ -100,7 +101,8 @@ export class Stream {
     this.sampleRate = sampleRate;
     this.encoding = encoding;
     this.keep = keep;
-    this.phrases = options.phrases ?? [];
+    const { phrases = [], alternatives = 0 } = options;
+    this.asked = { encoding, keep, phrases, ...(alternatives && { alternatives }) };
     this.key = options.key ?? "";
     this.WebSocket = options.WebSocket ?? globalThis.WebSocket;
     if (!this.WebSocket) throw new TypeError("expected a WebSocket constructor in the options, got none");
@@ -226,7 +228,7 @@ export class Stream {
   #connectBy(key) {
     // A browser's WebSocket has no headers, so the key goes among the subprotocols.
     const socket = new this.WebSocket(this.address.href, key ? ["bearer", key] : []);
-    const hello = this.part.hello(this.encoding, this.keep, this.phrases);
+    const hello = this.part.hello(this.asked);
     const mine = (act) => (event) => this.#socket === socket && act(event);
     let opened = false;
     socket.binaryType = "arraybuffer";
@@ -352,7 +354,8 @@ export class Stream {
     const missed = this.part.missed(message);
     if (missed.text) this.#heard(missed);
     this.#enter("done");
-    this.#final.resolve({ duration: this.replay.end / this.sampleRate });
+    const { texts } = message;
+    this.#final.resolve({ duration: this.replay.end / this.sampleRate, ...(texts && { texts }) });
     this.#release();
   }
 

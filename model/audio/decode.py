@@ -52,8 +52,13 @@ class AudioError(ValueError):
     """A file that gives no sound: the message is one line with its path, expected and got."""
 
     def __init__(self, path: Path, expected: str, got: str) -> None:
+        self._facts = path, expected, got
         name = str(path) if str(path).isprintable() else repr(str(path))
         super().__init__(f"{name}: expected {expected}, got {' '.join(got.split())}")
+
+    def __reduce__(self) -> tuple[type["AudioError"], tuple[Path, str, str]]:
+        """Return what makes it again in another process."""
+        return AudioError, self._facts
 
 
 class Resampler:

@@ -186,6 +186,12 @@ class ReferenceStepper:
             return found
         return blanks(search.values[index, -1].numpy(), self._recognizer.head)
 
+    def spoken(self, rows: Rows) -> NDArray[np.float32]:
+        """Return (R, HISTORY, P) what the phone head gave the streams' last frames."""
+        found = select(self._state, self._index(rows))[-1]
+        assert isinstance(found, SearchState)  # asked for where there is a search
+        return found.own_hypotheses().spoken
+
     def restart_decoder(self, rows: Rows) -> Emissions:
         """Restart the decoders of the streams in (R,) rows; return their uncommitted symbols."""
         index = self._index(rows)

@@ -40,6 +40,7 @@ from cortado.model.search import ctc_score as ctc
 from cortado.model.search import language_model as language
 from cortado.model.search import phrases, pronunciation
 from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses
+from cortado.model.search.pronunciation import Costs
 from cortado.model.search.settings import Beam
 
 Array = NDArray[Any]
@@ -128,25 +129,22 @@ def _pronounced(r: int, k: int, beam: Beam, e: Candidates) -> np.float32:
 @numba.njit(nogil=True, forceinline=True)
 def _fit(r: int, k: int, phones: Array, beam: Beam, e: Candidates) -> np.float32:
     """Return the score of candidate `k` whose unfinished word has these phones; set `e.ended`."""
-    beyond, missed, unspoken = _costs(beam)
-    begun, heard = e.begun[r, k], e.spoken[r]
-    return pronunciation.fit(begun, heard, phones, beyond, missed, unspoken, e.ended)
+    return pronunciation.fit(e.begun[r, k], e.spoken[r], phones, _costs(beam), e.ended)
 
 
 @numba.njit(nogil=True, forceinline=True)
-def _costs(beam: Beam) -> tuple[np.float32, np.float32, np.float32]:
-    return np.float32(beam.beyond), np.float32(beam.missed), np.float32(beam.unspoken)
+def _costs(beam: Beam) -> Costs:
+    return Costs(np.float32(beam.beyond), np.float32(beam.missed), np.float32(beam.unspoken))
 
 
 @numba.njit(nogil=True, forceinline=True)
 def _advance(r: int, k: int, beam: Beam, e: Candidates) -> np.float32:
     """Move the ends of the words of candidate `k` on by a frame; return what its score gains."""
     phones = language.begun_phones(beam.words, e.words[r, k, 0])
-    beyond, missed, unspoken = _costs(beam)
-    begun, heard = e.begun[r, k], e.spoken[r]
-    pronunciation.advance(begun, heard, beyond)
-    total = pronunciation.fit(begun, heard, phones, beyond, missed, unspoken, e.ended)
-    pronunciation.remember(begun, heard, phones, beyond, missed, unspoken, e.ended)
+    begun, heard, costs = e.begun[r, k], e.spoken[r], _costs(beam)
+    pronunciation.advance(begun, heard, costs.beyond)
+    total = pronunciation.fit(begun, heard, phones, costs, e.ended)
+    pronunciation.remember(begun, heard, phones, costs, e.ended)
     pronunciation.less(begun, total)
     return np.float32(beam.phones) * total
 

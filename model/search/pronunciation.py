@@ -14,7 +14,7 @@ model names the likeliest word that begins so, and how many of its phones these 
 A frame's scores are relative to its likeliest phone, those of ways to the best way of the text.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -30,6 +30,14 @@ LONGEST = 32  # phones of a word that count
 SILENCE = 0  # output of the head
 IMPOSSIBLE = np.float32(-1e9)
 FORGOTTEN = np.float32(-20)  # nats below the best way
+
+
+class Costs(NamedTuple):
+    """What departs from a pronunciation costs, in nats; float32."""
+
+    beyond: np.float32  # a frame behind the phones
+    missed: np.float32  # a phone left out
+    unspoken: np.float32  # a last phone that is not heard yet
 
 
 @numba.njit(nogil=True)
@@ -49,27 +57,18 @@ def begin(begun: Array) -> None:
 
 
 @numba.njit(nogil=True)
-def fit(
-    begun: Array,
-    heard: Array,
-    phones: Array,
-    beyond: np.float32,
-    missed: np.float32,
-    unheard: np.float32,
-    ended: Array,
-) -> np.float32:
+def fit(begun: Array, heard: Array, phones: Array, costs: Costs, ended: Array) -> np.float32:
     """Return the score in nats of a text with an unfinished word.
 
     Args:
         begun: (PLACES,) of the words before it, by the frame at which they ended.
         heard: (HISTORY, P) of the phones at the last frames, oldest first.
         phones: (Q,) of the letters of the unfinished word.
-        beyond: cost of a frame behind these phones.
-        missed: cost of a phone left out.
-        unheard: cost of a last phone that is not heard yet.
+        costs: of what departs from it.
         ended: (HISTORY,) set to the scores by the frame at which the last phone ended; without
             phones, by the frame up to which anything may have been said.
     """
+    beyond, missed, unspoken = costs
     count, first = min(len(phones), LONGEST), 0
     while first < NOW and begun[first] == IMPOSSIBLE:
         ended[first] = IMPOSSIBLE
@@ -100,10 +99,10 @@ def fit(
     ended[NOW] = max(ended[NOW], lost)
     if count == 0:
         return max(after, begun[NOW], lost)
-    total, cost = max(after, ways[count - 1], lost), unheard
+    total, cost = max(after, ways[count - 1], lost), unspoken
     for q in range(count - 2, -1, -1):
         total = max(total, ways[q] - cost)
-        cost += unheard
+        cost += unspoken
     return max(total, begun[NOW] - cost)
 
 
@@ -117,20 +116,12 @@ def advance(begun: Array, heard: Array, beyond: np.float32) -> None:
 
 
 @numba.njit(nogil=True)
-def remember(
-    begun: Array,
-    heard: Array,
-    phones: Array,
-    beyond: np.float32,
-    missed: np.float32,
-    unheard: np.float32,
-    ended: Array,
-) -> None:
+def remember(begun: Array, heard: Array, phones: Array, costs: Costs, ended: Array) -> None:
     """Keep the score of the ways from the oldest frame in `LOST`; arguments as for `fit`."""
     if begun[0] != IMPOSSIBLE:
         oldest = np.full(PLACES, IMPOSSIBLE, np.float32)
         oldest[0] = begun[0]
-        lost = fit(oldest, heard, phones, beyond, missed, unheard, ended)
+        lost = fit(oldest, heard, phones, costs, ended)
         begun[LOST] = max(begun[LOST], lost)
 
 

@@ -18,7 +18,7 @@ class Beam(NamedTuple):
     rival_wait: int = 12  # frames after which those with a symbol more are dropped
     pruning: float = 6.0  # nats below the best hypothesis at which others are dropped
     min_stop_probability: float = 0.1  # a stop less probable than this is not tried
-    agreement: float = 0.9  # share of the total probability that commits a symbol at once
+    agreement: float = 0.95  # share of the total probability that commits a symbol at once
     ctc: float = 0.0  # weight of the CTC head's log-probability of the text; 0 for none
     unheard: float = 0.3  # probability of a symbol that the head has not heard yet
     phones: float = 0.0  # weight of the phone head's score of the words' pronunciation; 0 for none

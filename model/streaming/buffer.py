@@ -24,6 +24,7 @@ class Steps(NamedTuple):
     samples: Samples  # (R, SAMPLES_PER_STEP)
     numbers: NDArray[np.int64]  # (R,) of the steps in their streams, from 0 on
     flushing: NDArray[np.bool_]  # (R,) whether it is silence after the end of the input
+    last: NDArray[np.bool_]  # (R,) whether it is the stream's last
     owners: NDArray[np.int64]  # (R,) counts each row's streams: the one that the step belongs to
 
 
@@ -145,7 +146,8 @@ class Buffer:
         self._start[rows[~flushing]] += SAMPLES_PER_STEP
         numbers = self._taken[rows]
         self._taken[rows] = numbers + 1
-        return Steps(rows, samples, numbers, flushing, self._owners[rows])
+        last = flushing & (self._flush[rows] == 0)
+        return Steps(rows, samples, numbers, flushing, last, self._owners[rows])
 
     def count(self, steps: Steps) -> NDArray[np.bool_]:
         """Count steps as done; return (R,) whether each row still belongs to the same stream."""

@@ -70,6 +70,21 @@ QUIET_RULES = (  # for streams with a voice activity detector
 
 
 Rules = tuple[Rule, ...]
+LATER = 0.2  # seconds after the last letter at which blanks or a detector's quiet begin
+
+
+def rules_after(silence: float, *, has_detector: bool) -> Rules:
+    """Return the rules by which an utterance ends after so many seconds of silence.
+
+    They are rounded up to steps, so that there are few rules, whatever clients ask for.
+    """
+    silence = math.ceil(round(silence / STEP_SECONDS, 6)) * STEP_SECONDS
+    if has_detector:
+        first: Rules = (Rule(silence=silence - LATER, quiet=silence),)
+    else:
+        usual = Rule(silence=max(silence, RULES[1].silence))
+        first = (Rule(silence=silence, blank=silence - LATER), usual)
+    return (*first, Rule(blank=max(silence, RULES[2].blank)), *RULES[3:])
 
 
 class Endpointer:

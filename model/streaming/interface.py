@@ -50,6 +50,14 @@ class Stepper(Protocol):
         """Return (R,) whether the CTC head gave the blank at the streams' last step."""
         ...
 
+    def spoken(self, rows: Rows) -> NDArray[np.float32]:
+        """Return (R, HISTORY, P) what the phone head gave the streams' last frames.
+
+        The scores are those of `pronunciation.relative`, the oldest frame first; for a search that
+        weighs pronunciations.
+        """
+        ...
+
     def restart_decoder(self, rows: Rows) -> Emissions:
         """Restart the decoders of the streams in (R,) rows; return their uncommitted symbols.
 

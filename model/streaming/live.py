@@ -28,10 +28,11 @@ class LiveStream:
         vad: Vad | None = None,
         snapshot: Snapshot | None = None,
         phrases: Sequence[str] = (),
+        alternatives: int = 0,
     ) -> None:
         """Begin a stream with endpoint rules, None for the defaults, () for one utterance.
 
-        A new one expects `phrases`.
+        A new one expects `phrases`, and asks for so many `alternatives` of each word.
 
         Raises:
             ValueError: a rule has quiet, and there is no detector.
@@ -39,7 +40,7 @@ class LiveStream:
             SnapshotError: the snapshot cannot be resumed here.
         """
         self._pool = Pool(recognizer, 1, rules=rules, vad=vad)
-        self._row = self._pool.open(snapshot=snapshot, phrases=phrases)
+        self._row = self._pool.open(snapshot=snapshot, phrases=phrases, alternatives=alternatives)
 
     @property
     def position(self) -> float:
@@ -93,9 +94,18 @@ def listen(
     rules: Rules | None = None,
     vad: Vad | None = None,
     phrases: Sequence[str] = (),
+    alternatives: int = 0,
 ) -> Iterator[Update]:
-    """Yield the updates of a stream, given pieces of audio at 16 kHz."""
-    stream = LiveStream(recognizer, rules, vad, phrases=phrases)
-    for samples in pieces:
-        yield from stream.push(samples)
-    yield from stream.end()
+    """Return the updates of a stream, given pieces of audio at 16 kHz.
+
+    Raises:
+        PhrasesError: they are too many, or there is no search that could weigh them.
+    """
+    stream = LiveStream(recognizer, rules, vad, phrases=phrases, alternatives=alternatives)
+
+    def updates() -> Iterator[Update]:
+        for samples in pieces:
+            yield from stream.push(samples)
+        yield from stream.end()
+
+    return updates()

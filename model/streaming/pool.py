@@ -11,7 +11,7 @@ lock during the first and the last, and not while the model computes:
 A pool knows nothing of threads.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from cortado.model.emission import Emissions
 from cortado.model.search.phrases import PhrasesError, tree
+from cortado.model.streaming.alternatives import Alternatives, WordEnd
 from cortado.model.streaming.buffer import Buffer, Steps
-from cortado.model.streaming.endpoint import QUIET_RULES, RULES, Endpointer, Rules
+from cortado.model.streaming.endpoint import QUIET_RULES, RULES, Endpointer, Rules, rules_after
 from cortado.model.streaming.interface import Rows, Samples, StreamingRecognizer
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Results, Update
@@ -35,6 +36,7 @@ class Beginning(NamedTuple):
     rules: Rules
     snapshot: Snapshot | None  # to resume from, if any
     phrases: NDArray[np.int16] | None  # that a new stream expects, if any
+    alternatives: int  # of each word that a new stream asks for
 
 
 class Batch(NamedTuple):
@@ -49,6 +51,7 @@ class Output(NamedTuple):
 
     emissions: Emissions
     parting: Parting
+    word_ends: Mapping[int, tuple[WordEnd, ...]]  # by place among the R
 
 
 class Pool:
@@ -83,11 +86,16 @@ class Pool:
         self._buffer = Buffer(streams, recognizer.flush_steps)
         self._endpointer = Endpointer(streams)
         self._utterances = Utterances(streams, recognizer.vocabulary, recognizer.delay_steps)
+        self._alternatives = Alternatives(streams, recognizer.vocabulary, recognizer.beam)
         self._vad = vad
         self._detector = vad.stepper(streams) if vad else None
         self._free = list(reversed(range(streams)))
         self._fresh = np.zeros(streams, np.bool_)  # the row's state is still the last stream's
         self._beginnings: dict[int, Beginning] = {}
+
+    def warm(self) -> None:
+        """Compile what only some streams need, so that none waits for it; every row is free."""
+        self._alternatives.warm(self.stepper)
 
     @property
     def free(self) -> int:
@@ -100,11 +108,14 @@ class Pool:
         endpoints: bool = True,
         snapshot: Snapshot | None = None,
         phrases: Sequence[str] = (),
+        alternatives: int = 0,
+        silence: float | None = None,
     ) -> int:
         """Open a new stream, or resume one from a snapshot; return its row.
 
-        A new stream has the pool's endpoint rules if `endpoints`, else none, and expects `phrases`;
-        a resumed one has its own.
+        A new stream has the pool's endpoint rules if `endpoints`, else none. If given, seconds of
+        `silence` end its utterances. It expects `phrases`, and asks for so many `alternatives` of
+        each word. A resumed one has its own.
 
         Raises:
             SnapshotError: the snapshot is of another model or detector.
@@ -115,8 +126,12 @@ class Pool:
         expected = self._tree(phrases) if phrases else None
         row = self._free.pop()
         self._buffer.open(row)
-        rules = snapshot.rules if snapshot else self._rules if endpoints else ()
-        self._beginnings[row], self._fresh[row] = Beginning(row, rules, snapshot, expected), True
+        rules = self._rules if endpoints else ()
+        if endpoints and silence is not None:
+            rules = rules_after(silence, has_detector=self._vad is not None)
+        rules = snapshot.rules if snapshot else rules
+        beginning = Beginning(row, rules, snapshot, expected, alternatives)
+        self._beginnings[row], self._fresh[row] = beginning, True
         if snapshot is not None:
             counts = snapshot.received, snapshot.steps, snapshot.flush
             self._buffer.restore(row, *counts, snapshot.samples)
@@ -194,7 +209,9 @@ class Pool:
         if ended.any():
             emissions = emissions.followed(ended, self.stepper.restart_decoder(rows[ended]))
         parting = self._utterances.step(rows, emissions, batch.steps.numbers, ended)
-        return Output(emissions, parting)
+        closed = ended | batch.steps.last
+        word_ends = self._alternatives.step(rows, emissions, closed, self.stepper)
+        return Output(emissions, parting, word_ends)
 
     def _begin(self, beginnings: list[Beginning]) -> None:
         """Set the rows of new streams to their first states."""
@@ -204,15 +221,18 @@ class Pool:
         self.stepper.reset(rows)
         self._endpointer.reset(rows, [one.rules for one in beginnings])
         self._utterances.reset(rows)
+        self._alternatives.reset(rows)
         if self._detector is not None:
             self._detector.reset(rows)
-        for row, _, snapshot, phrases in beginnings:
+        for row, _, snapshot, phrases, alternatives in beginnings:
+            self._alternatives.want(row, alternatives)
             if phrases is not None:
                 self.stepper.expect(row, phrases)
             if snapshot is not None:
                 self.stepper.restore(row, snapshot.state)
                 self._endpointer.restore(row, snapshot.endpoint)
                 self._utterances.restore(row, snapshot.utterance)
+                self._alternatives.restore(row, snapshot.alternatives)
                 if snapshot.heard and self._detector is not None:
                     self._detector.restore(row, snapshot.heard)
 
@@ -235,7 +255,7 @@ class Pool:
 
     def settle(self, batch: Batch, output: Output) -> Results:
         """Count a batch's steps as done; return the results of streams that are still open."""
-        rows, (emissions, parting) = batch.steps.rows, output
+        rows, (emissions, parting, word_ends) = batch.steps.rows, output
         owned = self._buffer.count(batch.steps)
         finished = self._buffer.finished(rows) & owned
         news = np.flatnonzero((emissions.emitted | (parting.utterances >= 0)) & owned | finished)
@@ -246,6 +266,7 @@ class Pool:
             parting.of(news),
             self._buffer.positions(rows[news]),
             finished[news],
+            {n: word_ends[old] for n, old in enumerate(news.tolist()) if old in word_ends},
         )
 
     def drop(self, batch: Batch) -> Rows:
@@ -278,6 +299,7 @@ class Pool:
             flush=flush,
             endpoint=self._endpointer.snapshot(row),
             utterance=self._utterances.snapshot(row),
+            alternatives=self._alternatives.snapshot(row),
             samples=samples,
             state=self.stepper.snapshot(row),
             heard=self._detector.snapshot(row) if self._detector and needs_vad else b"",

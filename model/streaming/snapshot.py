@@ -16,7 +16,7 @@ from cortado.model.streaming.endpoint import Rule, Rules
 from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.utterances import CHARACTERS
 
-MAGIC, VERSION = b"CORTADO STREAM\n\0", 3
+MAGIC, VERSION = b"CORTADO STREAM\n\0", 4
 CHECKSUM = hashlib.sha256().digest_size
 _HEADER = struct.Struct(f"<{len(MAGIC)}sHI")  # magic, version, bytes of the facts
 
@@ -46,6 +46,7 @@ class Snapshot:
     flush: int  # steps of silence that are left after the end of the input; -1 while it goes on
     endpoint: list[int]  # state of Endpointer
     utterance: list[int]  # state of Utterances
+    alternatives: list[float]  # state of Alternatives
     samples: Samples  # (N,) that wait for a step
     state: bytes  # of the model
     heard: bytes  # state of the detector

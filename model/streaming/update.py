@@ -1,6 +1,6 @@
 """Updates of single streams (characters, endpoints), made from a whole batch's arrays."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,10 +16,18 @@ from cortado.model.emission import (
     step_time,
     to_characters,
 )
+from cortado.model.streaming.alternatives import Alternative, WordEnd
 from cortado.model.streaming.interface import Rows
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.utterances import SPACE, Endpoint, Parting
 from cortado.model.vocabulary import Vocabulary
+
+
+class Place(NamedTuple):
+    """Where a word ends, and what else it may have been."""
+
+    end: int  # characters of the update up to there
+    alternatives: tuple[Alternative, ...]
 
 
 class Update(NamedTuple):
@@ -31,6 +39,7 @@ class Update(NamedTuple):
     failed: bool = False
     endpoint: Endpoint | None = None  # after the characters
     snapshot: Snapshot | None = None  # of the suspended stream; no update follows
+    alternatives: Sequence[Place] = ()  # of words that end with the characters
 
 
 FAILED = Update([], 0.0, True, failed=True)
@@ -45,6 +54,7 @@ class Results(NamedTuple):
     parting: Parting
     positions: NDArray[np.float64]  # (R,) seconds
     finished: NDArray[np.bool_]  # (R,)
+    word_ends: Mapping[int, tuple[WordEnd, ...]]  # by place among the R
 
     def updates(self, vocabulary: Vocabulary, delay_steps: int) -> Iterator[tuple[int, Update]]:
         """Yield each row with its update."""
@@ -52,19 +62,25 @@ class Results(NamedTuple):
         plain = (
             column.tolist() for column in columns
         )  # Python's numbers are faster here than NumPy's
-        for emissions, row, number, position, finished, space, utterance, start, end in zip(
-            self.emissions.lists(), *plain, strict=True
-        ):
-            characters = [
-                character
-                for one in emissions
-                for character in _characters(one, number, vocabulary, delay_steps)
-            ]
+        streams = zip(self.emissions.lists(), *plain, strict=True)
+        for place, stream in enumerate(streams):
+            emissions, row, number, position, finished, space, utterance, start, end = stream
+            written = [_characters(one, number, vocabulary, delay_steps) for one in emissions]
+            characters = [character for some in written for character in some]
             if space:
                 characters.insert(0, replace(characters[0], text=SPACE))
             ended = utterance >= 0
             endpoint = Endpoint(utterance, seconds(start), seconds(end)) if ended else None
-            yield row, Update(characters, position, finished, endpoint=endpoint)
+            alternatives = [
+                Place(space + sum(map(len, written[: at.symbols])), at.alternatives)
+                for at in self.word_ends.get(place, ())
+            ]
+            yield (
+                row,
+                Update(
+                    characters, position, finished, endpoint=endpoint, alternatives=alternatives
+                ),
+            )
 
 
 def _characters(

@@ -131,6 +131,7 @@ def open_upload(
     channel: Channel | None = None,
     *,
     phrases: Sequence[str] = (),
+    alternatives: int = 0,
 ) -> Upload:
     """Return the client that sends a file, which has a raw `encoding` if that is given.
 
@@ -142,12 +143,14 @@ def open_upload(
     if not file.read(1):
         raise ProtocolError(ErrorCode.INVALID_AUDIO, f"{NAME}: expected a file, got an empty one")
     file.seek(0)
+    asked = {"phrases": tuple(phrases), "alternatives": alternatives}
     if encoding is None:
         decoding = decoded(Path(NAME), file, channel)
         pieces = (piece.astype("<f4").tobytes() for piece in decoding)
-        return Upload(Start(encoding="pcm_f32le", phrases=tuple(phrases)), pieces, most)
+        start = Start(encoding="pcm_f32le").model_copy(update=asked)
+        return Upload(start, pieces, most)
     start, source = decoder(encoding, rate, channels, channel)
-    start = start.model_copy(update={"phrases": tuple(phrases)})
+    start = start.model_copy(update=asked)
 
     def audio() -> Iterator[bytes]:
         try:
@@ -212,8 +215,8 @@ async def collected(messages: AsyncIterator[ServerMessage]) -> Heard:
             case Chars():
                 segment.add(message)
             case Endpoint():
-                utterances.append(segment.take())
+                utterances.append(segment.take(message.words))
             case Final():
-                utterances.append(segment.take())
+                utterances.append(segment.take(message.words))
                 duration = message.duration
     return Heard(session, model, [words for words in utterances if words], duration)

@@ -1,12 +1,13 @@
 """vosk-server's websocket protocol, at `WS /`: each message of audio has one answer."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cortado.model.captions import Word as OwnWord
+from cortado.model.nbest import texts
 from cortado.server.doors.audio import Decoder, decoder
 from cortado.server.doors.words import Segment, SentWord, confidence_of, text_of
 from cortado.server.protocol import messages as own
@@ -62,13 +63,13 @@ class Result(BaseModel):
 
 
 class Alternative(Result):
-    """The one text where a client asks for alternatives; as sure as its words are on average."""
+    """A text where a client asks for alternatives; as sure as its words are on average."""
 
     confidence: float
 
 
 class Alternatives(BaseModel):
-    """The same, where a client asks for alternatives: there is one."""
+    """The same, where a client asks for alternatives: what was written, then others."""
 
     alternatives: list[Alternative]
     warnings: list[str] | None = None
@@ -91,7 +92,7 @@ class Vosk:
     """The dialect of one connection."""
 
     def __init__(self) -> None:
-        self._rate, self._has_words, self._has_alternatives = DEFAULT_RATE, True, False
+        self._rate, self._has_words, self._alternatives = DEFAULT_RATE, True, 0
         self._phrases: tuple[str, ...] = ()
         self._warnings: list[str] = []
         self._decoder: Decoder | None = None  # once there is audio
@@ -110,7 +111,9 @@ class Vosk:
             return
         if self._decoder is None:
             start, self._decoder = decoder("pcm_s16le", self._rate)
-            yield start.model_copy(update={"phrases": self._phrases})
+            others = min(self._alternatives, own.MAX_ALTERNATIVES) if self._alternatives > 1 else 0
+            said = {"phrases": self._phrases, "alternatives": others}
+            yield start.model_copy(update=said)
         if isinstance(data, bytes):
             yield from self._decoder.push(data)
             yield WhenProcessed()
@@ -123,11 +126,12 @@ class Vosk:
             case own.Chars():
                 self._segment.add(message)
             case own.Endpoint():
-                self._ended.append(self._segment.take())
+                self._ended.append(self._segment.take(message.words))
             case Processed():
                 yield self._answer(self._ended.popleft() if self._ended else None)
             case own.Flushed() | own.Final():
-                words = [word for words in self._ended for word in words] + self._segment.take()
+                words = [word for words in self._ended for word in words]
+                words += self._segment.take(message.words)
                 self._ended.clear()
                 yield self._answer(words)
             case own.Error():
@@ -144,7 +148,9 @@ class Vosk:
         elif rate != self._rate:
             self._warnings.append(f"sample_rate: it stays {self._rate} once there is audio")
         self._has_words = self._has_words if config.words is None else config.words
-        self._has_alternatives = config.max_alternatives > 0
+        self._alternatives = config.max_alternatives
+        if self._alternatives > own.MAX_ALTERNATIVES:
+            self._warnings.append(f"max_alternatives: there are at most {own.MAX_ALTERNATIVES}")
         given = config.model_fields_set
         self._warnings += [
             f"{name}: {why}" for name, why in WITHOUT_EFFECT.items() if name in given
@@ -155,13 +161,21 @@ class Vosk:
         warnings, self._warnings = self._warnings or None, []
         if words is None:
             return _text(Partial(partial=self._segment.text, warnings=warnings))
-        found = Result(text=text_of(words), warnings=warnings)
-        if self._has_words and words:
-            found.result = [Word.of(one) for one in words]
-        if not self._has_alternatives:
-            return _text(found)
-        only = Alternative(text=found.text, result=found.result, confidence=confidence_of(words))
-        return _text(Alternatives(alternatives=[only], warnings=warnings))
+        if self._alternatives < 1:
+            result = Result(text=text_of(words), result=self._result(words), warnings=warnings)
+            return _text(result)
+        found = [
+            Alternative(
+                text=str(one),
+                result=self._result(one.words),
+                confidence=confidence_of(one.words),
+            )
+            for one in texts(words, self._alternatives)
+        ]
+        return _text(Alternatives(alternatives=found, warnings=warnings))
+
+    def _result(self, words: Sequence[OwnWord]) -> list[Word] | None:
+        return [Word.of(one) for one in words] if self._has_words and words else None
 
 
 def _text(message: BaseModel) -> str:

@@ -1,12 +1,14 @@
 """The characters of a stream as words with times, gathered until they are passed on."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pydantic import BaseModel
 
-from cortado.model.captions import Word, words_of
+from cortado.model.captions import Alternative, Word, words_of
 from cortado.model.emission import Character
 from cortado.server.protocol.messages import TimedText
+from cortado.server.protocol.messages import Word as SentByUs
 
 
 class SentWord(BaseModel):
@@ -50,9 +52,20 @@ class Segment:
         """The words as text."""
         return text_of(self.words)
 
-    def take(self) -> list[Word]:
-        """Pass all words on."""
-        return self._take(len(self._characters))
+    def take(self, sent: Sequence[SentByUs] = ()) -> list[Word]:
+        """Pass all words on, with the alternatives of those that the protocol has `sent`."""
+        words = self._take(len(self._characters))
+        if len(sent) != len(words):  # they are those of a longer time
+            return words
+        return [
+            replace(
+                word,
+                alternatives=tuple(
+                    Alternative(a.text, a.confidence) for a in one.alternatives or ()
+                ),
+            )
+            for word, one in zip(words, sent, strict=True)
+        ]
 
     def take_complete(self, seconds: float) -> list[Word]:
         """Pass on the words that are complete, if they last so long; otherwise none."""
@@ -71,11 +84,11 @@ class Segment:
         return found
 
 
-def text_of(words: list[Word]) -> str:
+def text_of(words: Sequence[Word]) -> str:
     """Return words as text."""
     return " ".join(word.text for word in words)
 
 
-def confidence_of(words: list[Word]) -> float:
+def confidence_of(words: Sequence[Word]) -> float:
     """Return the mean confidence of words; 0 for none."""
     return round(sum(word.confidence for word in words) / max(len(words), 1), 4)

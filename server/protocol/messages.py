@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from cortado.model import captions
 from cortado.model.emission import Character
 
 MIN_SAMPLE_RATE = 8_000  # Hz
@@ -20,6 +21,8 @@ MAX_COUNT = 2**53  # what any client's numbers hold exactly
 QUOTED = 60  # characters of a client's input that an error message repeats
 MAX_FIELDS = 200  # and phrases, in one of its JSON messages; more are not even read
 MAX_PHRASES, MAX_PHRASE = 100, 100  # that a stream may expect; characters of each
+MAX_ALTERNATIVES = 10
+MIN_SILENCE_MS, MAX_SILENCE_MS = 300, 5000  # less than a letter may take to be decided; no pause
 
 Encoding = Literal["pcm_s16le", "pcm_f32le", "pcm_s24le", "pcm_s32le", "mulaw", "alaw"]
 SAMPLE_BYTES: dict[str, int] = {
@@ -114,10 +117,15 @@ class Start(Said):
     """How the audio is encoded: see the table of audio."""
     endpoints: bool = True
     """Whether the server splits the stream into utterances and reports where each one ends."""
+    silence_ms: Annotated[int, Field(ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS)] | None = None
+    """Milliseconds of silence after which an utterance ends, from 300 to 5000; if not given, the
+    rules of the server hold: about 800."""
     keep: bool = False
     """Whether the server keeps the stream for a while if its connection is lost."""
     phrases: Phrases = ()
     """Up to 100 phrases that are likely to be said, such as names; at most 511 letters in all."""
+    alternatives: Annotated[int, Field(ge=0, le=MAX_ALTERNATIVES)] = 0
+    """How many alternatives of a word and texts of an utterance are sent at most, up to 10."""
 
 
 class Resume(Said):
@@ -222,13 +230,39 @@ class TimedText(Answer):
         return [Character(text, time, confidence=sure) for text, time, sure in parts]
 
 
+class Alternative(BaseModel):
+    """What a word may have been instead, and the probability of that."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    text: str
+    confidence: float
+
+
 class Word(BaseModel):
     """A word of an utterance that has ended, from `start` to `end` in seconds of the stream."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     text: str
     start: float
     end: float
     confidence: float
+    alternatives: list[Alternative] | None = None
+
+    @classmethod
+    def of(cls, word: captions.Word) -> Self:
+        """Return a word of the recogniser."""
+        found = cls.model_validate(word)
+        found.alternatives = found.alternatives or None
+        return found
+
+
+class Text(BaseModel):
+    """One of the texts that an utterance may have, and its log-probability in nats."""
+
+    text: str
+    log_probability: float
 
 
 class Chars(TimedText):
@@ -271,7 +305,11 @@ class Endpoint(Answer):
     """Seconds of the stream's audio that had been processed when the end was found."""
     words: list[Word] = []
     """The utterance's words: objects with `text`, `start` and `end` in seconds, and `confidence`,
-    the least of its characters'."""
+    the least of its characters'. With `alternatives`, words in doubt have `alternatives`: others by
+    probability, with `text` and `confidence`."""
+    texts: list[Text] | None = None
+    """With `alternatives`, the texts that the utterance may have: objects with `text` and
+    `log_probability`. The first is what was sent, the others come by probability."""
 
 
 class Flushed(Answer):
@@ -282,6 +320,8 @@ class Flushed(Answer):
     """Seconds of the stream's audio that had been received."""
     words: list[Word] = []
     """The words since the last utterance ended, as in `endpoint`."""
+    texts: list[Text] | None = None
+    """Their texts, as in `endpoint`."""
 
 
 class Final(TimedText):
@@ -303,6 +343,8 @@ class Final(TimedText):
     words: list[Word] = []
     """The words since the last utterance ended, as in `endpoint`. So each word of a stream comes
     once, with the end of its utterance."""
+    texts: list[Text] | None = None
+    """Their texts, as in `endpoint`."""
 
 
 class Suspended(Answer):

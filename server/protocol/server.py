@@ -18,6 +18,7 @@ A conversation that is over has an `ending`. The shell then detaches the stream 
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from cortado.model.captions import Placed
 from cortado.server.protocol.deadlines import Deadlines, too_long
 from cortado.server.protocol.dialect import Dialect, Own, Read, Reply
 from cortado.server.protocol.events import (
@@ -213,6 +214,9 @@ class ServerProtocol:
 
     def accept(self, start: Start, now: float, token: str | None, *, recorded: bool) -> None:
         """Answer `start` with `ready`, and with a token if the client may come back."""
+        self._transcript = Transcript(
+            self._limits.transcript_characters, alternatives=start.alternatives
+        )
         self._stream(ResumePoint(start, 0, self._transcript, 0.0), now, token)
         if recorded:
             self.recording = Recording(start, self._limits.record_seconds, now)
@@ -242,10 +246,18 @@ class ServerProtocol:
         self._queue.add(ready)
 
     def send_characters(
-        self, text: str, times: list[float], confidences: list[float], position: float
+        self,
+        text: str,
+        times: list[float],
+        confidences: list[float],
+        position: float,
+        alternatives: Placed = (),
     ) -> None:
-        """Send characters that are decided, which rest on `position` seconds of audio."""
-        self._transcript.add(text, times, confidences)
+        """Send characters that are decided, which rest on `position` seconds of audio.
+
+        The `alternatives` of words that end with them come with their utterance's end.
+        """
+        self._transcript.add(text, times, confidences, alternatives)
         if self.recording:
             self.recording.digest.characters(text, times)
         after = self._transcript.characters - len(text)
@@ -266,8 +278,8 @@ class ServerProtocol:
 
     def send_flushed(self) -> None:
         """Send that all text of the audio before `flush` was sent."""
-        words = self._transcript.end_utterance()
-        self._send(Flushed(position=round(self.duration, 3), words=words))
+        words, texts = self._transcript.end_utterance()
+        self._send(Flushed(position=round(self.duration, 3), words=words, texts=texts))
 
     def send_processed(self) -> None:
         """Send that all whole steps of the audio so far are done, where the dialect says so."""

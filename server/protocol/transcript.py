@@ -2,9 +2,11 @@
 
 from array import array
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cortado.model.captions import words_of
+from cortado.model.captions import Placed, words_of
+from cortado.model.nbest import texts
 from cortado.server.protocol.messages import (
     Chars,
     Endpoint,
@@ -13,6 +15,7 @@ from cortado.server.protocol.messages import (
     ProtocolError,
     Resume,
     Start,
+    Text,
     Word,
 )
 
@@ -31,10 +34,11 @@ class Ended(NamedTuple):
 class Transcript:
     """The last characters of a stream with their times, and the ends of its utterances."""
 
-    def __init__(self, max_characters: int, before: int = 0) -> None:
+    def __init__(self, max_characters: int, before: int = 0, alternatives: int = 0) -> None:
         """Begin a transcript of at most `max_characters`, for short times an eighth more.
 
-        The stream already has `before` characters, which are not in it.
+        The stream already has `before` characters, which are not in it. An utterance has at most
+        `alternatives` texts.
         """
         self.characters = before  # of the stream
         self._begun = before  # characters of the stream before the utterance that goes on
@@ -43,6 +47,8 @@ class Transcript:
         self._text: list[str] = []  # characters, of which Python has one object each
         self._times = array("d")  # seconds
         self._confidences = array("H")
+        self._most_texts = alternatives
+        self._alternatives: dict[int, Sequence[tuple[str, float]]] = {}  # by the end of the word
 
     def state(self) -> tuple[dict[str, Any], list[bytes]]:
         """Return what `restored` reads: facts for JSON, and what would be long in it."""
@@ -51,7 +57,13 @@ class Transcript:
             for one in self._ended
             for at in [one.endpoint]
         ]
-        facts = {"characters": self.characters, "begun": self._begun, "ended": ended}
+        facts = {
+            "characters": self.characters,
+            "begun": self._begun,
+            "ended": ended,
+            "texts": self._most_texts,
+            "alternatives": list(self._alternatives.items()),
+        }
         text = "".join(self._text).encode()
         return facts, [text, self._times.tobytes(), self._confidences.tobytes()]
 
@@ -61,7 +73,10 @@ class Transcript:
     ) -> "Transcript":
         """Return the transcript of a `state`, of a process with the same byte order."""
         text = parts[0].decode()
-        found = cls(max_characters, facts["characters"] - len(text))
+        found = cls(max_characters, facts["characters"] - len(text), facts["texts"])
+        found._alternatives = {
+            end: [(other, share) for other, share in pairs] for end, pairs in facts["alternatives"]
+        }
         found.characters, found._begun = facts["characters"], facts["begun"]
         found._text = list(text)
         found._times.frombytes(parts[1])
@@ -71,8 +86,16 @@ class Transcript:
             found._ended.append(Ended(first, last, endpoint))
         return found
 
-    def add(self, text: str, times: list[float], confidences: list[float]) -> None:
+    def add(
+        self,
+        text: str,
+        times: list[float],
+        confidences: list[float],
+        alternatives: Placed = (),
+    ) -> None:
         """Add characters at the end; forget the first ones when there are too many."""
+        for end, others in alternatives:
+            self._alternatives[self.characters + end] = others
         self.characters += len(text)
         self._text.extend(text)
         self._times.extend(times)
@@ -87,11 +110,11 @@ class Transcript:
         self._begun = self.characters
         return self._with_words(ended)
 
-    def end_utterance(self) -> list[Word]:
-        """End the utterance that goes on, for whatever reason; return its words."""
-        words = self._words(self._begun, self.characters)
+    def end_utterance(self) -> tuple[list[Word], list[Text] | None]:
+        """End the utterance that goes on, for whatever reason; return its words and texts."""
+        found = self._words_and_texts(self._begun, self.characters)
         self._begun = self.characters
-        return words
+        return found
 
     @property
     def omitted(self) -> int:
@@ -124,29 +147,38 @@ class Transcript:
         text, times = "".join(self._text[part]), self._times[part].tolist()
         return [Chars(text=text, times=times, confidences=confidences, position=position)]
 
-    def _words(self, first: int, last: int) -> list[Word]:
-        """Return the words from one place of the stream up to another."""
+    def _words_and_texts(self, first: int, last: int) -> tuple[list[Word], list[Text] | None]:
+        """Return the words from one place of the stream up to another, and their texts if asked."""
         characters = [one for text in self._between(first, last, 0.0) for one in text.characters()]
-        return [Word.model_validate(vars(word)) for word in words_of(characters)]
+        words = words_of(characters, self._alternatives, max(first, self.omitted))
+        found = [
+            Text(text=str(one), log_probability=one.log_probability)
+            for one in texts(words, self._most_texts)
+        ]
+        return [Word.of(word) for word in words], found or None
 
     def _with_words(self, ended: Ended) -> Endpoint:
-        words = self._words(ended.first, ended.last)
-        return ended.endpoint.model_copy(update={"words": words})
+        words, found = self._words_and_texts(ended.first, ended.last)
+        return ended.endpoint.model_copy(update={"words": words, "texts": found})
 
     def _trim(self) -> None:
         for held in (self._text, self._times, self._confidences):
             del held[: -self._max_characters]
+        for end in [end for end in self._alternatives if end <= self.omitted]:
+            del self._alternatives[end]
 
     def final(self, duration: float) -> Final:
         """Return the message that ends a stream of that many seconds."""
         self._trim()
+        words, found = self.end_utterance()
         return Final(
             text="".join(self._text),
             times=self._times.tolist(),
             confidences=[one / SHARES for one in self._confidences],
             duration=duration,
             omitted=self.omitted,
-            words=self.end_utterance(),
+            words=words,
+            texts=found,
         )
 
 

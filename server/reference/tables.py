@@ -73,7 +73,11 @@ def _fields(model: type[BaseModel], is_said: bool) -> str:
         one = schema.get("$defs", {}).get(kind(one), one)  # such as the codes of errors
         said = schema["description"] if name == "type" else field.description or ""
         meaning = " ".join(said.split())  # on one line
-        cells = [f"`{name}`", kind(one).replace("Words", "words"), meaning]
+        cells = [
+            f"`{name}`",
+            kind(one).replace("Words", "words").replace("Texts", "texts"),
+            meaning,
+        ]
         rows.append([*cells[:2], _default(name, field), meaning] if is_said else cells)
     return _table(["field", "type", *(["default"] if is_said else []), "meaning"], rows)
 

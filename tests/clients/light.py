@@ -8,7 +8,7 @@ from io import StringIO
 
 ABSENT = (
     *("torch", "torchaudio", "triton", "tensorboard", "matplotlib", "soundfile"),
-    *("onnxruntime", "silero_vad", "sounddevice", "whisper_normalizer"),
+    *("onnxruntime", "silero_vad", "sounddevice", "whisper_normalizer", "ray"),
 )
 
 

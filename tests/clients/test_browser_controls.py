@@ -188,6 +188,7 @@ def test_downloads_hold_what_transcribe_gives(page: Page, model: Path, tmp_path:
     made: dict[str, Any] = json.loads(download(page, tmp_path, "json"))
     [take] = made["takes"]
     heard = [vars(word) for word in cortado.load(model).transcribe(tmp_path / "sent.wav").words]
+    assert [word.pop("alternatives") for word in heard] == [()] * len(heard)  # not asked for
     told = [word for utterance in take["utterances"] for word in utterance["words"]]
     assert told == [word | {"confidence": round(word["confidence"], 3)} for word in heard]
     doubtful = "[...document.querySelectorAll('.word.doubtful')].map((each) => each.textContent)"

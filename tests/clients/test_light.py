@@ -47,6 +47,7 @@ NEEDS_OTHERS = {
     "serve --vad --port 0": "vad",
     "transcribe --vad RECORDING": "vad",
     "evaluate MANIFEST --normalise whisper": "whisper",
+    "deploy ray": "ray",
 }
 
 

@@ -82,6 +82,41 @@ def test_a_result_is_whole_or_not_there(
     assert [path.name for path in (tmp_path / "out").rglob("*.*")] == ["b.txt.part"]
 
 
+def test_processes_share_an_archive_and_go_on_with_what_is_left(
+    archive: Path, saved: str, tmp_path: Path, capsys: Capture
+) -> None:
+    alone, out = tmp_path / "alone", tmp_path / "out"
+    assert run(saved, archive, "-o", alone, "--format", "json") == 0
+    (archive / "c.wav").write_bytes((archive / "a.wav").read_bytes()[:9000])
+    assert run(saved, archive, "-o", out, "--format", "json", "--workers", 2) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"cortado: {archive / 'c.wav'}: expected a whole file, got one cut ")
+    names = ["a.json", "deep/b.json"]
+    assert [(out / name).read_text() for name in names] == [
+        (alone / name).read_text() for name in names
+    ]
+    (out / "a.json").write_text("kept")
+    (archive / "c.wav").unlink()
+    assert run(saved, archive, "-o", out, "--format", "json", "--workers", 2) == 0
+    assert (out / "a.json").read_text() == "kept"
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "txt"])
+def test_a_manifest_or_a_list_stands_for_its_files_each_once(
+    archive: Path, saved: str, tmp_path: Path, ending: str
+) -> None:
+    names = ["a.wav", "deep/b.wav", "a.wav"]
+    lines = names if ending == "txt" else [json.dumps({"id": "x", "audio": one}) for one in names]
+    listing = archive / f"all.{ending}"
+    listing.write_text("\n".join(lines) + "\n\n")
+    assert run(saved, listing, "-o", tmp_path / "out", "--format", "json") == 0
+    found = {path.name: json.loads(path.read_text()) for path in (tmp_path / "out").rglob("*.json")}
+    assert {name: one["file"] for name, one in found.items()} == {
+        "a.json": f"{archive}/a.wav",
+        "b.json": f"{archive}/deep/b.wav",
+    }
+
+
 @pytest.mark.parametrize("ending", ["txt", "srt", "vtt", "json", "ctm"])
 def test_the_output_s_ending_says_the_format(
     archive: Path, saved: str, tmp_path: Path, ending: str, capsys: Capture
@@ -102,6 +137,9 @@ def test_several_files_can_share_one_output(archive: Path, saved: str, tmp_path:
 
 def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "empty").mkdir()
+    wrong, nothing = tmp_path / "wrong.jsonl", tmp_path / "nothing.txt"
+    wrong.write_text('{"audio": "a.wav"}\n{"text": "a"}\n')
+    nothing.write_text("\n")
     for arguments, message in (
         ([archive, "--format", "srt"], "expected --output FOLDER for srt of 2 files"),
         ([archive, "-o", tmp_path / "all.vtt"], "expected --output FOLDER for vtt of 2 files"),
@@ -109,6 +147,9 @@ def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys
         ([archive, "--json", "--format", "txt"], "expected --json or --format, got both"),
         ([archive, "-o", tmp_path / "no" / "a.txt"], "expected a file in a folder that exists"),
         ([archive, archive, "-o", tmp_path / "out"], "expected one file for "),
+        (["-", archive, "--workers", 2], "expected files for --workers 2, got standard input"),
+        ([wrong], f'{wrong}, line 2: expected {{"audio": "FILE"}}, got {{"text": "a"}}'),
+        ([nothing], f"expected files in {nothing}, got none"),
     ):
         assert run(saved, *arguments) == 2
         [line] = capsys.readouterr().err.splitlines()
@@ -175,7 +216,7 @@ def test_a_bar_is_shown_in_a_terminal_beside_results_that_go_elsewhere(
 def test_every_command_of_the_page_runs(
     archive: Path, saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert len(COMMANDS) == 5
+    assert len(COMMANDS) == 7
     shutil.copy(archive / "a.wav", tmp_path / "talk.wav")
     monkeypatch.chdir(tmp_path)
     for command in COMMANDS:
@@ -184,3 +225,17 @@ def test_every_command_of_the_page_runs(
             assert run(saved, *shlex.split(ours)) == 0, command
     assert (tmp_path / "talk.srt").read_text().startswith("1\n00:00:0")
     assert (tmp_path / "captions" / "deep" / "b.vtt").read_text().startswith("WEBVTT\n")
+
+
+def test_phrases_that_cannot_be_had_give_no_line_but_their_error(
+    archive: Path, saved: str, capsys: Capture
+) -> None:
+    assert run(saved, archive / "a.wav", "--phrase", "42") == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert "expected a phrase with letters of the vocabulary, got '42'" in error
+
+
+def test_alternatives_are_part_of_json(archive: Path, saved: str, capsys: Capture) -> None:
+    assert run(saved, archive / "a.wav", "--alternatives", "2") == 2
+    assert "expected --alternatives with --format json, got it with txt" in capsys.readouterr().err

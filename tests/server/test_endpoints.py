@@ -8,7 +8,7 @@ import pytest
 
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.features.framing import STEP_SECONDS
-from cortado.model.streaming.endpoint import Rule
+from cortado.model.streaming.endpoint import Rule, rules_after
 from cortado.model.streaming.live import listen
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.recordings import transcribe_many
@@ -63,3 +63,18 @@ def test_a_client_may_have_its_stream_as_one_utterance(
     assert set(heard.types) == {"ready", "chars", "final"}
     [(_, characters)] = transcribe_many(online, [rounded(SPEECH)], 1, rules=())
     assert (heard.text, heard.times) == spelt(characters)
+
+
+def test_a_client_may_say_after_how_much_silence_its_utterances_end(
+    parting: Running, online: ReferenceRecognizer
+) -> None:
+    start = json.dumps({"type": "start", "silence_ms": 300, "alternatives": 2})
+    heard = say(parting.url, start, pcm(SPEECH), END)
+    found = [message for message in heard.messages if message["type"] == "endpoint"]
+    steps = list(listen(online, [rounded(SPEECH)], rules_after(0.3, has_detector=False)))
+    assert len(found) == sum(step.endpoint is not None for step in steps)
+    usual = say(parting.url, START, pcm(SPEECH), END)
+    assert usual.types.count("endpoint") > len(found)
+    last = heard.messages[-1]  # a greedy scan has no alternatives
+    assert [one["text"] for one in last["texts"]] == [" ".join(w["text"] for w in last["words"])]
+    assert "texts" not in usual.messages[-1]

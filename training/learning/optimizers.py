@@ -1,12 +1,9 @@
-"""The optimisers of a run: Adam, or Muon for the encoder's matrices beside it.
-
-Muon takes steps along the nearest orthogonal matrix of the momentum (Jordan et al. 2024), as long
-as Adam's, so that both take one learning rate (Liu et al. 2025).
-"""
+"""The optimisers of a run: Adam, or Muon for the encoder's matrices beside it."""
 
 import torch
 from torch import nn
 
+from cortado.training.learning.muon import Muon
 from cortado.training.learning.recipe import Recipe
 
 ENCODER = ".encoder.layers."  # in the names of weights whose matrices Muon may take
@@ -23,7 +20,5 @@ def optimizers(trained: nn.Module, recipe: Recipe) -> dict[str, torch.optim.Opti
         "optimizer": torch.optim.Adam(rest, 1e-3, (0.9, 0.999), 1e-6, weight_decay=recipe.l2)
     }
     if matrices:
-        found["muon"] = torch.optim.Muon(
-            matrices.values(), 1e-3, weight_decay=recipe.l2, adjust_lr_fn="match_rms_adamw"
-        )
+        found["muon"] = Muon(matrices.values(), 1e-3, recipe.l2)
     return found

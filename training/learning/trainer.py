@@ -104,6 +104,7 @@ class Trainer:
         self.step, self.pool, self.place, self.seconds = 0, 0, 0, 0.0
         self.best: float | None = None  # error rate of the checkpoint, where the best is kept
         self._resume()
+        self._check_others()
 
     def _modules(self) -> dict[str, nn.Module]:
         modules: dict[str, nn.Module] = {"model": self.model, "average": self.average}
@@ -121,6 +122,22 @@ class Trainer:
             )
         self.step, self.pool, self.place = state["step"], state["pool"], state["place"]
         self.seconds, self.best = state["seconds"], state.get("best")
+
+    def _check_others(self) -> None:
+        """Check that all processes go on from one snapshot.
+
+        Raises:
+            ValueError: they do not, because machines do not share the run's folder.
+        """
+        if self.processes == 1:
+            return
+        steps: list[int] = [0] * self.processes
+        dist.all_gather_object(steps, self.step)
+        if len(set(steps)) > 1:
+            raise ValueError(
+                f"expected one folder {self.output} on all machines, "
+                f"got snapshots of {', '.join(map(str, steps))} updates"
+            )
 
     def _save(self, stage: Stage, monitor: Monitor | None) -> None:
         """Take a snapshot, write the checkpoint, and validate.
@@ -274,12 +291,19 @@ def set_dropout(model: nn.Module, share: float) -> None:
 def average_gradients(model: nn.Module, processes: int) -> None:
     """Make every gradient the mean over the processes.
 
-    A stage gives the same parameters gradients on every process. The other parameters keep no
-    gradient: with zeros, Adam would count updates for them, and its bias correction would be off.
+    A parameter that no process has a gradient of keeps none: with zeros, Adam would count updates
+    for it, and its bias correction would be off. One that only some have, as a head whose targets
+    a batch lacks, is zero at the others.
     """
     if processes == 1:
         return
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    parameters = list(model.parameters())
+    learnt = torch.tensor([float(p.grad is not None) for p in parameters])
+    dist.all_reduce(learnt)
+    for parameter, count in zip(parameters, learnt.tolist(), strict=True):
+        if count and parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    gradients = [p.grad for p in parameters if p.grad is not None]
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     dist.all_reduce(flat)
     flat /= processes

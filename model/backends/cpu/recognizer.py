@@ -212,6 +212,11 @@ class FastStepper:
         """Return (R,) whether the CTC head gave the blank at the streams' last step."""
         return self._state.blank[rows, 0] != 0
 
+    def spoken(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return (R, HISTORY, P) what the phone head gave the streams' last frames."""
+        found: NDArray[np.float32] = self._hypotheses.spoken[rows]
+        return found
+
     def restart_decoder(self, rows: NDArray[np.int64]) -> Emissions:
         """Restart the decoders of the streams in (R,) rows; return their uncommitted symbols."""
         state, rest = self._state, uncommitted(rows, self._recognizer.beam, self._hypotheses)

@@ -1,4 +1,4 @@
-"""The LSTM on a CPU in mixed precision, for training.
+"""The LSTM on a CPU, for training.
 
 The inputs' part of the gates is one product for all frames. The recurrence is one
 compiled loop forward and one backward. torch's layer (oneDNN) is slower, mostly backward.
@@ -25,8 +25,9 @@ Array = NDArray[Any]
 def lstm(
     x: Tensor, hidden: Tensor, cell: Tensor, weights: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what `encoder.lstm` defines; in full precision by torch's layer."""
-    if not torch.is_autocast_enabled("cpu"):
+    """Return what `encoder.lstm` defines; where nothing is learnt in float32 by torch's layer."""
+    learns = torch.is_grad_enabled() and weights[0].requires_grad
+    if not (learns or torch.is_autocast_enabled("cpu")):
         return definition("lstm")(x, hidden, cell, weights)
     w_inputs, w_hidden, one, other = weights
     inputs = linear(x.transpose(0, 1), w_inputs, one + other)

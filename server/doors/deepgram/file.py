@@ -32,7 +32,7 @@ def response(
         model_info={first.model: ModelInfo(name=first.model)},
         warnings=[Warning(**one) for one in asked.warnings],
     )
-    channels = [Channel(alternatives=[Alternative.of(one.words)]) for one in heard]
+    channels = [Channel.of(one.words, asked.alternatives) for one in heard]
     utterances = _utterances(heard) if asked.utterances else None
     return FileResponse(
         metadata=metadata, results=FileResults(channels=channels, utterances=utterances)

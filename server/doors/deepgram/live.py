@@ -11,7 +11,6 @@ from cortado.model.audio.decode import Channel as AudioChannel
 from cortado.model.captions import Word as OwnWord
 from cortado.server.doors.audio import decoder
 from cortado.server.doors.deepgram.messages import (
-    Alternative,
     Channel,
     Control,
     Error,
@@ -27,6 +26,7 @@ from cortado.server.doors.deepgram.parameters import Parameters
 from cortado.server.doors.words import Segment
 from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Read, Written
+from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 
 LONGEST = 5.0  # seconds of words after which a final result comes within an utterance
@@ -62,7 +62,12 @@ class Live:
             channel,
             endpoints=parameters.endpoints,
         )
-        self._start = self._start.model_copy(update={"phrases": tuple(parameters.phrases)})
+        said = {
+            "phrases": tuple(parameters.phrases),
+            "alternatives": parameters.others,
+            "silence_ms": parameters.silence_ms,
+        }
+        self._start = self._start.model_copy(update=said)
         self._began, self._closed = False, False
         self._digest = hashlib.sha256()
         self._model = ""
@@ -70,6 +75,9 @@ class Live:
         self._place = 0.0  # seconds: where the next final result begins
         self._speaking = False  # an utterance has begun
         self._warned = False
+        self._sent = 0.0  # seconds of audio
+        self._word_end: float | None = None  # of the last word, until the end of speech is told
+        self._awaited: float | None = None  # the same, while the audio behind it is processed
 
     def greeting(self) -> list[str]:
         """Return nothing."""
@@ -84,7 +92,12 @@ class Live:
             yield own.End()  # which is refused, as anything is after the end
         if isinstance(data, bytes):
             self._digest.update(data)
-            yield from self._decoder.push(data)
+            for piece in self._decoder.push(data):
+                self._sent += len(piece) / self._bytes_a_second
+                yield piece
+            if self._is_silent(self._sent) and self._awaited is None:
+                self._awaited = self._word_end
+                yield WhenProcessed()
             return
         kind = _control(data).type
         if kind == "KeepAlive":
@@ -114,12 +127,17 @@ class Live:
                 yield from self._characters(message)
             case own.Endpoint():
                 yield from self._ended(message)
+            case Processed():
+                if self._awaited == self._word_end:  # no word has come since
+                    yield from self._speech_ended(self._sent)
+                self._awaited = None
             case own.Flushed():
-                yield self._final(self._segment.take(), message.position, from_finalize=True)
+                words = self._segment.take(message.words)
+                yield self._final(words, message.position, from_finalize=True)
                 self._speaking = False
             case own.Final():
                 if self._segment:
-                    yield self._final(self._segment.take(), message.duration)
+                    yield self._final(self._segment.take(message.words), message.duration)
                 self._shared.left -= 1
                 if not self._shared.left:
                     yield self._metadata(message.duration)
@@ -133,22 +151,41 @@ class Live:
             return f"{error.message}; raw samples need encoding and sample_rate in the address"
         return error.message
 
+    @property
+    def _bytes_a_second(self) -> int:
+        return self._start.sample_rate * own.SAMPLE_BYTES[self._start.encoding]
+
+    def _is_silent(self, position: float) -> bool:
+        """Return whether so much silence follows the last word that the end of speech is told."""
+        gap, end = self._asked.utterance_end, self._word_end
+        return gap is not None and end is not None and position - end >= gap
+
+    def _speech_ended(self, position: float) -> Iterator[BaseModel]:
+        if self._is_silent(position):
+            assert self._word_end is not None
+            yield UtteranceEnd(channel=self._channel, last_word_end=self._word_end)
+            self._word_end = None
+
     def _characters(self, message: own.Chars) -> Iterator[BaseModel]:
+        letters = [one.time for one in message.characters() if not one.text.isspace()]
+        if letters:
+            yield from self._speech_ended(letters[0])
+            self._word_end = letters[-1]
         self._segment.add(message)
         words = self._segment.words
         if self._asked.vad_events and not self._speaking and words:
             yield SpeechStarted(channel=self._channel, timestamp=words[0].start)
         self._speaking |= bool(words)
-        if done := self._segment.take_complete(LONGEST):
+        # alternatives are known when the utterance has ended
+        if not self._asked.others and (done := self._segment.take_complete(LONGEST)):
             yield self._final(done, done[-1].end)
         elif self._asked.interim_results and words:
             yield self._results(words, message.position, is_final=False)
 
     def _ended(self, message: own.Endpoint) -> Iterator[BaseModel]:
-        words = self._segment.take()
+        words = self._segment.take(message.words)
         yield self._final(words, message.position, speech_final=True)
-        if self._asked.utterance_end:
-            yield UtteranceEnd(channel=self._channel, last_word_end=message.end)
+        yield from self._speech_ended(message.position)
         self._speaking = False
 
     def _final(
@@ -175,7 +212,7 @@ class Live:
             duration=round(max(until - start, 0.0), 3),
             is_final=is_final,
             speech_final=False,
-            channel=Channel(alternatives=[Alternative.of(words)]),
+            channel=Channel.of(words, self._asked.alternatives),
             metadata=ResultsMetadata(
                 request_id=self._shared.request,
                 model_info=ModelInfo(name=self._model),

@@ -1,10 +1,12 @@
 """What Deepgram's clients are sent; a field that Cortado does not know is left out."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from cortado.model.captions import Word as OwnWord
+from cortado.model.nbest import texts
 from cortado.server.doors.words import SentWord, confidence_of, text_of
 
 
@@ -26,23 +28,28 @@ class Word(SentWord):
 
 
 class Alternative(BaseModel):
-    """The one text of a result; its confidence is the mean of its words'."""
+    """A text of a result; its confidence is the mean of its words'."""
 
     transcript: str
     confidence: float
     words: list[Word]
 
     @classmethod
-    def of(cls, words: list[OwnWord]) -> "Alternative":
+    def of(cls, words: Sequence[OwnWord]) -> "Alternative":
         """Return words of ours."""
         found = [Word.of(word) for word in words]
         return cls(transcript=text_of(words), confidence=confidence_of(words), words=found)
 
 
 class Channel(BaseModel):
-    """The alternatives of a channel: one."""
+    """What was heard in a channel: what was written, then other texts by probability."""
 
     alternatives: list[Alternative]
+
+    @classmethod
+    def of(cls, words: Sequence[OwnWord], most: int) -> "Channel":
+        """Return words of ours, as at most so many texts."""
+        return cls(alternatives=[Alternative.of(one.words) for one in texts(words, most)])
 
 
 class Warning(BaseModel):

@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 
 from cortado.model.audio.decode import Channel
 from cortado.server.protocol.messages import (
+    MAX_ALTERNATIVES,
     MAX_PHRASE,
     MAX_PHRASES,
     MAX_SAMPLE_RATE,
+    MAX_SILENCE_MS,
     MIN_SAMPLE_RATE,
+    MIN_SILENCE_MS,
 )
 
 ENCODINGS = {  # ours for each of theirs
@@ -28,15 +31,17 @@ EFFECTIVE = {  # parameters, and what they do; docs/doors.md says more
     "multichannel": "whether each channel is heard and written for itself",
     "interim_results": "live: whether the growing text of an utterance is sent",
     "vad_events": "live: whether the start of an utterance is told",
-    "utterance_end_ms": "live: whether the end of an utterance is told; the number has no effect",
-    "endpointing": "false: utterances do not end; a number has no effect",
+    "utterance_end_ms": "live: after how much silence behind a word the end of speech is told",
+    "endpointing": "live: after how many ms of silence an utterance ends; false: never",
     "keyterm": "a phrase that is likely to be said; may be given again",
     "keywords": "the same; the number behind a colon has no effect",
+    "alternatives": "how many texts a result has at most, up to 10: what was written, then others",
     "utterances": "of a file: whether its utterances are listed",
 }
 PHRASES = ("keyterm", "keywords")
 MAX_CHANNELS = 8
 MAX_WARNINGS = 64
+UTTERANCE_END_MS = 1000, 5000  # the least and the most that Deepgram takes
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 OFF = ("false", "0", "")  # what asks for nothing
 
@@ -52,9 +57,11 @@ class Parameters:
     multichannel: bool = False
     interim_results: bool = False
     endpoints: bool = True
-    utterance_end: bool = False
+    silence_ms: int | None = None  # that ends an utterance; None for the recogniser's own rules
+    utterance_end: float | None = None  # seconds behind a word at which the end of speech is told
     vad_events: bool = False
     utterances: bool = False  # of a file
+    alternatives: int = 1  # texts of a result
     phrases: list[str] = field(default_factory=list)  # that are expected
     warnings: list[dict[str, str]] = field(default_factory=list)
 
@@ -62,6 +69,11 @@ class Parameters:
     def raw(self) -> bool:
         """Whether the audio has a raw encoding."""
         return self.encoding in [ENCODINGS[name] for name in RAW]
+
+    @property
+    def others(self) -> int:
+        """Alternatives of each word that so many texts need."""
+        return self.alternatives if self.alternatives > 1 else 0
 
     def separate(self, channels: int) -> Sequence[Channel | None]:
         """Return each of so many channels, or None alone where they are mixed."""
@@ -108,6 +120,9 @@ def read(query: Iterable[tuple[str, str]]) -> Parameters:
     found.interim_results = _boolean("interim_results", given.pop("interim_results", "false"))
     found.vad_events = _boolean("vad_events", given.pop("vad_events", "false"))
     found.utterances = _boolean("utterances", given.pop("utterances", "false"))
+    found.alternatives = _number(
+        "alternatives", given.pop("alternatives", "1"), 1, MAX_ALTERNATIVES
+    )
     found.multichannel = _boolean("multichannel", given.pop("multichannel", "false"))
     if found.multichannel and encoding in RAW:
         found.require_channels()
@@ -148,13 +163,14 @@ def _utterances(found: Parameters, given: dict[str, str]) -> None:
     """Take what says where utterances end out of `given`."""
     endpointing = given.pop("endpointing", "")
     found.endpoints = endpointing.lower() not in ("false", "0")
-    own = "utterances end by the rules of the recogniser, about 0.8 s after their last letter"
     if endpointing.lower() not in ("", "true", "false", "0"):
-        found.warn("endpointing", own)
+        asked = _number("endpointing", endpointing, 1, MAX_SILENCE_MS)
+        found.silence_ms = max(asked, MIN_SILENCE_MS)
+        if asked < MIN_SILENCE_MS:
+            found.warn("endpointing", f"utterances end after {MIN_SILENCE_MS} ms: {asked} are less")
     gap = given.pop("utterance_end_ms", "")
-    found.utterance_end = gap.lower() not in OFF
-    if found.utterance_end:
-        found.warn("utterance_end_ms", own)
+    if gap.lower() not in OFF:
+        found.utterance_end = _number("utterance_end_ms", gap, *UTTERANCE_END_MS) / 1000
 
 
 def _why(name: str, value: str) -> str:

@@ -83,6 +83,7 @@ async def _transcribed(
                 asked.channels,
                 channel,
                 phrases=asked.phrases,
+                alternatives=asked.others,
             )
             heard.append(await collected(answers(service, upload)))
     return file.response(asked, heard, body.sha256, created)

@@ -50,6 +50,9 @@ class ScriptedStepper:
     def expect(self, row: int, tree: NDArray[np.int16]) -> None:
         """Expect nothing."""
 
+    def spoken(self, rows: Rows) -> NDArray[np.float32]:
+        raise AssertionError("expected no alternatives of a greedy scan")
+
     def restart_decoder(self, rows: Rows) -> Emissions:
         return emissions([self.owner.rest] * len(rows))
 

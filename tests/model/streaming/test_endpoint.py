@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cortado.model.emission import Emission, Emissions
-from cortado.model.streaming.endpoint import QUIET_RULES, RULES, Endpointer, Rule
+from cortado.model.streaming.endpoint import QUIET_RULES, RULES, Endpointer, Rule, rules_after
 from cortado.tests.model.streaming.scripted import emissions
 
 ROW = np.zeros(1, np.int64)
@@ -149,3 +149,21 @@ def test_a_row_that_is_reset_has_heard_nothing() -> None:
 def test_a_rule_that_says_nothing_is_refused(times: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="expected seconds, at least one above 0, got Rule"):
         Rule(**times)
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(0.3, 8), (0.31, 8), (0.8, 20), (3.0, 75)])
+def test_an_utterance_may_end_after_another_silence(seconds: float, steps: int) -> None:
+    by_blanks = rules_after(seconds, has_detector=False)
+    assert ends([WROTE] + [SILENT] * 200, *by_blanks) == [steps]
+    by_quiet = rules_after(seconds, has_detector=True)
+    assert ends([WROTE] + [SILENT] * 200, *by_quiet, by_quiet=True) == [steps]
+
+
+def test_a_busy_head_ends_no_utterance_before_two_seconds_or_the_silence_asked_for() -> None:
+    assert ends([WROTE] + [BUSY] * 200, *rules_after(0.3, has_detector=False)) == [50]
+    assert ends([WROTE] + [BUSY] * 200, *rules_after(4.0, has_detector=False)) == [100]
+
+
+def test_there_are_few_rules_whatever_clients_ask_for() -> None:
+    asked = {rules_after(ms / 1000, has_detector=False) for ms in range(300, 5001)}
+    assert len(asked) < 130

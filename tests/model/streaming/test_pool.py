@@ -6,13 +6,17 @@ from numpy.typing import NDArray
 
 from cortado.model.emission import Character, Emission
 from cortado.model.features.framing import SAMPLES_PER_STEP as STEP
+from cortado.model.search.pronunciation import HISTORY
+from cortado.model.search.settings import DEFAULT_BEAM
+from cortado.model.streaming.alternatives import COVERED
 from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Update
 from cortado.model.streaming.utterances import Endpoint
 from cortado.model.vocabulary import Vocabulary
-from cortado.tests.model.streaming.scripted import Script, Scripted
+from cortado.tests.model.search.words import PHONES, said
+from cortado.tests.model.streaming.scripted import Script, Scripted, ScriptedStepper
 
 A, B, SPACE = (Emission(Vocabulary().names.index(letter)) for letter in "ab ")
 RULES = (Rule(silence=0.08),)
@@ -139,3 +143,80 @@ def test_a_stream_of_another_recogniser_is_refused() -> None:
 def test_rules_with_quiet_need_a_detector() -> None:
     with pytest.raises(ValueError, match="expected a voice activity detector"):
         Pool(Scripted({}), 1, rules=(Rule(quiet=0.5),))
+
+
+class Hearing(Scripted):
+    """It says words of a lexicon, whose phones it hears in noise."""
+
+    beam = DEFAULT_BEAM._replace(width=2, words=said(pronounced=True), phones=0.5)
+
+    def stepper(self, streams: int, threads: int | None = None) -> "HearingStepper":
+        return HearingStepper(self, streams)
+
+
+class HearingStepper(ScriptedStepper):
+    """What it hears depends on the steps that a stream has taken."""
+
+    def spoken(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        found = [
+            np.random.default_rng(int(count)).normal(-3, 1, (HISTORY, PHONES))
+            for count in self.steps[rows]
+        ]
+        return np.array(found, np.float32)
+
+
+def hearing(streams: int = 1) -> Pool:
+    return Pool(Hearing({1: [A], 2: [SPACE, B], 3: [B, SPACE]}), streams, rules=RULES)
+
+
+def placed(updates: list[Update]) -> list[tuple[str, list[int]]]:
+    """Return the text of each update, and where words with alternatives end in it."""
+    return [
+        ("".join(one.text for one in each.characters), [at.end for at in each.alternatives])
+        for each in updates
+    ]
+
+
+def test_alternatives_come_with_the_end_of_their_word() -> None:
+    one = hearing()
+    assert one.open(alternatives=3) == 0
+    found = heard(one, 1, 1, 2, 3, 1)
+    assert placed(found) == [("a", []), ("a", []), (" b", [0]), ("b ", [1]), ("a", [])]
+    for update in found:
+        for place in update.alternatives:
+            shares = [other.share for other in place.alternatives]
+            assert len(shares) == 3
+            assert shares == sorted(shares, reverse=True)
+            assert sum(shares) <= COVERED
+            assert all(other.text.isalpha() for other in place.alternatives)
+    ending = heard(one, 0, 0)[-1]  # the utterance ends within its last word
+    assert ending.endpoint
+    assert placed([ending]) == [("", [0])]
+    following = heard(one, 2)[0]  # whose space comes before its first letter
+    assert placed([following]) == [(" b", [])]
+    one.end(0)
+    rest = list[Update]()
+    while len(one.ready()):
+        rest += [update for _, update in one.advance()]
+    assert sum(len(update.alternatives) for update in rest) == 1
+
+
+def test_a_stream_asks_for_alternatives_itself_and_goes_on_with_them_elsewhere() -> None:
+    two = hearing(2)
+    assert (two.open(alternatives=2), two.open()) == (0, 1)
+    heard(two, 1, 1)
+    two.push(1, audio(1, 1, 2))
+    assert not any(update.alternatives for _, update in two.advance())
+    snapshot = Snapshot.from_bytes(two.snapshot(0).to_bytes())
+    other = hearing()
+    assert other.open(snapshot=snapshot) == 0
+    here, there = heard(two, 2, 3), heard(other, 2, 3)
+    assert [each.alternatives for each in here] == [each.alternatives for each in there]
+    assert [len(at.alternatives) for each in here for at in each.alternatives] == [2, 2]
+
+
+def test_a_search_without_pronunciations_has_no_alternatives() -> None:
+    one = pool({1: [A], 2: [SPACE]})
+    one.close(0)
+    assert one.open(alternatives=3) == 0
+    assert not any(update.alternatives for update in heard(one, 1, 2, 0, 0))

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from cortado.model.captions import Placed
 from cortado.server.protocol.dialect import Dialect
 from cortado.server.protocol.events import Audio, Event
 from cortado.server.protocol.limits import Limits
@@ -41,11 +42,13 @@ class Conversation:
             self.talk.data_sent()
         return found
 
-    def write(self, text: str, first: float, position: float | None = None) -> list[Any]:
+    def write(
+        self, text: str, first: float, position: float | None = None, others: Placed = ()
+    ) -> list[Any]:
         """Let the engine write text, a letter each 40 ms, 1 % less sure; return what is sent."""
         times = [round(first + 0.04 * k, 3) for k in range(len(text))]
         confidences = [round(1 - 0.01 * k, 3) for k in range(len(text))]
-        self.talk.send_characters(text, times, confidences, position or times[-1])
+        self.talk.send_characters(text, times, confidences, position or times[-1], others)
         return self.read()
 
     def end_utterance(self, number: int, start: float, end: float, position: float) -> list[Any]:

@@ -79,9 +79,50 @@ def test_speech_that_starts_and_ends_is_told_where_that_is_wanted() -> None:
     [started] = talk.write("hey", 0.48)
     assert started == {"type": "SpeechStarted", "channel": [0, 1], "timestamp": 0.44}
     assert talk.write("you", 0.6) == []
-    ended = talk.end_utterance(0, 0.48, 0.68, 1.6)[-1]
+    ended = talk.end_utterance(0, 0.48, 0.68, 1.7)[-1]
     assert ended == {"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": 0.68}
     assert talk.write(" you", 2.0)[0]["type"] == "SpeechStarted"
+
+
+def test_the_end_of_speech_is_told_after_as_much_silence_as_is_asked_for() -> None:
+    talk = listening(f"{LINEAR16}&utterance_end_ms=2000")
+    ended = {"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": 0.56}
+    talk.say(bytes(32_000))
+    talk.write("hey", 0.48)
+    assert [one["type"] for one in talk.end_utterance(0, 0.48, 0.56, 1.6)] == ["Results"]
+    talk.say(bytes(32_000))
+    assert "WhenProcessed" not in talk.kinds  # 1.44 s
+    talk.say(bytes(32_000), bytes(3200))
+    assert talk.kinds.count("WhenProcessed") == 1
+    talk.talk.send_processed()
+    assert talk.read() == [ended]
+    talk.say(bytes(96_000))
+    assert talk.kinds.count("WhenProcessed") == 1  # it is told once
+
+
+def test_a_word_that_comes_in_time_puts_the_end_of_speech_off() -> None:
+    talk = listening(f"{LINEAR16}&utterance_end_ms=1000&endpointing=false")
+    talk.say(bytes(32_000))
+    talk.write("hey", 0.48)
+    talk.say(bytes(32_000))
+    assert talk.kinds == ["Start", "WhenProcessed"]
+    assert talk.write(" you", 1.2) == []  # after 0.68 s
+    talk.talk.send_processed()
+    assert talk.read() == []
+    assert [one["type"] for one in talk.write(" so", 2.6)] == ["UtteranceEnd"]  # after 1.32 s
+
+
+def test_endpointing_says_after_how_much_silence_an_utterance_ends() -> None:
+    for asked, silence in (("500", 500), ("300", 300), ("10", 300), ("true", None)):
+        talk = listening(f"{LINEAR16}&endpointing={asked}")
+        talk.say(bytes(3200))
+        assert talk.events[0] == Start(silence_ms=silence)
+        talk.write("hey", 0.04)
+        warnings = talk.end_utterance(0, 0, 0.12, 0.5)[0]["metadata"].get("warnings", [])
+        assert [one["parameter"] for one in warnings] == ["endpointing"] * (asked == "10")
+    for wrong in ("endpointing=-1", "endpointing=9000", "utterance_end_ms=500"):
+        with pytest.raises(ValueError, match="expected a number from"):
+            listening(f"{LINEAR16}&{wrong}")
 
 
 def test_finalize_is_answered_with_what_is_left() -> None:
@@ -149,6 +190,28 @@ def test_a_parameter_without_effect_is_answered_with_a_warning() -> None:
     warned = {one["parameter"] for one in result["metadata"]["warnings"]}
     assert warned == {"model", "smart_format"}
     assert "warnings" not in talk.end_utterance(1, 2, 2, 2)[0]["metadata"]
+
+
+def test_alternatives_come_with_the_end_of_an_utterance_the_written_text_first() -> None:
+    talk = listening(f"{LINEAR16}&alternatives=3")
+    assert talk.say(bytes(32_000)) == []
+    assert talk.events[0] == Start(alternatives=3)
+    talk.write("hey you", 0.48, others=[(3, [("hay", 0.5), ("hi", 0.1)])])
+    for k in range(60):  # in one piece
+        assert talk.write(" so", 0.8 + 0.2 * k) == []
+    [result] = talk.end_utterance(0, 0.48, 12.7, 14.0)
+    texts = [one["transcript"].split()[:2] for one in result["channel"]["alternatives"]]
+    assert texts == [["hey", "you"], ["hay", "you"], ["hi", "you"]]
+    assert all(len(one["words"]) == 62 for one in result["channel"]["alternatives"])
+    words = [one["words"][0] for one in result["channel"]["alternatives"]]
+    assert words == [
+        {"word": "hey", "start": 0.44, "end": 0.56, "confidence": 0.98},
+        {"word": "hay", "start": 0.44, "end": 0.56, "confidence": 0.01},
+        {"word": "hi", "start": 0.44, "end": 0.56, "confidence": 0.002},
+    ]
+    assert listening(f"{LINEAR16}&alternatives=1").say(bytes(2)) == []
+    with pytest.raises(ValueError, match="alternatives: expected a number from 1 to 10, got '11'"):
+        listening(f"{LINEAR16}&alternatives=11")
 
 
 def test_key_terms_are_phrases_that_the_stream_expects() -> None:

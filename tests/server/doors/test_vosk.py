@@ -49,6 +49,23 @@ def test_each_message_of_audio_has_one_answer() -> None:
     assert answer(talk) == {"partial": ""}
 
 
+def test_alternatives_are_texts_of_the_utterance_the_written_one_first() -> None:
+    talk = Conversation(Vosk())
+    talk.say({"config": {"sample_rate": 16_000, "max_alternatives": 2}}, bytes(6400))
+    assert talk.events[0] == Start(sample_rate=16_000, alternatives=2)
+    assert answer(talk) == {"partial": ""}
+    talk.write("hey", 0.48, others=[(3, [("hay", 0.5), ("hi", 0.1)])])
+    talk.say(bytes(6400))
+    talk.end_utterance(0, 0.48, 0.56, 1.6)
+    found = answer(talk)["alternatives"]
+    assert [(one["text"], one["confidence"]) for one in found] == [("hey", 0.98), ("hay", 0.01)]
+    assert [one["result"][0]["word"] for one in found] == ["hey", "hay"]
+    more = Conversation(Vosk())
+    more.say({"config": {"max_alternatives": 20}}, bytes(6400))
+    assert more.events[0] == Start(sample_rate=8000, alternatives=10)
+    assert answer(more)["warnings"] == ["max_alternatives: there are at most 10"]
+
+
 def test_the_end_has_one_answer_with_all_that_is_left() -> None:
     talk = Conversation(Vosk())
     talk.say(CONFIG, bytes(6400))
@@ -70,7 +87,7 @@ def test_what_is_configured_is_done_and_what_cannot_be_is_said() -> None:
     config["phrase_list"] = ["ada", "lovelace"]
     talk = Conversation(Vosk())
     talk.say({"config": config}, bytes(6400))
-    assert talk.events[0] == Start(sample_rate=8000, phrases=("ada", "lovelace"))
+    assert talk.events[0] == Start(sample_rate=8000, phrases=("ada", "lovelace"), alternatives=2)
     warning = "model: the model of this server writes the text"
     assert answer(talk) == {"partial": "", "warnings": [warning]}
     talk.write("hey", 0.48)

@@ -60,6 +60,29 @@ def test_each_word_comes_with_the_end_of_its_utterance_and_once() -> None:
     ended = transcript.add_endpoint(Endpoint(utterance=0, start=1.0, end=1.2, position=2.0))
     assert [(one.text, one.confidence) for one in ended.words] == [("a", 0.9), ("b", 0.8)]
     transcript.add(" c", [3.0, 3.1], [0.9, 0.9])
-    assert [one.text for one in transcript.end_utterance()] == ["c"]
+    assert [one.text for one in transcript.end_utterance()[0]] == ["c"]
     transcript.add(" d", [4.0, 4.1], [0.9, 0.9])
     assert [one.text for one in transcript.final(5.0).words] == ["d"]
+
+
+def test_alternatives_come_with_their_words_and_outlive_a_change_of_servers() -> None:
+    transcript = Transcript(80, alternatives=2)
+    transcript.add("a b", [1.0, 1.1, 1.2], [0.9, 0.9, 0.8], [(1, (("x", 0.5), ("y", 0.1)))])
+    transcript.add(" ", [1.3], [0.9], [(0, (("z", 0.25),))])  # of the word before
+    facts, parts = transcript.state()
+    again = Transcript.restored(json.loads(json.dumps(facts)), parts, 80)
+    for each in (transcript, again):
+        ended = each.add_endpoint(Endpoint(utterance=0, start=1.0, end=1.2, position=2.0))
+        others = [[(a.text, a.confidence) for a in w.alternatives or ()] for w in ended.words]
+        assert others == [[("x", 0.05), ("y", 0.01)], [("z", 0.05)]]
+        assert [one.text for one in ended.texts or ()] == ["a b", "a z"]
+        assert each.since(0, 0, 2.0)[-1] == ended
+    assert Transcript(80).final(0.0).texts is None
+
+
+def test_alternatives_are_forgotten_with_their_characters() -> None:
+    transcript = Transcript(8, alternatives=2)
+    for k in range(40):
+        transcript.add("a ", [k, k], [0.5, 0.5], [(1, (("b", 0.5),))])
+    assert len(transcript._alternatives) <= 5
+    assert all(word.alternatives for word in transcript.final(80.0).words)

@@ -19,6 +19,7 @@ from cortado.tests.training.tiny import MODEL, corpus, noise_batch, recipe
 from cortado.training.data.batches import Batch
 from cortado.training.data.log_mel_cache import cached
 from cortado.training.data.tied_states import States
+from cortado.training.learning import device as devices
 from cortado.training.learning import losses as objective
 from cortado.training.learning.device import device_of, mixed_precision, to_device
 from cortado.training.learning.recipe import Recipe, Stage
@@ -159,8 +160,12 @@ def test_a_device_that_is_not_there_is_named() -> None:
             device_of("cuda")
 
 
-def test_a_device_without_bf16_goes_on_in_float32() -> None:
+@pytest.mark.parametrize("faster", [True, False])
+def test_products_are_in_bf16_where_that_is_faster(
+    faster: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "bf16_is_faster", lambda: faster)
     with mixed_precision(torch.device("mps")):
         assert not torch.is_autocast_enabled("mps")
     with mixed_precision(torch.device("cpu")):
-        assert torch.is_autocast_enabled("cpu")
+        assert torch.is_autocast_enabled("cpu") is faster

@@ -186,19 +186,26 @@ WORKER = """
 import sys
 from dataclasses import replace
 from pathlib import Path
+import torch
 from safetensors.torch import save_file
 import cortado.tests.training.tiny as tiny
 import cortado.training.learning.run as training_run
-from cortado.training.learning.trainer import Trainer
+from cortado.training.learning.trainer import Trainer, average_gradients
 
 class Kept(Trainer):
     def run(self, monitor):
         super().run(monitor)
         save_file(self.model.state_dict(), self.output / f"rank-{self.rank}.safetensors")
+        head = torch.nn.Linear(2, 2)  # whose targets only one process's batch has
+        if self.rank == 0:
+            head.weight.grad = torch.ones(2, 2)
+        average_gradients(head, self.processes)
+        assert head.weight.grad.eq(0.5).all() and head.bias.grad is None
 
 training_run.Trainer = Kept
 manifest, output = map(Path, sys.argv[1:])
-training_run.train(replace(tiny.recipe(manifest), validation=()), output)
+recipe = replace(tiny.recipe(manifest), validation=(), optimizer="muon")
+training_run.train(recipe, output)
 """
 
 

@@ -1,0 +1,78 @@
+"""`cortado plan`: how many servers a load takes, and what they cost."""
+
+from typing import Annotated
+
+import typer
+
+from cortado.clients.commands.terminal import examples
+
+EXAMPLES = examples(
+    "cortado plan --streams 10000",
+    "cortado plan --streams 10000 --peak 2 --start-seconds 180 --target 0.6",
+    "cortado plan --streams 700 --servers 2 --failure-hours 24",
+)
+
+MONTH = 730  # hours
+SERVER_GIB, STREAM_GIB = 0.25, 0.25 / 1024  # of memory, as docs/scaling.md derives them
+STREAM_MEGABITS = 0.256  # a second: 16,000 samples of 16 bits
+STORED_MEGABYTES = 0.09  # of a stream's state, each time that it is saved
+SAVE_SECONDS = 5
+
+
+def plan(
+    streams: Annotated[float, typer.Option(min=0.1, help="Live streams, in the mean of a day.")],
+    minutes: Annotated[float, typer.Option(min=0.1, help="Mean length of a stream.")] = 5.0,
+    peak: Annotated[
+        float, typer.Option(min=1, max=2, help="The busiest moment of a day, in means.")
+    ] = 1.5,
+    capacity: Annotated[int, typer.Option(min=1, help="Streams that a server carries.")] = 400,
+    cores: Annotated[int, typer.Option(min=1, help="Cores of a server.")] = 2,
+    price: Annotated[float, typer.Option(min=0, help="Price of a core for an hour.")] = 0.04,
+    servers: Annotated[
+        int | None,
+        typer.Option(min=1, help="As many servers at all times, in place of an autoscaler."),
+    ] = None,
+    target: Annotated[
+        float, typer.Option(min=0.05, max=1, help="Share of a server that is to be used.")
+    ] = 0.7,
+    start_seconds: Annotated[
+        float, typer.Option(min=0, help="Until a server that was ordered lets streams in.")
+    ] = 60.0,
+    failure_hours: Annotated[
+        float, typer.Option(min=0.01, help="Between two failures of a server.")
+    ] = 720.0,
+    hours: Annotated[float, typer.Option(min=0.01, help="How long is simulated.")] = 24.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of chance.")] = 0,
+) -> None:
+    """Simulate a day of a load: how many servers it takes, and their price.
+
+    Streams come at random and last exponentially long, servers fail, and an autoscaler lags.
+    """
+    from cortado.clients.bench.plan import Fleet, Load, simulate
+
+    fleet = Fleet(
+        capacity=capacity,
+        least=servers or 1,
+        most=servers or Fleet.most,
+        target=target,
+        start_seconds=start_seconds,
+        failure_hours=failure_hours,
+    )
+    found = simulate(Load(streams, 60 * minutes, peak), fleet, hours, seed)
+    mean, live = found.server_hours / hours, found.stream_hours / hours
+    lines = {
+        "streams": f"{found.came:,} came, {live:,.1f} live on average",
+        "refused": f"{found.refused:,} ({found.refused_share:.2%})",
+        "moved": f"{found.moved:,} to another server, of which {found.cut:,} had to begin anew",
+        "servers": f"{mean:,.1f} on average, {found.most_servers:,} at most",
+        "cores": f"{mean * cores:,.1f} on average, {found.most_servers * cores:,} at most",
+        "memory": f"{mean * SERVER_GIB + live * STREAM_GIB:,.1f} GiB",
+        "network": f"{live * STREAM_MEGABITS:,.1f} Mbit/s in",
+        "store": f"{live * STORED_MEGABYTES / SAVE_SECONDS:,.2f} MB/s written",
+        "price": f"{mean * cores * price * MONTH:,.0f} a month",
+    }
+    if live:
+        lines["an hour of speech"] = f"{mean * cores * price / live:.5f}"
+    width = max(map(len, lines))
+    for name, value in lines.items():
+        typer.echo(f"{name:{width}}  {value}")

@@ -1,0 +1,213 @@
+"""Files to text in several processes: each file once, even where one takes its process with it.
+
+Each process has a model of its own and asks for one file after another, so that none waits for
+another. Where a process dies, the files that it had open are suspects: each is heard again in a
+process in which no other is open. The one that ends that process, too, is given up.
+"""
+
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from math import ceil
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import NamedTuple
+
+from cortado.model.audio.decode import AudioError
+from cortado.model.files import (
+    FileTranscript,
+    RecognizerFor,
+    Report,
+    recognizer_of_each,
+    size_of,
+    transcripts,
+)
+from cortado.model.search.phrases import PhrasesError
+from cortado.model.search.settings import Beam
+from cortado.model.streaming.interface import BATCH
+from cortado.model.streaming.vad import Vad, load_vad
+from cortado.model.transcript import Transcript
+
+Job = tuple[int, Path]  # a file and its number
+ENDING_SECONDS = 60.0  # in which a process that has hung up exits, on a busy machine too
+
+
+class Loading(NamedTuple):
+    """What is loaded to transcribe, in this process or in another."""
+
+    checkpoint: Path
+    backend: str = "auto"
+    beam: Beam | None = None
+    lm: str | None = None
+    vad: bool = False
+
+    def load(self) -> tuple[RecognizerFor, Vad | None]:
+        """Return the recogniser of each file, and the voice activity detector that is asked for.
+
+        Raises:
+            ValueError: the checkpoint, the backend, the language model or the detector is missing.
+        """
+        detector = load_vad() if self.vad else None
+        return recognizer_of_each(self.checkpoint, self.backend, self.beam, self.lm), detector
+
+
+class _Worker:
+    """A process that transcribes, and the files that it has open."""
+
+    def __init__(self, work: Callable[[Connection], None], source: deque[Job], alone: bool) -> None:
+        """Start a process of `work`, with files of `source`, each of them `alone` or several."""
+        context = get_context("spawn")  # a fork would keep the locks of other threads
+        self.connection, theirs = context.Pipe()
+        self.alone, self.began = alone, False
+        self.open: dict[int, Path] = {}
+        self._source = source
+        self._process = context.Process(target=work, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()  # so that its end is seen here
+
+    def give(self) -> None:
+        """Answer a question for a file: with the next, or None if there is none."""
+        job = self._source.popleft() if self._source else None
+        if job is not None:
+            self.open[job[0]], self.began = job[1], True
+        with suppress(BrokenPipeError):  # its end is seen with the next message
+            self.connection.send(job)
+
+    def exit_code(self) -> int | None:
+        """Return the exit code of a process that has hung up; negative for a signal."""
+        self._process.join(ENDING_SECONDS)
+        code = self._process.exitcode
+        self.stop()
+        return code
+
+    def stop(self) -> None:
+        """End the process, if it lives."""
+        self.connection.close()
+        self._process.terminate()
+        self._process.join()
+
+
+class _Crew:
+    """Processes that share the files among them."""
+
+    def __init__(self, workers: int, files: Sequence[Path], work: Callable[..., None]) -> None:
+        self._workers, self._work = min(workers, len(files)), work
+        self._rows = min(BATCH, ceil(len(files) / workers))  # the first leaves some for the others
+        self._waiting, self._suspects = deque(enumerate(files)), deque[Job]()
+        self._running: dict[Connection, _Worker] = {}
+
+    def results(self) -> Iterator[FileTranscript]:
+        """Yield the transcript of each file, as they end."""
+        try:
+            while True:
+                self._fill()
+                if not self._running:
+                    return
+                for connection in wait(list(self._running)):
+                    assert isinstance(connection, Connection)
+                    yield from self._hear(self._running[connection])
+        finally:
+            for worker in self._running.values():
+                worker.stop()
+
+    def _fill(self) -> None:
+        """Start processes where there are files for them."""
+        while len(self._running) < self._workers and (self._suspects or self._waiting):
+            alone = bool(self._suspects)
+            work = partial(self._work, streams=1 if alone else self._rows)
+            worker = _Worker(work, self._suspects if alone else self._waiting, alone)
+            self._running[worker.connection] = worker
+
+    def _hear(self, worker: _Worker) -> Iterator[FileTranscript]:
+        """Read a message: a question for a file, a transcript, or why it cannot work."""
+        try:
+            message = worker.connection.recv()
+        except (EOFError, OSError):  # it has ended, perhaps within a message
+            yield from self._bury(worker)
+            return
+        if message is None:
+            worker.give()
+        elif isinstance(message, Exception):
+            raise message
+        else:
+            del worker.open[message.number]
+            yield message
+
+    def _bury(self, worker: _Worker) -> Iterator[FileTranscript]:
+        """Suspect the files of a process that has ended; give up one that it had open alone."""
+        del self._running[worker.connection]
+        code = worker.exit_code()
+        if not worker.began and code:
+            raise OSError(f"expected a process that transcribes, got its end, with code {code}")
+        if not worker.alone:
+            self._suspects.extend(worker.open.items())
+            return
+        for number, path in worker.open.items():
+            got = f"the end of its process, with code {code}"
+            error = AudioError(path, "sound that can be transcribed", got)
+            yield FileTranscript(number, path, Transcript((), 0.0), error)
+
+
+def transcripts_by(
+    workers: int,
+    loading: Loading,
+    files: Sequence[Path],
+    report: Report | None = None,
+    phrases: Sequence[str] = (),
+    alternatives: int = 0,
+) -> Iterator[FileTranscript]:
+    """Yield the transcripts of files as they end, heard by so many processes; each file once.
+
+    Args:
+        workers: processes; each keeps one core busy.
+        loading: what each of them loads.
+        files: on the disk, not standard input.
+        report: called with the number of finished files and of their bytes.
+        phrases: that are likely to be said.
+        alternatives: of each word, at most.
+
+    Raises:
+        ValueError: what is asked for cannot be loaded, or the phrases are too many.
+        OSError: a process ends before it has a file.
+    """
+    done, read = 0, 0
+    work = partial(_work, loading, phrases, alternatives)
+    for result in _Crew(workers, files, work).results():
+        yield result
+        done, read = done + 1, read + size_of(result.path)
+        if report:
+            report(done, read)
+
+
+def _work(
+    loading: Loading, phrases: Sequence[str], alternatives: int, parent: Connection, *, streams: int
+) -> None:
+    """Transcribe the files that a parent process gives, so many at once."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's Ctrl-C; it ends its workers
+    numbers = list[int]()
+
+    def files() -> Iterator[Path]:
+        while True:
+            parent.send(None)
+            job: Job | None = parent.recv()
+            if job is None:
+                return
+            numbers.append(job[0])
+            yield job[1]
+
+    with suppress(EOFError, BrokenPipeError):  # the parent has ended
+        try:
+            recognizer_for, vad = loading.load()
+        except ModuleNotFoundError as error:
+            return parent.send(error)
+        except (ValueError, OSError) as error:
+            return parent.send(ValueError(str(error)))  # whose own class may not be sent
+        try:
+            wanted = phrases, alternatives, streams
+            for one in transcripts(recognizer_for, files(), vad, None, *wanted):
+                parent.send(one._replace(number=numbers[one.number]))
+        except PhrasesError as error:
+            parent.send(error)

@@ -1,0 +1,114 @@
+"""Files to text in several processes: as in one, each once, whatever happens to a process."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cortado.model import checkpoint
+from cortado.model.files import FileTranscript, transcripts
+from cortado.model.search.phrases import PhrasesError
+from cortado.model.search.settings import Beam
+from cortado.model.workers import Loading, transcripts_by
+from cortado.tests.model.test_transcribe import wav
+from cortado.tests.model.untrained import untrained
+from cortado.tests.training.tiny import MODEL
+
+
+@pytest.fixture(scope="module")
+def loading(tmp_path_factory: pytest.TempPathFactory) -> Loading:
+    folder = tmp_path_factory.mktemp("checkpoint")
+    checkpoint.save(untrained(MODEL).recognizer, folder)
+    return Loading(folder, beam=Beam(width=1))
+
+
+def here(loading: Loading, files: list[Path]) -> dict[int, FileTranscript]:
+    recognizer_for, vad = loading.load()
+    return {one.number: one for one in transcripts(recognizer_for, files, vad)}
+
+
+@contextmanager
+def killing(path: Path) -> Iterator[list[int]]:
+    """Kill whichever process opens a file; yield what was killed."""
+    killed, over = list[int](), threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.05):
+            for child in psutil.Process().children():
+                try:
+                    if any(one.path == str(path) for one in child.open_files()):
+                        child.kill()
+                        killed.append(child.pid)
+                        child.wait()
+                except psutil.Error:  # it has ended meanwhile
+                    continue
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_processes_give_each_file_once_as_one_process_does(
+    loading: Loading, tmp_path: Path
+) -> None:
+    files = [wav(tmp_path / f"{k}.wav", k, 0.2 + 0.3 * (k % 4)) for k in range(9)]
+    files[4].write_bytes(files[4].read_bytes()[:5000])  # cut
+    reports = list[tuple[int, int]]()
+    found = list(transcripts_by(2, loading, files, lambda *far: reports.append(far)))
+    expected = here(loading, files)
+    assert sorted(one.number for one in found) == list(range(9))
+    for one in found:
+        assert one[:3] == expected[one.number][:3]
+        assert str(one.error) == str(expected[one.number].error)
+    assert [one.number for one in found if one.error] == [4]
+    assert reports[-1] == (9, sum(path.stat().st_size for path in files))
+
+
+def test_a_file_that_ends_its_process_is_given_up_and_harms_no_other(
+    loading: Loading, tmp_path: Path
+) -> None:
+    files = [wav(tmp_path / f"{k}.wav", k, 0.5) for k in range(5)]
+    poison = wav(tmp_path / "poison.wav", 9, 600.0)  # so long that whoever reads it is seen
+    files.insert(1, poison)
+    with killing(poison) as killed:
+        found = {one.number: one for one in transcripts_by(2, loading, files)}
+    assert len(killed) == 2  # with others beside it, and alone
+    expected = here(loading, [path for path in files if path != poison])
+    good = [found.pop(number) for number in (0, 2, 3, 4, 5)]
+    assert [one.transcript for one in good] == [expected[k].transcript for k in range(5)]
+    assert [one.error for one in good] == [None] * 5
+    [(number, bad)] = found.items()
+    assert number == 1
+    wanted = f"{poison}: expected sound that can be transcribed, got the end of its process"
+    assert str(bad.error) == f"{wanted}, with code {-signal.SIGKILL}"
+
+
+def test_what_cannot_be_loaded_is_one_error(loading: Loading, tmp_path: Path) -> None:
+    file = wav(tmp_path / "a.wav", 1, 0.3)
+    with pytest.raises(ValueError, match="expected a checkpoint"):
+        list(transcripts_by(2, loading._replace(checkpoint=tmp_path), [file, file]))
+    with pytest.raises(PhrasesError):
+        list(transcripts_by(2, loading, [file, file], phrases=["Ada"]))
+    assert [one for one in psutil.Process().children() if "spawn_main" in "".join(_line(one))] == []
+
+
+def _line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def test_no_file_needs_no_process(loading: Loading) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    assert list(transcripts_by(4, loading, [])) == []
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,205 @@
+"""Replicas of Ray Serve on two nodes: the command, real proxies, and voices that move."""
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import psutil
+import pytest
+import websockets
+import yaml
+
+from cortado.clients.connection import StreamError
+from cortado.clients.stream import connect
+from cortado.model.checkpoint_reader import DEFAULT
+from cortado.server.settings import ENV_PREFIX, Settings, read_settings
+from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT, transcribe
+from cortado.tests.clients.speech import speech, write
+from cortado.tests.clients.voices import Said, Voices, beside, free_port
+from cortado.tests.server.running import PATIENCE, rounded, say, wait_for
+
+pytest.importorskip("ray", reason="needs the extra ray: make install EXTRAS=ray")
+# Ray leaves sockets and files to the end of the process.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+VOICES = 4
+KEY = "a key that all replicas share"
+PATIENT = {  # a busy machine is slow to start them
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120",
+    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The address of a cluster of two nodes with a core each."""
+    from ray.cluster_utils import Cluster
+
+    from cortado.server.ray_replicas import ENVIRONMENT as NEEDED
+
+    options = {"num_cpus": 1, "object_store_memory": 80 * 1024**2}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (NEEDED | PATIENT).items():
+            patch.setenv(name, value)
+        cluster = Cluster(
+            initialize_head=True, head_node_args=options | {"include_dashboard": False}
+        )
+        try:
+            cluster.add_node(**options)
+            cluster.wait_for_nodes()
+            yield cluster.address
+        finally:
+            cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    """The port of the proxy, which stays as it was when Serve began."""
+    return free_port()
+
+
+def deploy(
+    address: str, port: int, store: Path, fewest: int = 2, most: int = 2, **settings: str
+) -> None:
+    """Run `cortado deploy ray` to its end."""
+    environment = {**ENVIRONMENT, "CORTADO_STORE": str(store), "CORTADO_STATE_KEY": KEY}
+    environment |= {"CORTADO_SAVE_SECONDS": "0.5", "CORTADO_HEADROOM": "1"}
+    environment |= {"CORTADO_KEEP_SECONDS": "600", "CORTADO_IDLE_TIMEOUT_SECONDS": "600"}
+    command = [*CORTADO, "deploy", "ray", "--address", address, "--port", str(port)]
+    command += ["--fewest", str(fewest), "--most", str(most), "--leave-seconds", "1"]
+    done = subprocess.run(
+        [*command, "--checkpoint", str(DEFAULT)],
+        cwd=ROOT,
+        env=environment | settings,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"Cortado listens: open http://127.0.0.1:{port}" in done.stdout
+
+
+def replicas() -> list[psutil.Process]:
+    """Return the processes of the replicas of this test's cluster."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if "ServeReplica:cortado" in " ".join(process.cmdline()):
+                found.append(process)
+        except psutil.Error:  # it has ended meanwhile
+            continue
+    return found
+
+
+def test_a_replica_comes_for_more_streams_and_more_are_carried(
+    address: str, port: int, tmp_path: Path
+) -> None:
+    async def all_of_it() -> None:
+        url = f"ws://127.0.0.1:{port}/v1/stream"
+
+        async def fits() -> bool:
+            try:
+                await opened.enter_async_context(connect(url))
+            except StreamError as error:
+                if error.code != "too_many_streams":
+                    raise
+                return False
+            return True
+
+        async with AsyncExitStack() as opened, asyncio.timeout(5 * PATIENCE):
+            assert [await fits() for _ in range(3)] == [True, True, False]
+            while len(replicas()) < 2 or not await fits():
+                await asyncio.sleep(0.5)
+            assert await fits()
+            assert not await fits()
+
+    store = tmp_path / "streams.sqlite"
+    deploy(address, port, store, fewest=1, most=2, CORTADO_MAX_STREAMS="2")
+    assert len(replicas()) == 1
+    asyncio.run(all_of_it())
+
+
+def test_voices_move_between_replicas_that_are_killed_and_updated(
+    address: str, port: int, tmp_path: Path
+) -> None:
+    samples, store = rounded(speech(tmp_path)[1]), tmp_path / "streams.sqlite"
+
+    def are_two_others(before: list[psutil.Process]) -> bool:
+        now = replicas()
+        return len(now) == 2 and set(now) != set(before)
+
+    async def all_of_it() -> list[Said]:
+        url = f"ws://127.0.0.1:{port}/v1/stream"
+        async with AsyncExitStack() as opened, asyncio.timeout(10 * PATIENCE):
+            streams = [await opened.enter_async_context(connect(url)) for _ in range(VOICES)]
+            voices, first = Voices(streams, samples), replicas()
+            await beside(voices.speak(0), first[0].kill)
+            assert await asyncio.to_thread(wait_for, lambda: are_two_others(first))
+            second = replicas()
+            await beside(
+                voices.speak(1), lambda: deploy(address, port, store, CORTADO_MAX_STREAMS="64")
+            )
+            assert await asyncio.to_thread(wait_for, lambda: not set(replicas()) & set(second))
+            await voices.speak(2)
+            return await voices.end()
+
+    deploy(address, port, store)
+    assert len(replicas()) == 2
+    found = asyncio.run(all_of_it())
+    with pytest.raises(websockets.InvalidStatus):  # a page of another site
+        say(f"ws://127.0.0.1:{port}/v1/stream", origin="https://elsewhere.example")
+    info = httpx.get(f"http://127.0.0.1:{port}/v1/info", trust_env=False).json()
+    assert info["limits"]["max_streams"] == 64
+    [whole] = transcribe(DEFAULT, write(tmp_path / "speech.wav", samples))
+    assert whole["text"].strip()
+    times = [one["time"] for one in whole["characters"]]
+    assert [times for _, times in found] == [times] * VOICES
+    assert {text for text, _ in found} == {"".join(one["text"] for one in whole["characters"])}
+
+
+def test_kuberay_s_file_runs_this_application_with_settings_that_exist() -> None:
+    from ray.serve.schema import ServeDeploySchema
+
+    from cortado.server import ray_replicas
+
+    spec = yaml.safe_load((ROOT / "docker" / "ray" / "rayservice.yaml").read_text())["spec"]
+    [found] = ServeDeploySchema.model_validate(yaml.safe_load(spec["serveConfigV2"])).applications
+    assert found.import_path == f"cortado.server.ray_replicas:{ray_replicas.build.__name__}"
+    replicas = ray_replicas.Replicas(**found.args)
+    cluster = spec["rayClusterConfig"]
+    [workers] = cluster["workerGroupSpecs"]
+    [worker] = workers["template"]["spec"]["containers"]
+    assert worker["resources"]["requests"]["cpu"] == str(replicas.cores)
+    assert (workers["minReplicas"], workers["maxReplicas"]) == (replicas.fewest, replicas.most)
+    [head] = cluster["headGroupSpec"]["template"]["spec"]["containers"]
+    assert head["env"] == worker["env"]
+    given = {one["name"]: one.get("value") for one in worker["env"]}
+    assert ray_replicas.ENVIRONMENT.items() <= given.items()
+    settings = {name for name in given if name.startswith(ENV_PREFIX)}
+    assert {one.removeprefix(ENV_PREFIX).lower() for one in settings} <= set(Settings.model_fields)
+
+
+def test_replicas_follow_live_streams_and_refusals() -> None:
+    from cortado.server.ray_replicas import TARGET, wanted
+
+    def decided(**reports: list[float]) -> int:
+        metrics = {name: dict(enumerate(values)) for name, values in reports.items()}
+        return wanted(SimpleNamespace(aggregated_metrics=metrics, target_num_replicas=3))[0]
+
+    assert decided() == 3  # none has reported yet
+    assert TARGET == 0.7
+    assert decided(streams=[70, 70], capacity=[100, 100], refused=[0, 0]) == 2
+    assert decided(streams=[71, 70], capacity=[100, 100], refused=[0, 0]) == 3
+    assert decided(streams=[100, 100], capacity=[100, 100], refused=[50, 30]) == 4
+    assert decided(streams=[0, 0], capacity=[100, 100], refused=[0, 0]) == 0  # Ray keeps the fewest
+
+
+def test_a_store_of_one_process_is_refused() -> None:
+    from cortado.server.ray_replicas import Replicas, application
+
+    with pytest.raises(ValueError, match="expected a store that all replicas share, got memory"):
+        application(read_settings(store="memory"), Replicas())
