@@ -6,7 +6,7 @@ before: each begins at a sample of the whole. The page does the same (clients/we
 
 from dataclasses import dataclass
 
-from cortado.server.protocol.messages import Chars, Endpoint, Resume, Start, Word
+from cortado.server.protocol.messages import Chars, Endpoint, Final, Resume, Start, Word
 
 
 @dataclass
@@ -61,7 +61,28 @@ class Part:
         self.decided, self.utterance_start = self._moved(message.position), None
         number = self.first_utterance + message.utterance
         words = [self._moved_word(word) for word in message.words]
-        return Endpoint(utterance=number, start=start, end=end, position=self.decided, words=words)
+        return Endpoint(
+            utterance=number,
+            start=start,
+            end=end,
+            position=self.decided,
+            words=words,
+            texts=message.texts,
+        )
+
+    def rest(self, message: Final) -> Endpoint | None:
+        """Return the end of the utterance that `final` has ended, where one has begun."""
+        if not message.words:
+            return None
+        words = [self._moved_word(word) for word in message.words]
+        return Endpoint(
+            utterance=self.first_utterance + self.utterances,
+            start=words[0].start,
+            end=words[-1].end,
+            position=self._moved(message.duration),
+            words=words,
+            texts=message.texts,
+        )
 
     def cut(self) -> Endpoint | None:
         """Return the end of an utterance that its server cannot go on with, where one has begun."""

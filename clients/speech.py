@@ -71,7 +71,9 @@ def stream(
     *,
     sample_rate: int = DEFAULT_SAMPLE_RATE,
     encoding: Encoding = "pcm_s16le",
+    silence_ms: int | None = None,
     phrases: Sequence[str] = (),
+    alternatives: int = 0,
     key: str | None = None,
 ) -> Speech:
     """Return the words that a server hears in audio, to be iterated over.
@@ -84,17 +86,22 @@ def stream(
         url: of the server's stream, ws:// or wss://; `cortado serve` on this machine if not given.
         sample_rate: of samples, in Hz; files and microphones know their own.
         encoding: of bytes.
+        silence_ms: of silence that end an utterance, 300 to 5000; the server's rules if not given.
         phrases: that are likely to be said, such as names; at most 100.
+        alternatives: the most texts that each of the `utterances` has, and others that a word in
+            doubt has there; up to 10.
         key: the server's API key; that of the environment (`CORTADO_API_KEY`) if not given.
     """
     address = SERVER if url is None else url
-    options = _Options(encoding, tuple(phrases), key)
+    options = _Options(encoding, silence_ms, tuple(phrases), alternatives, key)
     return Speech(lambda: _messages(audio, address, sample_rate, options))
 
 
 class _Options(NamedTuple):
     encoding: Encoding
+    silence_ms: int | None
     phrases: tuple[str, ...]
+    alternatives: int
     key: str | None
 
 
@@ -113,6 +120,8 @@ async def _messages(
         try:
             async for message in connected.messages():
                 yield message
+            if connected.last is not None:
+                yield connected.last
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)

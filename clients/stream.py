@@ -81,6 +81,9 @@ class Stream:
         self.state: State = "open"  # "lost" while it connects again
         self.restarts: list[float] = []  # seconds at which a server began anew
         self.final: Final | None = None  # once it has ended; of a restarted stream, of its rest
+        self.last: Endpoint | None = (
+            None  # the end of the utterance that the stream's end has ended
+        )
         self.suspended: Suspended | None = None  # after suspend(), once the iteration has ended
         self._url, self._key, self._part, self._connection = url, key, part, connection
         self._bytes = SAMPLE_BYTES[part.start.encoding]
@@ -238,7 +241,7 @@ class Stream:
             case Acknowledged() as acknowledged:
                 self._stored = (self._part.base + acknowledged.received) * self._bytes
             case Final() as final:
-                self.final = final
+                self.final, self.last = final, self._part.rest(final)
             case Suspended() as suspended:
                 self.suspended = suspended
         self._make_room()
@@ -304,20 +307,23 @@ async def connect(
     encoding: Encoding = "pcm_s16le",
     endpoints: bool = True,
     keep: bool = True,
+    silence_ms: int | None = None,
     phrases: Sequence[str] = (),
     alternatives: int = 0,
     key: str | None = None,
 ) -> AsyncIterator[Stream]:
     """Open a stream at `url` (ws:// or wss://) for mono audio of that rate in Hz and encoding.
 
-    Without `endpoints` the server takes the stream for one utterance. Without `keep` the server
-    does not keep it, and the stream ends where its connection is lost. `phrases`, such as names,
-    are likely to be said: at most 100. Where so many `alternatives` are asked for, up to 10, the
-    ends of utterances (`messages`) and the final text have `texts`. `key` is the server's API key;
-    if not given, it is that of the environment (`CORTADO_API_KEY`).
+    Without `endpoints` the server takes the stream for one utterance; `silence_ms` of silence end
+    one, 300 to 5000, if given. Without `keep` the server does not keep the stream, which ends where
+    its connection is lost. `phrases`, such as names, are likely to be said: at most 100. Where so
+    many `alternatives` are asked for, up to 10, the ends of utterances (`messages`) and the final
+    text have `texts`. `key` is the server's API key; if not given, it is that of the environment
+    (`CORTADO_API_KEY`).
 
     Raises:
-        ValueError: `url` is no WebSocket address, or the phrases or alternatives too many.
+        ValueError: `url` is no WebSocket address, the silence is out of range, or the phrases or
+            alternatives are too many.
         StreamError: the server is not there, refuses, or does not answer.
     """
     start = Start(
@@ -325,6 +331,7 @@ async def connect(
         encoding=encoding,
         endpoints=endpoints,
         keep=keep,
+        silence_ms=silence_ms,
         phrases=tuple(phrases),
         alternatives=alternatives,
     )

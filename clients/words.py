@@ -1,11 +1,11 @@
 """Characters, words and utterances of a stream's messages, each as soon as it is complete."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 from cortado.model.captions import Word, words_of
 from cortado.model.emission import Character
-from cortado.server.protocol.messages import Chars, Endpoint
+from cortado.server.protocol.messages import Chars, Endpoint, Text
 
 Messages = AsyncIterator[Chars | Endpoint]
 
@@ -15,6 +15,7 @@ class Utterance:
     """What was said between two pauses."""
 
     words: tuple[Word, ...]
+    texts: tuple[Text, ...] = ()  # what was written, then others, where alternatives are asked for
 
     @property
     def text(self) -> str:
@@ -42,24 +43,34 @@ async def characters(messages: Messages) -> AsyncIterator[Character]:
 
 async def words(messages: Messages) -> AsyncIterator[Word]:
     """Yield words: one is complete with the space after it, or with its utterance."""
-    async for word in _words_and_ends(messages):
-        if word is not None:
-            yield word
+    async for found in _words_and_ends(messages):
+        if isinstance(found, Word):
+            yield found
 
 
 async def utterances(messages: Messages) -> AsyncIterator[Utterance]:
     """Yield utterances that have any word."""
-    found: list[Word] = []
-    async for word in _words_and_ends(messages):
-        if word is not None:
-            found.append(word)
-        elif found:
-            yield Utterance(tuple(found))
-            found = []
+    spelt: list[Word] = []
+    async for found in _words_and_ends(messages):
+        if isinstance(found, Word):
+            spelt.append(found)
+        elif spelt:
+            yield _utterance(spelt, found)
+            spelt = []
 
 
-async def _words_and_ends(messages: Messages) -> AsyncIterator[Word | None]:
-    """Yield words, and None at the end of each utterance."""
+def _utterance(words: Sequence[Word], end: Endpoint | None) -> Utterance:
+    """Return an utterance, with the alternatives that came with its end."""
+    if end is None or len(end.words) != len(words):  # it was cut
+        return Utterance(tuple(words))
+    found = (
+        replace(word, alternatives=sent.others) for word, sent in zip(words, end.words, strict=True)
+    )
+    return Utterance(tuple(found), tuple(end.texts or ()))
+
+
+async def _words_and_ends(messages: Messages) -> AsyncIterator[Word | Endpoint | None]:
+    """Yield words, and the end of each utterance, which is None for one that was not told."""
     spelt, end = list[Character](), 0.0
 
     def complete() -> list[Word]:
@@ -73,7 +84,7 @@ async def _words_and_ends(messages: Messages) -> AsyncIterator[Word | None]:
         if isinstance(message, Endpoint):
             for word in complete():
                 yield word
-            yield None
+            yield message
             continue
         for character in message.characters():
             spelt.append(character)

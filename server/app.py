@@ -14,6 +14,8 @@ from cortado.server.doors.routes import add_doors
 from cortado.server.reference.routes import add_reference
 from cortado.server.service import Service
 
+SECRET_SECONDS = 60  # for which a secret of our own lets connections in
+
 
 def create_app(service: Service) -> FastAPI:
     """Return the application around `service`, whose engine runs as long as it does."""
@@ -49,9 +51,12 @@ def create_app(service: Service) -> FastAPI:
     async def info() -> dict[str, Any]:
         return service.info()
 
-    @app.post("/v1/secrets", dependencies=[Depends(known)])
-    async def secret() -> dict[str, Any]:
-        return service.secret()
+    @app.post("/v1/secrets", responses={403: {"description": "A secret asks for another."}})
+    async def secret(request: Request) -> dict[str, Any]:
+        if refused := service.no_secret(request):
+            raise HTTPException(refused.status, refused.reason, refused.headers)
+        made, _ = service.secret(SECRET_SECONDS)
+        return {"secret": made if service.keys else None, "seconds": SECRET_SECONDS}
 
     @app.post("/reload", dependencies=[Depends(known)])
     async def reload() -> dict[str, str]:

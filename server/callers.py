@@ -15,6 +15,7 @@ class Caller(NamedTuple):
 
     key: str | None  # its name
     address: str
+    short_lived: bool = False  # whether a short-lived secret stood for the key
 
 
 NOBODY = Caller(None, "")

@@ -1,22 +1,21 @@
-"""API keys: random secrets of which a file has only the hashes, and short-lived ones for browsers.
+"""API keys: random secrets of which a file has only the hashes.
 
 A key is `ck_NAME_SECRET`. The secret has 256 bits of chance, so one SHA-256 is hash enough: nobody
 can guess through it, as through that of a password. `cortado keys` writes the file; a running
 server reads it again once it has changed.
 """
 
-import base64
-import binascii
 import hashlib
 import hmac
 import json
 import os
 import re
 import secrets
-import time
 from pathlib import Path
 
-KEY, BROWSER_SECRET = "ck_", "cs_"
+from cortado.server.short_lived import ShortLived
+
+KEY = "ck_"
 CHANCE = 32  # bytes
 NAME = re.compile(r"[a-z0-9-]{1,40}")
 NOBODY = hashlib.sha256(secrets.token_bytes(CHANCE)).hexdigest()  # of unknown names: as slow
@@ -88,46 +87,27 @@ class KeyFile:
 class Keys:
     """Says whose key a client has brought."""
 
-    def __init__(self, file: KeyFile, signing_key: bytes) -> None:
-        """Know the keys of a file; short-lived secrets are signed with `signing_key`.
+    def __init__(self, file: KeyFile, short_lived: ShortLived) -> None:
+        """Know the keys of a file, and the short-lived secrets that stand for them.
 
         Raises:
             ValueError: the file is not there, or is not one of keys.
         """
-        self._file, self._signing_key = file, signing_key
+        self._file, self._short_lived = file, short_lived
         self._hashes, self._changed = file.read(), self._change()
 
     def name(self, key: str | None) -> str | None:
         """Return the name of a key or of the key behind a short-lived secret; None for neither."""
-        if key is None or len(key) > MAX_LENGTH:
+        if key is None:
             return None
         self._refresh()
-        if key.startswith(BROWSER_SECRET):
-            return self._name_of_secret(key)
+        if found := self._short_lived.read(key):
+            return found.key if found.key in self._hashes else None
+        if len(key) > MAX_LENGTH:
+            return None
         name = key.removeprefix(KEY).partition("_")[0]
         is_right = hmac.compare_digest(self._hashes.get(name, NOBODY), _hash(key))
         return name if is_right else None
-
-    def secret(self, name: str, seconds: float) -> str:
-        """Return a secret that stands for the key `name` for so many seconds."""
-        data = json.dumps([name, round(time.time() + seconds)]).encode()
-        text = base64.urlsafe_b64encode(self._signature(data) + data).decode().rstrip("=")
-        return BROWSER_SECRET + text
-
-    def _name_of_secret(self, secret: str) -> str | None:
-        text = secret.removeprefix(BROWSER_SECRET)
-        try:
-            signed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        except (binascii.Error, ValueError):
-            return None
-        signature, data = signed[:32], signed[32:]
-        if not hmac.compare_digest(signature, self._signature(data)):
-            return None
-        name, until = json.loads(data)
-        return name if time.time() < until and name in self._hashes else None
-
-    def _signature(self, data: bytes) -> bytes:
-        return hmac.digest(self._signing_key, b"secret of a browser\0" + data, hashlib.sha256)
 
     def _refresh(self) -> None:
         """Read the file again if it has changed; one that is gone or broken changes nothing."""

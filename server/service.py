@@ -31,10 +31,10 @@ from cortado.server.protocol.messages import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, A
 from cortado.server.recorder import Recorder
 from cortado.server.session import Session
 from cortado.server.settings import Settings
+from cortado.server.short_lived import Pass, ShortLived
 from cortado.server.streams import STEP_MS, Streams, shutting_down
 from cortado.server.tracing import Tracing
 
-SECRET_SECONDS = 60  # for which a secret of a browser lets connections in
 RETIRE_LOOK_SECONDS = 1.0  # between two looks at whether a retired engine has streams
 OPERATOR = "operator"  # name of the key that may reload
 RETRY_SECONDS = 5  # after which a client that was one too many may come again
@@ -74,7 +74,8 @@ class Service:
         self.callers = Callers(settings)
         self.engine = self._engine(online)
         self.streams = Streams(self.engine, self.metrics, settings, name)
-        self.keys = Keys(KeyFile(settings.keys), self.streams.signer.key) if settings.keys else None
+        self.short_lived = ShortLived(self.streams.signer.key)
+        self.keys = Keys(KeyFile(settings.keys), self.short_lived) if settings.keys else None
         self._sessions: dict[Session, asyncio.Task[None]] = {}
         self._retired: dict[Engine, asyncio.Task[None]] = {}  # that step their last streams
         self._reloading = asyncio.Lock()
@@ -143,6 +144,12 @@ class Service:
         """Whether new streams are let in."""
         return self.engine.alive and not self.streams.draining
 
+    @property
+    def weighs_phrases(self) -> bool:
+        """Whether the search can weigh phrases: it is no greedy scan, and writes words."""
+        online = self.engine.recognizer
+        return online.beam.width > 1 and " " in online.vocabulary.names
+
     def info(self) -> dict[str, Any]:
         """Return the facts of the model and the limits that a client meets."""
         return {
@@ -178,24 +185,36 @@ class Service:
         origin, host = request.headers.get("origin"), request.headers.get("host")
         if not allowed(origin, request.url.scheme, host, self.settings.allowed_origins):
             return self._refused(403, "origin")
-        name = None
+        name, is_short_lived = None, self.passed(request) is not None
         if self.keys is not None:
             name = self.keys.name(credentials(request.headers).key)
             if name is None:
                 return self._refused(401, "key")
-        caller.set(Caller(name, request.client.host if request.client else ""))
+        address = request.client.host if request.client else ""
+        caller.set(Caller(name, address, is_short_lived))
         return None
 
-    def secret(self) -> dict[str, Any]:
-        """Return a short-lived secret, which a page may have in place of the key of who calls."""
-        name = caller.get().key
-        secret = self.keys.secret(name, SECRET_SECONDS) if self.keys and name else None
-        return {"secret": secret, "seconds": SECRET_SECONDS}
+    def passed(self, request: HTTPConnection) -> Pass | None:
+        """Return what the short-lived secret of a request stands for; None if it has none."""
+        return self.short_lived.read(credentials(request.headers).key)
+
+    def no_secret(self, request: HTTPConnection) -> Refused | None:
+        """Return why a request gets no short-lived secret; it cannot be asked for with another."""
+        refused = self.stranger(request)
+        if refused is None and caller.get().short_lived:
+            refused = self._refused(403, "short_lived_secret")
+        return refused
+
+    def secret(self, seconds: float, session: Any = None) -> tuple[str, Pass]:
+        """Return a short-lived secret that stands for who calls, and what it says."""
+        return self.short_lived.make(caller.get().key, seconds, session)
 
     def may_reload(self) -> bool:
         """Return whether who calls may reload: an operator, or somebody of this machine."""
         who = caller.get()
-        return is_loopback(who.address) if self.keys is None else who.key == OPERATOR
+        if self.keys is None:
+            return is_loopback(who.address)
+        return who.key == OPERATOR and not who.short_lived
 
     def _refused(self, status: int, reason: str) -> Refused:
         self.metrics.refused.labels(reason).inc()

@@ -189,7 +189,7 @@ def test_the_protocol_is_pure() -> None:
 
 
 def test_a_door_translates_and_does_nothing_else() -> None:
-    shells = ("routes", "upload")  # which are between sockets and doors
+    shells = ("routes", "body", "upload")  # which are between sockets and doors
     doors = [
         name
         for name in FILES

@@ -4,7 +4,7 @@ import { Failure } from "./failures.js";
 
 /**
  * @param {{sampleRate: number, encoding: string, keep: boolean, phrases?: string[],
- *   alternatives?: number}} choices
+ *   silence_ms?: number, alternatives?: number}} choices
  */
 export function start({ sampleRate, ...others }) {
   return JSON.stringify({ type: "start", sample_rate: sampleRate, ...others });

@@ -35,6 +35,7 @@ export interface Options {
   sampleRate?: number; // Hz, 16000 if not given
   encoding?: "pcm_s16le" | "pcm_f32le";
   keep?: boolean;
+  silenceMs?: number; // milliseconds of silence that end an utterance, 300 to 5000
   phrases?: string[]; // that are likely to be said, such as names
   alternatives?: number; // the most texts that the end of an utterance has, up to 10
   key?: string | (() => string | Promise<string>); // an API key or a short-lived secret

@@ -62,6 +62,7 @@ const FATAL = new Set([
  * @property {number} [sampleRate]  Hz, 16000 if not given
  * @property {"pcm_s16le" | "pcm_f32le"} [encoding]
  * @property {boolean} [keep]  whether the server keeps the stream if the connection is lost
+ * @property {number} [silenceMs]  milliseconds of silence that end an utterance, 300 to 5000
  * @property {string[]} [phrases]  that are likely to be said, such as names
  * @property {number} [alternatives]  the most texts that the end of an utterance has; 0 for none
  * @property {string | (() => string | Promise<string>)} [key]  of the server: an API key or a
@@ -101,8 +102,9 @@ export class Stream {
     this.sampleRate = sampleRate;
     this.encoding = encoding;
     this.keep = keep;
-    const { phrases = [], alternatives = 0 } = options;
-    this.asked = { encoding, keep, phrases, ...(alternatives && { alternatives }) };
+    const { silenceMs, phrases = [], alternatives = 0 } = options;
+    const silence = silenceMs !== undefined && { silence_ms: silenceMs };
+    this.asked = { encoding, keep, phrases, ...silence, ...(alternatives && { alternatives }) };
     this.key = options.key ?? "";
     this.WebSocket = options.WebSocket ?? globalThis.WebSocket;
     if (!this.WebSocket) throw new TypeError("expected a WebSocket constructor in the options, got none");

@@ -141,20 +141,27 @@ class Vosk:
         """Do nothing: raw audio has no thread."""
 
     def _configure(self, config: Config) -> None:
-        rate = int(config.sample_rate or self._rate)
-        if self._decoder is None:
-            self._rate = rate
-            self._phrases = config.phrase_list or self._phrases
-        elif rate != self._rate:
-            self._warnings.append(f"sample_rate: it stays {self._rate} once there is audio")
-        self._has_words = self._has_words if config.words is None else config.words
-        self._alternatives = config.max_alternatives
-        if self._alternatives > own.MAX_ALTERNATIVES:
-            self._warnings.append(f"max_alternatives: there are at most {own.MAX_ALTERNATIVES}")
         given = config.model_fields_set
+        rate = int(config.sample_rate or self._rate)
+        others = config.max_alternatives if "max_alternatives" in given else self._alternatives
+        phrases = config.phrase_list or self._phrases
+        if self._decoder is None:
+            self._rate, self._alternatives, self._phrases = rate, others, phrases
+        else:
+            self._stay("sample_rate", self._rate, rate)
+            self._stay("max_alternatives", self._alternatives, others)
+            self._stay("phrase_list", list(self._phrases), list(phrases))
+        self._has_words = self._has_words if config.words is None else config.words
+        if others > own.MAX_ALTERNATIVES:
+            self._warnings.append(f"max_alternatives: there are at most {own.MAX_ALTERNATIVES}")
         self._warnings += [
             f"{name}: {why}" for name, why in WITHOUT_EFFECT.items() if name in given
         ]
+
+    def _stay(self, name: str, before: object, after: object) -> None:
+        """Answer a change that comes too late with a warning."""
+        if after != before:
+            self._warnings.append(f"{name}: it stays {before} once there is audio")
 
     def _answer(self, words: list[OwnWord] | None) -> str:
         """Return the answer with an utterance's words, or with the utterance so far if None."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
-from cortado.model.captions import Alternative, Word, words_of
+from cortado.model.captions import Word, words_of
 from cortado.model.emission import Character
 from cortado.server.protocol.messages import TimedText
 from cortado.server.protocol.messages import Word as SentByUs
@@ -58,13 +58,7 @@ class Segment:
         if len(sent) != len(words):  # they are those of a longer time
             return words
         return [
-            replace(
-                word,
-                alternatives=tuple(
-                    Alternative(a.text, a.confidence) for a in one.alternatives or ()
-                ),
-            )
-            for word, one in zip(words, sent, strict=True)
+            replace(word, alternatives=one.others) for word, one in zip(words, sent, strict=True)
         ]
 
     def take_complete(self, seconds: float) -> list[Word]:

@@ -257,6 +257,12 @@ class Word(BaseModel):
         found.alternatives = found.alternatives or None
         return found
 
+    @property
+    def others(self) -> tuple[captions.Alternative, ...]:
+        """The alternatives, as the recogniser has them."""
+        given = self.alternatives or ()
+        return tuple(captions.Alternative(one.text, one.confidence) for one in given)
+
 
 class Text(BaseModel):
     """One of the texts that an utterance may have, and its log-probability in nats."""
@@ -418,6 +424,15 @@ def parse_server(text: str) -> ServerMessage | None:
 def expected_field(name: str, message: str) -> str:
     """Return what a field was expected to be, by pydantic's message of why it is not."""
     return f"expected {name} to be {message.partition('should be ')[2] or message.lower()}"
+
+
+def explained(error: ValidationError, expected: str) -> str:
+    """Return what is wrong first; `expected` says what the whole should be."""
+    first = error.errors(include_url=False)[0]
+    got = repr(first["input"])[:QUOTED]
+    if not first["loc"]:
+        return f"{expected}, got {got}"
+    return f"{expected_field('.'.join(map(str, first['loc'])), first['msg'])}, got {got}"
 
 
 def _explained(error: ValidationError) -> ProtocolError:

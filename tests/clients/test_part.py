@@ -9,7 +9,8 @@ import pytest
 from cortado.clients import words
 from cortado.clients.part import Part, ReplayBuffer
 from cortado.model.captions import Word
-from cortado.server.protocol.messages import Chars, Endpoint, Resume, Start
+from cortado.server.protocol.messages import Chars, Endpoint, Final, Resume, Start, Text
+from cortado.server.protocol.messages import Word as Said
 
 
 def chars(text: str, *times: float) -> Chars:
@@ -48,6 +49,20 @@ def test_a_following_part_counts_times_and_utterances_of_the_whole() -> None:
     )
     assert rest.characters == 2, "the server's own, without the space"
     assert rest.endpoint(endpoint(0, 1.0)).utterance == 2
+
+
+def test_texts_and_the_words_of_the_end_have_the_times_of_the_whole() -> None:
+    part = Part(Start(alternatives=2), base=16_000, first_utterance=3, utterances=1)
+    texts = [Text(text="a", log_probability=-0.1), Text(text="b", log_probability=-2.0)]
+    word = Said(text="a", start=0.5, end=0.6, confidence=0.9)
+    ending = Endpoint(utterance=1, start=0.5, end=0.6, position=1.0, words=[word], texts=texts)
+    assert part.endpoint(ending).texts == texts
+    final = Final(text="a", times=[0.6], confidences=[0.9], duration=2.0, texts=texts)
+    assert part.rest(final) is None
+    rest = part.rest(final.model_copy(update={"words": [word]}))
+    assert rest is not None
+    assert (rest.utterance, rest.start, rest.end, rest.position) == (5, 1.5, 1.6, 3.0)
+    assert (rest.words[0].start, rest.texts) == (1.5, texts)
 
 
 def test_a_replay_buffer_gives_back_what_was_not_let_go() -> None:

@@ -16,7 +16,7 @@ from cortado.clients.connection import StreamError
 from cortado.clients.speech import Results, stream
 from cortado.clients.stream import connect
 from cortado.model.emission import Character
-from cortado.server.protocol.messages import Chars
+from cortado.server.protocol.messages import Chars, Endpoint
 from cortado.server.protocol.pcm import encode
 from cortado.tests.clients.serving import Served, serving, transcribe
 
@@ -124,6 +124,42 @@ def test_words_and_utterances_are_those_of_the_file(
     [utterance] = stream(str(recording), server.stream).utterances
     assert (utterance.words, utterance.text) == (words, heard.text)
     assert (utterance.start, utterance.end) == (heard.words[0].start, heard.words[-1].end)
+
+
+def test_utterances_have_texts_and_words_others_where_they_are_asked_for(
+    server: Served, spoken: Samples, is_shipped: bool
+) -> None:
+    if not is_shipped:
+        pytest.skip("needs the shipped model")
+    pause = np.zeros(2 * 16_000, np.float32)
+    twice = np.concatenate([spoken, pause, spoken])
+    found = list(stream(twice, server.stream, silence_ms=400, alternatives=3).utterances)
+    assert len(found) >= 2
+    for each in found:
+        assert each.texts[0].text == each.text
+        assert len(each.texts) <= 3
+    assert max(len(each.texts) for each in found) > 1
+    assert any(word.alternatives for each in found for word in each.words)
+    plain = list(stream(twice, server.stream, silence_ms=400).utterances)
+    assert [each.text for each in plain] == [each.text for each in found]
+    assert not any(each.texts for each in plain)
+
+
+def test_the_silence_that_ends_an_utterance_is_that_of_the_client(
+    server: Served, spoken: Samples
+) -> None:
+    async def ends(silence_ms: int) -> list[float]:
+        pause = np.zeros(3 * 16_000, np.float32)
+        async with connect(server.stream, silence_ms=silence_ms) as opened:
+            await opened.send(np.concatenate([spoken, pause]))
+            await opened.end()
+            found = [one async for one in opened.messages() if isinstance(one, Endpoint)]
+            return [one.position for one in found]
+
+    short, long = asyncio.run(ends(400)), asyncio.run(ends(5000))
+    assert len(short) > len(long) == 0
+    with pytest.raises(ValueError, match="silence_ms"):
+        asyncio.run(ends(100))
 
 
 def test_bytes_and_asynchronous_loops_do_as_well(

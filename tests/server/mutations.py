@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from typing import get_args
 from urllib.parse import urlencode
 
 import typer
@@ -26,6 +27,7 @@ import websockets
 from cortado.clients.bench.soak import sample
 from cortado.model.audio.decode import decode
 from cortado.model.checkpoint_reader import DEFAULT
+from cortado.server.protocol.messages import Compressed
 from cortado.tests.clients.serving import ROOT, serving
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.doors.sound import encoded, wav
@@ -34,42 +36,74 @@ from cortado.tests.server.running import Samples, converse, pcm
 PER_CONVERSATION = 20  # messages, at most
 TOGETHER = 4  # conversations at once
 SOUND = noise(1, 0.5)
-FILES = [wav(SOUND), *(encoded(SOUND, kind) for kind in ("ogg", "webm", "flac", "mp3", "aac"))]
-APPEND = {"type": "input_audio_buffer.append", "audio": base64.b64encode(wav(SOUND)).decode()}
-START = '{"type":"start","sample_rate":16000,"encoding":"pcm_s16le","endpoints":true,"keep":true}'
+KINDS = ("ogg", "webm", "flac", "mp3", "aac")
+FILES = [wav(SOUND), *(encoded(SOUND, kind) for kind in KINDS), encoded(SOUND, "fragments")]
+RAW = [pcm(SOUND), SOUND.tobytes(), bytes(range(256)) * 30]  # the last as 24 bits, or as codes
+BASE64 = [base64.b64encode(one).decode() for one in (wav(SOUND), *RAW)]
+OPENINGS: dict[str, list[str | bytes]] = {  # with which a conversation begins well
+    "cortado": [
+        '{"type":"start","sample_rate":16000,"encoding":"pcm_s16le","endpoints":true,"keep":true}',
+        '{"type":"start","silence_ms":400,"alternatives":3,"phrases":["ada lovelace","naas"]}',
+        *(
+            f'{{"type":"start","encoding":"{kind}","sample_rate":48000}}'
+            for kind in ("pcm_f32le", "pcm_s24le", "pcm_s32le", "mulaw", "alaw")
+        ),
+        *(f'{{"type":"start","encoding":"{kind}"}}' for kind in get_args(Compressed)),
+    ],
+    "deepgram": ['{"type":"KeepAlive"}'],
+    "openai": [
+        '{"type":"session.update","session":{"type":"transcription","audio":{"input":'
+        '{"format":{"type":"audio/pcm","rate":24000},"turn_detection":null}}}}',
+        '{"type":"session.update","event_id":"e1","session":{"type":"transcription","audio":'
+        '{"input":{"format":{"type":"audio/pcmu"},"transcription":{"model":"whisper-1","prompt":'
+        '"Ada Lovelace, ZyntriQix","keywords":["gyre"]},"turn_detection":{"type":"server_vad",'
+        '"silence_duration_ms":400}}},"include":["item.input_audio_transcription.logprobs"]}}',
+        '{"type":"transcription_session.update","session":{"input_audio_format":"g711_alaw",'
+        '"input_audio_transcription":{"prompt":"We speak of Ada."},"turn_detection":null}}',
+    ],
+    "vosk": [
+        '{"config":{"sample_rate":16000,"words":true}}',
+        '{"config":{"sample_rate":8000.0,"max_alternatives":3,"phrase_list":["ada","naas"]}}',
+    ],
+}
 SAID: dict[str, list[str | bytes]] = {
     "cortado": [
-        START,
-        '{"type":"start","encoding":"pcm_f32le","sample_rate":48000}',
-        *(f'{{"type":"start","encoding":"{kind}"}}' for kind in ("webm", "flac", "mp3", "opus")),
+        *OPENINGS["cortado"],
         '{"type":"resume","token":"AAAAAAAAAAAAAAAAAAAAAAAA","characters":3,"utterances":1}',
         '{"type":"resume","state":"AAAA","encoding":"pcm_s16le","keep":true}',
         *(f'{{"type":"{kind}"}}' for kind in ("flush", "keep_alive", "suspend", "end")),
-        pcm(SOUND),
-        SOUND.tobytes(),
+        *RAW,
         *FILES,
     ],
     "deepgram": [
         *(f'{{"type":"{kind}"}}' for kind in ("KeepAlive", "Finalize", "CloseStream")),
+        *RAW,
         *FILES,
     ],
     "openai": [
-        '{"type":"session.update","session":{"type":"transcription","audio":{"input":'
-        '{"format":{"type":"audio/pcm","rate":24000},"turn_detection":null}}}}',
-        json.dumps(APPEND),
+        *OPENINGS["openai"],
+        *(f'{{"type":"input_audio_buffer.append","audio":"{one}"}}' for one in BASE64),
         '{"type":"input_audio_buffer.commit"}',
         '{"type":"input_audio_buffer.clear"}',
     ],
-    "vosk": ['{"config":{"sample_rate":16000,"words":true}}', '{"eof":1}', '{"reset":1}', *FILES],
+    "vosk": [*OPENINGS["vosk"], '{"eof":1}', '{"reset":1}', *RAW, *FILES],
 }
 QUERIES = [  # of Deepgram's address
-    [("encoding", "linear16"), ("sample_rate", "8000")],
-    [("encoding", "opus")],
+    [],
+    *([("encoding", kind), ("sample_rate", "8000")] for kind in ("linear16", "linear32", "alaw")),
+    *([("encoding", kind)] for kind in ("opus", "ogg-opus", "flac")),
     [("encoding", "linear16"), ("sample_rate", "8000"), ("channels", "2"), ("multichannel", "1")],
     [("multichannel", "true"), ("channels", "2")],
+    [("encoding", "opus"), ("multichannel", "true"), ("channels", "2")],
     [("encoding", "mulaw"), ("sample_rate", "8000"), ("channels", "3")],
     [("interim_results", "true"), ("vad_events", "true"), ("utterance_end_ms", "1000")],
-    [("encoding", "ogg-opus")],
+    [("alternatives", "5"), ("endpointing", "400"), ("keyterm", "ada lovelace"), ("keyterm", "b")],
+    [
+        ("endpointing", "false"),
+        ("keywords", "gyre:2"),
+        ("encoding", "mulaw"),
+        ("sample_rate", "8000"),
+    ],
 ]
 ADDRESSES = {"cortado": "/v1/stream", "deepgram": "/v1/listen", "openai": "/v1/realtime"}
 FAULTS = ("Traceback", "session failed", "engine failed", "step failed", "internal_error")
@@ -111,7 +145,7 @@ async def attack(page: str, name: str, count: int, seed: int = 0) -> Counter[str
             reading = asyncio.create_task(_read(socket, answers))
             try:
                 if random.random() < 0.7:  # a stream that begins well goes on for longer
-                    await socket.send(SAID[name][0])
+                    await socket.send(random.choice(OPENINGS[name]))
                 for _ in range(random.randint(1, PER_CONVERSATION)):
                     if reading.done():
                         break

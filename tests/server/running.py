@@ -22,6 +22,7 @@ from cortado.server.settings import Settings
 
 Samples = NDArray[np.float32]
 START, END = '{"type":"start"}', '{"type":"end"}'
+KEPT = '{"type":"start","keep":true}'
 PATIENCE = 60.0  # seconds; far more than anything here takes, on a busy machine too
 
 
@@ -139,6 +140,11 @@ async def converse(url: str, *frames: str | bytes, **options: Any) -> Heard:
 def say(url: str, *frames: str | bytes, **options: Any) -> Heard:
     """`converse`, for a test that has no other client."""
     return asyncio.run(converse(url, *frames, **options))
+
+
+def resume(**fields: Any) -> str:
+    """Return the message that goes on with a stream."""
+    return json.dumps({"type": "resume", **fields})
 
 
 def pcm(samples: Samples) -> bytes:

@@ -16,6 +16,7 @@ from cortado.server.protocol.messages import ErrorCode
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (
     END,
+    KEPT,
     PATIENCE,
     START,
     Heard,
@@ -23,6 +24,7 @@ from cortado.tests.server.running import (
     converse,
     listened,
     pcm,
+    resume,
     rounded,
     running,
     say,
@@ -30,7 +32,6 @@ from cortado.tests.server.running import (
 )
 
 SPEECH = noise(3, 1.0)
-KEPT = '{"type":"start","keep":true}'
 
 
 def expected(online: ReferenceRecognizer) -> tuple[str, list[float]]:
@@ -97,8 +98,7 @@ def test_a_line_that_is_dead_without_a_word_ends_its_stream_which_goes_on_elsewh
         others = []
         while not len(server.service.streams.resumable):
             others.append(await converse(server.url, START, audio, END))
-        resume = json.dumps({"type": "resume", "token": token})
-        after = await converse(server.url, resume, audio[half:], END)
+        after = await converse(server.url, resume(token=token), audio[half:], END)
         dead.transport.resume_reading()
         before = await listened(dead)
         return others, before, after
@@ -130,8 +130,7 @@ def test_the_wall_clock_does_not_matter(
             await connection.send(audio[third : 2 * third])
             await _acknowledged(connection, third)
             connection.transport.abort()
-        resume = json.dumps({"type": "resume", "token": token})
-        return (await converse(url, resume, audio[2 * third :], END)).text
+        return (await converse(url, resume(token=token), audio[2 * third :], END)).text
 
     where = str(tmp_path / "streams.sqlite")
     with running(online, store=where, save_seconds=0.1) as server:

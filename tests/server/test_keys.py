@@ -22,7 +22,10 @@ from cortado.server import run as run_module
 from cortado.server.callers import Caller, Callers
 from cortado.server.keys import MAX_LENGTH, KeyFile, Keys
 from cortado.server.settings import read_settings, unknown_variables
+from cortado.server.short_lived import ShortLived
 from cortado.tests.server.running import END, START, Running, converse, running, say
+
+SHORT_LIVED = ShortLived(b"")
 
 
 class Locked(NamedTuple):
@@ -94,9 +97,28 @@ def test_a_page_gets_in_with_a_short_lived_secret(
     for forged in (turned, found["secret"][:20], "cs_", "cs_ü"):
         assert locked.server.service.keys is not None
         assert locked.server.service.keys.name(forged) is None
+    again = httpx.post(f"{page}/v1/secrets", headers=bearer(found["secret"]))
+    assert (again.status_code, again.json()) == (403, {"detail": "short_lived_secret"})
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + found["seconds"] + 1)
     assert status(url, subprotocols=protocols) == 401
+
+
+def test_a_secret_of_the_operator_does_not_reload(
+    locked: Locked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, key = locked.server.page, locked.file.add("operator")
+    reloads: list[str] = []
+
+    async def reload() -> None:
+        reloads.append(page)
+
+    monkeypatch.setattr(locked.server.service, "reload", reload)
+    found = httpx.post(f"{page}/v1/secrets", headers=bearer(key)).json()
+    assert httpx.post(f"{page}/reload", headers=bearer(found["secret"])).status_code == 403
+    assert reloads == []
+    assert httpx.post(f"{page}/reload", headers=bearer(key)).status_code == 200
+    assert reloads == [page]
 
 
 def test_a_key_that_is_removed_is_worthless_at_once(locked: Locked) -> None:
@@ -163,22 +185,22 @@ def test_keys_are_made_listed_and_removed_by_a_command(
     file = tmp_path / "keys.json"
     assert main(["keys", str(file), "--add", "a"]) == 0
     key = capsys.readouterr().out.strip()
-    assert Keys(KeyFile(file), b"").name(key) == "a"
+    assert Keys(KeyFile(file), SHORT_LIVED).name(key) == "a"
     assert main(["keys", str(file)]) == 0
     assert capsys.readouterr().out == "a\n"
     assert main(["keys", str(file), "--add", "a"]) == 2
     assert main(["keys", str(file), "--add", "../a"]) == 2
     assert main(["keys", str(file), "--remove", "a"]) == 0
     assert main(["keys", str(file), "--remove", "a"]) == 2
-    assert Keys(KeyFile(file), b"").name(key) is None
+    assert Keys(KeyFile(file), SHORT_LIVED).name(key) is None
 
 
 def test_a_file_of_keys_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^no file of keys at .*: cortado keys .* makes one$"):
-        Keys(KeyFile(tmp_path / "none.json"), b"")
+        Keys(KeyFile(tmp_path / "none.json"), SHORT_LIVED)
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(ValueError, match="expected a file of cortado keys, got another"):
-        Keys(KeyFile(tmp_path / "list.json"), b"")
+        Keys(KeyFile(tmp_path / "list.json"), SHORT_LIVED)
 
 
 @pytest.mark.parametrize(

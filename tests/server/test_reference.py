@@ -15,6 +15,7 @@ from cortado.tests.server.running import Running
 
 ADDRESSES = {
     *("/v1/listen", "/v1/audio/transcriptions", "/v1/models", "/v1/models/{name}"),
+    *("/v1/realtime/client_secrets", "/v1/auth/grant"),
     *("/v1/info", "/v1/secrets", "/health", "/ready", "/metrics"),
 }
 

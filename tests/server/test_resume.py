@@ -20,12 +20,14 @@ from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.server.conftest import TINY
 from cortado.tests.server.running import (
     END,
+    KEPT,
     START,
     Heard,
     Running,
     converse,
     listened,
     pcm,
+    resume,
     rounded,
     running,
     say,
@@ -34,7 +36,7 @@ from cortado.tests.server.running import (
 )
 
 SPEECH = rounded(noise(1, 2.5))
-SUSPEND, KEEP = '{"type":"suspend"}', '{"type":"start","keep":true}'
+SUSPEND = '{"type":"suspend"}'
 KEY = "a key that servers share"
 
 
@@ -43,10 +45,6 @@ def pair(online: ReferenceRecognizer) -> Iterator[tuple[Running, Running]]:
     """Two servers of one model and one key."""
     with running(online, state_key=KEY) as one, running(online, state_key=KEY) as other:
         yield one, other
-
-
-def resume(**fields: Any) -> str:
-    return json.dumps({"type": "resume", **fields})
 
 
 def suspended(url: str, *frames: str | bytes) -> tuple[Heard, str]:
@@ -168,7 +166,7 @@ def test_a_lost_stream_goes_on_where_the_server_stopped_hearing(
 def test_characters_that_a_client_has_are_not_told_again(
     at_rest: Running, online: ReferenceRecognizer
 ) -> None:
-    ready = asyncio.run(lose(at_rest.url, KEEP, pcm(SPEECH), 4))
+    ready = asyncio.run(lose(at_rest.url, KEPT, pcm(SPEECH), 4))
     assert is_kept(at_rest)
     heard = say(at_rest.url, resume(token=ready["token"], characters=4), END)
     assert heard.messages[0]["received"] == len(SPEECH)  # a message is read as a whole
@@ -181,7 +179,7 @@ def test_a_connection_that_only_seems_to_live_is_taken_over(
 ) -> None:
     async def talk() -> tuple[Heard, Heard]:
         async with websockets.connect(at_rest.url) as first:
-            await first.send(KEEP)
+            await first.send(KEPT)
             token = json.loads(await first.recv())["token"]
             await first.send(pcm(SPEECH))
             await first.recv()  # characters: the audio has come
@@ -197,7 +195,7 @@ def test_a_stream_that_is_not_kept_is_unknown(
     at_rest: Running, online: ReferenceRecognizer
 ) -> None:
     assert say(at_rest.url, resume(token="none")).error == ErrorCode.UNKNOWN_STREAM
-    ready = asyncio.run(lose(at_rest.url, KEEP, pcm(SPEECH)))
+    ready = asyncio.run(lose(at_rest.url, KEPT, pcm(SPEECH)))
     assert is_kept(at_rest)
     wrong = say(at_rest.url, resume(token=ready["token"], characters=10**6))
     assert wrong.error == ErrorCode.INVALID_STATE
@@ -209,21 +207,21 @@ def test_streams_are_kept_for_a_while_and_the_newest_few(online: ReferenceRecogn
     with running(online, keep_streams=2) as server:
         tokens = []
         for _ in range(3):
-            tokens.append(asyncio.run(lose(server.url, KEEP, b""))["token"])
+            tokens.append(asyncio.run(lose(server.url, KEPT, b""))["token"])
             assert server.is_at_rest()
         assert list(server.service.streams.resumable._detached) == tokens[1:]
     with running(online, keep_seconds=0.5) as server:
-        token = asyncio.run(lose(server.url, KEEP, b""))["token"]
+        token = asyncio.run(lose(server.url, KEPT, b""))["token"]
         assert server.is_at_rest()
         assert wait_for(lambda: not server.service.streams.resumable)
         assert say(server.url, resume(token=token)).error == ErrorCode.UNKNOWN_STREAM
     with running(online, keep_seconds=0) as server:
-        assert "token" not in say(server.url, KEEP, END).messages[0]
+        assert "token" not in say(server.url, KEPT, END).messages[0]
 
 
 def test_a_stream_that_nobody_lets_in_is_still_kept(online: ReferenceRecognizer) -> None:
     async def talk(url: str) -> tuple[Heard, Heard]:
-        ready = await lose(url, KEEP, pcm(SPEECH[:8000]))
+        ready = await lose(url, KEPT, pcm(SPEECH[:8000]))
         while server.service.streams.resumable.attached:
             await asyncio.sleep(0.01)
         async with websockets.connect(url) as other:

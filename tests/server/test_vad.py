@@ -16,8 +16,19 @@ from cortado.server.recorder import read
 from cortado.server.settings import read_settings
 from cortado.server.signing import Signer
 from cortado.tests.model.untrained import noise
-from cortado.tests.server.running import END, START, Running, cut, pcm, rounded, running, say, spelt
-from cortado.tests.server.test_resume import KEY, resume, suspended
+from cortado.tests.server.running import (
+    END,
+    START,
+    Running,
+    cut,
+    pcm,
+    resume,
+    rounded,
+    running,
+    say,
+    spelt,
+)
+from cortado.tests.server.test_resume import KEY, suspended
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("silero_vad")

@@ -1,13 +1,15 @@
 """What Deepgram's clients are sent; a field that Cortado does not know is left out."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from cortado.model.captions import Word as OwnWord
 from cortado.model.nbest import texts
 from cortado.server.doors.words import SentWord, confidence_of, text_of
+
+MOST_SECONDS, SECONDS = 3600.0, 30.0  # that a token lasts; if not said
 
 
 class Control(BaseModel):
@@ -176,3 +178,16 @@ class Refusal(BaseModel):
     err_code: str
     err_msg: str
     request_id: str
+
+
+class GrantAsked(BaseModel):
+    """How long a token is to be good."""
+
+    ttl_seconds: Annotated[float, Field(ge=1, le=MOST_SECONDS)] = SECONDS
+
+
+class Grant(BaseModel):
+    """A token that lets a client in for some seconds."""
+
+    access_token: str
+    expires_in: float

@@ -11,9 +11,16 @@ from fastapi.responses import JSONResponse
 
 from cortado.model.audio.decode import AudioError, channels_of
 from cortado.server.doors.audio import NAME
+from cortado.server.doors.body import read_json
 from cortado.server.doors.deepgram import file, parameters
 from cortado.server.doors.deepgram.live import Live, Shared
-from cortado.server.doors.deepgram.messages import FileResponse, Refusal
+from cortado.server.doors.deepgram.messages import (
+    MOST_SECONDS,
+    FileResponse,
+    Grant,
+    GrantAsked,
+    Refusal,
+)
 from cortado.server.doors.upload import STATUS, STATUSES, answers, collected, open_upload, receive
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 from cortado.server.service import Service
@@ -60,6 +67,26 @@ def routes(service: Service) -> APIRouter:
             return _refusal(400, "Bad Request", str(error))
         except ProtocolError as error:
             return _refusal(STATUS.get(error.code, 500), error.code, error.message)
+
+    @router.post(
+        "/v1/auth/grant",
+        response_model=Grant,
+        responses={status: {"model": Refusal} for status in (400, 401, 403, 413)},
+        openapi_extra=_grant_body(),
+    )
+    async def grant(request: Request) -> Grant | Response:
+        """Return a token that lets a client in for a short time, in place of a key."""
+        if refused := service.no_secret(request):
+            message = "this request is not let in"
+            return _refusal(refused.status, refused.reason, message, refused.headers)
+        try:
+            seconds = (await read_json(request, GrantAsked)).ttl_seconds
+        except ValueError as error:
+            return _refusal(400, "Bad Request", str(error))
+        except ProtocolError as error:
+            return _refusal(STATUS.get(error.code, 500), error.code, error.message)
+        token, _ = service.secret(seconds)
+        return Grant(access_token=token, expires_in=seconds)
 
     return router
 
@@ -122,3 +149,9 @@ def _asked() -> dict[str, object]:
         for name, text in parameters.EFFECTIVE.items()
     ]
     return {"parameters": named, "requestBody": {"required": True, "content": {"audio/*": audio}}}
+
+
+def _grant_body() -> dict[str, object]:
+    seconds = {"type": "number", "minimum": 1, "maximum": MOST_SECONDS}
+    schema = {"type": "object", "properties": {"ttl_seconds": seconds}}
+    return {"requestBody": {"content": {"application/json": {"schema": schema}}}}

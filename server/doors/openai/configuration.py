@@ -1,10 +1,17 @@
 """The configuration of a Realtime transcription session."""
 
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cortado.server.protocol.messages import QUOTED, expected_field
+from cortado.server.doors.openai.prompt import expected
+from cortado.server.protocol.messages import (
+    MAX_SILENCE_MS,
+    MIN_SILENCE_MS,
+    QUOTED,
+    expected_field,
+)
 
 RATES = {"audio/pcm": 24_000, "audio/pcmu": 8_000, "audio/pcma": 8_000}  # Hz
 ENCODINGS = {"audio/pcm": "pcm_s16le", "audio/pcmu": "mulaw", "audio/pcma": "alaw"}
@@ -25,10 +32,17 @@ class Format(Part):
 
 class TurnDetection(Part):
     type: Literal["server_vad", "semantic_vad"]
+    silence_duration_ms: Annotated[int, Field(ge=0)] | None = None
+
+
+class Transcribed(Part):
+    prompt: str | None = None
+    keywords: Annotated[list[str], Field(strict=False)] | None = None
 
 
 class Input(Part):
     format: Format | None = None
+    transcription: Transcribed | None = None
     turn_detection: TurnDetection | None = None
 
 
@@ -42,30 +56,47 @@ class Session(Part):
     include: list[Literal["item.input_audio_transcription.logprobs"]] | None = None
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What a client has chosen."""
+
+    format: str = "audio/pcm"
+    ends_by_itself: bool = True  # the server finds the ends of utterances
+    silence_ms: int | None = None  # that ends an utterance; None for the recogniser's own rules
+    phrases: tuple[str, ...] = ()  # that are expected
+    has_logprobs: bool = False
+
+
+FIXED = {  # once there is audio, and where it is in a session
+    "format": "format",
+    "silence_ms": "turn_detection.silence_duration_ms",
+    "phrases": "transcription.prompt",
+}
+
+
 class Configuration:
     """What a client may set, and how the session stands."""
 
-    def __init__(self, session: str, model: str) -> None:
-        self._session, self._model = session, model
-        self.format = "audio/pcm"
-        self.ends_by_itself = True  # the server finds the ends of utterances
-        self.has_logprobs = False
+    def __init__(self, session: str, model: str, *, weighs_phrases: bool = True) -> None:
+        """Begin a session of that id; without `weighs_phrases` a prompt has no effect."""
+        self._session, self._model, self._weighs = session, model, weighs_phrases
+        self.chosen = Choice()
 
     @property
     def rate(self) -> int:
         """Samples a second."""
-        return RATES[self.format]
+        return RATES[self.chosen.format]
 
     @property
     def encoding(self) -> str:
         """Our name of the encoding."""
-        return ENCODINGS[self.format]
+        return ENCODINGS[self.chosen.format]
 
-    def update(self, fields: Any) -> None:
-        """Set what `session.update` says.
+    def update(self, fields: Any, *, has_audio: bool = False) -> None:
+        """Set what `session.update` says, all of it or nothing.
 
         Raises:
-            ValueError: it cannot be set.
+            ValueError: it cannot be set, or not any more because there was audio.
         """
         try:
             asked = Session.model_validate(_as_new(fields))
@@ -74,29 +105,55 @@ class Configuration:
             where = ".".join(["session", *map(str, first["loc"])])
             got = repr(first["input"])[:QUOTED]
             raise ValueError(f"{expected_field(where, first['msg'])}, got {got}") from None
-        given = asked.audio.input if asked.audio else None
-        if given is not None:
-            self._listen(given)
+        chosen = self.chosen
+        if asked.audio is not None and asked.audio.input is not None:
+            chosen = self._listening(asked.audio.input)
         if "include" in asked.model_fields_set:
-            self.has_logprobs = bool(asked.include)
+            chosen = replace(chosen, has_logprobs=bool(asked.include))
+        for name, where in FIXED.items():
+            if has_audio and getattr(chosen, name) != getattr(self.chosen, name):
+                raise ValueError(
+                    f"session.audio.input.{where}: expected no change after audio, got one"
+                )
+        self.chosen = chosen
 
-    def _listen(self, given: Input) -> None:
-        """Set how audio is read."""
+    def _listening(self, given: Input) -> Choice:
+        """Return the choice with how audio is heard."""
+        chosen = self.chosen
         if given.format is not None:
             if given.format.rate not in (None, RATES[given.format.type]):
-                expected = f"{RATES[given.format.type]} for {given.format.type}"
+                expected_rate = f"{RATES[given.format.type]} for {given.format.type}"
                 got = given.format.rate
-                raise ValueError(f"session.audio.input.format.rate: expected {expected}, got {got}")
-            self.format = given.format.type
+                raise ValueError(
+                    f"session.audio.input.format.rate: expected {expected_rate}, got {got}"
+                )
+            chosen = replace(chosen, format=given.format.type)
         if "turn_detection" in given.model_fields_set:
-            self.ends_by_itself = given.turn_detection is not None
+            chosen = replace(chosen, ends_by_itself=given.turn_detection is not None)
+        turns = given.turn_detection
+        if turns is not None and "silence_duration_ms" in turns.model_fields_set:
+            chosen = replace(chosen, silence_ms=_silence(turns.silence_duration_ms))
+        said = given.transcription
+        if self._weighs and said is not None and {"prompt", "keywords"} & said.model_fields_set:
+            found = expected(said.prompt or "", said.keywords or ())
+            chosen = replace(chosen, phrases=found.phrases)
+        return chosen
 
     def content(self) -> dict[str, Any]:
         """Return the session as clients read it: what is in effect, and nothing else."""
-        shape: dict[str, Any] = {"type": self.format}
-        if self.format == "audio/pcm":
+        shape: dict[str, Any] = {"type": self.chosen.format}
+        if self.chosen.format == "audio/pcm":
             shape["rate"] = self.rate
-        turns = {"type": "server_vad"} if self.ends_by_itself else None
+        turns: dict[str, Any] | None = None
+        if self.chosen.ends_by_itself:
+            turns = {"type": "server_vad"}
+            if self.chosen.silence_ms is not None:
+                turns["silence_duration_ms"] = self.chosen.silence_ms
+        said = {
+            "model": self._model,
+            "language": None,
+            "prompt": ", ".join(self.chosen.phrases) or None,
+        }
         return {
             "type": "transcription",
             "object": "realtime.transcription_session",
@@ -104,13 +161,25 @@ class Configuration:
             "audio": {
                 "input": {
                     "format": shape,
-                    "transcription": {"model": self._model, "language": None, "prompt": None},
+                    "transcription": said,
                     "noise_reduction": None,
                     "turn_detection": turns,
                 }
             },
-            "include": [LOGPROBS] if self.has_logprobs else None,
+            "include": [LOGPROBS] if self.chosen.has_logprobs else None,
         }
+
+    def carried(self) -> dict[str, Any]:
+        """Return what `update` of another session takes to stand as this one does."""
+        content = self.content()
+        heard = content["audio"]["input"] | {"transcription": {"keywords": self.chosen.phrases}}
+        del heard["noise_reduction"]
+        return {"audio": {"input": heard}, "include": content["include"]}
+
+
+def _silence(asked: int | None) -> int | None:
+    """Return the silence that a stream takes, nearest to what is asked for."""
+    return None if asked is None else min(max(asked, MIN_SILENCE_MS), MAX_SILENCE_MS)
 
 
 def _as_new(fields: Any) -> Any:
@@ -121,6 +190,8 @@ def _as_new(fields: Any) -> Any:
     if "input_audio_format" in fields:
         name = fields["input_audio_format"]
         found["format"] = {"type": OLD_FORMATS.get(name, name) if isinstance(name, str) else name}
+    if "input_audio_transcription" in fields:
+        found["transcription"] = fields["input_audio_transcription"]
     if "turn_detection" in fields:
         found["turn_detection"] = fields["turn_detection"]
     rest = {key: value for key, value in fields.items() if key in ("type", "include")}

@@ -11,6 +11,7 @@ from cortado.model.captions import Word
 from cortado.server.doors.words import SentWord
 
 TOKEN = re.compile(r"\s*\S+(?:\s+$)?")  # a word with the space before it
+LEAST_SECONDS, MOST_SECONDS, SECONDS = 10, 7200, 600  # that a secret lasts; if not said
 LEAST = 0.0005  # a probability that is rounded to 0 thousandths
 
 
@@ -118,6 +119,28 @@ class Models(BaseModel):
 
     object: Literal["list"] = "list"
     data: list[Model]
+
+
+class ExpiresAfter(BaseModel):
+    """When a secret ends."""
+
+    anchor: Literal["created_at"] = "created_at"
+    seconds: Annotated[int, Field(ge=LEAST_SECONDS, le=MOST_SECONDS)] = SECONDS
+
+
+class ClientSecretAsked(BaseModel):
+    """What a secret of a browser is to be good for."""
+
+    expires_after: ExpiresAfter = ExpiresAfter()
+    session: dict[str, Any] = {}
+
+
+class ClientSecret(BaseModel):
+    """A secret of a browser, and how a session begins that is opened with it."""
+
+    value: str
+    expires_at: int
+    session: dict[str, Any]
 
 
 class Said(BaseModel):

@@ -35,12 +35,13 @@ from cortado.server.doors.openai.messages import (
 from cortado.server.doors.words import Segment
 from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Read, Reply, Written
-from cortado.server.protocol.messages import ErrorCode
+from cortado.server.protocol.messages import ErrorCode, explained
 
 KINDS = (
     "session.update",
     *(f"input_audio_buffer.{name}" for name in ("append", "commit", "clear")),
 )
+EXPECTED = f"expected a JSON object of type {', '.join(KINDS)}"
 _CLIENT: TypeAdapter[ClientEvent] = TypeAdapter(ClientEvent)
 OURS = {ErrorCode.INTERNAL_ERROR, ErrorCode.SHUTTING_DOWN, ErrorCode.TOO_MANY_STREAMS}
 
@@ -48,10 +49,10 @@ OURS = {ErrorCode.INTERNAL_ERROR, ErrorCode.SHUTTING_DOWN, ErrorCode.TOO_MANY_ST
 class Realtime:
     """The dialect of one session; a piece of speech is an item."""
 
-    def __init__(self, session: str, model: str) -> None:
-        """Begin the session of that id; the server's model has the name `model`."""
+    def __init__(self, session: str, configuration: Configuration) -> None:
+        """Begin the session of that id."""
         self._session = session
-        self._configuration = Configuration(session, model)
+        self._configuration = configuration
         self._decoder: Decoder | None = None  # once there is audio
         self._waiting = 0  # bytes of audio since the last item was asked for
         self._asked: list[bool] = []  # for each flush on its way: whether it makes an item
@@ -80,7 +81,7 @@ class Realtime:
                 case Clear():
                     yield self._clear()
         except ValidationError as error:
-            yield self._failed(_explained(error), _name(data))
+            yield self._failed(explained(error, EXPECTED), _name(data))
         except ValueError as error:
             yield self._failed(str(error), name)
 
@@ -98,11 +99,7 @@ class Realtime:
         return Reply(_text(Failed(event_id=self._event(), error=fault)))
 
     def _update(self, message: Update) -> Reply:
-        before = self._configuration.format
-        self._configuration.update(message.session)
-        if self._decoder is not None and self._configuration.format != before:
-            self._configuration.format = before
-            raise ValueError("session.audio.input.format: expected no change after audio, got one")
+        self._configuration.update(message.session, has_audio=self._decoder is not None)
         return Reply(self._state("session.updated"))
 
     def _append(self, message: Append) -> Iterator[Read]:
@@ -113,7 +110,9 @@ class Realtime:
             raise ValueError(f"audio: expected base64, got another text: {got}") from None
         if self._decoder is None:
             start, self._decoder = decoder(self._configuration.encoding, self._configuration.rate)
-            yield start
+            chosen = self._configuration.chosen
+            said = {"silence_ms": chosen.silence_ms, "phrases": chosen.phrases}
+            yield start.model_copy(update=said)
         self._waiting += len(data)
         yield from self._decoder.push(data)
 
@@ -134,7 +133,7 @@ class Realtime:
             case own.Chars():
                 yield from self._characters(message)
             case own.Endpoint():
-                if self._configuration.ends_by_itself:
+                if self._configuration.chosen.ends_by_itself:
                     yield SpeechStopped(
                         event_id=self._event(),
                         audio_end_ms=_ms(message.end),
@@ -155,7 +154,7 @@ class Realtime:
         text = message.text if self._speaking else message.text.lstrip()
         if not text:
             return
-        if self._configuration.ends_by_itself and not self._speaking:
+        if self._configuration.chosen.ends_by_itself and not self._speaking:
             start = _ms(self._segment.words[0].start)
             yield SpeechStarted(event_id=self._event(), audio_start_ms=start, item_id=self._item())
         self._speaking = True
@@ -163,7 +162,7 @@ class Realtime:
         yield Delta(event_id=self._event(), item_id=self._item(), delta=text, logprobs=logprobs)
 
     def _logprobs(self, words: Sequence[Word], text: str) -> list[LogProb] | None:
-        return LogProb.of(words, text) if self._configuration.has_logprobs else None
+        return LogProb.of(words, text) if self._configuration.chosen.has_logprobs else None
 
     def _complete(self, position: float) -> Iterator[Event]:
         """Yield the messages that end an item at `position` seconds."""
@@ -200,15 +199,6 @@ class Realtime:
     def _state(self, kind: Any) -> str:
         content = self._configuration.content()
         return _text(SessionEvent(type=kind, event_id=self._event(), session=content))
-
-
-def _explained(error: ValidationError) -> str:
-    """Return what is wrong with a message first."""
-    first = error.errors(include_url=False)[0]
-    got = repr(first["input"])[: own.QUOTED]
-    if not first["loc"]:
-        return f"expected a JSON object of type {', '.join(KINDS)}, got {got}"
-    return f"{own.expected_field('.'.join(map(str, first['loc'])), first['msg'])}, got {got}"
 
 
 def _name(data: str | bytes) -> str | None:

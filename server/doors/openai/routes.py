@@ -10,8 +10,14 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
+from cortado.server.doors.body import bounded, read_json
 from cortado.server.doors.openai import transcription
+from cortado.server.doors.openai.configuration import Configuration
 from cortado.server.doors.openai.messages import (
+    LEAST_SECONDS,
+    MOST_SECONDS,
+    ClientSecret,
+    ClientSecretAsked,
     Fault,
     Model,
     Models,
@@ -20,8 +26,15 @@ from cortado.server.doors.openai.messages import (
     VerboseTranscription,
 )
 from cortado.server.doors.openai.realtime import Realtime
-from cortado.server.doors.upload import STATUS, STATUSES, Upload, answers, collected, open_upload
-from cortado.server.protocol.messages import ErrorCode, ProtocolError, ServerMessage
+from cortado.server.doors.upload import (
+    STATUS,
+    STATUSES,
+    Upload,
+    answers,
+    collected,
+    open_upload,
+)
+from cortado.server.protocol.messages import ProtocolError, ServerMessage
 from cortado.server.service import Service
 
 FIELD_BYTES = 65_536  # of each field of a form but the file, and of all around it
@@ -31,10 +44,39 @@ def routes(service: Service) -> APIRouter:
     """Return the addresses, at which `service` answers."""
     router = APIRouter(tags=["OpenAI"])
 
+    def session() -> tuple[str, Configuration]:
+        name = f"sess_{secrets.token_hex(8)}"
+        weighs = service.weighs_phrases
+        return name, Configuration(name, service.model_name, weighs_phrases=weighs)
+
     @router.websocket("/v1/realtime")
     async def realtime(socket: WebSocket) -> None:
-        session = f"sess_{secrets.token_hex(8)}"
-        await service.connect(socket, Realtime(session, service.model_name))
+        name, configuration = session()
+        if (passed := service.passed(socket)) and passed.session:
+            configuration.update(passed.session)
+        await service.connect(socket, Realtime(name, configuration))
+
+    @router.post(
+        "/v1/realtime/client_secrets",
+        response_model=ClientSecret,
+        responses={status: {"model": Refusal} for status in (400, 401, 403, 413)},
+        openapi_extra=_secret_body(),
+    )
+    async def client_secret(request: Request) -> ClientSecret | Response:
+        """Return a secret for a browser, with which a Realtime session begins as it says."""
+        if refused := service.no_secret(request):
+            message = "this request is not let in"
+            return _refusal(refused.status, refused.reason, message, refused.headers)
+        try:
+            asked = await read_json(request, ClientSecretAsked)
+            _, configuration = session()
+            configuration.update(asked.session)
+        except ValueError as error:
+            return _refusal(400, "invalid_value", str(error))
+        except ProtocolError as error:
+            return _refusal(STATUS.get(error.code, 500), error.code, error.message)
+        made, what = service.secret(asked.expires_after.seconds, configuration.carried())
+        return ClientSecret(value=made, expires_at=what.until, session=configuration.content())
 
     async def known(request: Request) -> None:
         if refused := service.stranger(request):
@@ -88,19 +130,8 @@ async def _form(request: Request, limit: int) -> FormData:
     Raises:
         ProtocolError: it has more.
     """
-    left = limit + FIELD_BYTES
-
-    async def receive() -> Any:
-        nonlocal left
-        message = await request.receive()
-        left -= len(message.get("body", b""))
-        if left < 0:
-            expected = f"expected a file of at most {limit} bytes, got more"
-            raise ProtocolError(ErrorCode.MESSAGE_TOO_BIG, expected)
-        return message
-
-    bounded = Request(request.scope, receive)
-    return await bounded.form(max_files=1, max_fields=64, max_part_size=FIELD_BYTES)
+    whole = bounded(request, limit + FIELD_BYTES, f"a file of at most {limit} bytes")
+    return await whole.form(max_files=1, max_fields=64, max_part_size=FIELD_BYTES)
 
 
 async def _answer(service: Service, form: FormData, open_files: AsyncExitStack) -> Response:
@@ -116,8 +147,10 @@ async def _answer(service: Service, form: FormData, open_files: AsyncExitStack) 
     if not isinstance(file, UploadFile):
         raise ValueError("file: expected a file, got none")
     fields = {name: [v for v in form.getlist(name) if isinstance(v, str)] for name in form}
-    wanted = transcription.read(fields, service.model_name)
-    upload = open_upload(file.file, service.settings.max_message_bytes)
+    weighs = service.weighs_phrases
+    wanted = transcription.read(fields, service.model_name, weighs_phrases=weighs)
+    most = service.settings.max_message_bytes
+    upload = open_upload(file.file, most, phrases=wanted.phrases)
     if wanted.stream:
         return await _stream(service, upload, wanted, open_files.pop_all())
     heard = await collected(answers(service, upload))
@@ -170,8 +203,21 @@ def _body() -> dict[str, Any]:
         "model": text,
         "response_format": {"enum": ["json", "text", "srt", "vtt", "verbose_json"]},
         "timestamp_granularities[]": texts,
+        "prompt": text,
+        "keywords[]": texts,
         "include[]": texts,
         "stream": {"type": "boolean"},
     }
     schema = {"type": "object", "required": ["file"], "properties": properties}
     return {"requestBody": {"content": {"multipart/form-data": {"schema": schema}}}}
+
+
+def _secret_body() -> dict[str, Any]:
+    seconds = {"type": "integer", "minimum": LEAST_SECONDS, "maximum": MOST_SECONDS}
+    expiry = {"anchor": {"enum": ["created_at"]}, "seconds": seconds}
+    properties = {
+        "expires_after": {"type": "object", "properties": expiry},
+        "session": {"type": "object"},
+    }
+    schema = {"type": "object", "properties": properties}
+    return {"requestBody": {"content": {"application/json": {"schema": schema}}}}

@@ -16,6 +16,7 @@ from cortado.server.doors.openai.messages import (
     Transcription,
     VerboseTranscription,
 )
+from cortado.server.doors.openai.prompt import expected
 from cortado.server.doors.upload import Heard
 from cortado.server.doors.words import SentWord, text_of
 from cortado.server.protocol.messages import Chars, ServerMessage
@@ -23,9 +24,10 @@ from cortado.server.protocol.messages import Chars, ServerMessage
 Format = Literal["json", "text", "srt", "vtt", "verbose_json"]
 TEXT_TYPES = {"text": "text/plain", "srt": "application/x-subrip", "vtt": "text/vtt"}
 WITHOUT_EFFECT = (
-    *("prompt", "temperature", "chunking_strategy", "keywords", "languages"),
+    *("temperature", "chunking_strategy", "languages"),
     *("known_speaker_names", "known_speaker_references"),
 )
+PHRASES = ("prompt", "keywords")
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,14 @@ class Wanted:
     stream: bool = False
     granularities: Sequence[str] = ("segment",)
     logprobs: bool = False
+    phrases: Sequence[str] = ()  # that are expected
     warnings: list[str] = field(default_factory=list)
 
 
-def read(fields: Mapping[str, Sequence[str]], model: str) -> Wanted:
+def read(fields: Mapping[str, Sequence[str]], model: str, *, weighs_phrases: bool = True) -> Wanted:
     """Return what the fields of a form ask for; the server's model has the name `model`.
+
+    Where it does not weigh phrases, a prompt has no effect.
 
     Raises:
         ValueError: one of them cannot be understood.
@@ -64,7 +69,23 @@ def read(fields: Mapping[str, Sequence[str]], model: str) -> Wanted:
         warnings.append(f"model: {asked[:40]} is not here; {model} writes the text")
     if not (language := given.get("language", ["en"])[-1]).startswith("en"):
         warnings.append(f"language: {language[:40]} has no effect here; {model} decides")
-    return Wanted(name, stream, granularities, logprobs, warnings)  # type: ignore[arg-type]
+    phrases: Sequence[str] = ()
+    if any(one in given for one in PHRASES):
+        phrases, why = _phrases(given, weighs_phrases=weighs_phrases)
+        warnings += [f"prompt: {why}"] if why else []
+    return Wanted(name, stream, granularities, logprobs, phrases, warnings)  # type: ignore[arg-type]
+
+
+def _phrases(
+    given: Mapping[str, Sequence[str]], *, weighs_phrases: bool
+) -> tuple[Sequence[str], str | None]:
+    """Return the phrases of a prompt and keywords, and what of these has no effect."""
+    if not weighs_phrases:
+        return (), "it has no effect here: the search is greedy, or the model has no space"
+    found = expected("\n".join(given.get("prompt", ())), given.get("keywords", ()))
+    if found.left_out:
+        return found.phrases, f"there is no room for {found.left_out} of its phrases"
+    return found.phrases, None if found.phrases else "it has no effect: there are no names in it"
 
 
 def answer(wanted: Wanted, heard: Heard, language: str | None) -> str:

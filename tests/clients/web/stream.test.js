@@ -47,8 +47,8 @@ const chars = (text, times, position = times.at(-1), confidences = times.map(() 
   ({ type: "chars", text, times, confidences, position });
 const soon = (ms = 1) => new Promise((done) => setTimeout(done, ms));
 
-async function opened(handlers = {}) {
-  const stream = new Stream("ws://here/v1/stream", handlers, { WebSocket: Socket });
+async function opened(handlers = {}, options = {}) {
+  const stream = new Stream("ws://here/v1/stream", handlers, { WebSocket: Socket, ...options });
   const ready = stream.open();
   sockets[0].greet();
   await ready;
@@ -96,6 +96,15 @@ test("a stream asks to be kept, sends what it is given and ends with the final t
     { text: "b", time: 0.08, confidence: 0.7 },
   ]);
   assert.equal(stream.state, "done");
+});
+
+test("what is asked of the server is in its first message, and nothing that is not", async () => {
+  const plain = (await opened(), sockets[0].sent[0]);
+  assert.deepEqual(Object.keys(plain).sort(), ["encoding", "keep", "phrases", "sample_rate", "type"]);
+  sockets.splice(0);
+  await opened({}, { silenceMs: 400, alternatives: 3, phrases: ["ada"] });
+  const { silence_ms, alternatives, phrases } = sockets[0].sent[0];
+  assert.deepEqual([silence_ms, alternatives, phrases], [400, 3, ["ada"]]);
 });
 
 test("a lost stream is resumed by its token from the sample that the server wants", async () => {

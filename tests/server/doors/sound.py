@@ -16,6 +16,7 @@ CODECS = {  # and FFmpeg's names of containers
     "mp3": ("mp3", "mp3"),
     "aac": ("aac", "adts"),
     "m4a": ("aac", "mp4"),
+    "fragments": ("aac", "mp4"),  # as a stream has it
 }
 
 
@@ -39,7 +40,8 @@ def encoded(samples: Samples, kind: str, rate: int = 16_000, *, live: bool = Tru
     """Return (N,) samples as a file of a kind, or of `codec/container`; a stream if `live`."""
     codec, container = CODECS[kind] if kind in CODECS else kind.split("/")
     file = Pipe() if live else io.BytesIO()
-    with av.open(file, "w", format=container) as output:
+    options = {"movflags": "frag_keyframe+empty_moov"} if kind == "fragments" else {}
+    with av.open(file, "w", format=container, options=options) as output:
         stream = output.add_stream(codec, rate=rate)
         assert isinstance(stream, AudioStream)
         stream.layout = "mono"

@@ -29,7 +29,7 @@ LIVE = {"model": "nova-3", "encoding": "linear16", "sample_rate": 16_000}
 
 
 @contextmanager
-def client(server: Running) -> Iterator[Any]:
+def client(server: Running, **credentials: str) -> Iterator[Any]:
     from deepgram.environment import DeepgramClientEnvironment
 
     live = server.page.replace("http", "ws", 1)
@@ -37,7 +37,9 @@ def client(server: Running) -> Iterator[Any]:
         base=server.page, production=live, agent=live, agent_rest=server.page
     )
     with httpx.Client(timeout=PATIENCE) as http:
-        yield deepgram.DeepgramClient(api_key="a key", environment=where, httpx_client=http)
+        yield deepgram.DeepgramClient(
+            **(credentials or {"api_key": "a key"}), environment=where, httpx_client=http
+        )
 
 
 @pytest.fixture
@@ -45,10 +47,16 @@ def text(online: ReferenceRecognizer) -> str:
     return spelt(transcribe(online, rounded(SPEECH)))[0].strip()
 
 
-def listen(server: Running, *frames: Any, **options: Any) -> list[Any]:
+def listen(
+    server: Running, *frames: Any, access_token: str | None = None, **options: Any
+) -> list[Any]:
     """Send frames, methods by name among them, and return all messages to the close."""
     messages: list[Any] = []
-    with client(server) as sdk, sdk.listen.v1.connect(**{**LIVE, **options}) as connection:
+    credentials = {"access_token": access_token} if access_token else {}
+    with (
+        client(server, **credentials) as sdk,
+        sdk.listen.v1.connect(**{**LIVE, **options}) as connection,
+    ):
         connection.on(deepgram.core.events.EventType.MESSAGE, messages.append)
         reading = threading.Thread(target=connection.start_listening)
         reading.start()
@@ -155,7 +163,7 @@ def test_audio_in_a_container_is_heard_as_it_comes(kind: str, at_rest: Running) 
 
 OTHER = noise(2, 2.5)
 BOTH = pcm(np.stack([SPEECH, OTHER], axis=1).ravel())
-TWO = {"multichannel": True, "channels": 2}
+TWO: dict[str, Any] = {"multichannel": True, "channels": 2}
 
 
 def finals_of(messages: list[Any], channel: int) -> str:
@@ -230,3 +238,29 @@ def test_a_file_over_the_limit_is_refused(online: ReferenceRecognizer) -> None:
         answer = httpx.post(f"{server.page}/v1/listen", content=wav(SPEECH), timeout=PATIENCE)
     assert answer.status_code == 413
     assert answer.json()["err_msg"] == "expected a file of at most 2000 bytes, got more"
+
+
+def test_a_token_that_was_granted_lets_in_in_place_of_a_key(
+    online: ReferenceRecognizer, tmp_path: Path, text: str
+) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    key = file.add("app")
+    with running(online, keys=file.path) as server:
+        with client(server, api_key=key) as sdk:
+            granted = sdk.auth.v1.tokens.grant(ttl_seconds=45)
+            assert sdk.auth.v1.tokens.grant().expires_in == 30
+            with pytest.raises(deepgram.BadRequestError) as wrong:
+                sdk.auth.v1.tokens.grant(ttl_seconds=7200)
+        assert "expected ttl_seconds to be less than or equal to 3600" in str(wrong.value.body)
+        assert granted.expires_in == 45
+        with client(server, access_token=granted.access_token) as sdk:
+            answer = sdk.listen.v1.media.transcribe_file(request=wav(SPEECH))
+            with pytest.raises(deepgram.core.api_error.ApiError) as refused:
+                sdk.auth.v1.tokens.grant()
+        assert answer.results.channels[0].alternatives[0].transcript == text
+        assert (refused.value.status_code, refused.value.body["err_code"]) == (
+            403,
+            "short_lived_secret",
+        )
+        frames = [*chunks(pcm(SPEECH)), "send_close_stream"]
+        assert finals(listen(server, *frames, access_token=granted.access_token)) == text

@@ -8,6 +8,7 @@ import pytest
 
 from cortado.server.doors.deepgram import parameters
 from cortado.server.doors.deepgram.live import Live
+from cortado.server.doors.openai.configuration import Configuration
 from cortado.server.doors.openai.realtime import Realtime
 from cortado.server.doors.own import OwnDoor
 from cortado.server.doors.vosk import Vosk
@@ -26,7 +27,7 @@ def dialect(name: str, random: Random) -> Dialect:
     if name == "deepgram":
         return Live(parameters.read(random.choice(QUERIES)), datetime.now(UTC))
     if name == "openai":
-        return Realtime("sess_1", "small")
+        return Realtime("sess_1", Configuration("sess_1", "small"))
     return Vosk() if name == "vosk" else OwnDoor()
 
 

@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 
 from cortado.model.captions import Word
+from cortado.model.search.phrases import tree
+from cortado.model.vocabulary import Vocabulary
+from cortado.server.doors.openai.configuration import Configuration
+from cortado.server.doors.openai.prompt import LETTERS, expected
 from cortado.server.doors.openai.realtime import Realtime
 from cortado.server.doors.openai.transcription import Wanted, answer, read
 from cortado.server.doors.upload import Heard
 from cortado.server.protocol.messages import ErrorCode, Start
+from cortado.server.short_lived import ShortLived
 from cortado.tests.server.doors.conversation import Conversation
 
 SECOND = base64.b64encode(bytes(48_000)).decode()
@@ -20,7 +25,7 @@ TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 
 def session(**limits: Any) -> Conversation:
-    return Conversation(Realtime("sess_1", "small"), **limits)
+    return Conversation(Realtime("sess_1", Configuration("sess_1", "small")), **limits)
 
 
 def update(**given: Any) -> dict[str, Any]:
@@ -189,11 +194,109 @@ def test_an_error_says_what_was_expected_and_where(frame: str, expected: str) ->
     assert error["error"]["message"].startswith(expected)
 
 
-def test_the_format_stays_once_there_is_audio() -> None:
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"format": {"type": "audio/pcmu"}}, "format"),
+        ({"transcription": {"prompt": "Ada"}}, "transcription.prompt"),
+        (
+            {"turn_detection": {"type": "server_vad", "silence_duration_ms": 500}},
+            "turn_detection.silence_duration_ms",
+        ),
+    ],
+)
+def test_what_a_stream_begins_with_stays_once_there_is_audio(
+    given: dict[str, Any], where: str
+) -> None:
     talk = session()
     talk.say(append())
-    [error] = talk.say(update(format={"type": "audio/pcmu"}))
-    assert "expected no change after audio" in error["error"]["message"]
+    [error] = talk.say(update(**given))
+    message = f"session.audio.input.{where}: expected no change after audio, got one"
+    assert error["error"]["message"] == message
+    [updated] = talk.say(update(turn_detection={"type": "server_vad"}))
+    assert updated["session"]["audio"]["input"]["format"] == {"type": "audio/pcm", "rate": 24_000}
+
+
+@pytest.mark.parametrize(("asked", "got"), [(450, 450), (0, 300), (10**6, 5000), (None, None)])
+def test_a_client_says_which_silence_ends_an_utterance(asked: int | None, got: int | None) -> None:
+    talk = session()
+    turns = {"type": "server_vad", "silence_duration_ms": asked}
+    state = talk.say(update(turn_detection=turns), append())[-1]["session"]
+    assert state["audio"]["input"]["turn_detection"].get("silence_duration_ms") == got
+    assert talk.events[0] == Start(sample_rate=24_000, silence_ms=got)
+
+
+@pytest.mark.parametrize("form", ["now", "earlier"])
+def test_a_session_expects_the_phrases_of_its_prompt(form: str) -> None:
+    talk = session()
+    said = {"model": "whisper-1", "prompt": "Ada Lovelace, ZyntriQix", "keywords": ["gyre"]}
+    frame = update(transcription=said)
+    if form == "earlier":
+        frame = {"type": "transcription_session.update", "session": {}}
+        frame["session"] = {"input_audio_transcription": said}
+    state = talk.say(frame, append())[-1]["session"]["audio"]["input"]["transcription"]
+    assert state["prompt"] == "gyre, Ada Lovelace, ZyntriQix"
+    phrases = ("gyre", "Ada Lovelace", "ZyntriQix")
+    assert talk.events[0] == Start(sample_rate=24_000, phrases=phrases)
+
+
+def test_a_search_that_weighs_no_phrases_leaves_a_prompt_out() -> None:
+    greedy = Configuration("sess_1", "small", weighs_phrases=False)
+    greedy.update({"audio": {"input": {"transcription": {"prompt": "Ada"}}}})
+    assert greedy.content()["audio"]["input"]["transcription"]["prompt"] is None
+    warning = "prompt: it has no effect here: the search is greedy, or the model has no space"
+    assert read({"prompt": ["Ada"]}, "small", weighs_phrases=False).warnings == [warning]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "phrases"),
+    [
+        ("", ()),
+        ("Ada Lovelace", ("Ada Lovelace",)),
+        ("gyre; naas\nAda Lovelace,, 42", ("gyre", "naas", "Ada Lovelace")),
+        ("Glossary: PULSE, RAPT, B.R.I.C.K., RAPT.", ("PULSE", "RAPT", "B.R.I.C.K")),
+        (
+            "The talk is about GPT-3, Digique Plus and the work of Ada Lovelace. We begin in 1843.",
+            ("GPT-3", "Digique Plus", "Ada Lovelace"),
+        ),
+        ("Umm, let me think like, hmm... Okay, here's what I'm, like, thinking.", ()),
+        ("expect words related to technology", ()),
+        ("ZyntriQix begins a sentence of prose, McDonald another.", ("ZyntriQix", "McDonald")),
+    ],
+)
+def test_a_prompt_is_a_list_of_phrases_or_prose_with_names(
+    prompt: str, phrases: tuple[str, ...]
+) -> None:
+    assert expected(prompt).phrases == phrases
+
+
+def test_a_long_prompt_fits_a_stream() -> None:
+    found = expected(", ".join(f"phrase {k} of many" for k in range(200)))
+    assert sum(map(len, found.phrases)) <= LETTERS
+    assert (len(found.phrases) + found.left_out, found.left_out > 0) == (200, True)
+    tree(found.phrases, Vocabulary())
+    warnings = read({"prompt": [", ".join(f"p{k}" for k in range(101))]}, "small").warnings
+    assert warnings == ["prompt: there is no room for 1 of its phrases"]
+
+
+def test_a_session_is_carried_whole_by_a_secret() -> None:
+    one = Configuration("sess_1", "small")
+    asked: dict[str, Any] = {
+        "format": {"type": "audio/pcma"},
+        "transcription": {"prompt": "é" * 99 + "a,b c d e f"},
+    }
+    asked["turn_detection"] = {"type": "server_vad", "silence_duration_ms": 700}
+    one.update({"audio": {"input": asked}, "include": ["item.input_audio_transcription.logprobs"]})
+    secrets = ShortLived(b"key")
+    secret, _ = secrets.make("phone-app", 60, one.carried())
+    other, found = Configuration("sess_2", "small"), secrets.read(secret)
+    assert found is not None
+    other.update(found.session)
+    assert other.chosen == one.chosen
+    longest = {"keywords": [f"{'é' * 90}{chr(97 + k)}" for k in range(10)]}
+    one.update({"audio": {"input": {"transcription": longest}}})
+    assert len(one.chosen.phrases) == LETTERS // 91
+    assert secrets.read(secrets.make("a" * 40, 60, one.carried())[0]) is not None
 
 
 def test_answers_to_who_does_not_read_are_bounded() -> None:
@@ -231,7 +334,8 @@ def test_a_form_is_read_or_refused() -> None:
     fields = {"model": ["whisper-1"], "timestamp_granularities[]": ["word"], "prompt": ["x"]}
     found = read(fields | {"stream": ["true"], "language": ["de"]}, "small")
     assert (found.stream, found.granularities) == (True, ["word"])
-    assert [one.split(":")[0] for one in found.warnings] == ["prompt", "model", "language"]
+    assert [one.split(":")[0] for one in found.warnings] == ["model", "language"]
+    assert found.phrases == ("x",)
     assert read({"include[]": ["logprobs"]}, "small").logprobs
     for other in ({"include[]": ["x"]}, {"include[]": ["logprobs"], "response_format": ["srt"]}):
         assert [one.split(":")[0] for one in read(other, "small").warnings] == ["include"]

@@ -1,6 +1,7 @@
 """OpenAI's published SDK, of which only the address is changed."""
 
 import base64
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +11,10 @@ import pytest
 
 from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.search.settings import Beam
+from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.recordings import transcribe
+from cortado.server.keys import KeyFile
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.doors.sound import encoded, wav
 from cortado.tests.server.running import PATIENCE, Running, Samples, pcm, rounded, running, spelt
@@ -25,9 +29,9 @@ FILE = ("talk.wav", wav(SPEECH))
 
 
 @contextmanager
-def client(server: Running) -> Iterator[Any]:
+def client(server: Running, key: str = "a key") -> Iterator[Any]:
     with openai.OpenAI(
-        api_key="a key", base_url=f"{server.page}/v1", max_retries=0, timeout=PATIENCE
+        api_key=key, base_url=f"{server.page}/v1", max_retries=0, timeout=PATIENCE
     ) as found:
         yield found
 
@@ -140,3 +144,92 @@ def test_a_realtime_session_writes_what_is_committed(
                 break
     assert event.transcript == deltas.strip() == expected
     assert event.usage.seconds == 2.0
+
+
+def test_a_prompt_of_a_greedy_search_is_a_warning_and_no_error(at_rest: Running, text: str) -> None:
+    with client(at_rest) as sdk:
+        found = sdk.audio.transcriptions.create(file=FILE, model="untrained", prompt="Ada, gyre")
+    assert found.text == text
+    [warning] = found.warnings
+    assert warning.startswith("prompt: it has no effect here: the search is greedy")
+
+
+def test_a_prompt_names_phrases_that_the_stream_expects(
+    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searching = ReferenceRecognizer(online.recognizer, Beam(4))
+    trees: list[Any] = []
+    expect = Pool._tree
+
+    def noted(pool: Pool, phrases: Any) -> Any:
+        trees.append(phrases)
+        return expect(pool, phrases)
+
+    monkeypatch.setattr(Pool, "_tree", noted)
+    with running(searching) as server, client(server) as sdk:
+        prompt = "the abbot's gyre, Ada\nLovelace"
+        found = sdk.audio.transcriptions.create(file=FILE, model="untrained", prompt=prompt)
+    assert trees == [("the abbot's gyre", "Ada", "Lovelace")]
+    assert found.text == spelt(transcribe(searching, rounded(SPEECH)))[0].strip() != ""
+    assert not hasattr(found, "warnings")
+
+
+@pytest.fixture(scope="module")
+def locked(
+    online: ReferenceRecognizer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Running, str]]:
+    """A server that wants keys, and one of them."""
+    file = KeyFile(tmp_path_factory.mktemp("keys") / "keys.json")
+    key = file.add("app")
+    with running(online, keys=file.path) as server:
+        yield server, key
+
+
+def test_a_secret_of_a_browser_begins_a_session_as_it_was_asked_for(
+    locked: tuple[Running, str],
+) -> None:
+    server, key = locked
+    turns = {"type": "server_vad", "silence_duration_ms": 450}
+    session = {
+        "type": "transcription",
+        "audio": {"input": {"format": {"type": "audio/pcmu"}, "turn_detection": turns}},
+    }
+    with client(server, key) as sdk:
+        made = sdk.realtime.client_secrets.create(
+            expires_after={"anchor": "created_at", "seconds": 60}, session=session
+        )
+    assert made.value.startswith("cs_")
+    assert 0 < made.expires_at - time.time() <= 61
+    given = made.session.audio.input
+    assert (given.format.type, given.turn_detection.silence_duration_ms) == ("audio/pcmu", 450)
+    with client(server, made.value) as sdk:
+        with sdk.realtime.connect(extra_query={"intent": "transcription"}) as connection:
+            created = connection.recv().session.audio.input
+        assert created.format.type == "audio/pcmu"
+        assert created.turn_detection.silence_duration_ms == 450
+        with pytest.raises(openai.PermissionDeniedError) as refused:
+            sdk.realtime.client_secrets.create()
+    assert refused.value.code == "short_lived_secret"
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            {"expires_after": {"anchor": "created_at", "seconds": 5}},
+            "expected expires_after.seconds to be greater than or equal to 10, got 5",
+        ),
+        (
+            {"session": {"type": "realtime"}},
+            "expected session.type to be 'transcription', got 'realtime'",
+        ),
+    ],
+)
+def test_a_secret_that_cannot_be_is_a_clear_error(
+    locked: tuple[Running, str], asked: dict[str, Any], message: str
+) -> None:
+    server, key = locked
+    with client(server, key) as sdk, pytest.raises(openai.BadRequestError, match=message):
+        sdk.realtime.client_secrets.create(**asked)
+    with client(server, "ck_app_wrong") as sdk, pytest.raises(openai.AuthenticationError):
+        sdk.realtime.client_secrets.create()

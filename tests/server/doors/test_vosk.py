@@ -99,8 +99,17 @@ def test_what_is_configured_is_done_and_what_cannot_be_is_said() -> None:
 
 def test_what_comes_too_late_or_is_wrong_is_said() -> None:
     talk = Conversation(Vosk())
-    talk.say(CONFIG, bytes(6400), '{"config":{"sample_rate":8000}}')
-    assert answer(talk)["warnings"] == ["sample_rate: it stays 16000 once there is audio"]
+    late = {"sample_rate": 8000, "max_alternatives": 3, "phrase_list": ["ada"]}
+    talk.say(CONFIG, bytes(6400), {"config": late}, {"config": {"words": True}})
+    assert answer(talk)["warnings"] == [
+        "sample_rate: it stays 16000 once there is audio",
+        "max_alternatives: it stays 0 once there is audio",
+        "phrase_list: it stays [] once there is audio",
+    ]
+    talk.say(bytes(6400))
+    talk.write("hey", 0.48)
+    talk.end_utterance(0, 0.48, 0.56, 1.6)
+    assert answer(talk)["text"] == "hey"
     talk.say('{"config":{"words":"perhaps"}}')
     talk.talk.release(0.0)
     [error] = talk.read()
