@@ -103,10 +103,9 @@ def _json(path: Path, transcript: Transcript) -> str:
 
 def _word(word: Word) -> dict[str, Any]:
     """Return a word for JSON, with its alternatives if it has any."""
-    found = vars(word) | {"alternatives": [vars(one) for one in word.alternatives]}
-    if not word.alternatives:
-        del found["alternatives"]
-    return found
+    others = [vars(one) for one in word.alternatives]
+    plain = {name: value for name, value in vars(word).items() if name != "alternatives"}
+    return plain | ({"alternatives": others} if others else {})
 
 
 def _line(content: dict[str, Any]) -> str:
