@@ -70,18 +70,19 @@ class _Worker:
 
     def give(self) -> None:
         """Answer a question for a file: with the next, or None if there is none."""
+        self.began = True
         job = self._source.popleft() if self._source else None
         if job is not None:
-            self.open[job[0]], self.began = job[1], True
+            self.open[job[0]] = job[1]
         with suppress(BrokenPipeError):  # its end is seen with the next message
             self.connection.send(job)
 
-    def exit_code(self) -> int | None:
-        """Return the exit code of a process that has hung up; negative for a signal."""
+    def end(self) -> str:
+        """Return how a process that has hung up ended, in words; a negative code is a signal's."""
         self._process.join(ENDING_SECONDS)
-        code = self._process.exitcode
+        code = self._process.exitcode  # None where somebody else has waited for this child
         self.stop()
-        return code
+        return "the end of its process" + ("" if code is None else f", with code {code}")
 
     def stop(self) -> None:
         """End the process, if it lives."""
@@ -139,15 +140,14 @@ class _Crew:
     def _bury(self, worker: _Worker) -> Iterator[FileTranscript]:
         """Suspect the files of a process that has ended; give up one that it had open alone."""
         del self._running[worker.connection]
-        code = worker.exit_code()
-        if not worker.began and code:
-            raise OSError(f"expected a process that transcribes, got its end, with code {code}")
+        end = worker.end()
+        if not worker.began:
+            raise OSError(f"expected a process that transcribes, got {end}")
         if not worker.alone:
             self._suspects.extend(worker.open.items())
             return
         for number, path in worker.open.items():
-            got = f"the end of its process, with code {code}"
-            error = AudioError(path, "sound that can be transcribed", got)
+            error = AudioError(path, "sound that can be transcribed", end)
             yield FileTranscript(number, path, Transcript((), 0.0), error)
 
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
@@ -44,8 +45,9 @@ def killing(path: Path) -> Iterator[list[int]]:
                     if any(one.path == str(path) for one in child.open_files()):
                         child.kill()
                         killed.append(child.pid)
-                        child.wait()
-                except psutil.Error:  # it has ended meanwhile
+                        # psutil's wait would take the exit code from the parent.
+                        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+                except (psutil.Error, ChildProcessError):  # it has ended meanwhile
                     continue
 
     thread = threading.Thread(target=look)
@@ -90,6 +92,44 @@ def test_a_file_that_ends_its_process_is_given_up_and_harms_no_other(
     assert number == 1
     wanted = f"{poison}: expected sound that can be transcribed, got the end of its process"
     assert str(bad.error) == f"{wanted}, with code {-signal.SIGKILL}"
+
+
+@contextmanager
+def without_exit_codes() -> Iterator[None]:
+    """Let nobody learn how a child ended, as where a program takes its children's codes itself."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_a_file_is_given_up_too_where_the_exit_code_of_its_process_is_taken_by_others(
+    loading: Loading, tmp_path: Path
+) -> None:
+    files = [wav(tmp_path / "a.wav", 1, 0.5), wav(tmp_path / "poison.wav", 9, 600.0)]
+    with without_exit_codes(), killing(files[1]):
+        good, bad = sorted(transcripts_by(2, loading, files))
+    assert good.error is None
+    assert str(bad.error).endswith("got the end of its process")
+
+
+class Ending(Loading):
+    """What ends the process that loads it."""
+
+    def load(self) -> NoReturn:
+        os._exit(3)
+
+
+def test_processes_that_end_before_they_have_a_file_are_one_error(
+    loading: Loading, tmp_path: Path
+) -> None:
+    files, ending = [wav(tmp_path / "a.wav", 1, 0.5)], Ending(*loading)
+    expected = "expected a process that transcribes, got the end of its process"
+    with pytest.raises(OSError, match=f"^{expected}, with code 3$"):
+        list(transcripts_by(2, ending, files))
+    with without_exit_codes(), pytest.raises(OSError, match=f"^{expected}$"):
+        list(transcripts_by(2, ending, files))
 
 
 def test_what_cannot_be_loaded_is_one_error(loading: Loading, tmp_path: Path) -> None:
