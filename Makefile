@@ -24,7 +24,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo '  ARGS="--port 9000"   further arguments for serve and pytest'
-	@echo '  EXTRAS=mic,whisper   for serve and install: optional parts (mic, vad, whisper, redis, otel, ray, train)'
+	@echo '  EXTRAS=mic,whisper   for serve and install: optional parts (mic, vad, whisper, redis, otel, ray, archive, train)'
 	@echo '  PYTHON=python3.12    the Python to use; TORCH_INDEX=URL takes torch from another package index'
 
 serve: install ## install what is missing, then serve the shipped model on 127.0.0.1:8000
@@ -91,7 +91,7 @@ $(VENV)/.installed$(PARTS): pyproject.toml constraints.txt | $(VENV)/src/cortado
 	@touch $@
 
 $(VENV)/.developing: Makefile pyproject.toml constraints.txt | $(VENV)/src/cortado
-	@$(call install,.[train$(comma)mic$(comma)vad$(comma)whisper$(comma)redis$(comma)otel$(comma)ray$(comma)dev],torch)
+	@$(call install,.[train$(comma)mic$(comma)vad$(comma)whisper$(comma)redis$(comma)otel$(comma)ray$(comma)archive$(comma)dev],torch)
 	@touch $@ $(VENV)/.installed
 
 # Installs $(1). Where torch belongs to that ($(2) is not empty) and TORCH_INDEX is given, torch and

@@ -7,6 +7,17 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from cortado.model.audio.remote import (
+    at,
+    changed,
+    files_below,
+    is_address,
+    is_folder,
+    is_remote,
+    name_of,
+    text_of,
+)
+
 LISTS = (".jsonl", ".txt")
 LONGEST_QUOTE = 60  # characters of a bad line that an error repeats
 
@@ -18,27 +29,41 @@ class Input(NamedTuple):
     name: Path  # below the folder that it was found in
 
 
-def inputs(given: Sequence[Path], suffixes: Collection[str]) -> list[Input]:
+def inputs(given: Sequence[str], suffixes: Collection[str]) -> list[Input]:
     """Return files, in order, and in a folder's place those below it with one of the suffixes.
 
-    In place of a manifest (.jsonl) or a list (.txt) stand the files that it names, each once.
+    In place of a manifest (.jsonl) or a list (.txt) stand the files that it names, each once. Each
+    of them may be an address, such as s3://bucket/folder.
 
-    Raises: ValueError for a folder or a list without files, and for an address of the web.
+    Raises:
+        ValueError: a folder or a list has no files, or an address is of no kind that is known.
+        OSError: a list cannot be read, or a store does not answer.
+        ModuleNotFoundError: the extra that reads addresses is not installed.
     """
     found: list[Input] = []
-    for path in given:
-        if path.parts[:1] in (("http:",), ("https:",)):
-            raise ValueError("expected a file, got a web address: fetch it first, with curl -LO")
-        if path.is_dir():
-            below = sorted(one for one in path.rglob("*") if one.suffix.lower() in suffixes)
+    for name in given:
+        path = at(name)
+        named = name_of(path) if is_remote(path) else path
+        if is_folder(path):
+            one_folder = _of_store(path) if is_remote(path) else _of_folder(path)
+            below = [one for one in one_folder if one.name.suffix.lower() in suffixes]
             if not below:
                 raise ValueError(f"expected audio files below {path}, got none")
-            found += (Input(one, one.relative_to(path)) for one in below)
-        elif path.suffix.lower() in LISTS:
+            found += below
+        elif named.suffix.lower() in LISTS:
             found += _listed(path)
         else:
-            found.append(Input(path, Path(path.name)))
+            found.append(Input(path, Path(named.name)))
     return found
+
+
+def _of_folder(folder: Path) -> list[Input]:
+    return [Input(one, one.relative_to(folder)) for one in sorted(folder.rglob("*"))]
+
+
+def _of_store(folder: Path) -> list[Input]:
+    above = name_of(folder)
+    return [Input(one, name_of(one).relative_to(above)) for one in files_below(folder)]
 
 
 def _listed(path: Path) -> list[Input]:
@@ -47,20 +72,29 @@ def _listed(path: Path) -> list[Input]:
     Raises: ValueError for a line that names none, and for a list without any.
     """
     found: dict[Path, Input] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    is_plain = (name_of(path) if is_remote(path) else path).suffix.lower() == ".txt"
+    for number, line in enumerate(text_of(path).splitlines(), 1):
         if not line.strip():
             continue
-        name = line.strip() if path.suffix.lower() == ".txt" else _audio_of(line)
+        name = line.strip() if is_plain else _audio_of(line)
         if not name:
             got = line if len(line) <= LONGEST_QUOTE else f"{line[:LONGEST_QUOTE]}…"
             raise ValueError(f'{path}, line {number}: expected {{"audio": "FILE"}}, got {got}')
-        below = Path(name)
-        is_below = not below.is_absolute() and ".." not in below.parts
-        place = path.parent / below
-        found[place] = Input(place, below if is_below else Path(below.name))
+        one = _beside(path, name)
+        found[one.path] = one
     if not found:
         raise ValueError(f"expected files in {path}, got none")
     return list(found.values())
+
+
+def _beside(listing: Path, name: str) -> Input:
+    """Return the file that a line of a list names."""
+    if is_address(name):
+        path = at(name)
+        return Input(path, name_of(path) if is_remote(path) else Path(path.name))
+    below = Path(name)
+    is_below = not below.is_absolute() and ".." not in below.parts
+    return Input(listing.parent / name, below if is_below else Path(below.name))
 
 
 def _audio_of(line: str) -> str | None:
@@ -92,7 +126,7 @@ def places(found: Sequence[Input], folder: Path, suffix: str) -> list[Path]:
 def is_done(source: Path, place: Path) -> bool:
     """Return whether a file's result is there, and no older than the file."""
     try:
-        return place.stat().st_mtime >= source.stat().st_mtime
+        return place.stat().st_mtime >= changed(source)
     except OSError:
         return False
 

@@ -1,12 +1,14 @@
 """Files to text, many at once, each in constant memory however long it is."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TextIO
 
 from cortado.model.audio.decode import STDIN, AudioError, Samples, decoded, open_audio, stream
+from cortado.model.audio.remote import is_remote
 from cortado.model.backends.choice import check_language_model_used, choose, load_recognizer
 from cortado.model.checkpoint_reader import read
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
@@ -20,6 +22,7 @@ from cortado.model.transcript import FORMATS, Gathering, Transcript
 
 Report = Callable[[int, int], None]  # finished files, bytes read
 RecognizerFor = Callable[[Path], StreamingRecognizer]
+FETCHES = 8  # remote files that are fetched at once; they wait for the network, not for a core
 
 
 def recognizer_of_each(
@@ -80,6 +83,7 @@ class _OpenFile:
 
     def __init__(self, number: int, path: Path) -> None:
         self._number, self._path = number, path
+        self._fetch: Future[BinaryIO] | None = None
         self._file: BinaryIO | None = None
         self.pieces = self._read()
         self._samples, self._ended = 0, False
@@ -87,8 +91,25 @@ class _OpenFile:
         self.gathering = Gathering()
 
     def _read(self) -> Generator[Samples, None, None]:
-        with open_audio(self._path) as self._file:
+        opened = self._fetch.result() if self._fetch else open_audio(self._path)
+        with opened as self._file:
             yield from decoded(self._path, self._file)
+
+    def begin(self, fetching: Executor) -> None:
+        """Begin to fetch the file, if it lies elsewhere."""
+        if is_remote(self._path):
+            self._fetch = fetching.submit(open_audio, self._path)
+
+    def close(self) -> None:
+        """Leave the file, wherever it is."""
+        self.pieces.close()
+        if self._fetch and self._file is None and not self._fetch.cancel():
+            self._fetch.add_done_callback(_leave)
+
+    @property
+    def fetch(self) -> Future[BinaryIO] | None:
+        """What fetches the file, until that is done."""
+        return None if self._fetch is None or self._fetch.done() else self._fetch
 
     @property
     def position(self) -> int:
@@ -98,8 +119,8 @@ class _OpenFile:
         return self._file.tell()
 
     def feed(self, pool: Pool, row: int) -> None:
-        """Read until the row has the samples of a step, or the file ends."""
-        while not self._ended and pool.waiting(row) < SAMPLES_PER_STEP:
+        """Read until the row has the samples of a step, or the file ends; not before it is here."""
+        while not (self._ended or self.fetch) and pool.waiting(row) < SAMPLES_PER_STEP:
             try:
                 piece = next(self.pieces, None)
             except AudioError as error:
@@ -114,6 +135,12 @@ class _OpenFile:
     def result(self) -> FileTranscript:
         transcript = self.gathering.transcript(self._samples / SAMPLE_RATE)
         return FileTranscript(self._number, self._path, transcript, self._error)
+
+
+def _leave(fetch: Future[BinaryIO]) -> None:
+    """Close a file that nobody wants any more."""
+    if fetch.exception() is None:
+        fetch.result().close()
 
 
 def transcripts(
@@ -178,13 +205,18 @@ def _transcribe_batch(
     waiting = chain(first, files)
     pool = Pool(recognizer, len(first), threads=0, vad=vad)
     open_files: dict[int, _OpenFile] = {}  # by row
+    fetching = ThreadPoolExecutor(FETCHES)
     try:
         while True:
             while pool.free and (following := next(waiting, None)) is not None:
                 row = pool.open(phrases=phrases, alternatives=alternatives)
                 open_files[row] = following
+                following.begin(fetching)
             if not open_files:
                 return
+            fetches = [one for file in open_files.values() if (one := file.fetch)]
+            if len(fetches) == len(open_files):
+                wait(fetches, return_when=FIRST_COMPLETED)
             for row, file in open_files.items():
                 file.feed(pool, row)
             for row, update in pool.advance():
@@ -197,11 +229,14 @@ def _transcribe_batch(
             progress.update(open_files.values())
     finally:
         for file in open_files.values():
-            file.pieces.close()
+            file.close()
+        fetching.shutdown(wait=False)
 
 
 def size_of(path: Path) -> int:
-    """Return a file's bytes, 0 if it has no known size."""
+    """Return a file's bytes, 0 if it has no known size, or its store would have to be asked."""
+    if is_remote(path):
+        return 0
     with suppress(OSError, ValueError):
         return path.stat().st_size
     return 0

@@ -5,16 +5,13 @@ another. Where a process dies, the files that it had open are suspects: each is 
 process in which no other is open. The one that ends that process, too, is given up.
 """
 
-import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from math import ceil
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cortado.model.audio.decode import AudioError
 from cortado.model.files import (
@@ -25,6 +22,7 @@ from cortado.model.files import (
     size_of,
     transcripts,
 )
+from cortado.model.processes import HERE, Line, Place, Process
 from cortado.model.search.phrases import PhrasesError
 from cortado.model.search.settings import Beam
 from cortado.model.streaming.interface import BATCH
@@ -32,7 +30,6 @@ from cortado.model.streaming.vad import Vad, load_vad
 from cortado.model.transcript import Transcript
 
 Job = tuple[int, Path]  # a file and its number
-ENDING_SECONDS = 60.0  # in which a process that has hung up exits, on a busy machine too
 
 
 class Loading(NamedTuple):
@@ -55,18 +52,13 @@ class Loading(NamedTuple):
 
 
 class _Worker:
-    """A process that transcribes, and the files that it has open."""
+    """A process, and the files that it has open."""
 
-    def __init__(self, work: Callable[[Connection], None], source: deque[Job], alone: bool) -> None:
-        """Start a process of `work`, with files of `source`, each of them `alone` or several."""
-        context = get_context("spawn")  # a fork would keep the locks of other threads
-        self.connection, theirs = context.Pipe()
+    def __init__(self, process: Process, source: deque[Job], alone: bool) -> None:
+        """Give a process files of `source`, each of them `alone` or several at once."""
+        self.process, self._source = process, source
         self.alone, self.began = alone, False
         self.open: dict[int, Path] = {}
-        self._source = source
-        self._process = context.Process(target=work, args=(theirs,), daemon=True)
-        self._process.start()
-        theirs.close()  # so that its end is seen here
 
     def give(self) -> None:
         """Answer a question for a file: with the next, or None if there is none."""
@@ -74,59 +66,48 @@ class _Worker:
         job = self._source.popleft() if self._source else None
         if job is not None:
             self.open[job[0]] = job[1]
-        with suppress(BrokenPipeError):  # its end is seen with the next message
-            self.connection.send(job)
-
-    def end(self) -> str:
-        """Return how a process that has hung up ended, in words; a negative code is a signal's."""
-        self._process.join(ENDING_SECONDS)
-        code = self._process.exitcode  # None where somebody else has waited for this child
-        self.stop()
-        return "the end of its process" + ("" if code is None else f", with code {code}")
-
-    def stop(self) -> None:
-        """End the process, if it lives."""
-        self.connection.close()
-        self._process.terminate()
-        self._process.join()
+        self.process.send(job)
 
 
 class _Crew:
     """Processes that share the files among them."""
 
-    def __init__(self, workers: int, files: Sequence[Path], work: Callable[..., None]) -> None:
-        self._workers, self._work = min(workers, len(files)), work
+    def __init__(
+        self, workers: int, files: Sequence[Path], work: Callable[..., None], place: Place
+    ) -> None:
+        self._workers, self._work, self._place = min(workers, len(files)), work, place
         self._rows = min(BATCH, ceil(len(files) / workers))  # the first leaves some for the others
         self._waiting, self._suspects = deque(enumerate(files)), deque[Job]()
-        self._running: dict[Connection, _Worker] = {}
+        self._running: dict[Any, _Worker] = {}  # by their lines
+        self._left = len(files)
 
     def results(self) -> Iterator[FileTranscript]:
         """Yield the transcript of each file, as they end."""
         try:
-            while True:
+            while self._left:
                 self._fill()
-                if not self._running:
-                    return
-                for connection in wait(list(self._running)):
-                    assert isinstance(connection, Connection)
-                    yield from self._hear(self._running[connection])
+                for line in self._place.wait(list(self._running)):
+                    for result in self._hear(self._running[line]):
+                        self._left -= 1
+                        yield result
         finally:
             for worker in self._running.values():
-                worker.stop()
+                worker.process.stop()
 
     def _fill(self) -> None:
         """Start processes where there are files for them."""
         while len(self._running) < self._workers and (self._suspects or self._waiting):
             alone = bool(self._suspects)
             work = partial(self._work, streams=1 if alone else self._rows)
-            worker = _Worker(work, self._suspects if alone else self._waiting, alone)
-            self._running[worker.connection] = worker
+            process = self._place.start(work)
+            source = self._suspects if alone else self._waiting
+            self._running[process.line] = _Worker(process, source, alone)
 
     def _hear(self, worker: _Worker) -> Iterator[FileTranscript]:
         """Read a message: a question for a file, a transcript, or why it cannot work."""
         try:
-            message = worker.connection.recv()
-        except (EOFError, OSError):  # it has ended, perhaps within a message
+            message = worker.process.receive()
+        except EOFError:
             yield from self._bury(worker)
             return
         if message is None:
@@ -139,8 +120,8 @@ class _Crew:
 
     def _bury(self, worker: _Worker) -> Iterator[FileTranscript]:
         """Suspect the files of a process that has ended; give up one that it had open alone."""
-        del self._running[worker.connection]
-        end = worker.end()
+        del self._running[worker.process.line]
+        end = worker.process.end()
         if not worker.began:
             raise OSError(f"expected a process that transcribes, got {end}")
         if not worker.alone:
@@ -158,6 +139,7 @@ def transcripts_by(
     report: Report | None = None,
     phrases: Sequence[str] = (),
     alternatives: int = 0,
+    place: Place = HERE,
 ) -> Iterator[FileTranscript]:
     """Yield the transcripts of files as they end, heard by so many processes; each file once.
 
@@ -168,6 +150,7 @@ def transcripts_by(
         report: called with the number of finished files and of their bytes.
         phrases: that are likely to be said.
         alternatives: of each word, at most.
+        place: where the processes run.
 
     Raises:
         ValueError: what is asked for cannot be loaded, or the phrases are too many.
@@ -175,7 +158,7 @@ def transcripts_by(
     """
     done, read = 0, 0
     work = partial(_work, loading, phrases, alternatives)
-    for result in _Crew(workers, files, work).results():
+    for result in _Crew(workers, files, work, place).results():
         yield result
         done, read = done + 1, read + size_of(result.path)
         if report:
@@ -183,10 +166,9 @@ def transcripts_by(
 
 
 def _work(
-    loading: Loading, phrases: Sequence[str], alternatives: int, parent: Connection, *, streams: int
+    loading: Loading, phrases: Sequence[str], alternatives: int, parent: Line, *, streams: int
 ) -> None:
     """Transcribe the files that a parent process gives, so many at once."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's Ctrl-C; it ends its workers
     numbers = list[int]()
 
     def files() -> Iterator[Path]:

@@ -24,6 +24,7 @@ ALLOWED = {  # the longest name that fits says
     ),
     "clients.captioning": ("clients", "server.protocol", "model.emission"),
     "clients.through_server": ("clients", "model.emission"),
+    "clients.results": ("clients", "model.audio.remote"),
     "clients.words": ("server.protocol", "model.captions", "model.emission"),
     # Where the packages meet: they measure and run everything.
     "clients.bench": PACKAGES,
@@ -47,7 +48,8 @@ FLOORS = (  # of the model, from below; the longest name that fits says
     ("search",),
     ("streaming",),
     ("backends",),
-    ("description", "transcript", "files", "transcription", "workers"),
+    ("description", "transcript", "files", "transcription"),
+    ("processes", "ray_processes", "workers"),
 )
 DEFINITIONS = ("features", "encoder", "attention", "decoder")  # plain torch, on any device
 FAST = ("model.compiled", "model.backends")

@@ -76,7 +76,7 @@ def test_an_install_that_fails_says_so_and_is_tried_again_the_next_time(clone: P
         ("install", ".", False),
         ("install EXTRAS=mic,whisper", ".[mic,whisper]", False),
         ("install EXTRAS=mic,train", ".[mic,train]", True),
-        ("develop", ".[train,mic,vad,whisper,redis,otel,ray,dev]", True),
+        ("develop", ".[train,mic,vad,whisper,redis,otel,ray,archive,dev]", True),
     ],
 )
 def test_torch_and_its_index_are_asked_for_only_where_an_extra_brings_torch(

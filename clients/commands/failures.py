@@ -14,6 +14,7 @@ EXTRAS = {  # of the distribution, by the module that they bring
     "matplotlib": "train",
     "soundfile": "train",
     "ray": "ray",
+    "upath": "archive",
 }
 
 

@@ -15,7 +15,9 @@ EXAMPLES = examples(
 def ray(
     address: Annotated[
         str | None,
-        typer.Option(help="Of a cluster's head; a cluster on this machine if not given."),
+        typer.Option(
+            metavar="HOST:PORT", help="Of a cluster's head; a cluster on this machine if not given."
+        ),
     ] = None,
     fewest: Annotated[int, typer.Option(min=1, help="Replicas at least.")] = 1,
     most: Annotated[
@@ -43,6 +45,7 @@ def ray(
 
     import ray as cluster
 
+    from cortado.clients.commands.cluster import join
     from cortado.server.ray_replicas import ENVIRONMENT, Replicas, run
     from cortado.server.run import bound
     from cortado.server.settings import read_settings
@@ -52,7 +55,7 @@ def ray(
     given = read_settings(host=host, port=port, checkpoint=checkpoint)
     settings = bound(given, lambda line: typer.echo(line, err=True))
     os.environ |= ENVIRONMENT
-    cluster.init(address, configure_logging=False, log_to_driver=False)
+    join(address)
     replicas = Replicas(fewest, most or fewest, cores, leave_seconds)
     run(settings, replicas, everywhere=every_node)
     typer.echo(f"Cortado listens: open http://{settings.host}:{settings.port}")

@@ -34,6 +34,7 @@ EXAMPLES = examples(
     "cortado transcribe talk.mp4 --output talk.srt",
     "cortado transcribe archive --format vtt --output captions",
     "cortado transcribe archive --workers 8 --format vtt --output captions",
+    "cortado transcribe --ray s3://bucket/archive --format json --output results",
     "cortado transcribe --json *.wav > out.jsonl",
     'cortado transcribe talk.wav --phrase "Ada Lovelace" --phrase Guasimas',
     "cat talk.wav | cortado transcribe -",
@@ -62,10 +63,11 @@ class Wanted(NamedTuple):
 
 def transcribe(
     files: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             help="Audio or video files of any common kind, folders of them, manifests (.jsonl),"
-            " lists (.txt), or - for standard input.",
+            " lists (.txt), addresses of them such as s3://bucket/folder, or - for standard"
+            " input.",
             show_default=False,
         ),
     ],
@@ -107,13 +109,27 @@ def transcribe(
         ),
     ] = None,
     workers: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
             max=1024,
-            help="Processes that share the files, each with a model of its own; one a core.",
+            help="Processes that share the files, each with a model of its own; 1, and with --ray"
+            " one for each core of the cluster.",
         ),
-    ] = 1,
+    ] = None,
+    ray: Annotated[
+        bool,
+        typer.Option(
+            "--ray",
+            help="Let the processes run in a Ray cluster; needs the extra cortado-asr[ray].",
+        ),
+    ] = False,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Of the cluster's head; with --ray alone, this machine."
+        ),
+    ] = None,
     alternatives: Annotated[
         int,
         typer.Option(
@@ -141,8 +157,11 @@ def transcribe(
         raise ValueError(f"expected --json or --format, got both: --json and --format {form}")
     sources = inputs(files, AUDIO_SUFFIXES)
     paths = [one.path for one in sources]
-    if workers > 1 and STDIN in paths:
-        raise ValueError(f"expected files for --workers {workers}, got standard input")
+    if address is not None and not ray:
+        raise ValueError(f"expected --address with --ray, got --address {address} alone")
+    if (ray or (workers or 1) > 1) and STDIN in paths:
+        how = "--ray" if ray else f"--workers {workers}"
+        raise ValueError(f"expected files for {how}, got standard input")
     folder = output if output is not None and _is_folder(output) else None
     chosen = form or _ending(output) or Format.TXT
     name = "jsonl" if as_json else chosen.value
@@ -155,10 +174,14 @@ def transcribe(
     use_one_thread()
     search = beam_from_options(beam, hold, lm)
     loading = Loading(checkpoint or DEFAULT, backend, search, lm, vad)
-    if output is None and name == "txt" and len(paths) == 1:
+    if output is None and name == "txt" and len(paths) == 1 and not ray:
         complete = _as_it_is_said(loading, paths, phrase or ())
     else:
-        by = _transcriber(loading, workers, Wanted(phrase or (), alternatives))
+        wanted = Wanted(phrase or (), alternatives)
+        if ray:
+            by = _in_cluster(loading, workers, address, wanted)
+        else:
+            by = _transcriber(loading, workers or 1, wanted)
         if folder is None:
             complete = _into_one(by, paths, name, output)
         else:
@@ -186,6 +209,22 @@ def _transcriber(loading: "Loading", workers: int, wanted: Wanted) -> "Transcrib
         return lambda files, report: transcripts_by(workers, loading, files, report, *wanted)
     recognizer_for, vad = loading.load()
     return lambda files, report: transcripts(recognizer_for, files, vad, report, *wanted)
+
+
+def _in_cluster(
+    loading: "Loading", workers: int | None, address: str | None, wanted: Wanted
+) -> "Transcribe":
+    """Return what transcribes files in the processes of a cluster, as many as it has cores."""
+    from cortado.clients.commands.cluster import join
+    from cortado.model.workers import transcripts_by
+
+    join(address)
+    from cortado.model.ray_processes import CLUSTER, cores
+
+    count = workers or cores()
+    return lambda files, report: transcripts_by(
+        count, loading, files, report, *wanted, place=CLUSTER
+    )
 
 
 def _ending(output: Path | None) -> Format | None:
@@ -243,8 +282,15 @@ def _into_folder(
 def _progress(files: Sequence[Path]) -> "Iterator[Report]":
     """Show a bar on stderr, where that is a terminal; yield what moves it."""
     from cortado.clients.progress import progress_bar
+    from cortado.model.audio.remote import is_remote
     from cortado.model.files import size_of
 
-    size = sum(map(size_of, files))
+    # Of files that lie elsewhere, nobody knows how long they are.
+    size = 0 if any(map(is_remote, files)) else sum(map(size_of, files))
     with progress_bar(share=True) as show:
-        yield lambda done, read: show(f"{done} of {len(files)} files", read, size)
+
+        def report(done: int, read: int) -> None:
+            share = (read, size) if size else (done, len(files))
+            show(f"{done} of {len(files)} files", *share)
+
+        yield report

@@ -18,6 +18,7 @@ from av.container import InputContainer
 from numpy.typing import NDArray
 
 from cortado.model.audio.container import has_mp3_length, missing_bytes
+from cortado.model.audio.remote import fetched, is_remote
 from cortado.model.audio.sphere import SphereError, is_sphere, open_sphere
 from cortado.model.features.framing import SAMPLE_RATE
 
@@ -201,29 +202,37 @@ def streamed(
 
 
 def open_audio(path: Path) -> BinaryIO:
-    """Open a file, or standard input, for `decoded`.
+    """Open a file, or standard input, for `decoded`; one that lies elsewhere is fetched.
 
     Raises: AudioError where there is nothing to read.
     """
     if path == STDIN:  # unbuffered: what is there is decoded at once
         return cast(BinaryIO, open(0, "rb", buffering=0, closefd=False))
     try:
-        kind = path.stat().st_mode
-        if not stat.S_ISREG(kind):
-            got = "a directory" if stat.S_ISDIR(kind) else "a device or pipe"
-            raise AudioError(path, "an audio file", got)
-        file = path.open("rb")
+        file = fetched(path) if is_remote(path) else _opened(path)
     except AudioError:
         raise
     except FileNotFoundError as error:
         raise AudioError(path, "an audio file", "nothing: it does not exist") from error
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
         raise AudioError(path, "a readable file", f"'{reason}'") from error
     if os.fstat(file.fileno()).st_size == 0:
         file.close()
         raise AudioError(path, EXPECTED, "an empty file: record or copy it again")
     return file
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a file of this disk.
+
+    Raises: AudioError for what is none, and OSError or ValueError where it cannot be opened.
+    """
+    kind = path.stat().st_mode
+    if not stat.S_ISREG(kind):
+        got = "a directory" if stat.S_ISDIR(kind) else "a device or pipe"
+        raise AudioError(path, "an audio file", got)
+    return path.open("rb")
 
 
 def _container(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cortado.clients import cli
-from cortado.clients.results import Input, inputs, places
+from cortado.clients.results import Input, places
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT
 from cortado.tests.clients.speech import write
 from cortado.tests.model.untrained import noise
@@ -148,17 +148,14 @@ def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys
         ([archive, "-o", tmp_path / "no" / "a.txt"], "expected a file in a folder that exists"),
         ([archive, archive, "-o", tmp_path / "out"], "expected one file for "),
         (["-", archive, "--workers", 2], "expected files for --workers 2, got standard input"),
+        (["-", "--ray"], "expected files for --ray, got standard input"),
+        ([archive, "--address", "a:1"], "expected --address with --ray, got --address a:1 alone"),
         ([wrong], f'{wrong}, line 2: expected {{"audio": "FILE"}}, got {{"text": "a"}}'),
         ([nothing], f"expected files in {nothing}, got none"),
     ):
         assert run(saved, *arguments) == 2
         [line] = capsys.readouterr().err.splitlines()
         assert line.startswith(f"cortado: {message}")
-
-
-def test_a_web_address_is_answered_with_how_to_get_the_file() -> None:
-    with pytest.raises(ValueError, match="fetch it first"):
-        inputs([Path("https://example.org/talk.wav")], {".wav"})
 
 
 def test_files_of_one_name_keep_their_endings() -> None:

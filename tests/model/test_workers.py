@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,11 @@ from cortado.tests.training.tiny import MODEL
 
 @pytest.fixture(scope="module")
 def loading(tmp_path_factory: pytest.TempPathFactory) -> Loading:
-    folder = tmp_path_factory.mktemp("checkpoint")
+    return saved_model(tmp_path_factory.mktemp("checkpoint"))
+
+
+def saved_model(folder: Path) -> Loading:
+    """Save a tiny model; return what loads it."""
     checkpoint.save(untrained(MODEL).recognizer, folder)
     return Loading(folder, beam=Beam(width=1))
 
@@ -40,14 +45,15 @@ def killing(path: Path) -> Iterator[list[int]]:
 
     def look() -> None:
         while not over.wait(0.05):
-            for child in psutil.Process().children():
+            for child in psutil.Process().children(recursive=True):
                 try:
                     if any(one.path == str(path) for one in child.open_files()):
                         child.kill()
                         killed.append(child.pid)
                         # psutil's wait would take the exit code from the parent.
-                        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-                except (psutil.Error, ChildProcessError):  # it has ended meanwhile
+                        while child.status() != psutil.STATUS_ZOMBIE:
+                            time.sleep(0.01)
+                except psutil.Error:  # it has ended meanwhile
                     continue
 
     thread = threading.Thread(target=look)

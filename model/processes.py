@@ -1,0 +1,92 @@
+"""Processes that work at what they ask for, on this machine."""
+
+import signal
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.connection import wait
+from typing import Any, NamedTuple, Protocol
+
+ENDING_SECONDS = 60.0  # in which a process that has hung up exits, on a busy machine too
+
+
+class Line(Protocol):
+    """A process's line to whoever started it, as `Connection` has it."""
+
+    def send(self, message: Any, /) -> None:
+        """Say something."""
+
+    def recv(self) -> Any:
+        """Return the next answer."""
+
+
+Work = Callable[[Line], None]
+
+
+class Process(Protocol):
+    """A process that works, as whoever started it sees it."""
+
+    line: Any  # to wait for
+
+    def send(self, answer: Any) -> None:
+        """Answer; a process that has ended gets nothing."""
+
+    def receive(self) -> Any:
+        """Return its next message.
+
+        Raises: EOFError where it has ended.
+        """
+
+    def end(self) -> str:
+        """Return how a process that has hung up ended, in words."""
+
+    def stop(self) -> None:
+        """End the process, if it lives."""
+
+
+class Place(NamedTuple):
+    """Where processes run."""
+
+    start: Callable[[Work], Process]
+    wait: Callable[[list[Any]], Iterable[Any]]  # of lines: those with a message, or hung up
+
+
+class _ProcessHere:
+    """A process of this machine."""
+
+    def __init__(self, work: Work) -> None:
+        context = get_context("spawn")  # a fork would keep the locks of other threads
+        self.line, theirs = context.Pipe()
+        self._process = context.Process(target=_undisturbed, args=(work, theirs), daemon=True)
+        self._process.start()
+        theirs.close()  # so that its end is seen here
+
+    def send(self, answer: Any) -> None:
+        with suppress(BrokenPipeError):  # its end is seen with the next message
+            self.line.send(answer)
+
+    def receive(self) -> Any:
+        try:
+            return self.line.recv()
+        except OSError as error:  # it has ended within a message
+            raise EOFError from error
+
+    def end(self) -> str:
+        """Return how it ended; a negative code is a signal's."""
+        self._process.join(ENDING_SECONDS)
+        code = self._process.exitcode  # None where somebody else has waited for this child
+        self.stop()
+        return "the end of its process" + ("" if code is None else f", with code {code}")
+
+    def stop(self) -> None:
+        self.line.close()
+        self._process.terminate()
+        self._process.join()
+
+
+def _undisturbed(work: Work, line: Line) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's Ctrl-C; it ends its processes
+    work(line)
+
+
+HERE = Place(_ProcessHere, wait)
