@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from ray import serve
 from ray.serve.config import AutoscalingConfig, AutoscalingContext, AutoscalingPolicy, HTTPOptions
 from ray.util.metrics import Gauge
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from cortado.server.app import create_app
 from cortado.server.service import load
@@ -30,6 +31,7 @@ ENVIRONMENT = {  # of every node, when Ray is started there
     "RAY_SERVE_PROXY_PREFER_LOCAL_NODE_ROUTING": "0",
     "RAY_SERVE_PROXY_PREFER_LOCAL_AZ_ROUTING": "0",
     "RAY_worker_niceness": "0",  # else all other work of a node comes before live speech
+    "FORWARDED_ALLOW_IPS": "",  # else the proxies believe whoever calls from their own machine
 }
 REFUSED = "cortado_connections_refused_total"
 
@@ -38,14 +40,20 @@ class Replica:
     """One engine, and the application around it."""
 
     def __init__(self, settings: Settings) -> None:
-        self._service = load(settings)
+        self._settings, self._service = settings, load(settings)
         self._refused = 0.0  # that were reported
         self._live = Gauge("cortado_streams_active", "Live streams.")
         self._capacity = Gauge("cortado_streams_capacity", "Live streams that are let in.")
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        """Return the application; Ray asks for it when the replica is there."""
-        return create_app(self._service)
+        """Return the application; Ray asks for it when the replica is there.
+
+        Its proxy hands over the address of whom it has taken the connection from.
+        """
+        app = create_app(self._service)
+        trusted = list(self._settings.trusted_proxies)
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=trusted)
+        return app
 
     async def check_health(self) -> None:
         """Let Ray replace a replica whose model does not run.
@@ -134,4 +142,15 @@ def run(settings: Settings, replicas: Replicas, *, everywhere: bool) -> None:
         proxy_location="EveryNode" if everywhere else "HeadOnly",
         http_options=HTTPOptions(host=settings.host, port=settings.port),
     )
-    serve.run(application(settings, replicas), name=NAME)
+    replicated = application(settings, replicas)
+    try:
+        serve.run(replicated, name=NAME)
+    except RuntimeError as error:
+        raise ValueError(f"expected replicas that run, got: {_reason() or error}") from error
+
+
+def _reason() -> str:
+    """Return the last line of what a replica has said that did not start; empty for none."""
+    deployments = serve.status().applications[NAME].deployments.values()
+    lines = [line for one in deployments for line in one.message.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

@@ -56,6 +56,9 @@ def ray(
     settings = bound(given, lambda line: typer.echo(line, err=True))
     os.environ |= ENVIRONMENT
     join(address)
+    had = int(cluster.cluster_resources().get("CPU", 0))
+    if address is None and fewest * cores > had:  # Ray would wait for them; elsewhere more may come
+        raise ValueError(f"expected {fewest * cores} cores for {fewest} x {cores}, got {had} here")
     replicas = Replicas(fewest, most or fewest, cores, leave_seconds)
     run(settings, replicas, everywhere=every_node)
     typer.echo(f"Cortado listens: open http://{settings.host}:{settings.port}")

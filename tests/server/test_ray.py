@@ -1,9 +1,10 @@
 """Replicas of Ray Serve on two nodes: the command, real proxies, and voices that move."""
 
 import asyncio
+import json
 import subprocess
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,15 +13,18 @@ import psutil
 import pytest
 import websockets
 import yaml
+from websockets.sync import client
 
 from cortado.clients.connection import StreamError
 from cortado.clients.stream import connect
 from cortado.model.checkpoint_reader import DEFAULT
+from cortado.server.keys import KeyFile
 from cortado.server.settings import ENV_PREFIX, Settings, read_settings
+from cortado.tests.clients.ray_cluster import two_nodes
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT, transcribe
 from cortado.tests.clients.speech import speech, write
 from cortado.tests.clients.voices import Said, Voices, beside, free_port
-from cortado.tests.server.running import PATIENCE, rounded, say, wait_for
+from cortado.tests.server.running import PATIENCE, START, rounded, say, wait_for
 
 pytest.importorskip("ray", reason="needs the extra ray: make install EXTRAS=ray")
 # Ray leaves sockets and files to the end of the process.
@@ -28,33 +32,12 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 VOICES = 4
 KEY = "a key that all replicas share"
-PATIENT = {  # a busy machine is slow to start them
-    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120",
-    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120",
-    "RAY_USAGE_STATS_ENABLED": "0",
-}
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """The address of a cluster of two nodes with a core each."""
-    from ray.cluster_utils import Cluster
-
-    from cortado.server.ray_replicas import ENVIRONMENT as NEEDED
-
-    options = {"num_cpus": 1, "object_store_memory": 80 * 1024**2}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (NEEDED | PATIENT).items():
-            patch.setenv(name, value)
-        cluster = Cluster(
-            initialize_head=True, head_node_args=options | {"include_dashboard": False}
-        )
-        try:
-            cluster.add_node(**options)
-            cluster.wait_for_nodes()
-            yield cluster.address
-        finally:
-            cluster.shutdown()
+    with two_nodes() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +142,53 @@ def test_voices_move_between_replicas_that_are_killed_and_updated(
     times = [one["time"] for one in whole["characters"]]
     assert [times for _, times in found] == [times] * VOICES
     assert {text for text, _ in found} == {"".join(one["text"] for one in whole["characters"])}
+
+
+def test_who_comes_through_the_proxy_is_known_and_held_to_the_limits(
+    address: str, port: int, tmp_path: Path
+) -> None:
+    key, url = KeyFile(tmp_path / "keys.json").add("phone-app"), f"127.0.0.1:{port}/v1"
+
+    def answer(stack: ExitStack, caller: str) -> str | int:
+        """Open a stream for whom a proxy on this machine names; return what it is told."""
+        headers = {"Authorization": f"Bearer {key}", "X-Forwarded-For": caller}
+        try:
+            opened = client.connect(f"ws://{url}/stream", additional_headers=headers)
+        except websockets.InvalidStatus as error:
+            return error.response.status_code
+        socket = stack.enter_context(opened)
+        socket.send(START)
+        return json.loads(socket.recv(PATIENCE))["type"]
+
+    def status(**headers: str) -> int:
+        return httpx.get(f"http://{url}/info", headers=headers, trust_env=False).status_code
+
+    limits = {"CORTADO_MAX_STREAMS_PER_ADDRESS": "1", "CORTADO_MAX_STREAMS_PER_KEY": "2"}
+    limits["CORTADO_KEYS"] = str(tmp_path / "keys.json")
+    store = tmp_path / "streams.sqlite"
+    deploy(address, port, store, 1, 1, **limits, CORTADO_TRUSTED_PROXIES="127.0.0.0/8")
+    with ExitStack() as stack:
+        callers = ("203.0.113.1", "203.0.113.1", "203.0.113.2", "203.0.113.3")
+        found = [answer(stack, one) for one in callers]
+        assert found == ["ready", 429, "ready", 429]  # of one address, and of one key
+    assert status() == status(Authorization="Bearer ck_phone-app_1") == 401
+    assert status(Authorization=f"Bearer {key}") == 200
+    assert status(Authorization=f"Bearer {key}", Host="elsewhere.example") == 421
+    deploy(address, port, store, 1, 1, **limits)  # which trusts no proxy: all come from here
+    with ExitStack() as stack:
+        assert [answer(stack, "203.0.113.1") for _ in range(2)] == ["ready"] * 2
+
+
+def test_replicas_that_cannot_start_are_one_line(address: str, port: int, tmp_path: Path) -> None:
+    environment = {**ENVIRONMENT, "CORTADO_STORE": str(tmp_path / "streams.sqlite")}
+    environment |= {"CORTADO_STATE_KEY": KEY}
+    command = [*CORTADO, "deploy", "ray", "--address", address, "--port", str(port)]
+    command += ["--checkpoint", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("cortado: expected replicas that run, got: ")
+    assert f"expected a checkpoint at {tmp_path}, got no model.json" in line
 
 
 def test_kuberay_s_file_runs_this_application_with_settings_that_exist() -> None:
