@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 DAY = 86_400.0  # seconds
 LONGEST_STEP = 5.0  # seconds
+CORES = 2  # of a server that carries `Fleet.capacity`
 STEPS_OF_A_STREAM = 60  # in its mean length, at least
 
 Counts = NDArray[np.int64]
@@ -26,6 +27,12 @@ class Load:
     streams: float  # that live at once, in the mean of a day
     seconds: float = 300.0  # mean length of one
     peak: float = 1.0  # the busiest moment of a day in means, from 1 to 2; the day is a sine
+    turnover: float = 0.0  # seconds for which one has its place beyond its length: to open and end
+
+    @property
+    def held(self) -> float:
+        """The seconds for which a stream has its place, in the mean."""
+        return self.seconds + self.turnover
 
     def rate(self, at: float) -> float:
         """Return the streams that come in a second, at so many seconds after the quietest."""
@@ -94,8 +101,8 @@ class _Simulation:
     def __init__(self, load: Load, fleet: Fleet, hours: float, seed: int) -> None:
         self.load, self.fleet, self.outcome = load, fleet, Outcome(hours)
         self._random = np.random.default_rng(seed)
-        self.step = min(LONGEST_STEP, load.seconds / STEPS_OF_A_STREAM)
-        at_first = round(load.rate(0) * load.seconds)
+        self.step = min(LONGEST_STEP, load.held / STEPS_OF_A_STREAM)
+        at_first = round(load.rate(0) * load.held)
         self._live: Counts = np.zeros(fleet.wanted(at_first), np.int64)
         self._live, _ = place(self._live, fleet.capacity, at_first)
         self._starting = list[float]()  # when each lets streams in
@@ -104,7 +111,7 @@ class _Simulation:
 
     def advance(self, now: float) -> None:
         """Take one step."""
-        self._live -= self._random.binomial(self._live, 1 - exp(-self.step / self.load.seconds))
+        self._live -= self._random.binomial(self._live, 1 - exp(-self.step / self.load.held))
         self._fail(now)
         ready = sum(at <= now for at in self._starting)
         self._starting = [at for at in self._starting if at > now]

@@ -1,5 +1,6 @@
 """`cortado plan`: how many servers a load takes, and what they cost."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ EXAMPLES = examples(
     "cortado plan --streams 10000",
     "cortado plan --streams 10000 --peak 2 --start-seconds 180 --target 0.6",
     "cortado plan --streams 700 --servers 2 --failure-hours 24",
+    "cortado plan --streams 10000 --measured streams.json",
 )
 
 MONTH = 730  # hours
@@ -20,13 +22,27 @@ SAVE_SECONDS = 5
 
 
 def plan(
-    streams: Annotated[float, typer.Option(min=0.1, help="Live streams, in the mean of a day.")],
+    streams: Annotated[
+        float, typer.Option(min=0.1, max=1e7, help="Live streams, in the mean of a day.")
+    ],
     minutes: Annotated[float, typer.Option(min=0.1, help="Mean length of a stream.")] = 5.0,
     peak: Annotated[
         float, typer.Option(min=1, max=2, help="The busiest moment of a day, in means.")
     ] = 1.5,
-    capacity: Annotated[int, typer.Option(min=1, help="Streams that a server carries.")] = 400,
-    cores: Annotated[int, typer.Option(min=1, help="Cores of a server.")] = 2,
+    measured: Annotated[
+        Path | None,
+        typer.Option(
+            help="What a server carries and its cores, as measured on one like it by: cortado bench"
+            " streams --part websockets --json FILE --audio SPEECH."
+        ),
+    ] = None,
+    capacity: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Streams that a server carries; 400, as two cores of an AMD Zen 5."
+        ),
+    ] = None,
+    cores: Annotated[int | None, typer.Option(min=1, help="Cores of a server; 2.")] = None,
     price: Annotated[float, typer.Option(min=0, help="Price of a core for an hour.")] = 0.04,
     servers: Annotated[
         int | None,
@@ -50,8 +66,9 @@ def plan(
     """
     from cortado.clients.bench.plan import Fleet, Load, simulate
 
+    carried, cores = _server(measured, capacity, cores)
     fleet = Fleet(
-        capacity=capacity,
+        capacity=carried,
         least=servers or 1,
         most=servers or Fleet.most,
         target=target,
@@ -65,6 +82,7 @@ def plan(
         "refused": f"{found.refused:,} ({found.refused_share:.2%})",
         "moved": f"{found.moved:,} to another server, of which {found.cut:,} had to begin anew",
         "servers": f"{mean:,.1f} on average, {found.most_servers:,} at most",
+        "a server": f"{carried:,} streams on {cores:,} cores",
         "cores": f"{mean * cores:,.1f} on average, {found.most_servers * cores:,} at most",
         "memory": f"{mean * SERVER_GIB + live * STREAM_GIB:,.1f} GiB",
         "network": f"{live * STREAM_MEGABITS:,.1f} Mbit/s in",
@@ -76,3 +94,16 @@ def plan(
     width = max(map(len, lines))
     for name, value in lines.items():
         typer.echo(f"{name:{width}}  {value}")
+
+
+def _server(measured: Path | None, capacity: int | None, cores: int | None) -> tuple[int, int]:
+    """Return the streams that a server carries, and its cores."""
+    from cortado.clients.bench.measured import measured as read
+    from cortado.clients.bench.plan import CORES, Fleet
+
+    if measured is None:
+        return capacity or Fleet.capacity, cores or CORES
+    for name, value in (("capacity", capacity), ("cores", cores)):
+        if value is not None:
+            raise ValueError(f"expected --measured or --{name}, got both: {measured} and {value}")
+    return read(measured)

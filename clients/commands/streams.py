@@ -1,6 +1,7 @@
 """`cortado bench streams`: how many live streams this machine carries, and what one costs."""
 
 import dataclasses
+import os
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -90,7 +91,7 @@ def streams(
     recognizer = load_served(checkpoint, backend, beam, hold, lm)
     speech = _speech(audio or [])
     points: list[Point] = []
-    facts: dict[str, Any] = {"backend": recognizer.name}
+    facts: dict[str, Any] = {"backend": recognizer.name, "cores": os.cpu_count()}
     with progress_bar() as progress:
         if Part.ENGINE in parts:
             points += _engine(recognizer, speech, chunk, count, seconds, threads, progress)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import ValidationError
 from typer.exceptions import TyperException
 
 if TYPE_CHECKING:
@@ -77,6 +78,10 @@ def run(name: str, call: Callable[..., None], arguments: Sequence[str], **option
     except TyperException as error:
         mistake = error.format_message().removesuffix(".").replace("Value error, ", "")
         mistake = mistake[:1].lower() + mistake[1:]
+        cause = error.__cause__
+        if isinstance(cause, ValidationError) and "Input should be" in mistake:
+            expected = mistake.replace("Input should be", "expected").partition(", unable")[0]
+            mistake = f"{expected}, got {cause.errors()[0]['input']}"
         raise ValueError(f"{mistake}; cortado {name} --help explains") from None
     return code if isinstance(code, int) else 0
 

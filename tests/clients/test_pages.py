@@ -23,6 +23,7 @@ NOT_RUN = {  # what a command looks like, and why it is not run here
     r"cortado export runs/": "needs a run that took hours: test_export_command.py has its own",
     r"/timit": "the corpus is licensed",
     r"cortado deploy ray": "needs a cluster: test_ray.py deploys on one",
+    r" streams\.json": "needs a quiet machine: test_plan.py has measurements",
     r" --ray ": "needs a cluster: test_ray_processes.py transcribes in one",
     r"cortado replay ": "a recording has another name each time: test_recording.py replays",
 }

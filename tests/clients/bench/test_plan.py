@@ -1,11 +1,17 @@
 """`cortado plan`: the simulation against what is known of such systems."""
 
+import json
+from dataclasses import asdict
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cortado.clients.bench.measured import COMMAND, measured
 from cortado.clients.bench.plan import Fleet, Load, place, simulate
+from cortado.clients.bench.streams.delays import Point
 from cortado.clients.cli import main
 
 NEVER = 1e9  # hours
@@ -30,6 +36,12 @@ def test_servers_that_never_fail_refuse_what_erlang_says(
     assert found.refused_share == pytest.approx(expected, rel=0.1)
     carried = found.stream_hours / found.hours
     assert carried == pytest.approx(streams * (1 - expected), rel=0.03)
+
+
+def test_a_place_is_taken_while_streams_open_and_end() -> None:
+    fleet = Fleet(4, 2, 2, failure_hours=NEVER)
+    found = simulate(Load(8.0, seconds=8.0, turnover=2.0), fleet, hours=6.0)
+    assert found.refused_share == pytest.approx(erlang_b(10.0, 8), rel=0.05)
 
 
 @given(
@@ -85,10 +97,49 @@ def test_a_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["price"].split()[0] == f"{2 * 2 * 0.04 * 730:.0f}"
 
 
+def measurements(*points: tuple[int, float, float]) -> str:
+    """Return what a bench writes: streams, p99 and processor seconds a second of each load."""
+    found = [
+        Point("websockets", "fast", 100, streams, 8.0, 0.01, 0.02, p99, p99, 999, busy)
+        for streams, p99, busy in points
+    ]
+    return json.dumps({"points": [asdict(one) for one in found], "cores": 4})
+
+
+def test_a_server_carries_what_was_measured_on_one_like_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "streams.json"
+    file.write_text(measurements((1, 0.01, 0.02), (300, 0.05, 1.0), (450, 0.3, 1.9)))
+    assert measured(file) == (800, 4)  # two thirds of four cores, for 1/300 of a core each
+    assert main(["plan", "--streams", "700", "--hours", "1", "--measured", str(file)]) == 0
+    rows = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    assert rows["a server"].split() == ["800", "streams", "on", "4", "cores"]
+    assert rows["cores"].split()[-3:] == ["4", "at", "most"]  # of one server
+
+
+def test_measurements_of_which_nothing_follows_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "streams.json"
+    given = ["plan", "--streams", "7", "--measured", str(file)]
+    for content, more, message in (
+        ("{}", [], f"expected the JSON of {COMMAND}, got {file}: KeyError('points')"),
+        ("text", [], f"expected the JSON of {COMMAND}, got {file}: JSONDecodeError("),
+        (measurements((300, 0.3, 1.9)), [], f"expected {file} to hold a load that a server carr"),
+        (measurements(), ["--cores", "2"], f"expected --measured or --cores, got both: {file} and"),
+    ):
+        file.write_text(content)
+        assert main([*given, *more]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"cortado: {message}")
+
+
 def test_figures_out_of_reason_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--streams", "10", "--peak", "3"]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("cortado: invalid value for '--peak': Input should be less than")
+    mistake = "invalid value for '--peak': expected less than or equal to 2, got 3"
+    assert line == f"cortado: {mistake}; cortado plan --help explains"
     with pytest.raises(ValueError, match="expected a peak of 1 to 2 means, got 3"):
         simulate(Load(1.0, peak=3.0), Fleet())
     with pytest.raises(ValueError, match="expected at least 3 servers to be had, got 2"):
