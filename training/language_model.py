@@ -22,6 +22,7 @@ Array = NDArray[Any]
 
 SPECIAL = UNKNOWN + 1  # words that are none of the lexicon
 MOST_WORDS = 2_000_000  # three of them fit into 63 bits
+COMMON_SHARE = 0.04  # of the unigrams' probability, for words by how common they are everywhere
 DISCOUNTS = 3  # one for n-grams seen once, twice, and more often
 
 
@@ -34,7 +35,13 @@ class Numbers(NamedTuple):
     letter: float = -2.0
 
 
-def estimate(texts: Iterable[str], letters: str, seen: int = 1, kept: int = 1) -> dict[str, Array]:
+def estimate(
+    texts: Iterable[str],
+    letters: str,
+    seen: int = 1,
+    kept: int = 1,
+    common: Mapping[str, float] | None = None,
+) -> dict[str, Array]:
     """Return the arrays of a language model's file.
 
     Args:
@@ -42,6 +49,8 @@ def estimate(texts: Iterable[str], letters: str, seen: int = 1, kept: int = 1) -
         letters: those that a word of the lexicon may have; a word with another one is unknown.
         seen: how often a word has to occur for the lexicon.
         kept: how often a trigram has to occur to be kept.
+        common: words of the language and how common they are; they join the lexicon, and share
+            COMMON_SHARE of the unigrams' probability.
 
     Raises:
         ValueError: no word, or more than MOST_WORDS; or a letter twice.
@@ -51,8 +60,11 @@ def estimate(texts: Iterable[str], letters: str, seen: int = 1, kept: int = 1) -
     sentences = [words for text in texts if (words := text.split())]
     uses = Counter(word for sentence in sentences for word in sentence)
     known = set(letters)
-    chosen = (word for word, n in uses.items() if n >= seen and known.issuperset(word))
-    lexicon = sorted(chosen, key=lambda word: [letters.index(letter) for letter in word])
+    chosen = {word for word, n in uses.items() if n >= seen} | set(common or ())
+    lexicon = sorted(
+        filter(known.issuperset, chosen),
+        key=lambda word: [letters.index(letter) for letter in word],
+    )
     if not lexicon:
         raise ValueError(f"expected words of {letters!r}, got none")
     if len(lexicon) > MOST_WORDS:
@@ -61,9 +73,29 @@ def estimate(texts: Iterable[str], letters: str, seen: int = 1, kept: int = 1) -
             " occurrences of each"
         )
     index = {word: number for number, word in enumerate(lexicon, SPECIAL)}
-    return _tree(lexicon, letters) | _trigram(
-        _numbered(sentences, index), SPECIAL + len(lexicon), kept
-    )
+    count = SPECIAL + len(lexicon)
+    general = np.zeros(count)
+    for word, how_common in (common or {}).items():
+        if word in index:
+            general[index[word]] = how_common
+    general *= COMMON_SHARE / (general.sum() or 1)
+    return _tree(lexicon, letters) | _trigram(_numbered(sentences, index), count, kept, general)
+
+
+def common_words(count: int, letters: str) -> dict[str, float]:
+    """Return English's commonest words that have no other letters, with their frequencies.
+
+    Args:
+        count: of the commonest words, from which those with other letters are left out.
+        letters: that a word may have.
+
+    Source: wordfreq (Speer 2022), of encyclopedias, subtitles, news, books and the web up to 2021.
+    """
+    from wordfreq import top_n_list, word_frequency
+
+    known = set(letters)
+    words = filter(known.issuperset, top_n_list("en", count))
+    return {word: word_frequency(word, "en") for word in words if word.strip("'")}
 
 
 def pronunciations(arrays: Mapping[str, Array], letters: str) -> dict[str, Array]:
@@ -171,8 +203,15 @@ def _numbered(sentences: Sequence[Sequence[str]], index: Mapping[str, int]) -> A
     )
 
 
-def _trigram(words: Array, count: int, kept: int) -> dict[str, Array]:
-    """Return the arrays of a trigram of words below `count`."""
+def _trigram(words: Array, count: int, kept: int, general: Array) -> dict[str, Array]:
+    """Return the arrays of a trigram of words below `count`.
+
+    Args:
+        words: of the text, by number.
+        count: of the words that there are.
+        kept: how often a trigram has to occur to be kept.
+        general: (count,) of the unigrams' probability, what does not come from the text.
+    """
     ends = np.flatnonzero(words != BEGIN)  # the last word of each trigram
     before, last, word = words[ends - 2], words[ends - 1], words[ends]
     three, uses3 = np.unique((before * count + last) * count + word, return_counts=True)
@@ -187,6 +226,7 @@ def _trigram(words: Array, count: int, kept: int) -> dict[str, Array]:
     seen1, left0 = _interpolated(np.zeros(len(one), np.int64), uses1, uniform[one], 1)
     p1 = left0 * uniform
     p1[one] = seen1
+    p1 = (1 - general.sum()) * p1 + general
 
     p2, left2 = _interpolated(two // count, uses2, p1[two % count], count)
     at = np.searchsorted(two, three // count)  # each trigram's history among the bigrams

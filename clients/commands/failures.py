@@ -13,6 +13,7 @@ EXTRAS = {  # of the distribution, by the module that they bring
     "tensorboard": "train",
     "matplotlib": "train",
     "soundfile": "train",
+    "wordfreq": "train",
     "ray": "ray",
     "upath": "archive",
 }

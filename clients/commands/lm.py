@@ -10,7 +10,7 @@ from cortado.clients.commands.terminal import check_places, examples
 
 EXAMPLES = examples(
     "cortado lm sentences.txt -o mine.safetensors",
-    "cortado lm train.jsonl books.txt --kept 2 -o mine.safetensors",
+    "cortado lm train.jsonl books.txt --kept 2 --common 50000 -o mine.safetensors",
 )
 
 
@@ -28,6 +28,12 @@ def lm(
     kept: Annotated[
         int, typer.Option(min=1, help="Occurrences that three words in a row need to be kept.")
     ] = 1,
+    common: Annotated[
+        int,
+        typer.Option(
+            min=0, help="So many of English's commonest words are known, too, whatever the text."
+        ),
+    ] = 0,
     weight: Annotated[
         float | None, typer.Option(min=0.01, max=10, help="Of its log-probabilities in the search.")
     ] = None,
@@ -44,7 +50,14 @@ def lm(
     punctuation and digits. With espeak-ng installed, it knows how its words are pronounced.
     """
     from cortado.training.data.pronounce import PronunciationError
-    from cortado.training.language_model import SPECIAL, Numbers, estimate, pronunciations, write
+    from cortado.training.language_model import (
+        SPECIAL,
+        Numbers,
+        common_words,
+        estimate,
+        pronunciations,
+        write,
+    )
 
     check_places(output)
     defaults = Numbers()
@@ -52,7 +65,8 @@ def lm(
         weight=defaults.weight if weight is None else weight,
         bonus=defaults.bonus if bonus is None else bonus,
     )
-    arrays = estimate(_sentences(texts), alphabet, seen, kept)
+    everywhere = common_words(common, alphabet) if common else {}
+    arrays = estimate(_sentences(texts), alphabet, seen, kept, everywhere)
     try:
         arrays |= pronunciations(arrays, alphabet)
     except PronunciationError as error:

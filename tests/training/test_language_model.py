@@ -182,3 +182,32 @@ def test_a_file_has_all_that_was_estimated(tmp_path: Path) -> None:
         else:
             assert found[name].itemsize <= 2 or (array < 0).any()
             np.testing.assert_array_equal(found[name], array)
+
+
+def test_common_words_are_known_and_share_the_unigrams() -> None:
+    texts = sentences(3, 60)
+    common = {"cab": 3.0, "cccc": 1.0, "dad": 5.0}  # "dad" has a letter that words may not have
+    before, after = (
+        _unigrams(estimate(texts, LETTERS)),
+        _unigrams(estimate(texts, LETTERS, common=common)),
+    )
+    share = language.COMMON_SHARE
+    assert set(after) - set(before) == {"cccc"}
+    assert after["cccc"] > share / 4
+    assert sum(after.values()) <= 1 + 1e-6
+    for word in set(before) - set(common):  # one more word shares what no text gives
+        assert after[word] == pytest.approx((1 - share) * before[word], rel=0.05)
+    assert after["cab"] == pytest.approx((1 - share) * before["cab"] + share * 3 / 4, rel=0.05)
+
+
+def _unigrams(arrays: Arrays) -> dict[str, float]:
+    words, _ = language._spelt(arrays, LETTERS)
+    logs = arrays["unigrams"][SPECIAL:, 0].astype(float)
+    return dict(zip(words[SPECIAL:], np.exp(logs), strict=True))
+
+
+def test_common_words_are_english_and_have_the_letters_asked_for() -> None:
+    found = language.common_words(2_000, "'abcdefghijklmnopqrstuvwxyz")
+    assert found["the"] > found["water"] > 0
+    assert all(word.strip("'").replace("'", "").isalpha() for word in found)
+    assert set("".join(language.common_words(2_000, "aeh t"))) <= set("aeh t")
