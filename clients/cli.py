@@ -1,10 +1,10 @@
 """The console command `cortado`: where the four packages meet.
 
-A command NAME is the function NAME of the module `clients.commands.NAME`, which is imported when
-the command is run; the module imports what it needs inside that function. A user's mistake (an
-unknown option, `ValueError` from a boundary, `OSError` on a file, an extra that is not installed)
-is one line on stderr and exit code 2; Ctrl-C is 130; anything else is a fault of ours and shows its
-traceback.
+A command NAME is the function NAME of the module `clients.commands.NAME` (`function_of`), which is
+imported when the command is run; the module imports what it needs inside that function. A user's
+mistake (an unknown option, `ValueError` from a boundary, `OSError` on a file, an extra that is not
+installed) is one line on stderr and exit code 2; Ctrl-C is 130; anything else is a fault of ours
+and shows its traceback.
 """
 
 import os
@@ -40,11 +40,14 @@ COMMANDS = {  # each with the first line of its help
     "plan": "Simulate a day of a load: how many servers it takes, and their price.",
     "soak": "Load a server for long, with faulty clients, and watch it.",
     "deploy ray": "Run the server as replicas of Ray Serve, or update those that run.",
+    "text train": "Train the rows of a text task; run it again to go on after a stop.",
+    "text evaluate": "Score the runs of a text task, and draw what they attend to.",
+    "text table": "Write the table of the text tasks from stored scores.",
     "bench attention": "Measure the attentions: decoding, training, whole updates.",
     "bench streams": "Measure how many live streams this machine carries, at the pace of speech.",
     "bench endless": "Push hours of speech, silence, noise, music and worse through one stream.",
 }
-GROUPS = ("bench", "deploy")  # first words of commands of two
+GROUPS = ("bench", "deploy", "text")  # first words of commands of two
 HELP = """\
 Usage: cortado [--help] [--version] COMMAND ...
 
@@ -91,10 +94,16 @@ def _run(words: list[str]) -> int:
     raise ValueError(f"expected a command, got {name!r}: {known}")
 
 
+def function_of(name: str) -> str:
+    """Return the name of a command's function and module: of two words the second, or both."""
+    group, _, last = name.rpartition(" ")
+    return f"{group}_{last}" if group == "text" else last
+
+
 def _call(name: str, arguments: list[str]) -> int:
     from cortado.clients.commands.terminal import run
 
-    function = name.split()[-1]
+    function = function_of(name)
     module = import_module(f"cortado.clients.commands.{function}")
     options = getattr(module, "OPTIONS", {})
     return run(name, getattr(module, function), arguments, epilog=module.EXAMPLES, **options)

@@ -80,6 +80,8 @@ class DecoderConfig:
     kind: Literal["bahdanau", "luong", "ctc"] = "bahdanau"
     feeding: bool = True  # Luong's: the attentional state goes into the LSTM with the symbol
     direct: bool = False  # Bahdanau's: the LSTM alone goes to the output, without the context
+    layers: int = 1  # of LSTMs, one on the other; the last one's state is the query and is read
+    readout: Literal["linear", "maxout", "mlp"] = "linear"  # before the output layer
     beam: int = 8  # hypotheses that a beam search of whole utterances keeps
     ctc_weight: float = 0.0  # of the CTC head's log-probability in the search of streams; 0: none
     phone_weight: float = 0.0  # of the phone head's score of pronunciations in it; 0: none
@@ -94,7 +96,8 @@ class DecoderConfig:
                 and so stop at the first frame for the first symbol, or never; a size out of
                 reason; or numbers of the search that are none.
         """
-        _check_sizes(width=self.width, embedding=self.embedding, beam=self.beam)
+        sizes = {"width": self.width, "embedding": self.embedding, "layers": self.layers}
+        _check_sizes(**sizes, beam=self.beam)
         if not (0 <= self.ctc_weight < math.inf and all(map(math.isfinite, self.confidence))):
             got = f"{self.ctc_weight} and {self.confidence}"
             raise ValueError(

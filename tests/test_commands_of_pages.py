@@ -9,7 +9,7 @@ import click
 import pytest
 import typer
 
-from cortado.clients.cli import COMMANDS
+from cortado.clients.cli import COMMANDS, function_of
 from cortado.clients.commands.terminal import STYLE
 
 ROOT = Path(__file__).parent.parent
@@ -36,9 +36,10 @@ def test_a_command_of_a_page_is_understood(page: str, line: str) -> None:
     words = [word for word in shlex.split(line) if word != "…"]
     name = next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
     assert name, f"expected a command, got {line}"
-    module = import_module(f"cortado.clients.commands.{name.split()[-1]}")
+    function = function_of(name)
+    module = import_module(f"cortado.clients.commands.{function}")
     app = typer.Typer(**STYLE)
-    app.command(**getattr(module, "OPTIONS", {}))(getattr(module, name.split()[-1]))
+    app.command(**getattr(module, "OPTIONS", {}))(getattr(module, function))
     try:
         typer.main.get_command(app).make_context(name, words[len(name.split()) :])
     except click.ClickException as error:

@@ -14,6 +14,8 @@ EXTRAS = {  # of the distribution, by the module that they bring
     "matplotlib": "train",
     "soundfile": "train",
     "wordfreq": "train",
+    "sacrebleu": "train",
+    "rouge_score": "train",
     "ray": "ray",
     "upath": "archive",
 }

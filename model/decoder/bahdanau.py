@@ -11,37 +11,53 @@ from torch import Tensor, nn
 
 from cortado.model.attention.shared_matmul import SharedMatrix
 from cortado.model.config import DecoderConfig
-from cortado.model.decoder.decoder import AttentionDecoder, Memory, Output
+from cortado.model.decoder.decoder import AttentionDecoder, Memory, Output, readout
 from cortado.model.encoder.lstm import LSTMState, lstm, lstm_cell
 
 
 class BahdanauDecoder(AttentionDecoder):
     """Encoder frames (B, T, H) to symbols, querying with the LSTM's state before each symbol."""
 
-    def __init__(self, config: DecoderConfig, encoder_width: int, symbols: int) -> None:
-        super().__init__(config, encoder_width, symbols, encoder_width)
+    def __init__(
+        self,
+        config: DecoderConfig,
+        encoder_width: int,
+        symbols: int,
+        text: bool = False,
+        copies: bool = False,
+    ) -> None:
+        """Make the parts; `copies` says whether the last output is the gate of copying.py."""
+        super().__init__(config, encoder_width, symbols, encoder_width, text)
         self.direct = config.direct
         read = config.width + (0 if config.direct else encoder_width)
-        self.output = nn.Linear(read, symbols + self.ends)
+        self.readout, width = readout(config, read)
+        self.output = nn.Linear(width, symbols + self.ends + copies)
 
-    def logits(self, targets: Tensor, context: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return (B, U, V) logits of known symbols; (B, U + 1, V + 1) with an end."""
-        previous = nn.functional.pad(targets, (1, 0), value=self.start)  # y_0, y_1, ...
+    def states(
+        self,
+        previous: Tensor,
+        context: Callable[[Tensor], Tensor],
+        first: LSTMState | None = None,
+    ) -> Tensor:
+        """Return (B, U, R), what the output reads after each of the known symbols (B, U)."""
         embedded, recurrent = self._gates(previous)
-        state, outputs = self.zeros(embedded, len(targets)), []
+        state, outputs = first or self.zeros(embedded, len(previous)), []
         for gate in embedded.unbind():
-            found = context(state.hidden)
-            gates = gate + recurrent.multiply(torch.cat([found, state.hidden], 1))
+            found, below = context(self.top(state.hidden)), self.bottom(state)
+            gates = gate + recurrent.multiply(torch.cat([found, below.hidden], 1))
             i, f, g, o = gates.chunk(4, 1)
-            state = lstm_cell(i, f, g, o, state.cell)
-            outputs.append(self._read(state.hidden, found))
-        written = torch.stack(outputs, 1)
-        logits: Tensor = self.output(written if self.ends else written[:, :-1])
-        return logits
+            state = self.climb(lstm_cell(i, f, g, o, below.cell), state)
+            outputs.append(self._read(self.top(state.hidden), found))
+        return torch.stack(outputs, 1)
 
     def without_audio(self, targets: Tensor) -> Tensor:
         """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero."""
-        previous = self.embedding(nn.functional.pad(targets[:, :-1], (1, 0), value=self.start))
+        before = nn.functional.pad(targets[:, :-1], (1, 0), value=self.start)
+        if self.upper or not isinstance(self.readout, nn.Identity):
+            silence = self.embedding.weight.new_zeros(len(targets), self.encoder_width)
+            logits: Tensor = self.output(self.readout(self.states(before, lambda query: silence)))
+            return logits
+        previous = self.embedding(before)
         cell, width = self.lstm, self.embedding.embedding_dim
         weights = [cell.weight_ih[:, :width], cell.weight_hh, cell.bias_ih, cell.bias_hh]
         hidden, *_ = lstm(previous, *self.zeros(previous, len(previous)), weights)
@@ -59,18 +75,19 @@ class BahdanauDecoder(AttentionDecoder):
         others = torch.cat([cell.weight_ih[:, width:], cell.weight_hh], 1)  # context, hidden
         return embedded + (cell.bias_ih + cell.bias_hh), SharedMatrix(others.t())
 
-    def beginning(self, streams: int) -> Memory:
-        """Return the memory before the first symbol."""
+    def beginning(self, streams: int, first: LSTMState | None = None) -> Memory:
+        """Return the memory before the first symbol, given the LSTM's first state (S, L H)."""
         weight = self.output.weight
         symbol = torch.full((streams,), self.start, device=weight.device)
-        return Memory(self.zeros(weight, streams), symbol)
+        return Memory(first or self.zeros(weight, streams), symbol)
 
     def write(self, context: Tensor, memory: Memory) -> tuple[Tensor, Output]:
         """Return the next symbol's logits (S, V) given its (S, H) context."""
         inputs = torch.cat([self.embedding(memory.symbol), context], 1)
-        hidden, cell = self.lstm(inputs, memory.lstm)
-        logits = self.output(self._read(hidden, context))
-        return logits, Output(LSTMState(hidden, cell), context[:, :0])
+        below = LSTMState(*self.lstm(inputs, self.bottom(memory.lstm)))
+        state = self.climb(below, memory.lstm)
+        logits = self.output(self.readout(self._read(self.top(state.hidden), context)))
+        return logits, Output(state, context[:, :0])
 
     def read(self, symbol: Tensor, output: Output) -> Memory:
         """Return the memory after the symbols (S,) that were chosen, which the LSTM reads next."""

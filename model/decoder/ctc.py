@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from cortado.model.decoder.decoder import Decoded, Decoder
+from cortado.model.encoder.lstm import LSTMState
 
 
 class CtcState(NamedTuple):
@@ -26,7 +27,13 @@ class CtcDecoder(Decoder):
         self.blank = head.out_features - 1
 
     def teacher_forced(
-        self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0
+        self,
+        values: Tensor,
+        mask: Tensor,
+        targets: Tensor,
+        noise: float = 0.0,
+        first: LSTMState | None = None,
+        classes: Tensor | None = None,
     ) -> Decoded:
         """Refuse: the head is trained by its own loss.
 

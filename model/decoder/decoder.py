@@ -25,7 +25,8 @@ class Decoded(NamedTuple):
     there, another one gives the end of sequence.
     """
 
-    logits: Tensor  # (B, U, V) of each symbol; (B, U + 1, V + 1) with an end of sequence, index V
+    logits: Tensor  # (B, U, V) of each symbol; (B, U + 1, V + 1) with an end of sequence, index V;
+    # (B, U + 1, V + 2) with the gate of a pointer-generator at index V + 1
     alpha: Tensor  # (B, U + 1, T) expected alignment; the weights where it is not monotonic
     energies: Tensor | None  # (B, U + 1, T) monotonic energies
     weights: Tensor  # (B, U + 1, T) of the encoder frames in the contexts
@@ -34,7 +35,7 @@ class Decoded(NamedTuple):
 class Memory(NamedTuple):
     """A decoder's state between two symbols."""
 
-    lstm: LSTMState
+    lstm: LSTMState  # (S, L H) of all layers, the first one's first
     symbol: Tensor  # (S,) the last symbol written
 
 
@@ -66,6 +67,7 @@ class Decoder(Layer):
     attention: Any  # one of model/attention/
     embedding: nn.Embedding
     lstm: nn.LSTMCell
+    readout: nn.Module  # between the states and the output
     output: nn.Linear
     cap = MAX_SYMBOLS_PER_STEP
 
@@ -75,7 +77,13 @@ class Decoder(Layer):
         return not self.online
 
     def teacher_forced(
-        self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0
+        self,
+        values: Tensor,
+        mask: Tensor,
+        targets: Tensor,
+        noise: float = 0.0,
+        first: LSTMState | None = None,
+        classes: Tensor | None = None,
     ) -> Decoded:
         """Return the pass over whole utterances whose symbols are known.
 
@@ -84,6 +92,8 @@ class Decoder(Layer):
             mask: (B, T) true on frames, false on padding.
             targets: (B, U) symbols, any index on padding.
             noise: standard deviation of the monotonic attention's pre-sigmoid noise.
+            first: the LSTM's state before the first symbol, (B, L H); zeros if None.
+            classes: (C,) the logits that are wanted, for a sampled softmax; all if None.
         """
         raise NotImplementedError
 
@@ -99,19 +109,47 @@ class AttentionDecoder(Decoder):
     """An LSTM that writes symbol after symbol, each from its attention context."""
 
     def __init__(
-        self, config: DecoderConfig, encoder_width: int, symbols: int, lstm_input_width: int
+        self,
+        config: DecoderConfig,
+        encoder_width: int,
+        symbols: int,
+        lstm_input_width: int,
+        text: bool,
     ) -> None:
-        """Make the parts that both orders have; the LSTM reads so many values and a symbol."""
+        """Make the parts that both orders have, all but the output.
+
+        Args:
+            config: sizes.
+            encoder_width: H of the encoder frames.
+            symbols: V.
+            lstm_input_width: values that the LSTM reads beside a symbol.
+            text: whether it writes an end of sequence, be its attention monotonic or not.
+        """
         super().__init__()
         self.start = self.end = symbols  # one index: neither is ever written as the other
         self.encoder_width = encoder_width
         self.embedding = nn.Embedding(symbols + 1, config.embedding)
         self.attention = attention(config.attention, config.width, encoder_width)
         self.online = self.attention.online
+        self._text = text
         self.lstm = nn.LSTMCell(config.embedding + lstm_input_width, config.width)
+        self.upper = nn.ModuleList(
+            nn.LSTMCell(config.width, config.width) for _ in range(config.layers - 1)
+        )
+
+    @property
+    def ends(self) -> bool:
+        """Whether it writes an end-of-sequence symbol."""
+        return self._text or not self.online
 
     def teacher_forced(
-        self, values: Tensor, mask: Tensor, targets: Tensor, noise: float = 0.0
+        self,
+        values: Tensor,
+        mask: Tensor,
+        targets: Tensor,
+        noise: float = 0.0,
+        first: LSTMState | None = None,
+        classes: Tensor | None = None,
     ) -> Decoded:
         """Return the pass over whole utterances whose symbols are known."""
         attention: Attention = self.attention
@@ -122,22 +160,33 @@ class AttentionDecoder(Decoder):
             steps.append(attention.attend(query, keys, memory, noise))
             return steps[-1].context
 
-        logits = self.logits(targets, context)
-        return self.decoded(logits, steps)
+        previous = nn.functional.pad(targets, (1, 0), value=self.start)  # y_0, y_1, ...
+        read = self.readout(self.states(previous, context, first))
+        read = read if self.ends else read[:, :-1]
+        if classes is None:
+            return self.decoded(self.output(read), steps)
+        weight, bias = self.output.weight[classes], self.output.bias[classes]
+        return self.decoded(nn.functional.linear(read, weight, bias), steps)
 
-    def logits(self, targets: Tensor, context: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return (B, U, V) logits of known symbols, or (B, U + 1, V + 1) with an end of sequence.
+    def states(
+        self,
+        previous: Tensor,
+        context: Callable[[Tensor], Tensor],
+        first: LSTMState | None = None,
+    ) -> Tensor:
+        """Return (B, U, R), what the output reads after each of the known symbols.
 
         Args:
-            targets: (B, U) symbols.
-            context: called with the (B, H) query of each symbol in order, and of the one after the
-                last; returns its (B, H') context.
+            previous: (B, U) symbols, the start first.
+            context: called with the (B, H) query of each symbol in order; returns its (B, H')
+                context.
+            first: the LSTM's state before the first symbol; zeros if None.
         """
         raise NotImplementedError
 
     def query(self, memory: Memory) -> Tensor:
         """Return the (S, H) query for the next symbol's context."""
-        return memory.lstm.hidden
+        return self.top(memory.lstm.hidden)
 
     def write(self, context: Tensor, memory: Memory) -> tuple[Tensor, Output]:
         """Return the next symbol's logits (S, V) given its (S, H) context."""
@@ -147,14 +196,41 @@ class AttentionDecoder(Decoder):
         """Return the memory after the symbols (S,) that were chosen."""
         raise NotImplementedError
 
-    def beginning(self, streams: int) -> Memory:
-        """Return the memory before the first symbol."""
+    def beginning(self, streams: int, first: LSTMState | None = None) -> Memory:
+        """Return the memory before the first symbol, given the LSTM's first state (S, L H)."""
         raise NotImplementedError
 
     def zeros(self, like: Tensor, streams: int) -> LSTMState:
-        """Return the LSTM's first state."""
-        zeros = like.new_zeros(streams, self.lstm.hidden_size)
+        """Return the LSTM's first state where nothing else is said."""
+        zeros = like.new_zeros(streams, self.state_width)
         return LSTMState(zeros, zeros)
+
+    @property
+    def state_width(self) -> int:
+        """L H, the width of the LSTM's state with all its layers."""
+        return self.lstm.hidden_size * (1 + len(self.upper))
+
+    def bottom(self, state: LSTMState) -> LSTMState:
+        """Return the first layer's part of a state (S, L H)."""
+        if not self.upper:
+            return state
+        width = self.lstm.hidden_size
+        return LSTMState(state.hidden[:, :width], state.cell[:, :width])
+
+    def top(self, hidden: Tensor) -> Tensor:
+        """Return the last layer's part of (S, L H) hidden states."""
+        return hidden[:, -self.lstm.hidden_size :] if self.upper else hidden
+
+    def climb(self, first: LSTMState, before: LSTMState) -> LSTMState:
+        """Return the new state (S, L H), given the first layer's new one and the old of all."""
+        if not self.upper:
+            return first
+        width, states = self.lstm.hidden_size, [first]
+        for place, cell in enumerate(self.upper, 1):
+            old = [part[:, place * width : (place + 1) * width] for part in before]
+            states.append(LSTMState(*cell(states[-1].hidden, tuple(old))))
+        hidden, cells = (torch.cat(parts, 1) for parts in zip(*states, strict=True))
+        return LSTMState(hidden, cells)
 
     def decoded(self, logits: Tensor, steps: list[Attended]) -> Decoded:
         """Return the results of a pass, given its logits and each symbol's attention."""
@@ -168,11 +244,15 @@ class AttentionDecoder(Decoder):
         """Return the state of streams without audio yet.
 
         Raises:
-            ValueError: the attention needs whole utterances.
+            ValueError: the attention needs whole utterances, or the decoder writes an end.
         """
         if not self.online:
             name = type(self.attention).__name__
             raise ValueError(f"expected a monotonic attention for a stream, got {name}")
+        if self.ends:
+            raise ValueError(
+                "expected a decoder without an end of sequence for a stream, got one for texts"
+            )
         scan: MonotonicAttention = self.attention
         lstm, symbol = self.beginning(batch)
         values = lstm.hidden.new_zeros(batch, scan.window, self.encoder_width)
@@ -236,6 +316,32 @@ class AttentionDecoder(Decoder):
             valid = attention.stopped(valid, scanning)
         written += [torch.full_like(memory.symbol, -1)] * (self.cap - len(written))
         return torch.stack(written, 1), DecoderState(*memory, keys, values, valid)
+
+
+class Maxout(nn.Module):
+    """The larger of every two linear units, (..., R) to (..., W) (Goodfellow et al. 2013)."""
+
+    def __init__(self, width_in: int, width: int) -> None:
+        super().__init__()
+        self.units = nn.Linear(width_in, 2 * width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (..., W)."""
+        return self.units(x).unflatten(-1, (-1, 2)).amax(-1)
+
+
+def readout(config: DecoderConfig, width: int) -> tuple[nn.Module, int]:
+    """Return what is between the decoder's states, of this width, and its output; its own width.
+
+    Source: Bahdanau et al. 2015, appendix A.2.2, of a maxout layer.
+    """
+    match config.readout:
+        case "linear":
+            return nn.Identity(), width
+        case "maxout":
+            return Maxout(width, config.width), config.width
+        case "mlp":
+            return nn.Sequential(nn.Linear(width, config.width), nn.Tanh()), config.width
 
 
 def update_rows(memory: Memory, new: Memory, rows: Tensor) -> Memory:

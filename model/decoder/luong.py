@@ -12,50 +12,57 @@ from torch import Tensor, nn
 
 from cortado.model.attention.shared_matmul import SharedMatrix
 from cortado.model.config import DecoderConfig
-from cortado.model.decoder.decoder import AttentionDecoder, Memory, Output
+from cortado.model.decoder.decoder import AttentionDecoder, Memory, Output, readout
 from cortado.model.encoder.lstm import LSTMState, lstm_cell
 
 
 class LuongDecoder(AttentionDecoder):
     """Encoder frames (B, T, H) to symbols, querying with the LSTM's state at each symbol."""
 
-    def __init__(self, config: DecoderConfig, encoder_width: int, symbols: int) -> None:
-        lstm_input_width = config.width if config.feeding else 0
-        super().__init__(config, encoder_width, symbols, lstm_input_width)
+    def __init__(
+        self,
+        config: DecoderConfig,
+        encoder_width: int,
+        symbols: int,
+        text: bool = False,
+        copies: bool = False,
+    ) -> None:
+        """Make the parts; `copies` says whether the last output is the gate of copying.py."""
+        fed = config.width if config.feeding else 0
+        super().__init__(config, encoder_width, symbols, fed, text)
         self.feeding = config.feeding
         self.combine = nn.Linear(encoder_width + config.width, config.width, bias=False)
-        self.output = nn.Linear(config.width, symbols + self.ends)
-
-    def logits(self, targets: Tensor, context: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return (B, U, V) logits of known symbols; (B, U + 1, V + 1) with an end."""
-        previous = nn.functional.pad(targets, (1, 0), value=self.start)  # y_0, y_1, ...
-        written = self._attentional(previous, context)
-        logits: Tensor = self.output(written if self.ends else written[:, :-1])
-        return logits
+        self.readout, width = readout(config, config.width)
+        self.output = nn.Linear(width, symbols + self.ends + copies)
 
     def without_audio(self, targets: Tensor) -> Tensor:
         """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero."""
         previous = nn.functional.pad(targets[:, :-1], (1, 0), value=self.start)
         silence = self.embedding.weight.new_zeros(len(targets), self.encoder_width)
-        logits: Tensor = self.output(self._attentional(previous, lambda query: silence))
+        logits: Tensor = self.output(self.readout(self.states(previous, lambda query: silence)))
         return logits
 
-    def _attentional(self, previous: Tensor, context: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return the attentional states (B, U, H) after reading each of the symbols (B, U)."""
+    def states(
+        self,
+        previous: Tensor,
+        context: Callable[[Tensor], Tensor],
+        first: LSTMState | None = None,
+    ) -> Tensor:
+        """Return the attentional states (B, U, H) after each of the known symbols (B, U)."""
         lstm, width = self.lstm, self.embedding.embedding_dim
         embedded = self.embedding(previous.t()) @ lstm.weight_ih[:, :width].t()
         embedded = embedded + (lstm.bias_ih + lstm.bias_hh)
         recurrent = SharedMatrix(torch.cat([lstm.weight_ih[:, width:], lstm.weight_hh], 1).t())
         combine = SharedMatrix(self.combine.weight.t())
-        state, outputs = self.zeros(embedded, len(previous)), []
-        attentional = state.hidden
+        state, outputs = first or self.zeros(embedded, len(previous)), []
+        attentional = torch.zeros_like(self.top(state.hidden))
         for gate in embedded.unbind():
-            lstm_input = self._lstm_input(attentional)
-            gates = gate + recurrent.multiply(torch.cat([lstm_input, state.hidden], 1))
+            lstm_input, below = self._lstm_input(attentional), self.bottom(state)
+            gates = gate + recurrent.multiply(torch.cat([lstm_input, below.hidden], 1))
             i, f, g, o = gates.chunk(4, 1)
-            state = lstm_cell(i, f, g, o, state.cell)
-            both = torch.cat([context(state.hidden), state.hidden], 1)
-            attentional = combine.multiply(both).tanh()
+            state = self.climb(lstm_cell(i, f, g, o, below.cell), state)
+            query = self.top(state.hidden)
+            attentional = combine.multiply(torch.cat([context(query), query], 1)).tanh()
             outputs.append(attentional)
         return torch.stack(outputs, 1)
 
@@ -63,20 +70,29 @@ class LuongDecoder(AttentionDecoder):
         """Return what the LSTM reads beside the next symbol's embedding."""
         return attentional if self.feeding else attentional[:, :0]
 
-    def beginning(self, streams: int) -> Memory:
-        """Return the memory before the first symbol, in which the LSTM has read the start."""
-        state = self.zeros(self.output.weight, 1)
-        symbol = torch.full((1,), self.start, device=state.hidden.device)
-        (hidden, cell), _ = self.read(symbol, Output(state, self._lstm_input(state.hidden)))
-        state = LSTMState(hidden.repeat(streams, 1), cell.repeat(streams, 1))
-        return Memory(state, symbol.repeat(streams))
+    def beginning(self, streams: int, first: LSTMState | None = None) -> Memory:
+        """Return the memory before the first symbol, in which the LSTM has read the start.
+
+        Its first state (S, L H) is zero where none is given.
+        """
+        rows = 1 if first is None else streams
+        state = first or self.zeros(self.output.weight, rows)
+        symbol = torch.full((rows,), self.start, device=state.hidden.device)
+        nothing = self._lstm_input(torch.zeros_like(self.top(state.hidden)))
+        (hidden, cell), _ = self.read(symbol, Output(state, nothing))
+        if first is None:
+            hidden, cell = hidden.repeat(streams, 1), cell.repeat(streams, 1)
+        return Memory(LSTMState(hidden, cell), symbol.repeat(streams // rows))
 
     def write(self, context: Tensor, memory: Memory) -> tuple[Tensor, Output]:
         """Return the next symbol's logits (S, V) given its (S, H) context."""
-        attentional = self.combine(torch.cat([context, memory.lstm.hidden], 1)).tanh()
-        return self.output(attentional), Output(memory.lstm, self._lstm_input(attentional))
+        query = self.query(memory)
+        attentional = self.combine(torch.cat([context, query], 1)).tanh()
+        logits = self.output(self.readout(attentional))
+        return logits, Output(memory.lstm, self._lstm_input(attentional))
 
     def read(self, symbol: Tensor, output: Output) -> Memory:
         """Return the memory after the LSTM has read the symbols (S,) that were chosen."""
         inputs = torch.cat([self.embedding(symbol), output.lstm_input], 1)
-        return Memory(LSTMState(*self.lstm(inputs, output.lstm)), symbol)
+        below = LSTMState(*self.lstm(inputs, self.bottom(output.lstm)))
+        return Memory(self.climb(below, output.lstm), symbol)

@@ -68,7 +68,7 @@ def hard_beam_search(
         scores = scores.where(stopped, -torch.inf)
         if count == limit or not scores.max() > finished.score:  # no text gains by going on
             break
-        context = attention.context(decoder.query(memory), *_windows(frames, scans))
+        context = attention.context(decoder.query(memory), *windows(frames, scans))
         logits, output = decoder.write(context, memory)
         going = scores.unsqueeze(1) + logits.log_softmax(1)  # -inf where the scan has ended
         best = ranked(going, width, pruning)
@@ -97,7 +97,7 @@ def next_stops(
     return stopped, Scans(at, valid)
 
 
-def _windows(frames: Frames, scans: Scans) -> tuple[Tensor, Tensor, Tensor]:
+def windows(frames: Frames, scans: Scans) -> tuple[Tensor, Tensor, Tensor]:
     """Return chunk keys (K, w, d'), values (K, w, H) and which of them (K, w) a stop may reach."""
     width = scans.valid.shape[1]
     places = scans.frames.unsqueeze(1) + torch.arange(1 - width, 1)

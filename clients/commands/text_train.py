@@ -1,0 +1,37 @@
+"""`cortado text train`: trains the rows of a text task."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cortado.clients.commands.terminal import examples
+
+EXAMPLES = examples(
+    "cortado text train training/recipes/text/translation.toml -o runs/translation",
+    "cortado text train training/recipes/text/subjects.toml -o runs/subjects --row soft --seed 1",
+)
+
+
+def text_train(
+    recipe: Annotated[Path, typer.Argument(help="The TOML file of the task.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the runs.")],
+    row: Annotated[
+        list[str] | None, typer.Option(help="Only this row; may be given again.")
+    ] = None,
+    seed: Annotated[
+        list[int] | None, typer.Option(help="Only this seed; may be given again.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda or mps; cuda where there is one if not set.")
+    ] = None,
+) -> None:
+    """Train the rows of a text task; run it again to go on after a stop."""
+    from cortado.clients.progress import progress_bar
+    from cortado.training.text import recipe as recipes
+    from cortado.training.text.train import train
+
+    plan = recipes.read(recipe)
+    with progress_bar() as report:
+        for one, number in plan.runs(row or (), seed or ()):
+            typer.echo(train(plan, one, number, output, device, report))

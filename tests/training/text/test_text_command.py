@@ -1,0 +1,174 @@
+"""`cortado text`: from a recipe to the table, on a miniature; and what it refuses."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cortado.clients import cli
+from cortado.training.text import recipe as recipes
+from cortado.training.text.evaluate import score
+
+ROOT = Path(__file__).parents[3]
+RECIPES = sorted((ROOT / "training" / "recipes" / "text").glob("*.toml"))
+MINIATURE = """
+name = "mini"
+title = "Miniature"
+task = "{task}"
+papers = "The paper's figures."
+copies = {copies}
+pictures = [0]
+
+[data]
+train = ["train.jsonl"]
+dev = ["test.jsonl"]
+test = ["test.jsonl"]
+source_words = 8
+target_words = 8
+shared = true
+longest_target = 6
+
+[encoder]
+embedding = 8
+width = 8
+bidirectional = true
+
+[decoder]
+width = 8
+embedding = 8
+beam = 2
+
+[training]
+updates = {updates}
+batch = 2
+interval = 2
+
+[[rows]]
+name = "soft"
+title = "soft attention"
+seeds = [1, 2]
+attention = {{ kind = "soft", width = 8 }}
+
+[[rows]]
+name = "mocha"
+title = "MoChA"
+attention = {{ kind = "mocha", width = 8 }}
+"""
+PAGE = "before\n<!-- text: begin -->\nold\n<!-- text: end -->\nafter\n"
+Capture = pytest.CaptureFixture[str]
+
+
+def miniature(folder: Path, task: str, copies: bool, updates: int = 4) -> Path:
+    """Write a recipe and its data; return the recipe."""
+    rows = [{"source": f"a {word} cat", "target": f"{word} cat"} for word in ("big", "red", "shy")]
+    for name in ("train", "test"):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    path = folder / "mini.toml"
+    path.write_text(MINIATURE.format(task=task, copies=str(copies).lower(), updates=updates))
+    return path
+
+
+@pytest.mark.parametrize(("task", "copies"), [("translation", False), ("summary", True)])
+def test_a_recipe_is_trained_scored_and_listed(
+    tmp_path: Path, capsys: Capture, task: str, copies: bool
+) -> None:
+    recipe, runs, results = miniature(tmp_path, task, copies), tmp_path / "runs", tmp_path / "out"
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    assert cli.main(["text", "train", str(recipe), "-o", str(runs)]) == 0
+    assert {path.name for path in runs.iterdir()} == {"soft-1", "soft-2", "mocha-1"}
+    evaluate = ["text", "evaluate", str(recipe), "-o", str(runs), "--results", str(results)]
+    assert cli.main(evaluate) == 0
+    record = json.loads((results / "mini-mocha-1.json").read_text())
+    assert record["updates"] == 4
+    assert set(record["scores"]) == {"hard", "expected"}
+    kinds = {"bleu", "length"} if task == "translation" else {"rouge1", "rouge2", "rougeL"}
+    assert set(record["scores"]["hard"]) == kinds
+    pictures = {path.name for path in (results / "alignments").iterdir()}
+    assert pictures == {"mini-soft-1.svg", "mini-mocha-1.svg"}
+    (results / "mini-soft-2.json").unlink()
+    table = ["text", "table", str(recipe), "--results", str(results), "--page", str(page)]
+    assert cli.main(table) == 0
+    text = page.read_text()
+    assert text.startswith("before\n<!-- text: begin -->\n")
+    assert text.endswith("\n<!-- text: end -->\nafter\n")
+    assert "| soft attention | 1 of 2 |" in text
+    assert "The paper's figures. Here, by " in text
+    assert "old" not in text
+    miniature(tmp_path, task, copies, 5)
+    assert cli.main(table) == 2
+    assert "expected a run of the recipe as it is" in capsys.readouterr().err
+
+
+def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    recipe = miniature(tmp_path, "translation", False)
+    command = ["text", "train", str(recipe), "--row", "mocha", "-o"]
+    assert cli.main([*command, str(tmp_path / "whole")]) == 0
+    assert cli.main([*command, str(tmp_path / "parts")]) == 0
+    whole, parts = (tmp_path / name / "mocha-1" for name in ("whole", "parts"))
+    for name in ("run.json", "model.safetensors"):
+        (parts / name).unlink()
+    assert (parts / "snapshot-00000002").is_dir()
+    assert cli.main([*command, str(tmp_path / "parts")]) == 0
+    assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_the_recipes_that_ship_are_recipes(path: Path) -> None:
+    recipe = recipes.read(path)
+    assert recipe.name == path.stem
+    assert {row.attention.kind for row in recipe.rows} >= {"soft", "monotonic"}
+
+
+def test_rows_of_the_recipes_differ_in_their_attention_alone() -> None:
+    assert len(RECIPES) >= 6
+    for path in RECIPES:
+        rows = tomllib.loads(path.read_text())["rows"]
+        assert all(set(row) <= {"name", "title", "seeds", "attention"} for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("shared = true", "shared = false", "one shared vocabulary of both texts to copy"),
+        ("batch = 2", "batch = 2\nsampled = 3", "expected copies or a sampled softmax, got both"),
+        ('name = "mocha"', 'name = "soft"', "rows of different names, got soft, soft"),
+        ("updates = 4", "updates = 0", "updates and a batch of 1 or more, got 0 and 2"),
+        ("[decoder]", '[decoder]\nkind = "ctc"', "kind 'bahdanau' or 'luong', got 'ctc'"),
+        ('kind = "mocha"', 'score = "general"', "kind 'luong' with the general energy"),
+        ("beam = 2", "beams = 2", "got 'beams'"),
+    ],
+)
+def test_a_recipe_that_makes_no_sense_is_refused(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    path = miniature(tmp_path, "summary", True)
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(ValueError, match=message):
+        recipes.read(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train", "--row", "hard"), "expected a row among soft, mocha, got 'hard'"),
+        (("train", "--seed", "7"), "expected a seed among 1, 2, got 7"),
+        (("evaluate",), "expected runs that have ended in"),
+    ],
+)
+def test_what_is_not_there_is_one_line(
+    tmp_path: Path, capsys: Capture, arguments: tuple[str, ...], message: str
+) -> None:
+    recipe = miniature(tmp_path, "summary", True)
+    command, *options = arguments
+    words = ["text", command, str(recipe), "-o", str(tmp_path / "runs"), *options]
+    assert cli.main(words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_scores_are_those_of_the_libraries_in_percent() -> None:
+    texts, targets = ["a red cat sat down", "x"], ["a red cat sat down", "y"]
+    assert score("translation", texts, targets)["length"] == 1.0
+    assert score("translation", texts[:1], targets[:1])["bleu"] == 100.0
+    assert score("summary", texts, targets) == {"rouge1": 50.0, "rouge2": 50.0, "rougeL": 50.0}

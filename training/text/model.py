@@ -1,0 +1,49 @@
+"""A model of texts: a token encoder, and a decoder that recognises speech elsewhere."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from cortado.model.decoder.bahdanau import BahdanauDecoder
+from cortado.model.decoder.decoder import AttentionDecoder
+from cortado.model.decoder.luong import LuongDecoder
+from cortado.model.encoder.lstm import LSTMState
+from cortado.training.text.encoder import Encoded, TokenEncoder
+from cortado.training.text.recipe import Row, TextRecipe
+from cortado.training.text.vocabulary import Words
+
+DECODERS = {"bahdanau": BahdanauDecoder, "luong": LuongDecoder}
+
+
+class Vocabularies(NamedTuple):
+    """The words of both sides."""
+
+    source: Words
+    target: Words
+
+
+class TextModel(nn.Module):
+    """Words of a source to those of a target."""
+
+    def __init__(self, recipe: TextRecipe, row: Row, words: Vocabularies) -> None:
+        super().__init__()
+        config = recipe.decoder_of(row)
+        self.words, self.copies = words, recipe.copies
+        self.encoder = TokenEncoder(recipe.encoder, len(words.source))
+        self.decoder: AttentionDecoder = DECODERS[config.kind](
+            config, self.encoder.width, len(words.target), text=True, copies=recipe.copies
+        )
+        width = 2 * self.decoder.state_width
+        self.bridge = nn.Linear(self.encoder.width, width) if recipe.first == "encoder" else None
+
+    def encode(self, words: Tensor, lengths: Tensor) -> Encoded:
+        """Return encoded sources (B, T) of so many words (B,)."""
+        return self.encoder.encode(words, lengths)
+
+    def first(self, encoded: Encoded) -> LSTMState | None:
+        """Return the decoder's first state, of the encoder's last; None for zeros."""
+        if self.bridge is None:
+            return None
+        hidden, cell = self.bridge(encoded.last).chunk(2, 1)
+        return LSTMState(torch.tanh(hidden), cell)

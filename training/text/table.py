@@ -1,0 +1,116 @@
+"""The table of the text tasks, generated from stored runs into a Markdown page."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from cortado.training.text.evaluate import configuration
+from cortado.training.text.recipe import Row, TextRecipe
+
+BEGIN, END = "<!-- text: begin -->", "<!-- text: end -->"
+KINDS = {
+    "translation": {"bleu": "BLEU"},
+    "summary": {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"},
+}
+Record = Mapping[str, Any]
+
+
+def write(recipes: Sequence[TextRecipe], results: Path, page: Path) -> Path:
+    """Put the table of the recipes' stored runs on a page, in place of the one that is there.
+
+    Raises:
+        ValueError: the page has no place for it, or a run is of another recipe than today's.
+        OSError: a file that cannot be read or written.
+    """
+    text = page.read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+        raise ValueError(f"{page}: expected {BEGIN} and then {END}, once each")
+    parts = [task(recipe, results) for recipe in recipes]
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    page.write_text(f"{before}{BEGIN}\n\n" + "\n\n".join(parts) + f"\n\n{END}{after}", "utf-8")
+    return page
+
+
+def task(recipe: TextRecipe, results: Path) -> str:
+    """Return a task's part of the page.
+
+    Raises:
+        ValueError: a run is of another recipe than today's.
+    """
+    runs = {row.name: _runs(recipe, row, results) for row in recipe.rows}
+    one = next((run for found in runs.values() for run in found), None)
+    heading = f"**{recipe.title}.**"
+    if one is None:
+        return f"{heading} No run is stored yet."
+    training = recipe.training
+    notes = f"{heading} {training.updates:,} updates of {training.batch} pairs a run; "
+    notes += f"{one['sentences']:,} test sentences; beam of {recipe.decoder.beam}."
+    kinds = KINDS[recipe.task]
+    heads = [
+        "",
+        "seeds",
+        *(f"{name}, {way}" for way in ("hard", "expected") for name in kinds.values()),
+    ]
+    lines = [_line(*heads, "perplexity", "parameters"), _line(*["---"] * (len(heads) + 2))]
+    for row in recipe.rows:
+        if not (found := runs[row.name]):
+            continue
+        cells = [_cell(found, way, kind) for way in ("hard", "expected") for kind in kinds]
+        likely = _spread([run["perplexity"] for run in found], 1)
+        seeds = f"{len(found)} of {len(row.seeds)}"
+        lines.append(_line(row.title, seeds, *cells, likely, f"{found[0]['parameters']:,}"))
+    parts = [notes, "\n".join(lines)]
+    if recipe.papers:
+        parts.append(f"{recipe.papers} {order(recipe, runs)}".strip())
+    return "\n\n".join(parts)
+
+
+def order(recipe: TextRecipe, runs: Mapping[str, Sequence[Record]]) -> str:
+    """Return a sentence that orders the rows by their score as they serve: hard where they can."""
+    kind = next(iter(KINDS[recipe.task]))
+    means = {
+        row.title: fmean(_served(runs[row.name], kind)) for row in recipe.rows if runs[row.name]
+    }
+    if len(means) < 2:
+        return ""
+    ranked = sorted(means, key=means.__getitem__, reverse=True)
+    least = min(len(runs[row.name]) for row in recipe.rows if runs[row.name])
+    doubt = " One seed tells no order from chance." if least < 2 else ""
+    name = KINDS[recipe.task][kind]
+    listed = " > ".join(f"{title} {means[title]:.1f}" for title in ranked)
+    return f"Here, by {name} with hard stops where there are any: {listed}.{doubt}"
+
+
+def _served(runs: Sequence[Record], kind: str) -> list[float]:
+    return [run["scores"].get("hard", run["scores"]["expected"])[kind] for run in runs]
+
+
+def _runs(recipe: TextRecipe, row: Row, results: Path) -> list[Record]:
+    found, wanted = [], configuration(recipe, row)
+    for seed in row.seeds:
+        path = results / f"{recipe.name}-{row.name}-{seed}.json"
+        if not path.exists():
+            continue
+        run = json.loads(path.read_text(encoding="utf-8"))
+        if run["configuration"] != wanted:
+            got = run["configuration"]
+            raise ValueError(f"{path}: expected a run of the recipe as it is, {wanted}, got {got}")
+        found.append(run)
+    return found
+
+
+def _cell(runs: Sequence[Record], way: str, kind: str) -> str:
+    return _spread([run["scores"][way][kind] for run in runs if way in run["scores"]], 1)
+
+
+def _spread(values: Sequence[float], digits: int) -> str:
+    if not values:
+        return ""
+    spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{fmean(values):.{digits}f}{spread}"
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,141 @@
+"""Training of a text task's rows: one run for each row and seed, which goes on after a stop."""
+
+import json
+import logging
+import math
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+import cortado.model.compiled.operations  # noqa: F401  # kernels for whole texts on CPUs
+from cortado.training.learning import snapshot
+from cortado.training.learning.device import device_of, to_device
+from cortado.training.text import readers
+from cortado.training.text.batches import collate, ordered
+from cortado.training.text.loss import loss
+from cortado.training.text.model import TextModel, Vocabularies
+from cortado.training.text.readers import Pair
+from cortado.training.text.recipe import Row, TextRecipe, Training
+from cortado.training.text.vocabulary import Words
+
+log = logging.getLogger(__name__)
+Progress = Callable[[str, int, int], None]  # what is done, how many, of how many
+WEIGHTS, WORDS, RUN = "model.safetensors", "words.json", "run.json"
+SPOKEN_OF = 50  # updates between lines of the log
+
+
+def folder_of(output: Path, row: Row, seed: int) -> Path:
+    """Return a run's folder."""
+    return output / f"{row.name}-{seed}"
+
+
+def has_ended(output: Path, row: Row, seed: int) -> bool:
+    """Return whether a run has been trained to its end."""
+    return (folder_of(output, row, seed) / RUN).exists()
+
+
+def pairs_of(recipe: TextRecipe, paths: tuple[Path, ...]) -> list[Pair]:
+    """Return a set's pairs, cut as the recipe says.
+
+    Raises: ValueError, OSError as `readers.read`.
+    """
+    return readers.read(paths, recipe.data.longest_source, recipe.data.longest_target)
+
+
+def vocabularies(recipe: TextRecipe, pairs: list[Pair]) -> Vocabularies:
+    """Return the words of both sides, by their frequency in the training set."""
+    data, sources, targets = recipe.data, (p.source for p in pairs), (p.target for p in pairs)
+    if data.shared:
+        words = Words.of((text for pair in pairs for text in pair), data.source_words)
+        return Vocabularies(words, words)
+    return Vocabularies(Words.of(sources, data.source_words), Words.of(targets, data.target_words))
+
+
+def train(
+    recipe: TextRecipe,
+    row: Row,
+    seed: int,
+    output: Path,
+    device: str | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Train a run, or go on with it; return its folder, in which its weights and words are.
+
+    Raises:
+        ValueError: a set that cannot be read, or a device that is not there.
+        OSError: a file that cannot be read or written.
+    """
+    folder, training = folder_of(output, row, seed), recipe.training
+    if has_ended(output, row, seed):
+        return folder
+    where = device_of(device)
+    folder.mkdir(parents=True, exist_ok=True)
+    pairs = pairs_of(recipe, recipe.data.train)
+    words = vocabularies(recipe, pairs)
+    torch.manual_seed(seed)
+    model = TextModel(recipe, row, words).to(where).train()
+    optimizer = torch.optim.Adam(model.parameters(), training.learning_rate, eps=1e-6)
+    parts, optimizers = {"model": model}, {"optimizer": optimizer}
+    done, seconds = 0, 0.0
+    if found := snapshot.snapshots(folder):
+        state = snapshot.restore(found[-1], parts, optimizers)  # type: ignore[arg-type]
+        done, seconds = state["step"], state["seconds"]
+    batches, nats, count = ordered(pairs, training.batch, seed), 0.0, 0
+    started = time.monotonic()
+    for step, chosen in enumerate(islice(batches, done, training.updates), done + 1):
+        torch.manual_seed(hash((seed, step)))  # of noise and dropout: the same after a stop
+        batch = to_device(collate(chosen, words, recipe.copies), where)
+        optimizer.param_groups[0]["lr"] = rate(training, step)
+        optimizer.zero_grad()
+        one = loss(model, batch, training)
+        (one.total / one.count).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), training.clip)
+        optimizer.step()
+        nats, count = nats + one.nats.item(), count + one.count
+        if step % SPOKEN_OF == 0:
+            spent = seconds + time.monotonic() - started
+            log.info(
+                "%s: update %d, %.3f nats a word, %.0f s", folder.name, step, nats / count, spent
+            )
+            nats, count = 0.0, 0
+        if step % training.interval == 0 and step < training.updates:
+            spent = seconds + time.monotonic() - started
+            snapshot.save(folder, step, parts, optimizers, {"seconds": spent})  # type: ignore[arg-type]
+        if progress:
+            progress(folder.name, step, training.updates)
+    save_file({k: v.cpu().contiguous() for k, v in model.state_dict().items()}, folder / WEIGHTS)
+    (folder / WORDS).write_text(json.dumps([one.words for one in words]), encoding="utf-8")
+    spent = round(seconds + time.monotonic() - started, 1)
+    (folder / RUN).write_text(json.dumps({"updates": training.updates, "seconds": spent}))
+    return folder
+
+
+def rate(training: Training, step: int) -> float:
+    """Return the learning rate of an update, counted from 1."""
+    fallen = (1 + math.cos(math.pi * step / training.updates)) / 2
+    last = training.final_learning_rate
+    return last + (training.learning_rate - last) * fallen
+
+
+def load(recipe: TextRecipe, row: Row, folder: Path) -> TextModel:
+    """Return a run's model, in evaluation mode.
+
+    Raises:
+        ValueError: the run is not there or has not ended, or was made by another recipe.
+    """
+    if not (folder / RUN).exists():
+        raise ValueError(f"expected a run that has ended in {folder}, got none")
+    source, target = json.loads((folder / WORDS).read_text(encoding="utf-8"))
+    model = TextModel(recipe, row, Vocabularies(Words(tuple(source)), Words(tuple(target))))
+    try:
+        model.load_state_dict(load_file(folder / WEIGHTS))
+    except RuntimeError as error:
+        raise ValueError(
+            f"expected weights of the recipe {recipe.name!r} in {folder}, got {error}"
+        ) from None
+    return model.eval()
