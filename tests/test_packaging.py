@@ -17,7 +17,10 @@ pytest.importorskip("hatchling")
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("model", "training", "server", "clients")
-NOTES = ("training/results/", "training/LOG.md", "training/RESULTS.md")  # of studies; not installed
+NOTES = (  # of studies, and the tasks beside speech: not installed
+    *("training/results/", "training/LOG.md", "training/RESULTS.md"),
+    *("training/text/", "training/recipes/text/"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +138,19 @@ def test_modules_of_our_rooms_names_in_the_working_folder_break_nothing(
     )
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.splitlines()[0]).is_relative_to(installed)
+
+
+def test_a_text_task_is_refused_in_a_wheel_on_one_line(installed: Path, tmp_path: Path) -> None:
+    code = "import sys, cortado.clients.cli as cli; sys.exit(cli.main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "text", "train", "a.toml", "-o", "runs"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.fspath(installed)},
+        capture_output=True,
+        text=True,
+    )
+    message = "cortado: the text tasks need a clone of the project; they are not installed\n"
+    assert (done.returncode, done.stderr) == (2, message)
 
 
 def test_the_wheel_serves_its_page_and_its_model_away_from_the_tree(

@@ -118,7 +118,7 @@ def perplexity(recipe: TextRecipe, model: TextModel, pairs: Sequence[Pair]) -> f
     for begin in range(0, len(pairs), size):
         batch = collate(pairs[begin : begin + size], model.words, recipe.copies)
         one = loss(model, batch, recipe.training)
-        nats, count = nats + one.nats.item(), count + one.count
+        nats, count = nats + one.nats.item(), count + one.words
     return math.exp(nats / count)
 
 

@@ -16,7 +16,7 @@ class Loss(NamedTuple):
 
     total: Tensor  # what is minimised, in nats
     nats: Tensor  # of the words and ends alone
-    count: int  # words and ends
+    words: int  # and ends, that were written
 
 
 def loss(model: TextModel, batch: TextBatch, training: Training) -> Loss:

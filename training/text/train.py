@@ -93,10 +93,10 @@ def train(
         optimizer.param_groups[0]["lr"] = rate(training, step)
         optimizer.zero_grad()
         one = loss(model, batch, training)
-        (one.total / one.count).backward()
+        (one.total / one.words).backward()
         nn.utils.clip_grad_norm_(model.parameters(), training.clip)
         optimizer.step()
-        nats, count = nats + one.nats.item(), count + one.count
+        nats, count = nats + one.nats.item(), count + one.words
         if step % SPOKEN_OF == 0:
             spent = seconds + time.monotonic() - started
             log.info(

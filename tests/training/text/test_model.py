@@ -15,7 +15,7 @@ from cortado.training.text.readers import Pair
 from cortado.training.text.recipe import TokenEncoderConfig, Training
 
 EVERY = [
-    TokenEncoderConfig(6, 5, layers, kind, both)  # type: ignore[arg-type]
+    TokenEncoderConfig(6, 5, layers, kind, both)
     for kind in ("lstm", "gru")
     for layers in (1, 2)
     for both in (False, True)

@@ -53,7 +53,7 @@ def test_gigaword_is_two_files_with_its_own_unknown_word(tmp_path: Path) -> None
 
 def test_files_of_different_lengths_are_refused(tmp_path: Path) -> None:
     one, other = write(tmp_path / "a", "a\nb\n"), write(tmp_path / "b", "a\n")
-    with pytest.raises(ValueError, match="as many lines in .*b as in .*a, 3, got 2"):
+    with pytest.raises(ValueError, match=r"as many lines in .*b as in .*a, 3, got 2"):
         read((one, other), 9, 9)
 
 
@@ -74,7 +74,7 @@ def test_what_is_no_corpus_is_refused_with_what_was_expected(tmp_path: Path) -> 
         read((broken,) * 3, 9, 9)
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(ValueError, match="expected pairs of texts in .*empty, got none"):
+    with pytest.raises(ValueError, match=r"expected pairs of texts in .*empty, got none"):
         read((empty,), 9, 9)
     write(empty / "1.story", "no highlights")
     with pytest.raises(ValueError, match=r"1.story: expected @highlight in a story, got none"):

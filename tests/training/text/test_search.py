@@ -53,7 +53,7 @@ def mean_nats(built: TextModel, target: tuple[str, ...]) -> float:
     batch = collate([Pair(TEXT, target)], WORDS, built.copies)
     with torch.inference_mode():
         one = loss(built, batch, Training(1))
-    return one.nats.item() / one.count
+    return one.nats.item() / one.words
 
 
 @pytest.mark.parametrize("kind", kinds())

@@ -2,13 +2,15 @@
 
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cortado.clients import cli
 from cortado.training.text import recipe as recipes
-from cortado.training.text.evaluate import score
+from cortado.training.text.evaluate import evaluate, score
+from cortado.training.text.train import train
 
 ROOT = Path(__file__).parents[3]
 RECIPES = sorted((ROOT / "training" / "recipes" / "text").glob("*.toml"))
@@ -119,6 +121,40 @@ def test_the_recipes_that_ship_are_recipes(path: Path) -> None:
     recipe = recipes.read(path)
     assert recipe.name == path.stem
     assert {row.attention.kind for row in recipe.rows} >= {"soft", "monotonic"}
+
+
+CORPORA = {  # the papers' own, in miniature: each set's files, and what is in them
+    "iwslt-en-vi": {"train.en": "The cat sat\nA dog\n", "train.vi": "Con mèo ngồi\nMột con chó\n"},
+    "gigaword": {
+        "train.article.txt": "the cat sat on #.# mats\n<unk> barks at night\n",
+        "train.title.txt": "cat sits\ndog barks\n",
+    },
+    "cnn-dailymail": {
+        "1.story": "A cat sat\n\n@highlight\n\nCat sits",
+        "2.story": "A dog barks\n\n@highlight\n\nDog",
+    },
+}
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_a_paper_s_recipe_runs_on_a_miniature_of_its_corpus(tmp_path: Path, name: str) -> None:
+    for file, text in CORPORA[name].items():
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    found = recipes.read(ROOT / "training" / "recipes" / "text" / f"{name}.toml")
+    files = tuple(tmp_path / file for file in CORPORA[name])
+    parts = (tmp_path,) if name == "cnn-dailymail" else files
+    plan = replace(
+        found,
+        data=replace(found.data, train=parts, dev=parts, test=parts),
+        encoder=replace(found.encoder, embedding=6, width=6),
+        decoder=replace(found.decoder, embedding=6, width=6),
+        training=replace(found.training, updates=3),
+    )
+    for row in plan.rows:
+        train(plan, row, 1, tmp_path / "runs")
+        record = json.loads(evaluate(plan, row, 1, tmp_path / "runs", tmp_path).read_text())
+        assert record["sentences"] == 2
+        assert ("hard" in record["scores"]) == (row.name != "soft")
 
 
 def test_rows_of_the_recipes_differ_in_their_attention_alone() -> None:

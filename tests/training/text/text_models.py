@@ -79,7 +79,7 @@ def learn(built: TextModel, task: Task, training: Training) -> int:
         optimizer.zero_grad()
         pairs = drawn(task, training.batch, dice)
         one = loss(built, collate(pairs, WORDS, built.copies), training)
-        (one.total / one.count).backward()
+        (one.total / one.words).backward()
         nn.utils.clip_grad_norm_(built.parameters(), 1.0)
         optimizer.step()
         if update % 50 == 0:
