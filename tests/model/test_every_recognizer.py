@@ -25,11 +25,16 @@ EVERY = [
     for score in SCORES[kind]
     for order in ("bahdanau", "luong")
     if order == "luong" or kind not in MONOTONIC or score == "additive"
-] + [{"kind": "ctc"}]
+] + [
+    {"kind": "bahdanau", "layers": 2, "readout": "maxout"},
+    {"kind": "luong", "layers": 3, "readout": "mlp"},
+    {"kind": "ctc"},
+]
 
 
 def name(decoder: dict[str, Any]) -> str:
-    return "-".join([decoder["kind"], *decoder.get("attention", {}).values()])
+    others = decoder.get("attention", {}).values() or (decoder.get("readout", "alone"),)
+    return "-".join([decoder["kind"], *others])
 
 
 every = pytest.mark.parametrize("decoder", EVERY, ids=name)

@@ -57,7 +57,7 @@ def evaluate(
             texts.append(" ".join(one.text))
             if way == ways[0] and seed == row.seeds[0] and number - 1 in recipe.pictures:
                 path = results / "alignments" / f"{recipe.name}-{row.name}-{number}.svg"
-                title = f"{recipe.title}: {row.title}"
+                title = f"{recipe.name}: {row.title}"
                 draw(pairs[number - 1].source, one.text, one.written.weights, path, title)
             if progress:
                 progress(f"{folder.name} {way}", number, len(pairs))

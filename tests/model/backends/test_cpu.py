@@ -240,6 +240,8 @@ def test_what_this_cpu_has_is_taken_and_nothing_else(monkeypatch: pytest.MonkeyP
         RecognizerConfig(decoder=DecoderConfig(width=40)),
         RecognizerConfig(decoder=DecoderConfig(kind="luong")),
         RecognizerConfig(decoder=DecoderConfig(direct=True)),
+        RecognizerConfig(decoder=DecoderConfig(layers=2)),
+        RecognizerConfig(decoder=DecoderConfig(readout="maxout")),
         RecognizerConfig(decoder=DecoderConfig(attention=AttentionConfig(kind="monotonic"))),
         RecognizerConfig(decoder=DecoderConfig(attention=AttentionConfig(kind="matcha"))),
         RecognizerConfig(encoder=EncoderConfig(kind="lstm")),
