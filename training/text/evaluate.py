@@ -1,7 +1,5 @@
 """Scores of a run: BLEU by sacrebleu, ROUGE by rouge-score, perplexity; stored as one JSON file."""
 
-import dataclasses
-import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -15,13 +13,12 @@ from cortado.training.text.loss import loss
 from cortado.training.text.model import TextModel
 from cortado.training.text.picture import draw
 from cortado.training.text.readers import Pair
-from cortado.training.text.recipe import Row, Task, TextRecipe
+from cortado.training.text.recipe import Row, Task, TextRecipe, configuration
 from cortado.training.text.search import Source, Written, search
 from cortado.training.text.train import RUN, Progress, folder_of, load, pairs_of
 
 Way = Literal["hard", "expected"]
 ROUGE = ("rouge1", "rouge2", "rougeL")
-DIGITS = 12  # of a digest
 
 
 class Found(NamedTuple):
@@ -44,11 +41,12 @@ def evaluate(
     Of a row's first seed the alignments of the recipe's sentences are drawn.
 
     Raises:
-        ValueError: the run has not ended, or a set cannot be read.
+        ValueError: the run has not ended or is another recipe's, or a set cannot be read.
         OSError: a file that cannot be read or written.
     """
     folder = folder_of(output, row, seed)
-    model, pairs = load(recipe, row, folder), pairs_of(recipe, recipe.data.test)
+    model = load(recipe, row, folder)
+    pairs, dev = (pairs_of(recipe, paths) for paths in (recipe.data.test, recipe.data.dev))
     ways: tuple[Way, ...] = ("hard", "expected") if model.decoder.online else ("expected",)
     scores: dict[str, Any] = {}
     for way in ways:
@@ -72,23 +70,13 @@ def evaluate(
         "sentences": len(pairs),
         "parameters": sum(one.numel() for one in model.parameters()),
         "perplexity": round(perplexity(recipe, model, pairs), 2),
+        "dev_perplexity": round(perplexity(recipe, model, dev), 2),
         "scores": scores,
     } | json.loads((folder / RUN).read_text(encoding="utf-8"))
     results.mkdir(parents=True, exist_ok=True)
     path = results / f"{recipe.name}-{row.name}-{seed}.json"
     path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return path
-
-
-def configuration(recipe: TextRecipe, row: Row) -> str:
-    """Return a digest of all that fixes a run but its seed; names of files are left out."""
-    tree = dataclasses.asdict(recipe)
-    for key in ("rows", "title", "papers", "pictures"):
-        tree.pop(key)
-    for key in ("train", "dev", "test"):
-        tree["data"][key] = [path.name for path in tree["data"][key]]
-    tree["attention"] = dataclasses.asdict(row.attention)
-    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
 def written(

@@ -1,7 +1,9 @@
 """The recipe of a text task: its data, one model for all rows, and the attentions that differ."""
 
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +11,7 @@ from cortado.model.attention.config import AttentionConfig
 from cortado.model.config import DecoderConfig
 from cortado.model.configuration import read_toml
 
+DIGITS = 12  # of a digest
 Task = Literal["translation", "summary"]  # scored by BLEU, by ROUGE
 
 
@@ -123,6 +126,17 @@ class TextRecipe:
                 raise ValueError(f"expected a seed among {', '.join(map(str, every))}, got {seed}")
         wanted = seeds or every
         return [(row, seed) for seed in wanted for row in chosen if seed in row.seeds]
+
+
+def configuration(recipe: TextRecipe, row: Row) -> str:
+    """Return a digest of all that fixes a run but its seed; the folders of files are left out."""
+    tree = asdict(recipe)
+    for key in ("rows", "title", "papers", "pictures"):
+        tree.pop(key)
+    for key in ("train", "dev", "test"):
+        tree["data"][key] = [path.name for path in tree["data"][key]]
+    tree["attention"] = asdict(row.attention)
+    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
 def read(path: Path) -> TextRecipe:

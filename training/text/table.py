@@ -6,8 +6,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from cortado.training.text.evaluate import configuration
-from cortado.training.text.recipe import Row, TextRecipe
+from cortado.training.text.recipe import Row, TextRecipe, configuration
 
 BEGIN, END = "<!-- text: begin -->", "<!-- text: end -->"
 KINDS = {

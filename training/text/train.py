@@ -20,12 +20,13 @@ from cortado.training.text.batches import collate, ordered
 from cortado.training.text.loss import loss
 from cortado.training.text.model import TextModel, Vocabularies
 from cortado.training.text.readers import Pair
-from cortado.training.text.recipe import Row, TextRecipe, Training
+from cortado.training.text.recipe import Row, TextRecipe, Training, configuration
 from cortado.training.text.vocabulary import Words
 
 log = logging.getLogger(__name__)
 Progress = Callable[[str, int, int], None]  # what is done, how many, of how many
 WEIGHTS, WORDS, RUN = "model.safetensors", "words.json", "run.json"
+MADE_BY = "configuration"  # a file with the digest of the recipe that began the run
 SPOKEN_OF = 50  # updates between lines of the log
 
 
@@ -67,14 +68,18 @@ def train(
     """Train a run, or go on with it; return its folder, in which its weights and words are.
 
     Raises:
-        ValueError: a set that cannot be read, or a device that is not there.
+        ValueError: a set that cannot be read, a device that is not there, or a run that another
+            recipe began.
         OSError: a file that cannot be read or written.
     """
     folder, training = folder_of(output, row, seed), recipe.training
+    if folder.exists():
+        _check(recipe, row, folder)
     if has_ended(output, row, seed):
         return folder
     where = device_of(device)
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / MADE_BY).write_text(configuration(recipe, row), encoding="utf-8")
     pairs = pairs_of(recipe, recipe.data.train)
     words = vocabularies(recipe, pairs)
     torch.manual_seed(seed)
@@ -126,16 +131,20 @@ def load(recipe: TextRecipe, row: Row, folder: Path) -> TextModel:
     """Return a run's model, in evaluation mode.
 
     Raises:
-        ValueError: the run is not there or has not ended, or was made by another recipe.
+        ValueError: the run is not there or has not ended, or another recipe began it.
     """
     if not (folder / RUN).exists():
         raise ValueError(f"expected a run that has ended in {folder}, got none")
+    _check(recipe, row, folder)
     source, target = json.loads((folder / WORDS).read_text(encoding="utf-8"))
     model = TextModel(recipe, row, Vocabularies(Words(tuple(source)), Words(tuple(target))))
-    try:
-        model.load_state_dict(load_file(folder / WEIGHTS))
-    except RuntimeError as error:
-        raise ValueError(
-            f"expected weights of the recipe {recipe.name!r} in {folder}, got {error}"
-        ) from None
+    model.load_state_dict(load_file(folder / WEIGHTS))
     return model.eval()
+
+
+def _check(recipe: TextRecipe, row: Row, folder: Path) -> None:
+    """Raise `ValueError` if another recipe, or the recipe as it was, began a run."""
+    wanted, made_by = configuration(recipe, row), folder / MADE_BY
+    got = made_by.read_text(encoding="utf-8") if made_by.exists() else "none"
+    if got != wanted:
+        raise ValueError(f"expected a run of the recipe as it is, {wanted}, in {folder}, got {got}")

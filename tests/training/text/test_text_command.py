@@ -98,9 +98,11 @@ def test_a_recipe_is_trained_scored_and_listed(
     assert "| soft attention | 1 of 2 |" in text
     assert "The paper's figures. Here, by " in text
     assert "old" not in text
+    capsys.readouterr()
     miniature(tmp_path, task, copies, 5)
-    assert cli.main(table) == 2
-    assert "expected a run of the recipe as it is" in capsys.readouterr().err
+    for command in (["text", "train", str(recipe), "-o", str(runs)], evaluate, table):
+        assert cli.main(command) == 2
+        assert "expected a run of the recipe as it is" in capsys.readouterr().err
 
 
 def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
