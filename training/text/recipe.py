@@ -82,13 +82,15 @@ class TextRecipe:
     copies: bool = False  # pointer-generator
     pictures: tuple[int, ...] = (0, 1, 2)  # sentences of the test set that are drawn
     papers: str = ""  # the papers' figures, as the table says them
+    order: tuple[str, ...] = ()  # of rows in them, best first
 
     def __post_init__(self) -> None:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: no row or two of one name; copying without one vocabulary, or with a
-                sampled softmax; coverage of attention that is not trained; the CTC head alone.
+            ValueError: no row or two of one name, or an order of other rows; copying without one
+                vocabulary, or with a sampled softmax; no update or an empty batch; the CTC head
+                alone; a decoder that does not fit a row's attention.
         """
         names = [row.name for row in self.rows]
         if not names or len(set(names)) < len(names):
@@ -102,6 +104,9 @@ class TextRecipe:
             raise ValueError(f"expected updates and a batch of 1 or more, got {got}")
         if self.decoder.kind == "ctc":
             raise ValueError("expected a decoder of kind 'bahdanau' or 'luong', got 'ctc'")
+        for name in self.order:
+            if name not in names:
+                raise ValueError(f"expected an order of {', '.join(names)}, got {name!r}")
         for row in self.rows:
             self.decoder_of(row)  # refuses what does not fit
 
@@ -131,7 +136,7 @@ class TextRecipe:
 def configuration(recipe: TextRecipe, row: Row) -> str:
     """Return a digest of all that fixes a run but its seed; the folders of files are left out."""
     tree = asdict(recipe)
-    for key in ("rows", "title", "papers", "pictures"):
+    for key in ("rows", "title", "papers", "order", "pictures"):
         tree.pop(key)
     for key in ("train", "dev", "test"):
         tree["data"][key] = [path.name for path in tree["data"][key]]

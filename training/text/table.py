@@ -62,28 +62,32 @@ def task(recipe: TextRecipe, results: Path) -> str:
         lines.append(_line(row.title, seeds, *cells, likely, f"{found[0]['parameters']:,}"))
     parts = [notes, "\n".join(lines)]
     if recipe.papers:
-        parts.append(f"{recipe.papers} {order(recipe, runs)}".strip())
+        parts.append(f"{recipe.papers} {order(recipe, runs)}")
     return "\n\n".join(parts)
 
 
 def order(recipe: TextRecipe, runs: Mapping[str, Sequence[Record]]) -> str:
-    """Return a sentence that orders the rows by their score as they serve: hard where they can."""
-    kind = next(iter(KINDS[recipe.task]))
-    means = {
-        row.title: fmean(_served(runs[row.name], kind)) for row in recipe.rows if runs[row.name]
-    }
-    if len(means) < 2:
-        return ""
+    """Return a sentence that says whether the rows' order is the papers', by their first score.
+
+    The score is that of hard stops where a row has them.
+    """
+    kind, name = next(iter(KINDS[recipe.task].items()))
+    missing = [row for row in recipe.order if not runs[row]]
+    if missing:
+        return f"Whether that order holds here is not known: {', '.join(missing)} was not run."
+    titles = {row.name: row.title for row in recipe.rows}
+    means = {row: fmean(_served(runs[row], kind)) for row in recipe.order}
     ranked = sorted(means, key=means.__getitem__, reverse=True)
-    least = min(len(runs[row.name]) for row in recipe.rows if runs[row.name])
-    doubt = " One seed tells no order from chance." if least < 2 else ""
-    name = KINDS[recipe.task][kind]
-    listed = " > ".join(f"{title} {means[title]:.1f}" for title in ranked)
-    return f"Here, by {name} with hard stops where there are any: {listed}.{doubt}"
+    same = "the same" if ranked == list(recipe.order) else "another"
+    listed = ", ".join(f"{titles[row]} {means[row]:.1f}" for row in ranked)
+    doubt = " One seed tells no order from chance." if min(map(len, runs.values())) < 2 else ""
+    return (
+        f"The order here is {same}, by {name} with hard stops where there are any: {listed}.{doubt}"
+    )
 
 
 def _served(runs: Sequence[Record], kind: str) -> list[float]:
-    return [run["scores"].get("hard", run["scores"]["expected"])[kind] for run in runs]
+    return [(run["scores"].get("hard") or run["scores"]["expected"])[kind] for run in runs]
 
 
 def _runs(recipe: TextRecipe, row: Row, results: Path) -> list[Record]:

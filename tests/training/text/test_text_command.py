@@ -10,6 +10,7 @@ import pytest
 from cortado.clients import cli
 from cortado.training.text import recipe as recipes
 from cortado.training.text.evaluate import evaluate, score
+from cortado.training.text.table import order
 from cortado.training.text.train import train
 
 ROOT = Path(__file__).parents[3]
@@ -19,6 +20,7 @@ name = "mini"
 title = "Miniature"
 task = "{task}"
 papers = "The paper's figures."
+order = ["mocha", "soft"]
 copies = {copies}
 pictures = [0]
 
@@ -96,7 +98,7 @@ def test_a_recipe_is_trained_scored_and_listed(
     assert text.startswith("before\n<!-- text: begin -->\n")
     assert text.endswith("\n<!-- text: end -->\nafter\n")
     assert "| soft attention | 1 of 2 |" in text
-    assert "The paper's figures. Here, by " in text
+    assert "The paper's figures. The order here is " in text
     assert "old" not in text
     capsys.readouterr()
     miniature(tmp_path, task, copies, 5)
@@ -175,6 +177,7 @@ def test_rows_of_the_recipes_differ_in_their_attention_alone() -> None:
         ("updates = 4", "updates = 0", "updates and a batch of 1 or more, got 0 and 2"),
         ("[decoder]", '[decoder]\nkind = "ctc"', "kind 'bahdanau' or 'luong', got 'ctc'"),
         ('kind = "mocha"', 'score = "general"', "kind 'luong' with the general energy"),
+        ('order = ["mocha"', 'order = ["mohca"', "an order of soft, mocha, got 'mohca'"),
         ("beam = 2", "beams = 2", "got 'beams'"),
     ],
 )
@@ -203,6 +206,25 @@ def test_what_is_not_there_is_one_line(
     words = ["text", command, str(recipe), "-o", str(tmp_path / "runs"), *options]
     assert cli.main(words) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_page_says_whether_the_papers_order_holds(tmp_path: Path) -> None:
+    found = recipes.read(miniature(tmp_path, "summary", True))
+    by_row = {"mocha": [30.0, 31.0], "soft": [29.0, 29.5]}
+    runs = {
+        row: [{"scores": {"hard": {"rouge1": one}}} for one in values]
+        for row, values in by_row.items()
+    }
+    means = "MoChA 30.5, soft attention 29.2."
+    assert order(found, runs).startswith("The order here is the same, by ROUGE-1 ")
+    assert order(found, runs).endswith(means)
+    turned = order(replace(found, order=("soft", "mocha")), runs)
+    assert turned.startswith("The order here is another, ")
+    one = order(found, {**runs, "soft": runs["soft"][:1]})
+    assert one.endswith("One seed tells no order from chance.")
+    assert order(found, {**runs, "soft": []}) == (
+        "Whether that order holds here is not known: soft was not run."
+    )
 
 
 def test_scores_are_those_of_the_libraries_in_percent() -> None:
