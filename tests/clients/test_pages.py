@@ -20,6 +20,7 @@ PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").gl
 LINE = re.compile(r"^    ((?:\w+=\S+ )*(?:cat \S+ \| )?cortado .+)$", re.MULTILINE)
 NOT_RUN = {  # what a command looks like, and why it is not run here
     r"cortado (train|study) ": "takes hours: test_examples.py fine-tunes for one step",
+    r"cortado text ": "needs a clone, and minutes to hours: test_text_command.py has miniatures",
     r"cortado export runs/": "needs a run that took hours: test_export_command.py has its own",
     r"/timit": "the corpus is licensed",
     r"cortado deploy ray": "needs a cluster: test_ray.py deploys on one",

@@ -175,7 +175,7 @@ def test_telephone_codes_are_those_of_the_standard() -> None:
 
 def test_every_known_beginning_is_told_apart() -> None:
     found = {kind: format_of(encoded(TONE[:8000], kind)) for kind in LIVE}
-    assert found == {kind: kind for kind in LIVE}
+    assert found == {kind: "mp4" if kind == "fragments" else kind for kind in LIVE}
     assert format_of(encoded(TONE[:8000], "m4a", live=False)) == "mp4"
     assert format_of(wav(TONE)) == "wav"
     assert format_of(bytes(20)) is None
