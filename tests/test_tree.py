@@ -60,7 +60,7 @@ def test_no_file_names_a_path_of_the_machine_it_was_written_on() -> None:
 
 def test_the_tree_stays_small_enough_to_clone_in_a_moment() -> None:
     checkpoints = list((ROOT / "model" / "pretrained").rglob("*.safetensors"))
-    assert all(path.stat().st_size <= 12_000_000 for path in checkpoints)
+    assert sum(path.stat().st_size for path in checkpoints) <= 25_000_000
     assert all(path.stat().st_size <= 1_000_000 for path in tracked())
 
 
