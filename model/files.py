@@ -249,13 +249,11 @@ def write_transcripts(
     out: TextIO,
     on_error: Callable[[AudioError], None],
     vad: Vad | None = None,
-    report: Report | None = None,
     phrases: Sequence[str] = (),
-    alternatives: int = 0,
 ) -> bool:
     """Write the transcripts of files to `out`; return whether every file was complete.
 
-    The text of a single file without `report` is written as it is committed. Of several files, each
+    The text of a single file is written as it is committed. Of several files, each
     is written when it and those before it are done. An incomplete file is written as text only.
 
     Args:
@@ -265,16 +263,14 @@ def write_transcripts(
         out: the output.
         on_error: called with a file's error; the next files follow.
         vad: a voice activity detector that may end utterances.
-        report: called with the number of finished files and of bytes read.
         phrases: that are likely to be said.
-        alternatives: of each word, at most.
 
     Raises:
         PhrasesError: they are too many, or there is no search that could weigh them.
     """
-    if form == "txt" and len(files) == 1 and report is None:
+    if form == "txt" and len(files) == 1:
         return _stream_text(recognizer_for, files[0], out, on_error, vad, phrases)
-    found = transcripts(recognizer_for, files, vad, report, phrases, alternatives)
+    found = transcripts(recognizer_for, files, vad, phrases=phrases)
     return write_results(found, len(files), form, out, on_error)
 
 

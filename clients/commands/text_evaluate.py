@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cortado.clients.commands.terminal import examples
+from cortado.clients.commands.text_train import Rows, Runs, Seeds, Task
 
 EXAMPLES = examples(
     "cortado text evaluate training/recipes/text/translation.toml -o runs/translation",
@@ -14,17 +15,13 @@ EXAMPLES = examples(
 
 
 def text_evaluate(
-    recipe: Annotated[Path, typer.Argument(help="The TOML file of the task.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the runs.")],
+    recipe: Task,
+    output: Runs,
     results: Annotated[Path, typer.Option(help="Folder of the scores and pictures.")] = Path(
         "training/results/text"
     ),
-    row: Annotated[
-        list[str] | None, typer.Option(help="Only this row; may be given again.")
-    ] = None,
-    seed: Annotated[
-        list[int] | None, typer.Option(help="Only this seed; may be given again.")
-    ] = None,
+    row: Rows = None,
+    seed: Seeds = None,
 ) -> None:
     """Score the runs of a text task, and draw what they attend to."""
     from cortado.clients.progress import progress_bar

@@ -12,16 +12,17 @@ EXAMPLES = examples(
     "cortado text train training/recipes/text/subjects.toml -o runs/subjects --row soft --seed 1",
 )
 
+Task = Annotated[Path, typer.Argument(help="The TOML file of the task.")]
+Runs = Annotated[Path, typer.Option("--output", "-o", help="Folder of the runs.")]
+Rows = Annotated[list[str] | None, typer.Option(help="Only this row; may be given again.")]
+Seeds = Annotated[list[int] | None, typer.Option(help="Only this seed; may be given again.")]
+
 
 def text_train(
-    recipe: Annotated[Path, typer.Argument(help="The TOML file of the task.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the runs.")],
-    row: Annotated[
-        list[str] | None, typer.Option(help="Only this row; may be given again.")
-    ] = None,
-    seed: Annotated[
-        list[int] | None, typer.Option(help="Only this seed; may be given again.")
-    ] = None,
+    recipe: Task,
+    output: Runs,
+    row: Rows = None,
+    seed: Seeds = None,
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda or mps; cuda where there is one if not set.")
     ] = None,

@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 WAYS = {"one process": [], "--workers 2": ["--workers", "2"], "--ray": ["--ray", "--workers", "2"]}
-LEAST_GAIN = 1.1  # of two processes over one: each loads a model first, for a minute of work
+LEAST_GAIN = 1.1  # of two processes over one: each loads a model first, for half a minute of work
 
 
 def seconds(out: Path, flags: list[str]) -> float:
