@@ -12,7 +12,7 @@ from cortado.tests.clients import chromium
 from cortado.tests.clients.chromium import Page
 from cortado.tests.clients.serving import Served, serving
 from cortado.tests.clients.speech import RATE, speech, write
-from cortado.tests.model.untrained import untrained
+from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.tiny import MODEL
 
 
@@ -91,3 +91,14 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("checkpoint")
     checkpoint.save(untrained(MODEL).recognizer, folder)
     return str(folder)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """A folder with two recordings, one of them deeper, and a text."""
+    folder = tmp_path / "archive"
+    (folder / "deep").mkdir(parents=True)
+    write(folder / "a.wav", noise(1, 1.0))
+    write(folder / "deep" / "b.wav", noise(2, 0.7))
+    (folder / "notes.txt").write_text("no audio")
+    return folder

@@ -13,25 +13,12 @@ from pathlib import Path
 import pytest
 
 from cortado.clients import cli
-from cortado.tests.clients.speech import write
-from cortado.tests.model.untrained import noise
 
 pytest.importorskip("upath", reason="needs the extra archive: make install EXTRAS=archive")
 # The clients of stores leave connections to the end of the process.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
 Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Path:
-    """A folder with two recordings, one of them deeper, and a text."""
-    folder = tmp_path / "archive"
-    (folder / "deep").mkdir(parents=True)
-    write(folder / "a.wav", noise(1, 1.0))
-    write(folder / "deep" / "b.wav", noise(2, 0.7))
-    (folder / "notes.txt").write_text("no audio")
-    return folder
 
 
 @pytest.fixture(scope="module")

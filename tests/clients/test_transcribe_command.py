@@ -25,17 +25,6 @@ COMMANDS = re.findall(r"^    (.*cortado transcribe.*)$", PAGE, re.MULTILINE)
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture
-def archive(tmp_path: Path) -> Path:
-    """A folder with two recordings, one of them deeper, and a text."""
-    folder = tmp_path / "archive"
-    (folder / "deep").mkdir(parents=True)
-    write(folder / "a.wav", noise(1, 1.0))
-    write(folder / "deep" / "b.wav", noise(2, 0.7))
-    (folder / "notes.txt").write_text("no audio")
-    return folder
-
-
 def run(saved: str, *arguments: object) -> int:
     return cli.main(["transcribe", "--checkpoint", saved, *map(str, arguments)])
 
