@@ -13,6 +13,8 @@ from cortado.model.features.framing import FRAMES_PER_STEP, MELS
 from cortado.model.vocabulary import ENGLISH
 from cortado.tests.training.recorded import write_corpus
 from cortado.training.data.batches import Batch, collate
+from cortado.training.data.log_mel_cache import LogMelCorpus
+from cortado.training.data.tied_states import UNKNOWN, States
 from cortado.training.learning.recipe import Augmentation, Corpus, Recipe, Stage
 
 MODEL = RecognizerConfig(
@@ -37,6 +39,16 @@ def spoken(text: str) -> NDArray[np.float32]:
 def corpus(folder: Path, texts: list[str] = TEXTS, name: str = "train") -> Path:
     """Write the recordings of texts; return their manifest."""
     return write_corpus(folder, ((spoken(text), text) for text in texts), name)
+
+
+def letters_as_states(tones: LogMelCorpus) -> States:
+    """The letter of each frame of a corpus' cache, as if each were a state of phones."""
+    found = np.full(sum(u.frames for u in tones.utterances), UNKNOWN, np.int16)
+    for utterance in tones.utterances:
+        for number, letter in enumerate(utterance.text):
+            start = utterance.start + round(100 * LETTER * number)
+            found[start : start + round(100 * LETTER)] = ord(letter) % 32
+    return found
 
 
 def recipe(manifest: Path) -> Recipe:

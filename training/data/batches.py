@@ -42,7 +42,7 @@ class Drawn(NamedTuple):
     corpus: int  # index; -1 for silence
     utterance: int  # index in the corpus
     frames: int
-    lead: int = 0  # frames without speech before it, counted in `frames`
+    lead: int = 0  # frames without speech before it, counted in `frames`; below 0 left out of it
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,9 @@ class Sampler:
             index = int(rng.integers(len(self.corpora[corpus])))
             frames = self.corpora[corpus].utterances[index].frames
             if frames <= max_seconds * FRAMES_PER_SECOND:
-                lead = int(rng.integers(*LEAD)) if rng.random() < config.lead else 0
+                lead = -int(rng.integers(config.shift + 1)) if config.shift else 0
+                if rng.random() < config.lead:
+                    lead = int(rng.integers(*LEAD))
                 drawn.append(Drawn(corpus, index, frames + lead, lead))
         batches = self._cut(sorted(drawn, key=lambda utterance: utterance.frames), views)
         n = self.processes
@@ -157,7 +159,7 @@ class Sampler:
             targets.append(self.vocabulary.encode(text))
         both = list(drawn) * views
         with_lead = [
-            preceded(x, one.lead, rng) if one.lead else x
+            preceded(x, one.lead, rng) if one.lead > 0 else x[-one.lead :]
             for one, x in zip(both, frames, strict=True)
         ]
         batch = collate(with_lead, targets)

@@ -55,6 +55,9 @@ class Augmentation:
     band_masks: int = 2
     band_mask: int = 10  # mel bands, each at most
     silence: float = 0.02  # share of utterances of noise or silence alone, with an empty text
+    shift: int = (
+        0  # frames of 10 ms that an utterance's beginning lacks: four make an encoder frame
+    )
     lead: float = 0.0  # share of utterances right behind seconds of noise, music or silence
 
 
@@ -94,6 +97,7 @@ class Stage:
     neighbours: tuple[float, ...] = ()  # label smoothing over the symbols before and after
     text: float = 0.0  # weight of the decoder's cross-entropy on text alone
     states: float = 0.0  # weight of the cross-entropy of phones' tied states, frame by frame
+    mmi: float = 0.0  # weight of the sequence criterion of phones, in place of their cross-entropy
     frozen_norm: bool = False  # batch norms with their running statistics, as in serving
     dropout: float = 0.0  # share of the inputs of each recurrent layer that is left out
     weight_noise: float = 0.0  # standard deviation
@@ -155,7 +159,8 @@ class Recipe:
             ValueError: speeds without a recording's own, or that are none; a stage has not one
                 weight for each corpus; a loss on text without text;
                 changes of mel bands although the features have an energy beside them; states of
-                phones with a vocabulary of phones; an empty batch; a name that is no folder's; a
+                phones with a vocabulary of phones; a sequence criterion of phones without a head
+                of them; an empty batch; a name that is no folder's; a
                 best checkpoint by no validation, or by a rate that validation does not have.
         """
         if not re.fullmatch(r"[\w-][\w.-]*", self.name):  # runs/NAME is its folder
@@ -184,7 +189,7 @@ class Recipe:
     @property
     def learns_states(self) -> bool:
         """Whether a stage weighs the states of phones."""
-        return any(stage.states for stage in self.stages)
+        return any(stage.states or stage.mmi for stage in self.stages)
 
     def _check_best(self) -> None:
         if self.best is None:
@@ -196,6 +201,12 @@ class Recipe:
             raise ValueError(f"expected best among {', '.join(rates)}, got {self.best!r}")
 
     def _check_states(self) -> None:
+        for stage in self.stages:
+            if stage.mmi and not self.model.phones:
+                raise ValueError(
+                    f"expected model.phones, whose head stage {stage.name!r} weighs by mmi, "
+                    "got none"
+                )
         if self.learns_states and self.model.vocabulary.phones:
             raise ValueError(
                 "expected a vocabulary of characters, the states of whose phones a stage weighs, "

@@ -52,16 +52,19 @@ class StateHead(nn.Module):
         return _loss(self.output, encoded, states)
 
 
-def phone_loss(head: nn.Linear, encoded: Tensor, states: Tensor, phones: Tensor) -> Tensor:
+def phones_of(states: Tensor, phones: Tensor) -> Tensor:
+    """Return what phones tied states belong to, by those of all states (S,); UNKNOWN stays."""
+    return torch.where(states == UNKNOWN, UNKNOWN, phones[states.clamp(min=0)])
+
+
+def phone_loss(head: nn.Linear, encoded: Tensor, targets: Tensor) -> Tensor:
     """Return the cross-entropy of a recogniser's phone head per aligned frame, in nats.
 
     Args:
         head: its outputs are silence and the phones.
         encoded: (B, T', H) of the encoder.
-        states: (B, T') of its frames, UNKNOWN where there is none.
-        phones: (S,) the output that stands for each tied state.
+        targets: (B, T') the output that stands for what its frames say, UNKNOWN where none does.
     """
-    targets = torch.where(states == UNKNOWN, UNKNOWN, phones[states.clamp(min=0)])
     return _loss(head, encoded, targets)
 
 

@@ -14,13 +14,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from cortado.model import checkpoint
+from cortado.model.features.framing import FRAMES_PER_STEP
 from cortado.model.features.speaker import by_speaker
 from cortado.model.recognizer import Recognizer
 from cortado.training.data.batches import FRAMES_PER_SECOND, Batch, Sampler
 from cortado.training.data.log_mel_cache import Corpus
 from cortado.training.data.speakers import speaker_statistics
 from cortado.training.data.text_sampler import TextSampler
-from cortado.training.data.tied_states import States
+from cortado.training.data.tied_states import UNKNOWN, States
 from cortado.training.learning import snapshot as runstate
 from cortado.training.learning.device import device_of, to_device
 from cortado.training.learning.initialisation import initialise
@@ -29,8 +30,9 @@ from cortado.training.learning.monitor import Monitor
 from cortado.training.learning.optimizers import optimizers
 from cortado.training.learning.recipe import Recipe, Stage
 from cortado.training.learning.schedule import learning_rate, noise
+from cortado.training.learning.sequence_loss import phone_trigram, sequence_loss
 from cortado.training.learning.start import begin_from, freeze
-from cortado.training.learning.state_loss import StateHead, phone_loss
+from cortado.training.learning.state_loss import StateHead, phone_loss, phones_of
 from cortado.training.learning.weight_noise import weight_noise
 
 BATCHES_AHEAD = 1_000_003  # spreads the seeds of pools apart from those of their batches
@@ -98,6 +100,7 @@ class Trainer:
             count = 1 + max(int(one.max(initial=0)) for one in states)
             self.states = StateHead(recipe.model.encoder.width, count).to(self.device)
         self.phones = torch.tensor(phones_of_states, device=self.device)
+        self.trigram = self._phone_trigram(states)
         # The head comes last, so that the others' moments keep their places without it.
         self.trained = nn.ModuleList([self.model, *([self.states] if self.states else [])])
         self.optimizers = optimizers(self.trained, recipe)
@@ -105,6 +108,14 @@ class Trainer:
         self.best: float | None = None  # error rate of the checkpoint, where the best is kept
         self._resume()
         self._check_others()
+
+    def _phone_trigram(self, states: Sequence[States]) -> Tensor | None:
+        if not any(stage.mmi for stage in self.recipe.stages):
+            return None
+        phones = self.phones.cpu().numpy()
+        paths = (phones[one[one != UNKNOWN][::FRAMES_PER_STEP]] for one in states)
+        found = phone_trigram(paths, self.recipe.model.phones)
+        return torch.from_numpy(found).to(self.device)
 
     def _modules(self) -> dict[str, nn.Module]:
         modules: dict[str, nn.Module] = {"model": self.model, "average": self.average}
@@ -258,15 +269,22 @@ class Trainer:
         }
 
     def _losses(self, batch: Batch, stage: Stage) -> dict[str, Tensor]:
-        if not (stage.states and self.states and batch.states is not None):
+        head, tied = self.states, batch.states
+        if not (stage.states or stage.mmi) or head is None or tied is None:
             return losses(self.model, batch, stage)
-        with self.states.encoder_outputs(self.model) as outputs:
+        with head.encoder_outputs(self.model) as outputs:
             parts = losses(self.model, batch, stage)
-        parts["states"] = self.states.loss(outputs[0], batch.states)
-        parts["total"] = parts["total"] + stage.states * parts["states"]
+        weights = {"states": stage.states, "mmi": stage.mmi, "phones": stage.states}
+        if stage.states:
+            parts["states"] = head.loss(outputs[0], tied)
         if self.model.phones is not None:
-            parts["phones"] = phone_loss(self.model.phones, outputs[0], batch.states, self.phones)
-            parts["total"] = parts["total"] + stage.states * parts["phones"]
+            targets = phones_of(tied, self.phones)
+            if stage.mmi and self.trigram is not None:
+                parts["mmi"] = sequence_loss(self.model.phones, outputs[0], targets, self.trigram)
+            else:
+                parts["phones"] = phone_loss(self.model.phones, outputs[0], targets)
+        for name in weights.keys() & parts.keys():
+            parts["total"] = parts["total"] + weights[name] * parts[name]
         return parts
 
 

@@ -55,6 +55,15 @@ def test_a_pool_draws_corpora_by_their_weights_and_leaves_out_what_is_long(
     )
 
 
+def test_shifts_leave_out_the_first_frames(sampler: Sampler) -> None:
+    drawn = [one for batch in sampler.pool(0, replace(PLAIN, shift=3)) for one in batch]
+    assert {one.lead for one in drawn} == {0, -1, -2, -3}
+    shifted = next(one for one in drawn if one.lead == -2)
+    (plain,) = sampler.load([shifted._replace(lead=0)], PLAIN, 0).logmel
+    (batch,) = sampler.load([shifted], PLAIN, 0).logmel
+    np.testing.assert_array_equal(batch[: shifted.frames], plain[2 : shifted.frames + 2])
+
+
 def test_leads_lengthen_utterances_by_as_much_in_every_view(sampler: Sampler) -> None:
     config = replace(PLAIN, lead=0.5)
     pool = sampler.pool(0, config)

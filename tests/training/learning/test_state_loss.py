@@ -12,7 +12,7 @@ from cortado.model import checkpoint
 from cortado.model.recognizer import Recognizer
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.learning.test_trainer import Killed, Killer, equal, tensors
-from cortado.tests.training.tiny import LETTER, MODEL, PLAIN, corpus, recipe
+from cortado.tests.training.tiny import MODEL, PLAIN, corpus, letters_as_states, recipe
 from cortado.training.data.batches import Drawn, Sampler
 from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus, cached
 from cortado.training.data.pronounce import PHONES
@@ -43,13 +43,7 @@ def tones(manifest: Path) -> LogMelCorpus:
 
 @pytest.fixture(scope="module")
 def states(tones: LogMelCorpus) -> States:
-    """The letters, as if each were a state."""
-    found = np.full(sum(u.frames for u in tones.utterances), UNKNOWN, np.int16)
-    for utterance in tones.utterances:
-        for number, letter in enumerate(utterance.text):
-            start = utterance.start + round(100 * LETTER * number)
-            found[start : start + round(100 * LETTER)] = ord(letter) % 32
-    return found
+    return letters_as_states(tones)
 
 
 def learning(manifest: Path) -> Recipe:
@@ -81,6 +75,8 @@ def test_an_encoder_frame_tells_what_was_said_a_little_before() -> None:
     ]
     late = of_utterance(states, utterance, 24, 8)
     assert late.tolist() == [UNKNOWN, UNKNOWN, *plain]
+    shifted = of_utterance(states, utterance, 24, -2)  # without its first two frames
+    assert shifted.tolist() == [UNKNOWN, *(100 + 10 + 4 * n + 5 - DELAY for n in range(1, 5))]
     slow = of_utterance(states, utterance, 48, 0)  # at half the tempo
     assert slow[2:].tolist() == [110 + (4 * step + 3 - DELAY) // 2 for step in range(2, 12)]
 
