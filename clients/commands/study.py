@@ -32,10 +32,11 @@ def study(
     ] = False,
 ) -> None:
     """Compare decoders: train what is missing, score, write a table."""
+    from cortado.training.scoring.markdown import outside
     from cortado.training.studies import page, plan
 
     chosen = plan.read(file)
-    page.outside(chosen)  # a page without a place for the table is told before the work
+    outside(chosen.page, chosen.name)  # a page without a place for the table: before the work
     if not table:
         from cortado.clients.progress import progress_bar
         from cortado.training.studies.run import run

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 
 from cortado.training.learning import recipe as recipes
+from cortado.training.scoring.markdown import line, mean, outside
 from cortado.training.studies.claims import claims
 from cortado.training.studies.plan import Row, Study, plans, shared
 from cortado.training.studies.record import Run, Scored, stored
 
-NOTHING = ""
 Value = Callable[[Scored], float]
 WAYS = {  # of decoding, by mode, in the order of the columns
     "online": "hard, online",
@@ -35,22 +35,9 @@ def write(study: Study) -> Path:
     Raises: ValueError for stored runs that do not belong together, or a page without its marks;
     OSError.
     """
-    before, after = outside(study)
+    before, after = outside(study.page, study.name)
     study.page.write_text(before + generate(study) + after, encoding="utf-8")
     return study.page
-
-
-def outside(study: Study) -> tuple[str, str]:
-    """Return what is on the study's page before and after its part.
-
-    Raises: ValueError where the marks are not there once; OSError.
-    """
-    begin, end = (f"<!-- {study.name}: {side} -->" for side in ("begin", "end"))
-    text = study.page.read_text(encoding="utf-8")
-    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
-        raise ValueError(f"{study.page}: expected {begin} and then {end}, once each")
-    before, rest = text.split(begin)
-    return f"{before}{begin}\n", f"{end}{rest.split(end)[1]}"
 
 
 def generate(study: Study) -> str:
@@ -119,37 +106,29 @@ def _rates(
     for row in rows:
         runs = by_row[row.name]
         cells = [_cell(runs, name, mode, value) for value in kinds.values() for mode in ways]
-        lines.append(_line(row.title, str(len(runs)), *cells, _delay(runs, name)))
+        lines.append(line(row.title, str(len(runs)), *cells, _delay(runs, name)))
     title = f"**{name}**: {heard.utterances} utterances, {heard.hours:.2f} h, "
     title += f"{heard.words.length:,} words, {heard.characters.length:,} characters"
-    header = _line("", "seeds", *heads, "emission delay p50 / p90, ms")
-    return "\n".join([title, "", header, _line(*["---"] * (len(heads) + 3)), *lines])
+    header = line("", "seeds", *heads, "emission delay p50 / p90, ms")
+    return "\n".join([title, "", header, line(*["---"] * (len(heads) + 3)), *lines])
 
 
 def _costs(rows: Sequence[Row], by_row: dict[str, list[Run]]) -> str:
-    lines = [_line("", "parameters", "training time, s"), _line("---", "---", "---")]
+    lines = [line("", "parameters", "training time, s"), line("---", "---", "---")]
     for row in rows:
         runs = by_row[row.name]
         seconds = fmean(run.training_seconds for run in runs)
-        lines.append(_line(row.title, f"{runs[0].parameters:,}", f"{seconds:.0f}"))
+        lines.append(line(row.title, f"{runs[0].parameters:,}", f"{seconds:.0f}"))
     return "\n".join(lines)
 
 
 def _cell(runs: Sequence[Run], name: str, mode: str, value: Value) -> str:
-    values = [value(score) for run in runs if (score := run.score(name, mode))]
-    if not values:
-        return NOTHING
-    spread = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{fmean(values):.1f}{spread}"
+    return mean([value(score) for run in runs if (score := run.score(name, mode))])
 
 
 def _delay(runs: Sequence[Run], name: str) -> str:
     delays = [score.delay for run in runs if (score := run.score(name, "online")) and score.delay]
     if not delays:
-        return NOTHING
+        return ""
     p50, p90 = fmean(one.p50_ms for one in delays), fmean(one.p90_ms for one in delays)
     return f"{p50:.0f} / {p90:.0f}"
-
-
-def _line(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"

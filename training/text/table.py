@@ -3,12 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
+from cortado.training.scoring.markdown import line, mean, outside
 from cortado.training.text.recipe import Row, TextRecipe, configuration
 
-BEGIN, END = "<!-- text: begin -->", "<!-- text: end -->"
 KINDS = {
     "translation": {"bleu": "BLEU"},
     "summary": {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"},
@@ -23,12 +23,9 @@ def write(recipes: Sequence[TextRecipe], results: Path, page: Path) -> Path:
         ValueError: the page has no place for it, or a run is of another recipe than today's.
         OSError: a file that cannot be read or written.
     """
-    text = page.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        raise ValueError(f"{page}: expected {BEGIN} and then {END}, once each")
+    before, after = outside(page, "text")
     parts = [task(recipe, results) for recipe in recipes]
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n\n" + "\n\n".join(parts) + f"\n\n{END}{after}", "utf-8")
+    page.write_text(before + "\n" + "\n\n".join(parts) + "\n\n" + after, encoding="utf-8")
     return page
 
 
@@ -52,14 +49,14 @@ def task(recipe: TextRecipe, results: Path) -> str:
         "seeds",
         *(f"{name}, {way}" for way in ("hard", "expected") for name in kinds.values()),
     ]
-    lines = [_line(*heads, "perplexity", "parameters"), _line(*["---"] * (len(heads) + 2))]
+    lines = [line(*heads, "perplexity", "parameters"), line(*["---"] * (len(heads) + 2))]
     for row in recipe.rows:
         if not (found := runs[row.name]):
             continue
         cells = [_cell(found, way, kind) for way in ("hard", "expected") for kind in kinds]
-        likely = _spread([run["perplexity"] for run in found], 1)
+        likely = mean([run["perplexity"] for run in found])
         seeds = f"{len(found)} of {len(row.seeds)}"
-        lines.append(_line(row.title, seeds, *cells, likely, f"{found[0]['parameters']:,}"))
+        lines.append(line(row.title, seeds, *cells, likely, f"{found[0]['parameters']:,}"))
     parts = [notes, "\n".join(lines)]
     if recipe.papers:
         parts.append(f"{recipe.papers} {order(recipe, runs)}")
@@ -105,15 +102,4 @@ def _runs(recipe: TextRecipe, row: Row, results: Path) -> list[Record]:
 
 
 def _cell(runs: Sequence[Record], way: str, kind: str) -> str:
-    return _spread([run["scores"][way][kind] for run in runs if way in run["scores"]], 1)
-
-
-def _spread(values: Sequence[float], digits: int) -> str:
-    if not values:
-        return ""
-    spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{fmean(values):.{digits}f}{spread}"
-
-
-def _line(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
+    return mean([run["scores"][way][kind] for run in runs if way in run["scores"]])

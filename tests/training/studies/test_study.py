@@ -17,6 +17,7 @@ from cortado.training.learning import recipe as recipes
 from cortado.training.learning.losses import losses
 from cortado.training.learning.start import begin_from
 from cortado.training.scoring.delay import Delay
+from cortado.training.scoring.markdown import outside
 from cortado.training.studies import page, plan, record
 from cortado.training.studies.claims import claims
 from cortado.training.studies.plan import Plan, Row, Study, plans, shared
@@ -360,7 +361,7 @@ def test_the_stored_runs_are_those_of_the_study_in_the_tree(shipped: Study) -> N
 
 
 def test_the_page_is_what_the_command_makes_of_the_stored_runs(shipped: Study) -> None:
-    before, after = page.outside(shipped)
+    before, after = outside(shipped.page, shipped.name)
     assert shipped.page.read_text(encoding="utf-8") == before + page.generate(shipped) + after
 
 
