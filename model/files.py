@@ -242,38 +242,6 @@ def size_of(path: Path) -> int:
     return 0
 
 
-def write_transcripts(
-    recognizer_for: RecognizerFor,
-    files: Sequence[Path],
-    form: str,
-    out: TextIO,
-    on_error: Callable[[AudioError], None],
-    vad: Vad | None = None,
-    phrases: Sequence[str] = (),
-) -> bool:
-    """Write the transcripts of files to `out`; return whether every file was complete.
-
-    The text of a single file is written as it is committed. Of several files, each
-    is written when it and those before it are done. An incomplete file is written as text only.
-
-    Args:
-        recognizer_for: gives the recogniser of a file.
-        files: in the order in which they are written.
-        form: one of `FORMATS`.
-        out: the output.
-        on_error: called with a file's error; the next files follow.
-        vad: a voice activity detector that may end utterances.
-        phrases: that are likely to be said.
-
-    Raises:
-        PhrasesError: they are too many, or there is no search that could weigh them.
-    """
-    if form == "txt" and len(files) == 1:
-        return _stream_text(recognizer_for, files[0], out, on_error, vad, phrases)
-    found = transcripts(recognizer_for, files, vad, phrases=phrases)
-    return write_results(found, len(files), form, out, on_error)
-
-
 def write_results(
     found: Iterable[FileTranscript],
     files: int,
@@ -281,7 +249,18 @@ def write_results(
     out: TextIO,
     on_error: Callable[[AudioError], None],
 ) -> bool:
-    """Write the results of so many files as `write_transcripts` does; return what it returns."""
+    """Write the transcripts of so many files; return whether every file was complete.
+
+    Each is written when it and those before it are done. An incomplete one is written as text only,
+    and `on_error` is called with its error.
+
+    Args:
+        found: the transcripts, in any order.
+        files: how many there are; several texts have headers.
+        form: one of `FORMATS`.
+        out: the output.
+        on_error: called with a file's error; the next files follow.
+    """
     complete = True
     for _, path, transcript, error in _in_order(found):
         if error is None or (form == "txt" and transcript.duration):
@@ -305,14 +284,27 @@ def _in_order(results: Iterable[FileTranscript]) -> Iterator[FileTranscript]:
             following += 1
 
 
-def _stream_text(
+def write_text(
     recognizer_for: RecognizerFor,
     path: Path,
     out: TextIO,
     on_error: Callable[[AudioError], None],
-    vad: Vad | None,
-    phrases: Sequence[str],
+    vad: Vad | None = None,
+    phrases: Sequence[str] = (),
 ) -> bool:
+    """Write the text of a file as it is committed; return whether the file was complete.
+
+    Args:
+        recognizer_for: gives the recogniser of a file.
+        path: of the file.
+        out: the output.
+        on_error: called with the file's error.
+        vad: a voice activity detector that may end utterances.
+        phrases: that are likely to be said.
+
+    Raises:
+        PhrasesError: they are too many, or there is no search that could weigh them.
+    """
     try:
         with closing(stream(path)) as pieces:
             audio = chain([next(pieces)], pieces)

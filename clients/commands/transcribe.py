@@ -175,7 +175,7 @@ def transcribe(
     search = beam_from_options(beam, hold, lm)
     loading = Loading(checkpoint or DEFAULT, backend, search, lm, vad)
     if output is None and name == "txt" and len(paths) == 1 and not ray:
-        complete = _as_it_is_said(loading, paths, phrase or ())
+        complete = _as_it_is_said(loading, paths[0], phrase or ())
     else:
         wanted = Wanted(phrase or (), alternatives)
         if ray:
@@ -190,14 +190,12 @@ def transcribe(
         raise typer.Exit(EXIT_USER_ERROR)
 
 
-def _as_it_is_said(loading: "Loading", files: Sequence[Path], phrases: Sequence[str]) -> bool:
+def _as_it_is_said(loading: "Loading", path: Path, phrases: Sequence[str]) -> bool:
     """Print the text of one file as it is committed; return whether the file was complete."""
-    from cortado.model.files import write_transcripts
+    from cortado.model.files import write_text
 
     recognizer_for, vad = loading.load()
-    return write_transcripts(
-        recognizer_for, files, "txt", sys.stdout, complain, vad=vad, phrases=phrases
-    )
+    return write_text(recognizer_for, path, sys.stdout, complain, vad, phrases)
 
 
 def _transcriber(loading: "Loading", workers: int, wanted: Wanted) -> "Transcribe":

@@ -17,7 +17,7 @@ from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.config import FeatureConfig, RecognizerConfig
 from cortado.model.features.log_mel import Features, LogMel
 from cortado.model.features.speaker import MIN_DEVIATION, Statistics, standardised, statistics_of
-from cortado.model.files import recognizer_of_each, write_transcripts
+from cortado.model.files import recognizer_of_each, transcripts, write_results
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import transcribe_offline
 from cortado.model.search.settings import DEFAULT_BEAM
@@ -142,7 +142,8 @@ def test_a_file_is_transcribed_by_its_own_statistics(tmp_path: Path) -> None:
         soundfile.write(path, samples, 16_000, "FLOAT")
     out = StringIO()
     checkpoint.save(recognizer(), tmp_path)
-    assert write_transcripts(recognizer_of_each(tmp_path), paths, "txt", out, lambda _: None)
+    found = transcripts(recognizer_of_each(tmp_path), paths)
+    assert write_results(found, len(paths), "txt", out, lambda _: None)
     heard = [
         ReferenceRecognizer(own(recognizer(), samples), DEFAULT_BEAM) for samples in recordings
     ]
@@ -158,9 +159,9 @@ def test_a_file_that_cannot_be_read_is_said_once(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_text("no audio")
     errors: list[Exception] = []
     checkpoint.save(recognizer(), tmp_path)
-    recognizer_for, out = recognizer_of_each(tmp_path), StringIO()
-    files = [tmp_path / "a.wav", tmp_path / "none.wav"]
-    assert not write_transcripts(recognizer_for, files, "txt", out, errors.append)
+    files, out = [tmp_path / "a.wav", tmp_path / "none.wav"], StringIO()
+    found = transcripts(recognizer_of_each(tmp_path), files)
+    assert not write_results(found, len(files), "txt", out, errors.append)
     assert len(errors) == 2
     assert out.getvalue() == ""
 
