@@ -51,13 +51,10 @@ class BahdanauDecoder(AttentionDecoder):
         return torch.stack(outputs, 1)
 
     def without_audio(self, targets: Tensor) -> Tensor:
-        """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero."""
-        before = nn.functional.pad(targets[:, :-1], (1, 0), value=self.start)
+        """Return (B, U, V) logits of symbols (B, U): of one layer by a whole LSTM at once."""
         if self.upper or not isinstance(self.readout, nn.Identity):
-            silence = self.embedding.weight.new_zeros(len(targets), self.encoder_width)
-            logits: Tensor = self.output(self.readout(self.states(before, lambda query: silence)))
-            return logits
-        previous = self.embedding(before)
+            return super().without_audio(targets)
+        previous = self.embedding(nn.functional.pad(targets[:, :-1], (1, 0), value=self.start))
         cell, width = self.lstm, self.embedding.embedding_dim
         weights = [cell.weight_ih[:, :width], cell.weight_hh, cell.bias_ih, cell.bias_hh]
         hidden, *_ = lstm(previous, *self.zeros(previous, len(previous)), weights)

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cortado.model.decoder.decoder import Decoded, Decoder
-from cortado.model.encoder.lstm import LSTMState
+from cortado.model.decoder.decoder import Decoder
 
 
 class CtcState(NamedTuple):
@@ -25,22 +24,6 @@ class CtcDecoder(Decoder):
         super().__init__()
         self._head = [head]  # in a list, so that its parameters are not counted here too
         self.blank = head.out_features - 1
-
-    def teacher_forced(
-        self,
-        values: Tensor,
-        mask: Tensor,
-        targets: Tensor,
-        noise: float = 0.0,
-        first: LSTMState | None = None,
-        classes: Tensor | None = None,
-    ) -> Decoded:
-        """Refuse: the head is trained by its own loss.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError("expected a decoder with an LSTM, got the CTC head alone")
 
     def initial_state(self, batch: int) -> CtcState:
         """Return the state of streams without audio yet."""

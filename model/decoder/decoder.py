@@ -56,6 +56,8 @@ class DecoderState(NamedTuple):
     valid: Tensor  # (S, w) false on frames that a chunk may not reach
 
 
+CTC_ALONE = "expected a decoder with an LSTM, got the CTC head alone"
+
 Choose = Callable[[Tensor, Tensor], Tensor]  # logits (S, V), chunk weights (S, w) to symbols (S,)
 
 
@@ -94,15 +96,21 @@ class Decoder(Layer):
             noise: standard deviation of the monotonic attention's pre-sigmoid noise.
             first: the LSTM's state before the first symbol, (B, L H); zeros if None.
             classes: (C,) the logits that are wanted, for a sampled softmax; all if None.
+
+        Raises:
+            ValueError: it is the CTC head alone, which its own loss trains.
         """
-        raise NotImplementedError
+        raise ValueError(CTC_ALONE)
 
     def without_audio(self, targets: Tensor) -> Tensor:
         """Return (B, U, V) logits of symbols (B, U) given those before them, with zero contexts.
 
         The decoder learns to spell from text alone with them (text_loss in training).
+
+        Raises:
+            ValueError: it is the CTC head alone.
         """
-        raise NotImplementedError
+        raise ValueError(CTC_ALONE)
 
 
 class AttentionDecoder(Decoder):
@@ -167,6 +175,13 @@ class AttentionDecoder(Decoder):
             return self.decoded(self.output(read), steps)
         weight, bias = self.output.weight[classes], self.output.bias[classes]
         return self.decoded(nn.functional.linear(read, weight, bias), steps)
+
+    def without_audio(self, targets: Tensor) -> Tensor:
+        """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero."""
+        before = nn.functional.pad(targets[:, :-1], (1, 0), value=self.start)
+        silence = self.embedding.weight.new_zeros(len(targets), self.encoder_width)
+        logits: Tensor = self.output(self.readout(self.states(before, lambda query: silence)))
+        return logits
 
     def states(
         self,

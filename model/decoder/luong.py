@@ -35,13 +35,6 @@ class LuongDecoder(AttentionDecoder):
         self.readout, width = readout(config, config.width)
         self.output = nn.Linear(width, symbols + self.ends + copies)
 
-    def without_audio(self, targets: Tensor) -> Tensor:
-        """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero."""
-        previous = nn.functional.pad(targets[:, :-1], (1, 0), value=self.start)
-        silence = self.embedding.weight.new_zeros(len(targets), self.encoder_width)
-        logits: Tensor = self.output(self.readout(self.states(previous, lambda query: silence)))
-        return logits
-
     def states(
         self,
         previous: Tensor,
