@@ -56,20 +56,18 @@ def transcribe_offline(
     recognizer: Recognizer,
     samples: NDArray[np.float32],
     mode: Mode,
-    generator: torch.Generator | None = None,
 ) -> list[Character]:
     """Return the characters of a whole recording at 16 kHz.
 
     Args:
         recognizer: in evaluation mode.
         samples: (N,) in [-1, 1].
-        mode: one of `modes(recognizer)`.
-        generator: draws the stops in the mode "sampled".
+        mode: one of `modes(recognizer)`, but not "sampled".
 
     Raises:
         ValueError: as `decode` does.
     """
-    (found,) = transcribe_batch(recognizer, [samples], mode, generator)
+    (found,) = transcribe_batch(recognizer, [samples], mode)
     return found
 
 
@@ -77,7 +75,6 @@ def transcribe_batch(
     recognizer: Recognizer,
     recordings: Sequence[NDArray[np.float32]],
     mode: Mode,
-    generator: torch.Generator | None = None,
 ) -> list[list[Character]]:
     """Return the characters of several whole recordings at 16 kHz, best of similar lengths.
 
@@ -90,7 +87,7 @@ def transcribe_batch(
     lengths = torch.tensor([len(row) // SAMPLES_PER_STEP for row in rows])
     with torch.inference_mode():
         encoded = recognizer.encode(nn.utils.rnn.pad_sequence(rows, batch_first=True))
-        found = decode(recognizer, encoded, lengths, mode, generator)
+        found = decode(recognizer, encoded, lengths, mode)
     vocabulary = recognizer.config.vocabulary
     return [
         [

@@ -1,6 +1,6 @@
 """Transcription of whole recordings by streaming, many of them at a time."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from cortado.model.emission import Character
 from cortado.model.streaming.endpoint import Rules
@@ -20,7 +20,6 @@ def transcribe_many(
     streams: int = 64,
     rules: Rules | None = None,
     vad: Vad | None = None,
-    phrases: Sequence[str] = (),
 ) -> Iterator[tuple[int, list[Character]]]:
     """Yield (index, characters) of whole recordings as they finish, `streams` of them at a time."""
     waiting = enumerate(recordings)
@@ -29,7 +28,7 @@ def transcribe_many(
     while True:
         while pool.free and (following := next(waiting, None)) is not None:
             index, samples = following
-            row = pool.open(phrases=phrases)
+            row = pool.open()
             pool.push(row, samples)
             pool.end(row)
             open_rows[row] = index, []

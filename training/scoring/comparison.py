@@ -93,7 +93,6 @@ def compare(
     first: Sequence[Sequence[Edit]],
     second: Sequence[Sequence[Edit]],
     speakers: Sequence[str],
-    seed: int = 0,
 ) -> Comparison:
     """Return how the first system's errors differ from the second's, on the same N utterances.
 
@@ -116,5 +115,5 @@ def compare(
         rate=rate,
         other_rate=other_rate,
         difference=rate - other_rate,
-        ci95=bootstrap_interval(errors[:, 0] - errors[:, 1], lengths, speakers, seed),
+        ci95=bootstrap_interval(errors[:, 0] - errors[:, 1], lengths, speakers),
     )

@@ -42,10 +42,10 @@ class Learning:
     error: float | None  # largest deviation of alpha from float64; None for soft attention
 
 
-def closed_form(p: Tensor, previous: Tensor, clip: float = CLIP) -> Tensor:
+def closed_form(p: Tensor, previous: Tensor) -> Tensor:
     """Return alpha_i (B, T) by cumulative sum and product (Raffel et al. 2017, eq. 21), clipped."""
     passed = torch.nn.functional.pad((1 - p)[:, :-1], (1, 0), value=1.0).cumprod(1)
-    return p * passed * (previous / passed.clamp(min=clip)).cumsum(1)
+    return p * passed * (previous / passed.clamp(min=CLIP)).cumsum(1)
 
 
 def _by_rows(step: Callable[[Tensor, Tensor], Tensor]) -> Form:

@@ -110,7 +110,7 @@ async def _talk(
     return delays
 
 
-async def first_character(url: str, samples: Samples, chunk_ms: int = 100) -> float | None:
+async def first_character(url: str, samples: Samples) -> float | None:
     """Speak at once, as a file; return when (`perf_counter`) the first character came."""
     connection, _ = await open_connection(url, Start())
     try:
