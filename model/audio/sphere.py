@@ -14,6 +14,8 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.audio.telephone import linear
+
 MAGIC = b"NIST_1A"
 MAX_HEADER = 1 << 16  # bytes; all known ones have 1024 or 2048
 MAX_SAMPLES = 1 << 40  # per channel
@@ -173,8 +175,8 @@ def _linear(numbers: NDArray[np.generic], kind: int) -> NDArray[np.int16]:
     if kind == 8:
         size -= signed < 0  # -1 is the negative zero; in type 0 it is -128
     size &= 127
-    loudness = ((((size & 15) << 3) + 0x84) << (size >> 4)) - 0x84  # ITU-T G.711
-    return np.where(signed < 0, -loudness, loudness).astype(np.int16)
+    codes = (np.where(signed < 0, 127, 255) - size).astype(np.uint8)  # bits are inverted on a line
+    return linear(codes.tobytes(), "mulaw").reshape(codes.shape)
 
 
 def _plain_header(header: Header) -> bytes:
