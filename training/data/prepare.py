@@ -129,39 +129,37 @@ def _seconds_of(
 ) -> dict[Path, float | AudioError]:
     """Return how long each recording is, or what is wrong with it."""
     todo = sorted(paths)
-    seconds: dict[Path, float | AudioError] = {}
-    progress("recordings read", 0, len(todo))
     processes = min(workers, len(todo) // RECORDINGS_PER_PROCESS)
     if processes > 1:
         with get_context("spawn").Pool(processes) as pool:
-            measured = pool.imap(_seconds, todo, chunksize=8)
-            for path, length in zip(todo, measured, strict=True):
-                seconds[path] = _as_error(path, length)
-                progress("recordings read", len(seconds), len(todo))
-        return seconds
-    for path in todo:
-        seconds[path] = _as_error(path, _seconds(path))
+            return _gathered(todo, pool.imap(_seconds, todo, chunksize=8), progress)
+    return _gathered(todo, map(_seconds, todo), progress)
+
+
+def _gathered(
+    todo: Sequence[Path], measured: Iterable[float | AudioError], progress: Progress
+) -> dict[Path, float | AudioError]:
+    """Return what was measured of each recording, as it comes."""
+    seconds: dict[Path, float | AudioError] = {}
+    progress("recordings read", 0, len(todo))
+    for path, length in zip(todo, measured, strict=True):
+        seconds[path] = length
         progress("recordings read", len(seconds), len(todo))
     return seconds
 
 
-def _seconds(path: Path) -> float | tuple[str, str]:
-    """Return a recording's length by decoding it, or what was expected and got."""
+def _seconds(path: Path) -> float | AudioError:
+    """Return a recording's length by decoding it, or what is wrong with it."""
     count = 0
     try:
         with closing(stream(path)) as pieces:
             for piece in pieces:
                 count += len(piece)
                 if count > DAY * SAMPLE_RATE:
-                    return "at most a day of audio", "more"
+                    return AudioError(path, "at most a day of audio", "more")
     except AudioError as error:
-        expected, _, got = str(error).partition(": expected ")[2].rpartition(", got ")
-        return expected, got
+        return error
     return count / SAMPLE_RATE
-
-
-def _as_error(path: Path, length: float | tuple[str, str]) -> float | AudioError:
-    return AudioError(path, *length) if isinstance(length, tuple) else length
 
 
 def _write(
