@@ -16,7 +16,6 @@ from cortado.training.scoring.breakdown import (
     confusions,
 )
 from cortado.training.scoring.calibration import rated, reliability
-from cortado.training.scoring.edits import Errors
 from cortado.training.scoring.evaluate import Result, SetScore
 
 RATES = ("wer", "cer", "wer_ci95", "cer_ci95")  # where phones are counted "per", "per_ci95"
@@ -84,21 +83,12 @@ def groups(one: SetScore, fields: Sequence[str]) -> Iterator[tuple[str, list[Gro
             yield field, by_field(one.results, field)
 
 
-def _counts(errors: Errors) -> dict[str, int]:
-    return {
-        "substitutions": errors.substitutions,
-        "deletions": errors.deletions,
-        "insertions": errors.insertions,
-    }
-
-
 def group_as_json(group: Group) -> dict[str, Any]:
     """Return a group's figures."""
     return {
         "name": group.name,
         "utterances": group.utterances,
-        "length": group.errors.length,
-        **_counts(group.errors),
+        **group.errors._asdict(),
         "rate": group.rate,
         "rate_ci95": group.ci95,
     }

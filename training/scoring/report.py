@@ -1,6 +1,7 @@
 """Scores of sets as tables for the terminal."""
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from rich import box
 from rich.console import RenderableType
@@ -120,21 +121,19 @@ def _groups(one: SetScore, name: str, part: Sequence[Group]) -> Table:
 def _confusions(one: SetScore) -> Table:
     found = confusions((edit for each in one.results for edit in each.edits), SHOWN)
     title = f"{one.name}: {NAMES[one.rules.unit]} most often wrong"
-    result = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
-    for column in ("reference → hypothesis", "deleted", "inserted"):
+    result = _table("reference → hypothesis", title=title)
+    for column in ("deleted", "inserted"):
         result.add_column(column, no_wrap=True)
     substituted = [
         f"{count} x {_shown(reference)} → {_shown(hypothesis)}"
         for reference, hypothesis, count in found.substituted
     ]
-    rows = max(len(substituted), len(found.deleted), len(found.inserted))
-    columns = [
-        substituted,
-        [f"{count} x {_shown(token)}" for token, count in found.deleted],
-        [f"{count} x {_shown(token)}" for token, count in found.inserted],
-    ]
-    for k in range(rows):
-        result.add_row(*(column[k] if k < len(column) else "" for column in columns))
+    deleted, inserted = (
+        [f"{count} x {_shown(token)}" for token, count in part]
+        for part in (found.deleted, found.inserted)
+    )
+    for cells in zip_longest(substituted, deleted, inserted, fillvalue=""):
+        result.add_row(*cells)
     return result
 
 
