@@ -12,8 +12,12 @@ def learning_rate(stage: Stage, step: int) -> float:
     if stage.cuts:
         return stage.learning_rate * stage.cut ** sum(step >= at for at in stage.cuts)
     part = (step - stage.warmup) / max(1, stage.steps - stage.warmup)
-    top, bottom = stage.learning_rate, stage.final_learning_rate
-    return bottom + (top - bottom) * (1 + math.cos(math.pi * part)) / 2
+    return cosine(stage.learning_rate, stage.final_learning_rate, part)
+
+
+def cosine(first: float, last: float, part: float) -> float:
+    """Return a rate that falls from the first to the last along a cosine, after a part of it."""
+    return last + (first - last) * (1 + math.cos(math.pi * part)) / 2
 
 
 def noise(stage: Stage, step: int) -> float:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 import time
 from collections.abc import Callable
 from itertools import islice
@@ -15,6 +14,7 @@ from torch import nn
 import cortado.model.compiled.operations  # noqa: F401  # kernels for whole texts on CPUs
 from cortado.training.learning import snapshot
 from cortado.training.learning.device import device_of, to_device
+from cortado.training.learning.schedule import cosine
 from cortado.training.text import readers
 from cortado.training.text.batches import collate, ordered
 from cortado.training.text.loss import loss
@@ -122,9 +122,7 @@ def train(
 
 def rate(training: Training, step: int) -> float:
     """Return the learning rate of an update, counted from 1."""
-    fallen = (1 + math.cos(math.pi * step / training.updates)) / 2
-    last = training.final_learning_rate
-    return last + (training.learning_rate - last) * fallen
+    return cosine(training.learning_rate, training.final_learning_rate, step / training.updates)
 
 
 def load(recipe: TextRecipe, row: Row, folder: Path) -> TextModel:
