@@ -22,21 +22,14 @@ class Served:
 
     def resident(self) -> int:
         """Return the bytes of memory that it holds (0 where /proc does not tell)."""
-        return self._status("VmRSS:")
+        path = Path(f"/proc/{self.pid}/status")
+        lines = path.read_text().splitlines() if path.exists() else []
+        return next((int(line.split()[1]) * 1024 for line in lines if "VmRSS:" in line), 0)
 
     def processor_seconds(self) -> float:
         """Return the processor time that it has used."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / 100
-
-    def _status(self, name: str) -> int:
-        path = Path(f"/proc/{self.pid}/status")
-        if not path.exists():
-            return 0
-        return next(
-            (int(line.split()[1]) * 1024 for line in path.read_text().splitlines() if name in line),
-            0,
-        )
 
 
 @contextmanager

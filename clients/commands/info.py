@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cortado.clients.commands.terminal import examples
+from cortado.clients.commands.terminal import examples, list_facts
 
 if TYPE_CHECKING:
     from cortado.model.description import Description
@@ -43,9 +43,7 @@ def info(
     lines |= {name: str(value) for name, value in found.card.items() if name != "scores"}
     for scores in found.card.get("scores", []):
         lines[scores["name"]] = f"WER {scores['wer']:.1%}, CER {scores['cer']:.1%}"
-    width = max(map(len, lines))
-    for name, value in lines.items():
-        typer.echo(f"{name:{width}}  {value}")
+    list_facts(lines)
 
 
 def _memory(found: "Description") -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cortado.clients.commands.terminal import examples
+from cortado.clients.commands.terminal import examples, list_facts
 
 EXAMPLES = examples(
     "cortado plan --streams 10000",
@@ -91,9 +91,7 @@ def plan(
     }
     if live:
         lines["an hour of speech"] = f"{mean * cores * price / live:.5f}"
-    width = max(map(len, lines))
-    for name, value in lines.items():
-        typer.echo(f"{name:{width}}  {value}")
+    list_facts(lines)
 
 
 def _server(measured: Path | None, capacity: int | None, cores: int | None) -> tuple[int, int]:

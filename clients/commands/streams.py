@@ -36,7 +36,6 @@ EXAMPLES = examples(
 CHUNKS = (40, 100, 250)  # ms
 LADDER = (64, 250, 500, 750, 1000, 1250, 1500, 1750, 2000, 2500, 3000, 4000, 5000)
 WEBSOCKET_LADDER = (1, 30, 100, 200, 300, 400, 600)
-SUFFIXES = {".wav", ".flac", ".mp3", ".ogg", ".opus", ".webm", ".m4a"}
 RECORDINGS = 40  # of a folder
 
 
@@ -131,10 +130,11 @@ def _speech(paths: list[Path]) -> "list[Samples]":
     """Return the recordings in files and folders, or speech-like noise where none are given."""
     from cortado.clients.bench.streams.babble import babble
     from cortado.model.audio.decode import decode
+    from cortado.training.data.corpora.source import AUDIO_SUFFIXES
 
     files = []
     for path in paths:
-        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES)
+        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES)
         if path.is_dir() and not found:
             raise ValueError(f"expected audio files in {path}, got none")
         files += found[:RECORDINGS] if path.is_dir() else [path]

@@ -36,7 +36,7 @@ def study(
     from cortado.training.studies import page, plan
 
     chosen = plan.read(file)
-    outside(chosen.page, chosen.name)  # a page without a place for the table: before the work
+    outside(chosen.page, chosen.name)  # refuses a page without a place for the table
     if not table:
         from cortado.clients.progress import progress_bar
         from cortado.training.studies.run import run

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,6 +114,13 @@ def examples(*lines: str) -> str:
     """Lay out command lines for the end of a command's help."""
     # The \b keeps the lines below it from being wrapped into one paragraph.
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def list_facts(facts: Mapping[str, str]) -> None:
+    """Print facts, a line each, beside their names."""
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        typer.echo(f"{name:{width}}  {value}")
 
 
 def use_one_thread() -> None:
