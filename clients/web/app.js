@@ -45,7 +45,7 @@ const transcript = new Transcript(byId("transcript"), byId("hint"), {
 });
 const keyForm = new KeyForm(byId("key-form"), byId("key-forget"), showInfo);
 const announcer = new Announcer(byId("spoken"));
-const status = new Status(byId("status"));
+const status = new Status(byId("status"), byId("left"));
 
 const LABELS = {
   idle: "Start",
@@ -116,7 +116,6 @@ function showPicture() {
 
 function showFrozen(frozen) {
   byId("freeze").textContent = frozen ? "Follow" : "Freeze";
-  byId("freeze").setAttribute("aria-pressed", String(frozen));
 }
 
 /** Run one take from `source` to its end. */
@@ -179,6 +178,7 @@ function run(source) {
   function leave(caption) {
     transcript.end(caption);
     announcer.end();
+    announcer.say(caption);
     take = null;
     delete document.body.dataset.link;
     showLevel(0);
@@ -215,7 +215,7 @@ function run(source) {
     characters: (some) => {
       timeline.mark(some);
       transcript.append(some);
-      announcer.append(some);
+      if (source.live) announcer.append(some); // a file's text would be read out for hours
       if (byId("copy").disabled) showText();
       // A recording is sent faster than it was spoken, and the end of a take is not waited for.
       if (!source.live || take.state !== "listening") return;
@@ -225,6 +225,7 @@ function run(source) {
     endpoint: () => {
       timeline.endUtterance();
       transcript.breakLine();
+      announcer.end();
     },
   }, kept());
   if (debug) Object.assign(window, { cortadoTake: take, cortadoTakes: takes, cortadoPicture: picture });
@@ -284,6 +285,7 @@ async function copy() {
     return;
   }
   byId("copy").textContent = "Copied";
+  announcer.say("Copied");
   setTimeout(() => (byId("copy").textContent = "Copy"), 1500);
 }
 

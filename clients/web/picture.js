@@ -37,6 +37,7 @@ export class Picture {
     new ResizeObserver(() => this.#resized()).observe(canvas); // one that is hidden has no size
     document.addEventListener("visibilitychange", () => this.#tick());
     canvas.addEventListener("keydown", (event) => this.#key(event));
+    canvas.addEventListener("focus", () => this.#describe());
     canvas.addEventListener("pointerdown", (event) => this.#pressed(event));
     canvas.addEventListener("pointermove", (event) => this.#moved(event));
     canvas.addEventListener("pointerup", (event) => this.#released(event));
@@ -165,7 +166,10 @@ export class Picture {
   }
 
   #key(event) {
-    const steps = { ArrowLeft: -0.5, ArrowRight: 0.5, PageUp: -5, PageDown: 5, Home: -1e9, End: 1e9 };
+    const steps = {
+      ArrowLeft: -0.5, ArrowRight: 0.5, ArrowDown: -0.5, ArrowUp: 0.5,
+      PageUp: -5, PageDown: 5, Home: -1e9, End: 1e9,
+    };
     if (event.key in steps) this.#move(steps[event.key]);
     else if (event.key === "Enter" || event.key === " ") this.#playAt(this.canvas.clientWidth / 2);
     else return;

@@ -13,6 +13,7 @@ const TICK = 20; // ms between two looks at the clock of the sound
 export class Sample {
   live = true; // its frames come in the time in which it is heard
   name = "The sample";
+  waits = "Loading the sample";
   words = "Emma Woodhouse, handsome, clever, and rich, with a comfortable home and happy disposition, "
     + "seemed to unite some of the best blessings of existence…";
   lost = null;

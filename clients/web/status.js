@@ -1,4 +1,7 @@
-/** The one line that says what is going on; the same line again is no news to a screen reader. */
+/**
+ * The one line that says what is going on. A screen reader reads out its first part, which is news;
+ * the second counts, and stands there for those who look.
+ */
 
 import { clock } from "./format.js";
 
@@ -12,9 +15,13 @@ export class Status {
   #lost = false;
   #told = 0;
 
-  /** @param {HTMLElement} element */
-  constructor(element) {
-    this.element = element;
+  /**
+   * @param {HTMLElement} news a live region
+   * @param {HTMLElement} count beside it
+   */
+  constructor(news, count) {
+    this.news = news;
+    this.count = count;
   }
 
   say(text) {
@@ -51,7 +58,8 @@ export class Status {
   /** So many seconds of live sound wait to be sent. */
   waiting(seconds) {
     if (this.#lost || performance.now() < this.#until) return;
-    this.#show(seconds > WAITING ? `Slow connection: ${Math.ceil(seconds)} s wait to be sent` : this.#usual);
+    if (seconds > WAITING) this.#show("Slow connection", `: ${Math.ceil(seconds)} s wait to be sent`);
+    else this.#show(this.#usual);
   }
 
   /** So many seconds of a recording were heard at an instant of the wall clock. */
@@ -61,10 +69,11 @@ export class Status {
     this.#told = now;
     const share = Math.min(1, heard / source.seconds);
     const left = (now - this.began) * (1 / share - 1);
-    this.say(`${Math.round(100 * share)} %, ${clock(left)} left of ${source.name}`);
+    this.#show(this.#usual, `, ${Math.round(100 * share)} %, ${clock(left)} left`);
   }
 
-  #show(text) {
-    if (this.element.textContent !== text) this.element.textContent = text;
+  #show(news, count = "") {
+    if (this.news.textContent !== news) this.news.textContent = news;
+    if (this.count.textContent !== count) this.count.textContent = count;
   }
 }

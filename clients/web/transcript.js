@@ -114,7 +114,10 @@ export class Transcript {
       this.#text.append(this.#word);
     }
     if (confidence < (this.#word.dataset.confidence ?? 1)) this.#word.dataset.confidence = confidence;
-    this.#word.classList.toggle("doubtful", this.#word.dataset.confidence < DOUBT);
+    if (this.#word.dataset.confidence < DOUBT) {
+      this.#word.classList.add("doubtful");
+      this.#word.setAttribute("role", "mark"); // for those who do not see the dots
+    }
     const span = element("span", "character");
     span.textContent = text;
     span.dataset.time = time.toFixed(2);

@@ -5,10 +5,10 @@ SIZES = [(360, 640), (740, 360), (768, 1024), (1440, 900)]  # px, wide and high
 # Whether the parts of the page lie beside one another, within the window.
 LAID_OUT = """(() => {
     const box = (id) => document.querySelector(id).getBoundingClientRect();
-    const ids = ["header", "#transcript", "#sight", "footer"];
+    const ids = ["header", "#transcript", "#sight", "#controls"];
     const parts = ids.map(box).filter((each) => each.height);
     const apart = parts.every((each, i) => !i || parts[i - 1].bottom <= each.top + 1);
-    const shown = [...document.querySelectorAll("footer button, summary")].filter((each) =>
+    const shown = [...document.querySelectorAll("#controls button, summary")].filter((each) =>
         each.checkVisibility() && !each.closest("details > div"));
     const inside = shown.every((each) => {
         const { left, right, top, bottom } = each.getBoundingClientRect();
