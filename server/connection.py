@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from time import monotonic
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -10,7 +11,7 @@ from typing import Any, Protocol, Self
 from starlette.websockets import WebSocketDisconnect
 
 from cortado.server.protocol.events import Event, State
-from cortado.server.protocol.messages import ErrorCode, ProtocolError
+from cortado.server.protocol.messages import CLOSE_CODES, ErrorCode, ProtocolError
 from cortado.server.protocol.server import ServerProtocol
 
 logger = logging.getLogger(__name__)
@@ -136,5 +137,11 @@ class Connection:
                     self._to_send.clear()
                     await self._to_send.wait()
         except (WebSocketDisconnect, RuntimeError):  # starlette's, after a close of either side
+            protocol.receive_eof()
+        except Exception:  # a fault of ours: what cannot be written cannot be told either
+            logger.exception("session failed")
+            protocol.fail(ErrorCode.INTERNAL_ERROR, "the server failed")
+            with suppress(WebSocketDisconnect, RuntimeError):
+                await self._socket.close(CLOSE_CODES[ErrorCode.INTERNAL_ERROR])
             protocol.receive_eof()
         self.advance()

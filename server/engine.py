@@ -106,6 +106,12 @@ class Engine:
         return self._thread.is_alive() and not self._stopping and self._busy_for() < STALLED_SECONDS
 
     @property
+    def stalled(self) -> float:
+        """Seconds that the present step has lasted, where the model may yet go on; 0 otherwise."""
+        busy = self._busy_for()
+        return busy if self.failure is None and busy >= STALLED_SECONDS else 0.0
+
+    @property
     def failure(self) -> str | None:
         """Why the engine will never step a stream again; None if it will."""
         if self._stopping or self._thread.ident is None:

@@ -184,6 +184,15 @@ class Session:
 
     def _on_update(self, update: Update) -> None:
         """Take what a step of the model gave."""
+        try:
+            self._pass_on(update)
+        except Exception:  # a fault of ours ends this conversation and no other
+            logger.exception("session failed", extra={"session": self.id})
+            self._protocol.fail(ErrorCode.INTERNAL_ERROR, "the server failed")
+        self._connection.advance()
+
+    def _pass_on(self, update: Update) -> None:
+        """Give the protocol what a step of the model gave."""
         protocol = self._protocol
         if update.failed:
             protocol.fail(ErrorCode.INTERNAL_ERROR, "the model failed")
@@ -205,7 +214,6 @@ class Session:
                 self._record()
             elif update.finished:
                 self._flushed.set()
-        self._connection.advance()
 
     def _take(self, snapshot: Snapshot) -> None:
         """Take the stream that comes back from the engine: to be held here, or by the client."""
@@ -227,7 +235,7 @@ class Session:
             return
         if not protocol.detach_expected():
             await self._streams.resumable.drop(token)
-        elif self._streams.engine.alive:
+        elif self._streams.engine.alive or self._streams.engine.stalled:
             self._snapshot = asyncio.get_running_loop().create_future()
             stream.suspend()  # after all audio before it
             streams = self._streams
@@ -245,8 +253,10 @@ class Session:
         protocol.release(monotonic())
         self._give_back()
         self._record()
-        if protocol.error:
-            self._metrics.errors.labels(protocol.error.code.value).inc()
+        if error := protocol.error:
+            self._metrics.errors.labels(error.code.value).inc()
+            if error.code is ErrorCode.INTERNAL_ERROR:  # never without a line of its own
+                logger.error("stream failed", extra={"reason": error.message})
         if self._stream is not None:
             self._metrics.endings.labels(protocol.ending).inc()
             self._metrics.duration.observe(protocol.duration)

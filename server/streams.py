@@ -1,5 +1,6 @@
 """Opens the streams of connections: new ones in the engine, or resumed ones."""
 
+import logging
 import secrets
 from collections.abc import Callable
 
@@ -24,6 +25,8 @@ from cortado.server.timeline import Timeline
 
 STEP_MS = round(STEP_SECONDS * 1000)
 TOKEN_BYTES = 18  # of chance in a token
+
+logger = logging.getLogger(__name__)
 
 
 class Streams:
@@ -73,6 +76,9 @@ class Streams:
         try:
             if self.draining:
                 raise shutting_down()
+            if stalled := self.engine.stalled:  # the machine has other work, or was asleep
+                message = f"expected a model that keeps up, got a step of {stalled:.1f} s so far"
+                raise ProtocolError(ErrorCode.TOO_MANY_STREAMS, message)
             if not self.engine.alive:
                 raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the model does not run")
             snapshot = detached.snapshot if detached else None
@@ -98,6 +104,7 @@ class Streams:
                 stream.go_on(detached.resampler, detached.point.received)
             return stream
         self.metrics.refused.labels(error.code.value).inc()
+        logger.warning("stream refused", extra={"code": error.code.value})
         raise error
 
     async def find(self, resume: Resume) -> DetachedStream:

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import logging
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from pathlib import Path
@@ -37,6 +38,8 @@ STATUS = {  # of the HTTP answer; 500 for any other error
     ErrorCode.TOO_MANY_STREAMS: 429,
     ErrorCode.SHUTTING_DOWN: 503,
 }
+
+logger = logging.getLogger(__name__)
 
 STATUSES = (401, 403, *sorted(set(STATUS.values())), 500)  # of a refusal
 
@@ -176,6 +179,8 @@ async def answers(service: Service, upload: Upload) -> AsyncGenerator[ServerMess
             await asyncio.wait({talk, answer}, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
                 answer.cancel()
+                fault = None if talk.cancelled() else talk.exception()
+                logger.error("session failed", exc_info=fault)
                 raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the server failed")
             if (message := answer.result()) is None:
                 return

@@ -66,7 +66,7 @@ REASONS = {
     ErrorCode.TAKEN_OVER: Reason("Another connection has resumed the stream with its `token`."),
     ErrorCode.TOO_MANY_STREAMS: Reason(
         "The server has as many live streams as it admits: `max_streams`, or what its machine can "
-        "carry.",
+        "carry. Or its machine is so busy that a step of the model has taken more than 1.5 s.",
         "Try again later.",
     ),
     ErrorCode.SHUTTING_DOWN: Reason(

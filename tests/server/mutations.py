@@ -106,7 +106,14 @@ QUERIES = [  # of Deepgram's address
     ],
 ]
 ADDRESSES = {"cortado": "/v1/stream", "deepgram": "/v1/listen", "openai": "/v1/realtime"}
-FAULTS = ("Traceback", "session failed", "engine failed", "step failed", "internal_error")
+FAULTS = (
+    "Traceback",
+    "session failed",
+    "engine failed",
+    "step failed",
+    "stream failed",
+    "internal_error",
+)
 
 
 def mutated(random: Random, frame: str | bytes) -> str | bytes:

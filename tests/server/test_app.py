@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import resource
+import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import websockets
 from structlog.contextvars import bound_contextvars
 from torch import Tensor
+from websockets.sync.client import connect
 
 from cortado.clients.cli import main
 from cortado.model import checkpoint, checkpoint_reader
@@ -29,6 +31,7 @@ from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.server.conftest import SEED, TINY
 from cortado.tests.server.running import (
     END,
+    KEPT,
     PATIENCE,
     START,
     Heard,
@@ -91,24 +94,37 @@ class Stuck(ReferenceRecognizer):
 
 
 def test_a_step_that_does_not_end_is_said_at_once_and_given_up_in_the_end(
-    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
+    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     Stuck.go.clear()
     monkeypatch.setattr(run, "LOOK_SECONDS", 1e9)  # nobody ends the server
-    with running(Stuck(online.recognizer)) as server:
+    with (
+        running(Stuck(online.recognizer), idle_timeout_seconds=600.0) as server,
+        connect(server.url) as lost,
+    ):
+        lost.send(KEPT)
+        assert "token" in lost.recv(PATIENCE)
         assert say(server.url, START, pcm(noise(1, 1.0)), END).close_code == 1000
         stream = server.service.engine.open(16_000, print)
         server.service.engine.push(stream, np.ones(2000, np.float32))
         monkeypatch.setattr(engine, "STALLED_SECONDS", 0.3)
         assert wait_for(lambda: httpx.get(f"{server.page}/health").status_code == 503)
-        assert say(server.url, START).error == ErrorCode.INTERNAL_ERROR
-        assert server.service.engine.failure is None  # it may yet go on
+        refused = say(server.url, START)
+        assert (refused.error, refused.close_code) == (ErrorCode.TOO_MANY_STREAMS, 1013)
+        assert "retry_after" in refused.messages[-1], "it may yet go on"
+        assert "stream refused" in caplog.messages
+        assert server.service.engine.failure is None
+        lost.socket.shutdown(socket.SHUT_RDWR)
+        assert wait_for(lambda: server.service.engine._leaving), "it waits for the step, too"
         monkeypatch.setattr(engine, "HANGING_SECONDS", 0.3)
         assert "has not ended" in str(server.service.engine.failure)
+        assert say(server.url, START).error == ErrorCode.INTERNAL_ERROR
+        assert "stream failed" in caplog.messages, "no internal error goes without a line"
         monkeypatch.undo()
         Stuck.go.set()
         server.service.engine.close(stream)
         assert server.is_at_rest()
+        assert len(server.service.streams.resumable) == 1
         assert httpx.get(f"{server.page}/health").status_code == 200
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from torch import Tensor
 
 from cortado.model.backends.reference import ReferenceRecognizer, State
 from cortado.model.streaming.recordings import transcribe
+from cortado.server.protocol.dialect import Own
 from cortado.server.protocol.messages import CLOSE_CODES, ErrorCode
+from cortado.server.timeline import Timeline
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (
     END,
@@ -212,11 +215,45 @@ class Fragile(ReferenceRecognizer):
         return super().step(samples, state)
 
 
-def test_a_step_that_fails_ends_its_streams_and_no_others(online: ReferenceRecognizer) -> None:
+def faults(caplog: pytest.LogCaptureFixture) -> list[type[BaseException]]:
+    """Return the kinds of the exceptions that were logged."""
+    return [one.exc_info[0] for one in caplog.records if one.exc_info and one.exc_info[0]]
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"), [(Timeline.place, ErrorCode.INTERNAL_ERROR), (Own.write, None)]
+)
+def test_a_fault_in_what_one_client_is_told_is_logged_and_ends_its_stream_alone(
+    broken: Callable[..., object],
+    told: ErrorCode | None,
+    at_rest: Running,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fails(this: object, *given: object) -> object:
+        if next(times) == 2:
+            raise KeyError("a fault")
+        return broken(this, *given)
+
+    times = count()
+    monkeypatch.setattr(Timeline if told else Own, broken.__name__, fails)
+    wrong = say(at_rest.url, START, pcm(SPEECH), END)
+    assert (wrong.error, wrong.close_code) == (told, 1011)
+    assert faults(caplog) == [KeyError]
+    assert {"session failed", "stream failed"} <= set(caplog.messages)
+    heard = say(at_rest.url, START, pcm(SPEECH), END)
+    assert (heard.types[-1], heard.close_code) == ("final", 1000)
+    assert at_rest.is_at_rest()
+
+
+def test_a_step_that_fails_ends_its_streams_and_no_others(
+    online: ReferenceRecognizer, caplog: pytest.LogCaptureFixture
+) -> None:
     with running(Fragile(online.recognizer)) as server:
         loud = say(server.url, START, np.full(1000, 32767, "<i2").tobytes())
         assert loud.error == ErrorCode.INTERNAL_ERROR
         assert loud.close_code == 1011
+        assert faults(caplog) == [RuntimeError]
         assert server.is_at_rest()
         assert server.service.ready
         heard = say(server.url, START, pcm(SPEECH), END)
