@@ -1,6 +1,7 @@
 """What can be known of the image without pulling anything."""
 
 import http.server
+import importlib
 import os
 import shutil
 import subprocess
@@ -44,6 +45,8 @@ def test_hadolint_finds_nothing_wrong() -> None:
 def test_it_is_built_in_one_stage_and_served_from_another() -> None:
     assert [it.stage for it in INSTRUCTIONS if it.name == "FROM"] == ["build", "serve"]
     assert [it.flags.get("from") for it in named("COPY", "serve")] == ["build", None]
+    [trimmed] = [it for it in named("RUN", "build") if "trim.sh" in it.text]
+    assert trimmed.text.startswith("./trim.sh /opt/cortado &&")
 
 
 def test_every_file_that_is_copied_exists_and_is_not_ignored() -> None:
@@ -172,6 +175,37 @@ def test_what_it_copies_builds_the_wheel(tmp_path: Path) -> None:
     assert {"cortado/__init__.py", "cortado/clients/cli.py"} <= set(
         zipfile.ZipFile(wheel).namelist()
     )
+
+
+HEARD = """
+import av
+assert av.__file__.startswith({folder!r}), av.__file__
+with av.open({sound!r}) as opened:
+    print(sum(frame.samples for frame in opened.decode(audio=0)))
+"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc (apt install gcc)")
+def test_what_is_trimmed_still_decodes_and_encoders_of_video_are_gone(tmp_path: Path) -> None:
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    installed = Path(importlib.import_module("av").__file__ or "").parent.parent
+    for name in ("av", "av.libs"):
+        shutil.copytree(installed / name, packages / name)
+    sound = str(ROOT / "clients" / "web" / "sample.webm")
+
+    def heard(folder: Path) -> int:
+        code = HEARD.format(folder=str(folder), sound=sound)
+        environment = os.environ | {"PYTHONPATH": str(folder)}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout)
+
+    before = heard(installed)
+    subprocess.run([ROOT / "docker" / "trim.sh", tmp_path], check=True)
+    assert heard(packages) == before > 0
+    for name in ("x264", "x265", "SvtAv1Enc"):
+        [encoder] = (packages / "av.libs").glob(f"lib{name}-*")
+        assert encoder.stat().st_size < 50_000
 
 
 def test_its_labels_are_those_of_the_open_container_initiative() -> None:
