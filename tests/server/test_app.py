@@ -115,7 +115,7 @@ def test_a_step_that_does_not_end_is_said_at_once_and_given_up_in_the_end(
         assert "stream refused" in caplog.messages
         assert server.service.engine.failure is None
         lost.socket.shutdown(socket.SHUT_RDWR)
-        assert wait_for(lambda: server.service.engine._leaving), "it waits for the step, too"
+        assert wait_for(lambda: bool(server.service.engine._leaving)), "it waits for the step, too"
         monkeypatch.setattr(engine, "HANGING_SECONDS", 0.3)
         assert "has not ended" in str(server.service.engine.failure)
         assert say(server.url, START).error == ErrorCode.INTERNAL_ERROR
