@@ -240,6 +240,7 @@ export class Picture {
     pen.textAlign = "left";
     for (let second = Math.max(0, Math.floor(from)); second <= this.end; second += 1) {
       const x = (second - from) * SCALE;
+      if (x < 0) continue; // a label cut in two says another second
       pen.fillRect(Math.round(x), height - 11, 1, 11);
       pen.fillText(`${second} s`, x + 4, height - 2);
     }

@@ -1,7 +1,8 @@
 """Take the pictures of the page, with the shipped model hearing the page's own sample.
 
 docs/images/page.webp, the README's, is taken a moment before the sample ends.
-docs/images/sizes.webp shows the page at rest after it, at all sizes and in both colour schemes.
+docs/images/page-{rest,speech,after}.webp show the page before the sample, in it and after it, at
+all sizes and in both colour schemes.
 
 python -m cortado.tests.clients.take_picture [FOLDER]
 """
@@ -19,12 +20,17 @@ from cortado.tests.clients.layout import SIZES
 from cortado.tests.clients.serving import ROOT, serving
 
 HEARD = 10.2  # seconds of the sample at which the README's picture is taken
+SPEAKING = "document.querySelectorAll('.word').length > 7"
 GAP = 24  # px between two pictures
 BEHIND = "#777788"
+SCHEMES = ("light", "dark")
+STATES = ("rest", "speech", "after")
+
+Key = tuple[str, str, int]  # state, scheme and width
 
 
 def main(target: str = "") -> None:
-    """Write both pictures into a folder, docs/images if none is given."""
+    """Write all pictures into a folder, docs/images if none is given."""
     images = Path(target) if target else ROOT / "docs" / "images"
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -34,27 +40,48 @@ def main(target: str = "") -> None:
             chromium(folder / "profile") as page,
         ):
             page.look(width=1000, height=620)
-            page.open(server.page + "/?debug=1")
-            page.click("sample")
-            page.wait_for(f"window.cortadoSent?.length * 0.04 > {HEARD}", seconds=60)
+            begin(page, server.page)
+            hear(page)
             shown(page).save(images / "page.webp", quality=85, method=6)
-            page.wait_for("document.body.dataset.state === 'idle'")
-            sheet(page).save(images / "sizes.webp", quality=75, method=6)
+            found: dict[Key, Image.Image] = {}
+            for scheme in SCHEMES:
+                for width, height in SIZES:
+                    page.look(scheme, width, height, density=1)
+                    begin(page, server.page)
+                    page.wait_for(f"document.documentElement.dataset.theme === '{scheme}'")
+                    found["rest", scheme, width] = shown(page)
+                    page.click("sample")
+                    page.wait_for(SPEAKING)
+                    found["speech", scheme, width] = shown(page)
+                    page.wait_for("document.body.dataset.state === 'idle'")
+                    found["after", scheme, width] = shown(page)
+            for state in STATES:
+                sheet(found, state).save(images / f"page-{state}.webp", quality=60, method=6)
 
 
-def sheet(page: Page) -> Image.Image:
-    """Return pictures of the page beside one another: a row for each scheme, a size a column."""
+def begin(page: Page, address: str) -> None:
+    """Open the page as it is at first."""
+    page.open(address + "/?debug=1")
+    page.wait_for("!document.getElementById('errors').hidden")
+
+
+def hear(page: Page) -> None:
+    """Let the page hear its sample, up to the instant of the picture."""
+    page.click("sample")
+    page.wait_for(f"window.cortadoSent?.length * 0.04 > {HEARD}", seconds=60)
+
+
+def sheet(found: dict[Key, Image.Image], state: str) -> Image.Image:
+    """Return pictures of one state beside one another: a row for each scheme, a size a column."""
     high = max(height for _, height in SIZES) + GAP
-    found = Image.new("RGB", (sum(width + GAP for width, _ in SIZES) + GAP, 2 * high + GAP), BEHIND)
-    for row, scheme in enumerate(("light", "dark")):
+    wide = sum(width + GAP for width, _ in SIZES)
+    made = Image.new("RGB", (wide + GAP, 2 * high + GAP), BEHIND)
+    for row, scheme in enumerate(SCHEMES):
         x = GAP
-        for width, height in SIZES:
-            page.look(scheme, width, height, density=1)
-            page.wait_for(f"innerWidth === {width}")
-            page.wait_for(f"document.documentElement.dataset.theme === '{scheme}'")
-            found.paste(shown(page), (x, GAP + row * high))
+        for width, _ in SIZES:
+            made.paste(found[state, scheme, width], (x, GAP + row * high))
             x += width + GAP
-    return found
+    return made.reduce(2)
 
 
 def shown(page: Page) -> Image.Image:

@@ -1,6 +1,8 @@
 """The proof: a recording is the microphone of a real Chromium, and its text is on the page."""
 
+import base64
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -95,6 +97,41 @@ def test_a_recording_that_is_opened_gives_exactly_what_transcribe_gives(
     assert page.transcript().split() == expected["text"].split()
     assert page.evaluate("document.querySelector('.caption').textContent").startswith("speech.wav,")
     assert page.messages == []
+
+
+# What a person does who lets go of a file over the page.
+DROP = """(async () => {
+    const bytes = Uint8Array.from(atob("GIVEN"), (one) => one.charCodeAt(0));
+    const held = new DataTransfer();
+    held.items.add(new File([bytes], "talk.wav", { type: "audio/wav" }));
+    window.seen = [];
+    const note = () => window.seen.push(document.getElementById("left").textContent);
+    new MutationObserver(note).observe(document.getElementById("left"), { childList: true });
+    for (const kind of ["dragover", "drop"]) {
+        const event = new DragEvent(kind, { dataTransfer: held, bubbles: true, cancelable: true });
+        document.getElementById("transcript").dispatchEvent(event);
+        if (kind === "dragover") window.marked = document.body.classList.contains("dropping");
+    }
+})()"""
+
+# The rows that the letters of each word stand in, and whether its utterance has a time and a gap.
+ROWS = """[...document.querySelectorAll(".word")].map((word) =>
+    new Set([...word.getClientRects()].map(({ top }) => Math.round(top))).size)"""
+
+
+def test_a_file_that_is_dropped_is_heard_with_its_progress_and_no_word_is_torn(
+    page: Page, model: Path, recording: Path
+) -> None:
+    page.look("light", 360, 640)
+    page.evaluate(DROP.replace("GIVEN", base64.b64encode(recording.read_bytes()).decode()))
+    assert page.evaluate("window.marked"), "the page says that it takes the file"
+    page.wait_for("document.body.dataset.state === 'idle' && document.querySelector('.caption')")
+    [expected] = transcribe(model, recording)
+    assert page.transcript().split() == expected["text"].split()
+    assert page.evaluate("document.querySelector('.caption').textContent").startswith("talk.wav,")
+    assert any(re.fullmatch(r", \d+ %, \d+:\d\d left", one) for one in page.evaluate("window.seen"))
+    assert set(page.evaluate(ROWS)) == {1}
+    page.look()
 
 
 def test_the_page_is_used_by_keyboard_alone(page: Page) -> None:
