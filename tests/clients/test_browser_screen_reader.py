@@ -42,6 +42,7 @@ def menus(nodes: list[Node], name: str) -> list[Node]:
 
 
 def speak(page: Page) -> None:
+    page.wait_for("!document.getElementById('errors').hidden")
     page.click("sample")
     page.wait_for(STATE.format("listening"))
 
