@@ -48,6 +48,9 @@ def flush_steps(beam: Beam) -> int:
 def beam_from_options(width: int | None, hold_ms: int | None, lm: str | None = None) -> Beam | None:
     """Return the search for a user's options --beam, --hold and --lm; None for the default.
 
+    More hypotheses than the default's may lie further behind the best one, else pruning would
+    leave no more of them.
+
     Raises:
         ValueError: a number of hypotheses outside 1 to MAX_WIDTH, a time outside 0 to MAX_WAIT_MS
             milliseconds, or a time or a language model for the greedy scan, which uses neither.
@@ -65,8 +68,10 @@ def beam_from_options(width: int | None, hold_ms: int | None, lm: str | None = N
     if width == 1:
         return GREEDY
     wait = DEFAULT_BEAM.max_wait if hold_ms is None else round(hold_ms / 1000 / STEP_SECONDS)
+    width = width or DEFAULT_BEAM.width
     return DEFAULT_BEAM._replace(
-        width=width or DEFAULT_BEAM.width,
+        width=width,
+        pruning=DEFAULT_BEAM.pruning * max(1, width / DEFAULT_BEAM.width),
         max_wait=wait,
         rival_wait=max(wait, DEFAULT_BEAM.rival_wait),
     )

@@ -318,6 +318,7 @@ def test_a_wish_becomes_a_search() -> None:
     assert beam_from_options(None, None) is None
     assert beam_from_options(1, None) == GREEDY
     assert beam_from_options(4, None) == DEFAULT_BEAM._replace(width=4)
+    assert beam_from_options(32, None) == DEFAULT_BEAM._replace(width=32, pruning=12.0)
     assert beam_from_options(None, 400) == DEFAULT_BEAM._replace(max_wait=10, rival_wait=12)
     for width, wait in ((0, None), (33, None), (None, -1), (None, 2001), (1, 400)):
         with pytest.raises(ValueError, match="expected"):
