@@ -81,7 +81,7 @@ def log_sum(scores: Tensor, known: Tensor, trigram: Tensor) -> Tensor:
         known: (B, T) the frames that count, at least one in each row that counts.
         trigram: (P, P, P) of `phone_trigram`.
     """
-    found: Tensor = _LogSum.apply(scores, known, trigram)
+    found: Tensor = _LogSum.apply(scores, known, trigram)  # type: ignore[no-untyped-call]
     return found
 
 
