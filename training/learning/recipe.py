@@ -55,9 +55,7 @@ class Augmentation:
     band_masks: int = 2
     band_mask: int = 10  # mel bands, each at most
     silence: float = 0.02  # share of utterances of noise or silence alone, with an empty text
-    shift: int = (
-        0  # frames of 10 ms that an utterance's beginning lacks: four make an encoder frame
-    )
+    shift: int = 0  # frames of 10 ms, at most, that an utterance's beginning lacks
     lead: float = 0.0  # share of utterances right behind seconds of noise, music or silence
 
 

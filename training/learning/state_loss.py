@@ -49,7 +49,7 @@ class StateHead(nn.Module):
             encoded: (B, T', H) of the encoder.
             states: (B, T') of its frames, UNKNOWN where there is none.
         """
-        return _loss(self.output, encoded, states)
+        return frame_loss(self.output, encoded, states)
 
 
 def phones_of(states: Tensor, phones: Tensor) -> Tensor:
@@ -57,18 +57,14 @@ def phones_of(states: Tensor, phones: Tensor) -> Tensor:
     return torch.where(states == UNKNOWN, UNKNOWN, phones[states.clamp(min=0)])
 
 
-def phone_loss(head: nn.Linear, encoded: Tensor, targets: Tensor) -> Tensor:
-    """Return the cross-entropy of a recogniser's phone head per aligned frame, in nats.
+def frame_loss(head: nn.Linear, encoded: Tensor, targets: Tensor) -> Tensor:
+    """Return the cross-entropy of a head per aligned frame, in nats.
 
     Args:
-        head: its outputs are silence and the phones.
+        head: its outputs are tied states, or silence and the phones.
         encoded: (B, T', H) of the encoder.
         targets: (B, T') the output that stands for what its frames say, UNKNOWN where none does.
     """
-    return _loss(head, encoded, targets)
-
-
-def _loss(head: nn.Linear, encoded: Tensor, targets: Tensor) -> Tensor:
     known = targets != UNKNOWN
     if not known.any():
         return encoded.sum() * 0

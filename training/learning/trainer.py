@@ -32,7 +32,7 @@ from cortado.training.learning.recipe import Recipe, Stage
 from cortado.training.learning.schedule import learning_rate, noise
 from cortado.training.learning.sequence_loss import phone_trigram, sequence_loss
 from cortado.training.learning.start import begin_from, freeze
-from cortado.training.learning.state_loss import StateHead, phone_loss, phones_of
+from cortado.training.learning.state_loss import StateHead, frame_loss, phones_of
 from cortado.training.learning.weight_noise import weight_noise
 
 BATCHES_AHEAD = 1_000_003  # spreads the seeds of pools apart from those of their batches
@@ -109,9 +109,10 @@ class Trainer:
         self._resume()
         self._check_others()
 
-    def _phone_trigram(self, states: Sequence[States]) -> Tensor | None:
+    def _phone_trigram(self, states: Sequence[States]) -> Tensor:
+        """Return the trigram of the sequence criterion; empty where no stage has that."""
         if not any(stage.mmi for stage in self.recipe.stages):
-            return None
+            return torch.empty(0)
         phones = self.phones.cpu().numpy()
         paths = (phones[one[one != UNKNOWN][::FRAMES_PER_STEP]] for one in states)
         found = phone_trigram(paths, self.recipe.model.phones)
@@ -274,17 +275,18 @@ class Trainer:
             return losses(self.model, batch, stage)
         with head.encoder_outputs(self.model) as outputs:
             parts = losses(self.model, batch, stage)
-        weights = {"states": stage.states, "mmi": stage.mmi, "phones": stage.states}
         if stage.states:
             parts["states"] = head.loss(outputs[0], tied)
-        if self.model.phones is not None:
-            targets = phones_of(tied, self.phones)
-            if stage.mmi and self.trigram is not None:
-                parts["mmi"] = sequence_loss(self.model.phones, outputs[0], targets, self.trigram)
-            else:
-                parts["phones"] = phone_loss(self.model.phones, outputs[0], targets)
-        for name in weights.keys() & parts.keys():
-            parts["total"] = parts["total"] + weights[name] * parts[name]
+            parts["total"] = parts["total"] + stage.states * parts["states"]
+        if self.model.phones is None:
+            return parts
+        targets = phones_of(tied, self.phones)
+        if stage.mmi:
+            parts["mmi"] = sequence_loss(self.model.phones, outputs[0], targets, self.trigram)
+            parts["total"] = parts["total"] + stage.mmi * parts["mmi"]
+        else:
+            parts["phones"] = frame_loss(self.model.phones, outputs[0], targets)
+            parts["total"] = parts["total"] + stage.states * parts["phones"]
         return parts
 
 
