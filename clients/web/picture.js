@@ -226,7 +226,7 @@ export class Picture {
     const from = this.end - this.#span;
     const floor = height - BELOW; // where the energies end
     this.#spectrogram.draw(pen, from, this.end, SCALE, 0, floor, this.colours.ramp);
-    this.#drawSeconds(pen, from, height);
+    this.#drawSeconds(pen, from, width, height);
     this.#drawMarks(pen, from, floor);
     if (this.cursor !== null) {
       pen.fillStyle = this.colours.ink;
@@ -234,15 +234,17 @@ export class Picture {
     }
   }
 
-  #drawSeconds(pen, from, height) {
+  #drawSeconds(pen, from, width, height) {
     pen.fillStyle = this.colours.soft;
     pen.font = `10px ${this.colours.sans}`;
     pen.textAlign = "left";
     for (let second = Math.max(0, Math.floor(from)); second <= this.end; second += 1) {
       const x = (second - from) * SCALE;
-      if (x < 0) continue; // a label cut in two says another second
+      const label = `${second} s`;
+      const whole = x >= 0 && x + 4 + pen.measureText(label).width <= width;
+      if (!whole) continue; // a label cut in two says another second
       pen.fillRect(Math.round(x), height - 11, 1, 11);
-      pen.fillText(`${second} s`, x + 4, height - 2);
+      pen.fillText(label, x + 4, height - 2);
     }
   }
 

@@ -57,6 +57,10 @@ def test_at_rest_the_page_has_a_heading_landmarks_in_order_and_a_name_for_each_c
     assert [name for _, name in landmarks if name] == ["Transcript", "Controls"]
     assert named(nodes, {"heading"}) == [("heading", "Cortado")]
     assert names(nodes) == AT_REST
+    buttons = {"Start", *SOURCES, "Copy", "Clear", "Captions"}
+    assert {("meter", "Loudness")} | {("button", name) for name in buttons} <= set(
+        named(nodes, CONTROLS)
+    )
     assert "Press Start and speak." in text(nodes)
     cannot = {one.name for one in nodes if one.states.get("disabled")}
     assert cannot == {"Copy", "Clear"}
@@ -99,6 +103,7 @@ def test_after_speech_the_text_stands_there_once_and_the_picture_says_what_it_sh
     told = page.evaluate("document.getElementById('picture').ariaValueText")
     assert page.transcript().split()[-1] in told
     assert names(nodes) == ["How it was tested", PICTURE, "Play", *AT_REST[1:]]
+    assert ("slider", PICTURE) in named(nodes, CONTROLS)
     doubtful = page.evaluate("document.querySelectorAll('.word.doubtful').length")
     assert sum(one.role == "mark" for one in nodes) == doubtful
 
