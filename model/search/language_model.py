@@ -27,7 +27,9 @@ from cortado.model.vocabulary import Vocabulary
 Array = NDArray[Any]
 
 FILE = "language.safetensors"  # in a checkpoint's folder
-FORMAT = "1"
+FORMAT, PACKED = "1", "2"  # of files: as it is used, and as it takes less room
+BOUNDS = {"children": 1, "starts": 0, "ends": 0, "spoken_starts": 0}  # and where they begin
+STEPS = 16  # of a nat, in which a packed file has the logarithms of bigrams and trigrams
 BEGIN, END, UNKNOWN = 0, 1, 2  # words besides those of the lexicon, which follow
 BROKEN = (
     *(AttributeError, KeyError, TypeError, ValueError, IndexError),  # of an array unlike what it is
@@ -138,8 +140,11 @@ def located(folder: Path, named: str | None = None) -> Path | None:
 def _built(
     about: Mapping[str, str], parts: Mapping[str, Array], vocabulary: Vocabulary
 ) -> Language:
-    if about.get("format") != FORMAT:
-        raise ValueError(f"expected format {FORMAT}, got {about.get('format', 'none')}")
+    form = about.get("format", "none")
+    if form not in (FORMAT, PACKED):
+        raise ValueError(f"expected format {FORMAT} or {PACKED}, got {form}")
+    if form == PACKED:
+        parts = _unpacked(parts)
     index = {name: symbol for symbol, name in enumerate(vocabulary.names)}
     letters = np.array([index.get(letter, -1) for letter in about["letters"]], np.int32)
     whole = {name: _indices(name, parts) for name in ("letters", *Language._fields[6:14])}
@@ -171,6 +176,21 @@ def _built(
         sums2=_running(more2),
         sums3=_running(more3),
     )
+
+
+def _unpacked(parts: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays of a packed file as they are in others.
+
+    A packed file has counts in place of bounds, 0 for no word, and logarithms in steps below 0.
+    """
+    bounds = {
+        name: np.concatenate([[first], first + np.cumsum(_indices(name, parts), dtype=np.int64)])
+        for name, first in BOUNDS.items()
+        if name in parts
+    }
+    logs = {name: parts[name] / -STEPS for name in ("bigrams", "trigrams")}
+    words = _indices("words", parts)
+    return {**parts, **bounds, **logs, "words": np.where(words == 0, -1, words)}
 
 
 def _pronunciation(parts: Mapping[str, Array], words: int) -> dict[str, Array]:

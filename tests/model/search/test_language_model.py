@@ -234,8 +234,8 @@ def test_a_vocabulary_of_words_has_a_space(good: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("format", "2", "expected format 1, got 2"),
-        ("format", None, "expected format 1, got none"),
+        ("format", "3", "expected format 1 or 2, got 3"),
+        ("format", None, "expected format 1 or 2, got none"),
         ("letters", None, "letters"),
         ("letters", "ba", "expected letters from 0 to 1, got 0 to 3"),
         ("weight", None, "weight"),
