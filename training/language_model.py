@@ -5,8 +5,10 @@ stored as in ARPA files: the whole probability of what was seen, and for each hi
 is left for the rest. Counting is sorting: arrays of one number for each n-gram.
 """
 
-from collections import Counter
+from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count as numbers_from
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from cortado.model.search.language_model import BEGIN, END, FORMAT, UNKNOWN
+from cortado.model.search.language_model import BEGIN, END, FORMAT, PACKED, UNKNOWN
 from cortado.training.alignment.letter_ends import LetterPhones
 from cortado.training.data.pronounce import lexicon_of
 
@@ -35,20 +37,30 @@ class Numbers(NamedTuple):
     letter: float = -2.0
 
 
+class Estimate(NamedTuple):
+    """A language model, and what its n-grams are worth.
+
+    An n-gram's worth is the nats that the text would lose if its last word had the probability that
+    the history leaves to the shorter n-gram (Seymore & Rosenfeld 1996, weighted difference).
+    """
+
+    arrays: dict[str, Array]  # of its file
+    pairs: Array  # worth of each bigram
+    threes: Array  # worth of each trigram
+
+
 def estimate(
     texts: Iterable[str],
     letters: str,
     seen: int = 1,
-    kept: int = 1,
     common: Mapping[str, float] | None = None,
-) -> dict[str, Array]:
-    """Return the arrays of a language model's file.
+) -> Estimate:
+    """Return a language model of texts, all their n-grams kept.
 
     Args:
         texts: sentences, words parted by spaces.
         letters: those that a word of the lexicon may have; a word with another one is unknown.
         seen: how often a word has to occur for the lexicon.
-        kept: how often a trigram has to occur to be kept.
         common: words of the language and how common they are; they join the lexicon, and share
             COMMON_SHARE of the unigrams' probability.
 
@@ -57,8 +69,7 @@ def estimate(
     """
     if len(set(letters)) != len(letters):
         raise ValueError(f"expected distinct letters, got {letters!r}")
-    sentences = [words for text in texts if (words := text.split())]
-    uses = Counter(word for sentence in sentences for word in sentence)
+    written, uses = _numbered(texts)
     known = set(letters)
     chosen = {word for word, n in uses.items() if n >= seen} | set(common or ())
     lexicon = sorted(
@@ -79,7 +90,9 @@ def estimate(
         if word in index:
             general[index[word]] = how_common
     general *= COMMON_SHARE / (general.sum() or 1)
-    return _tree(lexicon, letters) | _trigram(_numbered(sentences, index), count, kept, general)
+    final = np.array([BEGIN, END, UNKNOWN, *(index.get(word, UNKNOWN) for word in uses)])
+    model = _trigram(final[written], count, general)
+    return model._replace(arrays=_tree(lexicon, letters) | model.arrays)
 
 
 def common_words(count: int, letters: str) -> dict[str, float]:
@@ -145,16 +158,24 @@ def _spelt(arrays: Mapping[str, Array], letters: str) -> tuple[list[str], list[i
 def write(path: Path, arrays: Mapping[str, Array], letters: str, numbers: Numbers) -> None:
     """Write a language model's file: logarithms in 16 bits, words in as few bytes as they need."""
     about = {name: str(value) for name, value in numbers._asdict().items()}
-    compact = {name: np.ascontiguousarray(_compact(array)) for name, array in arrays.items()}
-    path.write_bytes(save(compact, about | {"format": FORMAT, "letters": letters}))
+    about |= {"format": PACKED if is_packed(arrays) else FORMAT, "letters": letters}
+    path.write_bytes(save({name: compact(part) for name, part in arrays.items()}, about))
 
 
-def _compact(array: Array) -> Array:
-    if array.dtype.kind == "f":
-        return array.astype(np.float16)
-    if len(array) and array.min() >= 0 and array.max() < 1 << 16:
-        return array.astype(np.uint8 if array.max() < 1 << 8 else np.uint16)
-    return array.astype(np.int32)
+def is_packed(arrays: Mapping[str, Array]) -> bool:
+    """Return whether arrays are those of `pruning.packed`."""
+    return arrays["bigrams"].dtype.kind == "u"
+
+
+def compact(part: Array) -> Array:
+    """Return an array as it is in a file."""
+    if part.dtype.kind == "f":
+        part = part.astype(np.float16)
+    elif len(part) and part.min() >= 0 and part.max() < 1 << 16:
+        part = part.astype(np.uint8 if part.max() < 1 << 8 else np.uint16)
+    else:
+        part = part.astype(np.int32)
+    return np.ascontiguousarray(part)
 
 
 def _tree(lexicon: Sequence[str], letters: str) -> dict[str, Array]:
@@ -191,25 +212,27 @@ def _tree(lexicon: Sequence[str], letters: str) -> dict[str, Array]:
     return {name: np.concatenate(parts) for name, parts in nodes.items()}
 
 
-def _numbered(sentences: Sequence[Sequence[str]], index: Mapping[str, int]) -> Array:
-    """Return all words' numbers, with two beginnings before and an end after each sentence."""
-    return np.array(
-        [
-            number
-            for sentence in sentences
-            for number in (BEGIN, BEGIN, *(index.get(word, UNKNOWN) for word in sentence), END)
-        ],
-        np.int64,
-    )
+def _numbered(texts: Iterable[str]) -> tuple[Array, dict[str, int]]:
+    """Return all words by number, and how often each occurs, in the order of their numbers.
+
+    Two beginnings stand before each sentence, an end behind it.
+    """
+    numbers: dict[str, int] = defaultdict(numbers_from(SPECIAL).__next__)
+    written = array("i")  # four bytes a word, where a list of strings takes sixty
+    for text in texts:
+        if words := text.split():
+            written.extend((BEGIN, BEGIN, *map(numbers.__getitem__, words), END))
+    found = np.array(written)
+    uses = np.bincount(found, minlength=SPECIAL + len(numbers))[SPECIAL:]
+    return found, dict(zip(numbers, uses.tolist(), strict=True))
 
 
-def _trigram(words: Array, count: int, kept: int, general: Array) -> dict[str, Array]:
-    """Return the arrays of a trigram of words below `count`.
+def _trigram(words: Array, count: int, general: Array) -> Estimate:
+    """Return a trigram of words below `count`, without their tree.
 
     Args:
         words: of the text, by number.
         count: of the words that there are.
-        kept: how often a trigram has to occur to be kept.
         general: (count,) of the unigrams' probability, what does not come from the text.
     """
     ends = np.flatnonzero(words != BEGIN)  # the last word of each trigram
@@ -233,31 +256,33 @@ def _trigram(words: Array, count: int, kept: int, general: Array) -> dict[str, A
     inner = two[np.minimum(at, len(two) - 1)] == three // count
     lower = p2[np.searchsorted(two, three % (count * count))]
     histories, which = np.unique(three // count, return_inverse=True)
-    p3, left3 = _interpolated(which, uses3, lower, len(histories), kept)
-    stay = (uses3 >= kept) & inner
+    p3, left3 = _interpolated(which, uses3, lower, len(histories))
 
     left = np.ones(len(two))
     own = np.searchsorted(histories, two)
     has = histories[np.minimum(own, len(histories) - 1)] == two
     left[has] = left3[own[has]]
     logs = np.log(np.maximum(np.stack([p2, left], 1), 1e-30))
-    return {
+    arrays = {
         "unigrams": np.log(np.maximum(np.stack([p1, left2], 1), 1e-30)).astype(np.float32),
         "starts": np.searchsorted(two, np.arange(count + 1) * count),
         "seconds": two % count,
         "bigrams": logs.astype(np.float32),
-        "ends": np.searchsorted(at[stay], np.arange(len(two) + 1)),
-        "thirds": (three % count)[stay],
-        "trigrams": np.log(p3[stay]).astype(np.float32),
+        "ends": np.searchsorted(at[inner], np.arange(len(two) + 1)),
+        "thirds": (three % count)[inner],
+        "trigrams": np.log(p3[inner]).astype(np.float32),
     }
+    return Estimate(
+        arrays,
+        pairs=often * np.log(p2 / (left2[two // count] * p1[two % count])),
+        threes=(uses3 * np.log(p3 / (left3[which] * lower)))[inner],
+    )
 
 
-def _interpolated(
-    history: Array, uses: Array, lower: Array, histories: int, kept: int = 1
-) -> tuple[Array, Array]:
+def _interpolated(history: Array, uses: Array, lower: Array, histories: int) -> tuple[Array, Array]:
     """Return each n-gram's probability, and what each history leaves to the order below."""
     total = np.maximum(np.bincount(history, uses, histories), 1)
-    own = np.where(uses >= kept, uses - _discounts(uses)[np.minimum(uses, DISCOUNTS) - 1], 0)
+    own = uses - _discounts(uses)[np.minimum(uses, DISCOUNTS) - 1]
     left = 1 - np.bincount(history, own, histories) / total
     return own / total[history] + left[history] * lower, left
 

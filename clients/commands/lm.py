@@ -10,7 +10,7 @@ from cortado.clients.commands.terminal import check_places, examples
 
 EXAMPLES = examples(
     "cortado lm sentences.txt -o mine.safetensors",
-    "cortado lm train.jsonl books.txt --kept 2 --common 50000 -o mine.safetensors",
+    "cortado lm train.jsonl books.txt --megabytes 13 --common 50000 -o mine.safetensors",
 )
 
 
@@ -25,9 +25,13 @@ def lm(
     seen: Annotated[
         int, typer.Option(min=1, help="Occurrences that a word needs to be known.")
     ] = 1,
-    kept: Annotated[
-        int, typer.Option(min=1, help="Occurrences that three words in a row need to be kept.")
-    ] = 1,
+    megabytes: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            help="Size that the file may have; what the text needs least is left out of it.",
+        ),
+    ] = None,
     common: Annotated[
         int,
         typer.Option(
@@ -58,6 +62,7 @@ def lm(
         pronunciations,
         write,
     )
+    from cortado.training.pruning import fitted
 
     check_places(output)
     defaults = Numbers()
@@ -66,13 +71,16 @@ def lm(
         bonus=defaults.bonus if bonus is None else bonus,
     )
     everywhere = common_words(common, alphabet) if common else {}
-    arrays = estimate(_sentences(texts), alphabet, seen, kept, everywhere)
+    model = estimate(_sentences(texts), alphabet, seen, everywhere)
+    arrays = model.arrays
     try:
         arrays |= pronunciations(arrays, alphabet)
     except PronunciationError as error:
         typer.echo(
             f"without the words' pronunciations, which the search may weigh: {error}", err=True
         )
+    if megabytes is not None:
+        arrays = fitted(model, round(megabytes * 1e6))
     write(output, arrays, alphabet, numbers)
     words, pairs, threes = (len(arrays[name]) for name in ("unigrams", "bigrams", "trigrams"))
     size = output.stat().st_size / 1e6

@@ -1,6 +1,7 @@
 """`cortado lm` and `cortado transcribe --lm`: a file, and one line for what is made or wrong."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ import soundfile
 from cortado.clients import cli
 from cortado.model.search import language_model as language
 from cortado.model.search.language_model import FILE
-from cortado.model.vocabulary import Vocabulary
+from cortado.model.vocabulary import ENGLISH, Vocabulary
 from cortado.tests.model.untrained import noise
+from cortado.tests.training.trigram import sentences
 
 Capture = pytest.CaptureFixture[str]
 
@@ -49,9 +51,9 @@ def test_it_says_what_it_has_made(text: Path, tmp_path: Path, capsys: Capture) -
     streams = capsys.readouterr()
     assert streams.out == f"{output}: 6 words, 9 pairs, 8 threes, 0.0 MB\n"
     assert streams.err == ""
-    other = made(output, text, "--weight", "0.5", "--bonus", "0", "--kept", "2", "--seen", "2")
+    other = made(output, text, "--weight", "0.5", "--bonus", "0", "--seen", "2")
     assert ": 3 words, " in capsys.readouterr().out
-    assert (other.weight, other.bonus, len(other.thirds)) == (0.5, 0.0, 2)
+    assert (other.weight, other.bonus) == (0.5, 0.0)
     assert usual.weight != other.weight
     made(output, text, "--alphabet", "aitws")
     assert ": 2 words, " in capsys.readouterr().out
@@ -65,6 +67,22 @@ def test_files_and_manifests_are_read_for_their_text(
     twice = made(tmp_path / "twice", text, manifest)
     assert not same(twice, once)
     assert same(made(tmp_path / "rows", manifest, manifest), twice)
+
+
+def test_a_file_has_no_more_megabytes_than_asked_for(tmp_path: Path, capsys: Capture) -> None:
+    text = tmp_path / "sentences.txt"
+    text.write_text(
+        "\n".join(sentences(1, 5_000, [f"{a}{b}" for a, b in product(ENGLISH[1:], repeat=2)]))
+    )
+    whole, half = tmp_path / "whole", tmp_path / "half"
+    made(whole, text)
+    size = whole.stat().st_size / 2
+    fewer = made(half, text, "--megabytes", str(size / 1e6))
+    assert 0.8 * size < half.stat().st_size <= size
+    assert fewer.known == made(whole, text).known
+    capsys.readouterr()
+    assert cli.main(["lm", str(text), "-o", str(half), "--megabytes", "0.01"]) == 2
+    assert "expected room for the words, 0.0" in capsys.readouterr().err
 
 
 def test_mistakes_are_one_line(text: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -27,9 +27,8 @@ def sentences(seed: int, count: int, words: Sequence[str] = WORDS) -> list[str]:
 class Trigram:
     """Interpolated Kneser-Ney with three discounts (Chen & Goodman 1999, section 4.1)."""
 
-    def __init__(self, texts: Sequence[str], lexicon: Collection[str], kept: int = 1) -> None:
+    def __init__(self, texts: Sequence[str], lexicon: Collection[str]) -> None:
         self.words = [END, UNKNOWN, *lexicon]  # that may follow others
-        self.kept = kept
         three: Counter[Gram] = Counter()
         begun: Counter[Gram] = Counter()
         for text in texts:
@@ -60,7 +59,7 @@ class Trigram:
     def _rest(self, gram: Gram) -> float:
         """What the discount leaves of an n-gram's count."""
         uses = self.counts[len(gram) - 1][gram]
-        if uses == 0 or (len(gram) == 3 and uses < self.kept):
+        if uses == 0:
             return 0.0
         return uses - self.discounts[len(gram) - 1][min(uses, 3) - 1]
 

@@ -48,7 +48,7 @@ seeds = st.integers(0, 10_000)
 
 
 def save(path: Path, texts: list[str], numbers: Numbers = NUMBERS) -> Path:
-    write(path, estimate(texts, LETTERS), LETTERS, numbers)
+    write(path, estimate(texts, LETTERS).arrays, LETTERS, numbers)
     return path
 
 

@@ -21,7 +21,7 @@ def spoken(characters: str, texts: list[str], numbers: Weights) -> Language:
     """Return a language model of texts for a recogniser of characters."""
     letters = characters.replace(" ", "")
     with TemporaryDirectory() as folder:
-        write(Path(folder) / "lm", estimate(texts, letters), letters, numbers)
+        write(Path(folder) / "lm", estimate(texts, letters).arrays, letters, numbers)
         return language.read(Path(folder) / "lm", Vocabulary(characters))
 
 

@@ -1,0 +1,121 @@
+"""Pruning of a language model to a size: what the text would miss least goes first.
+
+An n-gram's worth is what the text would lose without it (`Estimate`). N-grams are kept in the order
+of their worth for each byte, as long as there is room. What a dropped one had of its own returns to
+its history's share for shorter n-grams, so that probabilities still sum to one.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.model.search.language_model import BOUNDS, STEPS
+from cortado.training.language_model import Estimate, compact
+
+Array = NDArray[Any]
+
+HEADER = 2_000  # bytes that a file takes besides its arrays, at most
+
+
+def fitted(model: Estimate, limit: int) -> dict[str, Array]:
+    """Return the arrays of a file that has at most `limit` bytes.
+
+    Args:
+        model: `estimate`'s; its arrays may have pronunciations, too.
+        limit: bytes.
+
+    Raises:
+        ValueError: the words alone take more.
+    """
+    word, starts, ends = (
+        compact(part).itemsize
+        for part in (
+            model.arrays["seconds"],
+            np.diff(model.arrays["starts"]),
+            np.diff(model.arrays["ends"]),
+        )
+    )
+    none = np.zeros(len(model.pairs), bool), np.zeros(len(model.threes), bool)
+    bare = packed(pruned(model.arrays, *none)) | {"starts": np.zeros(0)}
+    least = HEADER + sum(compact(part).nbytes for part in bare.values())
+    least += starts * len(model.arrays["unigrams"])
+    if least > limit:
+        raise ValueError(f"expected room for the words, {least / 1e6:.2f} MB, got {limit / 1e6} MB")
+    pair, three = word + 2 + ends, word + 1  # bytes; a logarithm takes one
+    worths = model.threes / three
+    bases = np.maximum(model.pairs / pair, supported(model.arrays, worths))
+    every = np.concatenate([bases, worths])
+    order = np.argsort(-every, kind="stable")  # of the same worth, bigrams come first
+    sizes = np.cumsum(np.where(order < len(bases), pair, three))
+    stay = np.zeros(len(every), bool)
+    stay[order[: np.searchsorted(sizes, limit - least, "right")]] = True
+    return packed(pruned(model.arrays, stay[: len(bases)], stay[len(bases) :]))
+
+
+def pruned(arrays: Mapping[str, Array], pairs: Array, threes: Array) -> dict[str, Array]:
+    """Return the arrays of a language model of which some n-grams are dropped.
+
+    Args:
+        arrays: those of `estimate`.
+        pairs: which bigrams stay.
+        threes: which trigrams stay; of each, its first two and its last two words do, too.
+    """
+    first, history, lower = _places(arrays)
+    logs = {name: arrays[name].astype(float) for name in ("unigrams", "bigrams", "trigrams")}
+    unigram, left1 = np.exp(logs["unigrams"]).T
+    bigram, left2 = np.exp(logs["bigrams"]).T
+    single = unigram[arrays["seconds"]]
+    own2 = bigram - left1[first] * single
+    own3 = np.exp(logs["trigrams"]) - left2[history] * bigram[lower]
+    left1 = _returned(left1, first, own2, ~pairs)
+    left2 = _returned(left2, history, own3, ~threes)
+    bigram = own2 + left1[first] * single
+    trigram = own3 + left2[history] * bigram[lower]
+    index = np.cumsum(pairs) - 1  # of the bigrams that stay
+    return {
+        **arrays,
+        "unigrams": np.stack([logs["unigrams"][:, 0], np.log(left1)], 1).astype(np.float32),
+        "starts": np.searchsorted(first[pairs], np.arange(len(unigram) + 1)),
+        "seconds": arrays["seconds"][pairs],
+        "bigrams": np.log(np.stack([bigram, left2], 1)[pairs]).astype(np.float32),
+        "ends": np.searchsorted(index[history[threes]], np.arange(pairs.sum() + 1)),
+        "thirds": arrays["thirds"][threes],
+        "trigrams": np.log(trigram[threes]).astype(np.float32),
+    }
+
+
+def packed(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return arrays that take less in a file: counts for bounds, bytes for logarithms."""
+    bounds = {name: np.diff(arrays[name]) for name in BOUNDS if name in arrays}
+    logs = {
+        name: np.clip(np.rint(-STEPS * arrays[name]), 0, 255).astype(np.uint8)
+        for name in ("bigrams", "trigrams")
+    }
+    return {**arrays, **bounds, **logs, "words": np.maximum(arrays["words"], 0)}
+
+
+def supported(arrays: Mapping[str, Array], worths: Array) -> Array:
+    """Return for each bigram the highest worth of a trigram that stands on it."""
+    _, history, lower = _places(arrays)
+    found = np.full(len(arrays["seconds"]), -np.inf)
+    np.maximum.at(found, history, worths)
+    np.maximum.at(found, lower, worths)
+    return found
+
+
+def _places(arrays: Mapping[str, Array]) -> tuple[Array, Array, Array]:
+    """Return each bigram's first word, and the bigrams of each trigram's first and last two."""
+    words = len(arrays["unigrams"])
+    first = np.repeat(np.arange(words), np.diff(arrays["starts"]))
+    second = arrays["seconds"].astype(np.int64)
+    history = np.repeat(np.arange(len(second)), np.diff(arrays["ends"]))
+    wanted = second[history] * words + arrays["thirds"]
+    return first, history, np.searchsorted(first * words + second, wanted)
+
+
+def _returned(left: Array, history: Array, own: Array, dropped: Array) -> Array:
+    """Return what histories leave to shorter n-grams when some that they had are dropped."""
+    more = np.bincount(history[dropped], own[dropped], len(left))
+    return np.clip(left + more, 1e-30, 1)
