@@ -8,7 +8,6 @@ more streams.
 """
 
 from collections import deque
-from math import log2
 from statistics import median_low
 from time import perf_counter
 
@@ -20,9 +19,7 @@ from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.vad import Vad
 
 REPEATS = 5
-A_DOUBLING = (
-    0.55  # a doubling of the hypotheses makes speech this much more costly, relative to noise
-)
+A_HYPOTHESIS = 0.19  # each makes speech this much more costly, relative to noise
 SMOOTHING = 0.02  # weight of the newest batch in the running means
 FREQUENT = 50  # batches between two changes of the capacity
 CALIBRATE_SECONDS = 10.0  # between two batches of noise
@@ -128,7 +125,7 @@ class NoiseBatch:
         noise = np.random.default_rng(0).normal(0, 0.05, (streams, SAMPLES_PER_STEP))
         self._samples = noise.astype(np.float32)
         # Speech has more hypotheses to extend.
-        self._scale = (1.2 + A_DOUBLING * log2(recognizer.beam.width)) / streams
+        self._scale = (1 + A_HYPOTHESIS * recognizer.beam.width) / streams
 
     def cost(self) -> float:
         """Step the batch; return the seconds that a stream's step of speech would cost in it."""

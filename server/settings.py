@@ -87,14 +87,14 @@ class Settings(Limits, BaseSettings):
         None,
         ge=1,
         le=32,
-        description="Hypotheses of the search, 16 if not set; 1 for the greedy scan, which is"
+        description="Hypotheses of the search, 24 if not set; 1 for the greedy scan, which is"
         " cheapest and commits each character at once.",
     )
     hold: int | None = Field(
         None,
         ge=0,
         le=2000,
-        description="Milliseconds after which the search commits a character at the latest, 360 if"
+        description="Milliseconds after which the search commits a character at the latest, 560 if"
         " not set.",
     )
     lm: str | None = Field(

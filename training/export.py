@@ -13,6 +13,7 @@ from cortado.model.checkpoint_reader import CARD
 from cortado.model.configuration import flat
 from cortado.model.recognizer import Recognizer
 from cortado.model.search import language_model as language
+from cortado.model.search import source_model
 
 OF_SCORES = ("scores", "mean")  # of a card, that other weights do not inherit
 
@@ -58,6 +59,9 @@ def export(
     checkpoint.save(recognizer, output, card | ({"recipe": name} if name else {}), half=True)
     if words:
         shutil.copyfile(words, output / language.FILE)
+    source = folders[0] / source_model.FILE
+    if source.exists():
+        shutil.copyfile(source, output / source.name)
     return sum(path.stat().st_size for path in output.iterdir())
 
 

@@ -17,7 +17,7 @@ EXAMPLES = examples(
 MONTH = 730  # hours
 SERVER_GIB, STREAM_GIB = 0.25, 0.25 / 1024  # of memory, as docs/scaling.md derives them
 STREAM_MEGABITS = 0.256  # a second: 16,000 samples of 16 bits
-STORED_MEGABYTES = 0.09  # of a stream's state, each time that it is saved
+STORED_MEGABYTES = 0.114  # of a stream's state, each time that it is saved
 SAVE_SECONDS = 5
 
 
@@ -39,7 +39,7 @@ def plan(
     capacity: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Streams that a server carries; 400, as two cores of an AMD Zen 5."
+            min=1, help="Streams that a server carries; 300, as two cores of a Xeon with AMX."
         ),
     ] = None,
     cores: Annotated[int | None, typer.Option(min=1, help="Cores of a server; 2.")] = None,

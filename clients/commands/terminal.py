@@ -42,7 +42,7 @@ Width = Annotated[
     int | None,
     typer.Option(
         "--beam",
-        help="Hypotheses of the search, 16 if not set; 1 for the greedy scan, which is cheapest and"
+        help="Hypotheses of the search, 24 if not set; 1 for the greedy scan, which is cheapest and"
         " commits each character at once.",
     ),
 ]
@@ -50,7 +50,7 @@ Width = Annotated[
 Hold = Annotated[
     int | None,
     typer.Option(
-        help="Milliseconds after which the search commits a character at the latest; 360."
+        help="Milliseconds after which the search commits a character at the latest; 560."
     ),
 ]
 

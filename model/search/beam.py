@@ -12,7 +12,8 @@ even without agreement. Hypotheses that contradict a committed symbol are droppe
 with a symbol that the best one still lacks after `rival_wait` frames. So a stream's state is
 bounded, no symbol waits longer than that, and what is committed depends on the audio alone.
 
-With a language model, a symbol's score includes the words that it may become (language_model.py).
+With a language model, a symbol's score includes the words that it may become (language_model.py),
+less what the decoder knows of letters by itself (source_model.py).
 With a weight of the CTC head, a hypothesis' score includes the head's probability of its text up to
 the frame (ctc_score.py), as joint decoding has it (Watanabe et al. 2017; Moritz et al. 2019). With
 one of the phone head, it includes how well the words' phones fit the frames (pronunciation.py).
@@ -38,7 +39,7 @@ from cortado.model.compiled.functions import exp, log
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.search import ctc_score as ctc
 from cortado.model.search import language_model as language
-from cortado.model.search import phrases, pronunciation
+from cortado.model.search import phrases, pronunciation, source_model
 from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses
 from cortado.model.search.pronunciation import Costs
 from cortado.model.search.settings import Beam
@@ -100,10 +101,11 @@ def _add(
     for a in range(added):
         e.written[r, k, a] = e.written[r, parent, a]
     e.written[r, k, added], e.written_count[r, k] = symbol, added + 1
+    ending = e.last[r, parent]
+    e.last[r, k, 0], e.last[r, k, 1:] = symbol, ending[:-1]
     if beam.ctc > 0:
-        unheard, ending = np.float32(beam.unheard), e.last[r, parent]
+        unheard = np.float32(beam.unheard)
         ctc.extend(e.forward[r, parent], ending, e.heard[r], symbol, unheard, e.forward[r, k])
-        e.last[r, k, 0], e.last[r, k, 1:] = symbol, ending[:-1]
     if e.expecting[r]:
         e.phrase[r, k] = phrases.followed(e.trees[r], e.phrase[r, parent], symbol)
     if beam.words.weight > 0:
@@ -213,10 +215,11 @@ def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candid
             if score == NOTHING:
                 continue
             if beam.ctc > 0:
-                forward, last, now = h.forward[row, k], h.last[row, k], e.heard[r, -1]
-                gained = ctc.advance(forward, last, now, np.float32(beam.unheard))
+                forward, now = h.forward[row, k], e.heard[r, -1]
+                gained = ctc.advance(forward, h.last[row, k], now, np.float32(beam.unheard))
                 score += np.float32(beam.ctc) * gained
-                e.forward[r, count], e.last[r, count] = forward, last
+                e.forward[r, count] = forward
+            e.last[r, count] = h.last[row, k]
             e.words[r, count], e.phrase[r, count] = h.words[row, k], h.phrase[row, k]
             if beam.phones > 0:
                 e.begun[r, count] = h.begun[row, k]
@@ -257,24 +260,71 @@ def extend(
             if e.expecting[r]:
                 node, bonus = e.phrase[r, e.stopping[end, 1]], np.float32(beam.expected)
                 phrases.weigh(e.trees[r], node, bonus, scores)
+            if len(beam.words.source):
+                source_model.take_off(beam.words.source, e.last[r, e.stopping[end, 1]], scores)
             if beam.words.weight > 0:
                 node, before, last = e.words[r, e.stopping[end, 1]]
                 language.weigh(beam.words, node, before, last, least, scores)
             end += 1
-        for _ in range(beam.width):
-            best, at, symbol = least, -1, 0
-            for m in range(n, end):
-                for v in range(vocabulary):
-                    if logits[m, v] > best:
-                        best, at, symbol = logits[m, v], m, v
-            if at < 0:
-                break
-            logits[at, symbol] = NOTHING
-            _add(r, e.stopping[at, 1], symbol, best, slot + at, beam, e)
-            e.scanning[scanning, 0], e.scanning[scanning, 1] = r, e.sizes[r] - 1
-            scanning += 1
+        scanning = _extend_stream(r, n, end, logits, least, vocabulary, slot, beam, e, scanning)
         n = end
     return scanning
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _extend_stream(
+    r: int,
+    start: int,
+    end: int,
+    scores: Array,
+    least: np.float32,
+    vocabulary: int,
+    slot: int,
+    beam: Beam,
+    e: Candidates,
+    scanning: int,
+) -> int:
+    """Add the best extensions of a stream's stopping candidates; return how many scan on.
+
+    Args:
+        r: the stream.
+        start: its first stopping candidate.
+        end: the one after its last.
+        scores: (stopping, V or more) of each with each symbol; those that are taken are lost.
+        least: what a score has to exceed.
+        vocabulary: V.
+        slot: slot of the first stopping candidate's decoder state.
+        beam: settings of the search.
+        e: the frame's candidates; `stop_scores` becomes the best score of each.
+        scanning: number of scanning candidates so far.
+    """
+    for n in range(start, end):
+        e.stop_scores[n] = _largest(scores[n, :vocabulary])
+    for _ in range(beam.width):
+        at = start
+        for n in range(start + 1, end):
+            if e.stop_scores[n] > e.stop_scores[at]:
+                at = n
+        best = e.stop_scores[at]
+        if best <= least:
+            break
+        symbol = 0
+        while scores[at, symbol] != best:
+            symbol += 1
+        scores[at, symbol] = NOTHING
+        e.stop_scores[at] = _largest(scores[at, :vocabulary])
+        _add(r, e.stopping[at, 1], symbol, best, slot + at, beam, e)
+        e.scanning[scanning, 0], e.scanning[scanning, 1] = r, e.sizes[r] - 1
+        scanning += 1
+    return scanning
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _largest(scores: Array) -> np.float32:
+    most = scores[0]
+    for v in range(1, len(scores)):
+        most = max(most, scores[v])
+    return most
 
 
 @cached_njit()

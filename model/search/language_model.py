@@ -22,6 +22,7 @@ from safetensors import SafetensorError, safe_open
 
 from cortado.model.compiled.functions import log
 from cortado.model.compiled.jit import cached_njit
+from cortado.model.search import source_model
 from cortado.model.vocabulary import Vocabulary
 
 Array = NDArray[Any]
@@ -67,6 +68,7 @@ class Language(NamedTuple):
     spoken_starts: Array  # (W + 1,) int32: where a word's phones begin; those of none are unknown
     likeliest: Array  # (N,) int32: the likeliest word below a node
     said: Array  # (N,) int32: how many of its phones the letters up to the node take
+    source: Array  # (V + 1, V + 1, V) float32: what is taken off a symbol's score (source_model.py)
 
     @property
     def pronounces(self) -> bool:
@@ -88,8 +90,9 @@ NONE = Language(
     *(np.zeros(0, np.int32) for _ in range(9)),
     *(np.zeros(0) for _ in range(5)),
     *(np.zeros(0, np.int32) for _ in range(4)),
+    *[source_model.NONE],
 )
-PRONUNCIATION = Language._fields[19:]  # what a file may lack
+PRONUNCIATION = Language._fields[19:23]  # what a file may lack
 
 
 def read(path: Path, vocabulary: Vocabulary) -> Language:
@@ -121,10 +124,20 @@ def of(folder: Path, vocabulary: Vocabulary, named: str | None = None) -> Langua
         named: a language model's file, a folder with one, or "none"; None for the default.
 
     Raises:
-        LanguageError: it is missing or broken, or the vocabulary has no space.
+        LanguageError: it is missing or broken, or the vocabulary has no space; or the source model
+            of the checkpoint is broken.
     """
     path = located(folder, named)
-    return NONE if path is None else read(path, vocabulary)
+    if path is None:
+        return NONE
+    words = read(path, vocabulary)
+    if not (folder / source_model.FILE).exists():
+        return words
+    try:
+        scores, share = source_model.read(folder / source_model.FILE, len(vocabulary))
+    except ValueError as error:
+        raise LanguageError(str(error)) from error
+    return words._replace(source=np.float32(share * words.weight) * scores)
 
 
 def located(folder: Path, named: str | None = None) -> Path | None:

@@ -8,15 +8,16 @@ from cortado.model.search import language_model as language
 from cortado.model.search.language_model import Language
 
 MAX_WIDTH, MAX_WAIT_MS = 32, 2000  # hypotheses; milliseconds that a symbol may wait to be committed
+PRUNING_PER_WIDTH = 1 / 8  # nats for each hypothesis more than the default's
 
 
 class Beam(NamedTuple):
     """The settings of a beam search."""
 
-    width: int = 16  # hypotheses; 1 for the greedy scan, without a search
-    max_wait: int = 9  # frames after which the best hypothesis' symbols are committed anyway
-    rival_wait: int = 12  # frames after which those with a symbol more are dropped
-    pruning: float = 6.0  # nats below the best hypothesis at which others are dropped
+    width: int = 24  # hypotheses; 1 for the greedy scan, without a search
+    max_wait: int = 14  # frames after which the best hypothesis' symbols are committed anyway
+    rival_wait: int = 18  # frames after which those with a symbol more are dropped
+    pruning: float = 8.0  # nats below the best hypothesis at which others are dropped
     min_stop_probability: float = 0.1  # a stop less probable than this is not tried
     agreement: float = 0.95  # share of the total probability that commits a symbol at once
     ctc: float = 0.0  # weight of the CTC head's log-probability of the text; 0 for none
@@ -71,14 +72,14 @@ def beam_from_options(width: int | None, hold_ms: int | None, lm: str | None = N
     width = width or DEFAULT_BEAM.width
     return DEFAULT_BEAM._replace(
         width=width,
-        pruning=DEFAULT_BEAM.pruning * max(1, width / DEFAULT_BEAM.width),
+        pruning=DEFAULT_BEAM.pruning + PRUNING_PER_WIDTH * max(0, width - DEFAULT_BEAM.width),
         max_wait=wait,
         rival_wait=max(wait, DEFAULT_BEAM.rival_wait),
     )
 
 
 def search_name(backend: str, beam: Beam) -> str:
-    """Return a backend's name with that of its search: "fast-fp32", "fast-fp32-beam16-lm"."""
+    """Return a backend's name with that of its search: "fast-fp32", "fast-fp32-beam24-lm"."""
     if beam.width == 1:
         return backend
     return f"{backend}-beam{beam.width}" + ("-lm" if beam.uses_language_model else "")

@@ -17,6 +17,8 @@ from cortado.model import checkpoint
 from cortado.model.features.framing import FRAMES_PER_STEP
 from cortado.model.features.speaker import by_speaker
 from cortado.model.recognizer import Recognizer
+from cortado.model.search.source_model import FILE as SOURCE
+from cortado.training import source_model
 from cortado.training.data.batches import FRAMES_PER_SECOND, Batch, Sampler
 from cortado.training.data.log_mel_cache import Corpus
 from cortado.training.data.speakers import speaker_statistics
@@ -193,6 +195,14 @@ class Trainer:
             if self.recipe.best and self.best is not None:
                 card["validation"] = {self.recipe.best: self.best}
             checkpoint.save(self.average, self.output / "checkpoint", card, half=True)
+            self._write_source()
+
+    def _write_source(self) -> None:
+        """Write the language model of letters that the decoder has learnt, for the search."""
+        path, symbols = self.output / "checkpoint" / SOURCE, self.recipe.model.vocabulary.names
+        if " " in symbols and not path.exists():
+            texts = (one.text for corpus in self.sampler.corpora for one in corpus.utterances)
+            source_model.write(path, source_model.estimate(texts, symbols))
 
     def run(self, monitor: Monitor | None) -> None:
         """Take all steps that are left; `monitor` is the first process's."""

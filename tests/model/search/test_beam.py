@@ -318,8 +318,8 @@ def test_a_wish_becomes_a_search() -> None:
     assert beam_from_options(None, None) is None
     assert beam_from_options(1, None) == GREEDY
     assert beam_from_options(4, None) == DEFAULT_BEAM._replace(width=4)
-    assert beam_from_options(32, None) == DEFAULT_BEAM._replace(width=32, pruning=12.0)
-    assert beam_from_options(None, 400) == DEFAULT_BEAM._replace(max_wait=10, rival_wait=12)
+    assert beam_from_options(32, None) == DEFAULT_BEAM._replace(width=32, pruning=9.0)
+    assert beam_from_options(None, 400) == DEFAULT_BEAM._replace(max_wait=10, rival_wait=18)
     for width, wait in ((0, None), (33, None), (None, -1), (None, 2001), (1, 400)):
         with pytest.raises(ValueError, match="expected"):
             beam_from_options(width, wait)
@@ -327,7 +327,7 @@ def test_a_wish_becomes_a_search() -> None:
 
 def test_a_backend_is_named_by_its_search() -> None:
     model = untrained().recognizer
-    assert choose(model, "reference").name == "reference-beam16"
+    assert choose(model, "reference").name == "reference-beam24"
     assert choose(model, "reference", GREEDY).name == "reference"
     assert choose(model, "reference").digest != choose(model, "reference", GREEDY).digest
     assert choose(model, "reference").flush_steps == FLUSH_STEPS + DEFAULT_BEAM.rival_wait
@@ -365,7 +365,7 @@ def test_a_language_model_is_in_the_name_and_the_digest(
     model = untrained().recognizer
     every = [NONE, said(), said(3), said(2, 2.0)]
     found = [kind(model, beam=DEFAULT_BEAM._replace(words=words)) for words in every]
-    assert [one.name.endswith("-beam16-lm") for one in found] == [False, True, True, True]
+    assert [one.name.endswith("-beam24-lm") for one in found] == [False, True, True, True]
     assert [one.beam.uses_language_model for one in found] == [False, True, True, True]
     assert len({one.digest for one in found}) == 4
     again = kind(model, beam=DEFAULT_BEAM._replace(words=said.__wrapped__()))
