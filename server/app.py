@@ -1,6 +1,6 @@
 """The web application: the stream, the page, and the endpoints for operators."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -17,8 +17,13 @@ from cortado.server.service import Service
 SECRET_SECONDS = 60  # for which a secret of our own lets connections in
 
 
-def create_app(service: Service) -> FastAPI:
-    """Return the application around `service`, whose engine runs as long as it does."""
+def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = None) -> FastAPI:
+    """Return the application around `service`, whose engine runs as long as it does.
+
+    Args:
+        service: what answers.
+        page: gives the page of metrics, if it is not that of this process alone.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -84,7 +89,8 @@ def create_app(service: Service) -> FastAPI:
 
     @app.get("/metrics", dependencies=[Depends(known)])
     async def exposition() -> Response:
-        return Response(service.metrics.exposition(), media_type=metrics.CONTENT_TYPE)
+        found = await page() if page else service.metrics.exposition()
+        return Response(found, media_type=metrics.CONTENT_TYPE)
 
     add_doors(app, service)
     add_reference(app)

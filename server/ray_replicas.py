@@ -17,6 +17,7 @@ from ray.util.metrics import Gauge
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from cortado.server.app import create_app
+from cortado.server.ray_metrics import Board
 from cortado.server.service import load
 from cortado.server.settings import Settings, read_settings
 from cortado.server.store import MEMORY
@@ -44,16 +45,20 @@ class Replica:
         self._refused = 0.0  # that were reported
         self._live = Gauge("cortado_streams_active", "Live streams.")
         self._capacity = Gauge("cortado_streams_capacity", "Live streams that are let in.")
+        self._board = Board(serve.get_replica_context().replica_id.unique_id)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """Return the application; Ray asks for it when the replica is there.
 
         Its proxy hands over the address of whom it has taken the connection from.
         """
-        app = create_app(self._service)
+        app = create_app(self._service, self._exposition)
         trusted = list(self._settings.trusted_proxies)
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=trusted)
         return app
+
+    async def _exposition(self) -> bytes:
+        return await self._board.all_with(self._service.metrics.exposition())
 
     async def check_health(self) -> None:
         """Let Ray replace a replica whose model does not run.
@@ -67,6 +72,7 @@ class Replica:
     async def record_autoscaling_stats(self) -> dict[str, float]:
         """Return how many streams there are, may be, and were refused since the last report."""
         engine, registry = self._service.engine, self._service.metrics.registry
+        self._board.post(self._service.metrics.exposition())
         labels = {"reason": "too_many_streams"}
         refused = registry.get_sample_value(REFUSED, labels) or 0.0
         since, self._refused = refused - self._refused, refused

@@ -9,16 +9,19 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
+import numpy as np
 import psutil
 import pytest
 import websockets
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 from websockets.sync import client
 
 from cortado.clients.connection import StreamError
 from cortado.clients.stream import connect
 from cortado.model.checkpoint_reader import DEFAULT
 from cortado.server.keys import KeyFile
+from cortado.server.metrics import Metrics
 from cortado.server.settings import ENV_PREFIX, Settings, read_settings
 from cortado.tests.clients.ray_cluster import two_nodes
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT, transcribe
@@ -177,6 +180,55 @@ def test_who_comes_through_the_proxy_is_known_and_held_to_the_limits(
     deploy(address, port, store, 1, 1, **limits)  # which trusts no proxy: all come from here
     with ExitStack() as stack:
         assert [answer(stack, "203.0.113.1") for _ in range(2)] == ["ready"] * 2
+
+
+def test_any_replica_answers_with_the_metrics_of_all(
+    address: str, port: int, tmp_path: Path
+) -> None:
+    def of(name: str) -> dict[str, float]:
+        """Return the values of a metric at one scrape, by replica."""
+        page = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
+        families = {one.name: one for one in text_string_to_metric_families(page)}
+        return {each.labels["replica"]: each.value for each in families[name].samples}
+
+    def all_see(streams: int) -> bool:
+        """Return whether ten scrapes, whoever answers, have two replicas with so many streams."""
+        found = [of("cortado_streams_active") for _ in range(10)]
+        return all(len(one) == 2 and sum(one.values()) == streams for one in found)
+
+    deploy(address, port, tmp_path / "streams.sqlite")
+    assert wait_for(lambda: all_see(0))
+    with ExitStack() as stack:
+        for _ in range(3):
+            socket = stack.enter_context(client.connect(f"ws://127.0.0.1:{port}/v1/stream"))
+            socket.send(START)
+            assert json.loads(socket.recv(PATIENCE))["type"] == "ready"
+        assert wait_for(lambda: all_see(3))
+    assert wait_for(lambda: all_see(0))
+
+
+def test_a_page_of_replicas_keeps_what_each_says() -> None:
+    from cortado.server.ray_metrics import merged
+
+    pages = {}
+    for name, streams in (("a", 2), ("b", 5)):
+        one = Metrics()
+        one.active.set(streams)
+        one.refused.labels("too_many_streams").inc(streams)
+        one.delay.observe_many(np.full(streams, 0.1))
+        pages[name] = one.exposition()
+    found = {one.name: one for one in text_string_to_metric_families(merged(pages).decode())}
+    plain = {one.name: one for one in text_string_to_metric_families(pages["a"].decode())}
+    assert set(found) == set(plain)
+    for name, family in plain.items():
+        whole = found[name]
+        assert (whole.type, whole.documentation) == (family.type, family.documentation)
+        own = [each for each in whole.samples if each.labels["replica"] == "a"]
+        assert [(each.name, each.value) for each in own] == [
+            (each.name, each.value) for each in family.samples
+        ]
+    [of_b] = [one for one in found["cortado_streams_active"].samples if one.value == 5]
+    assert of_b.labels == {"replica": "b"}
 
 
 def test_replicas_that_cannot_start_are_one_line(address: str, port: int, tmp_path: Path) -> None:
