@@ -59,9 +59,9 @@ def export(
     checkpoint.save(recognizer, output, card | ({"recipe": name} if name else {}), half=True)
     if words:
         shutil.copyfile(words, output / language.FILE)
-    source = folders[0] / source_model.FILE
-    if source.exists():
-        shutil.copyfile(source, output / source.name)
+    learnt = next(filter(Path.exists, (one / source_model.FILE for one in folders)), None)
+    if learnt:
+        shutil.copyfile(learnt, output / source_model.FILE)
     return sum(path.stat().st_size for path in output.iterdir())
 
 

@@ -30,7 +30,7 @@ def estimate(texts: Iterable[str], symbols: Sequence[str]) -> Array:
         texts: the transcripts.
         symbols: V of them, letters.
 
-    Raises: ValueError where the texts have none of the symbols.
+    Without any symbol in the texts, all scores are 0.
     """
     index = {symbol: number for number, symbol in enumerate(symbols, 1)}
     before = [0] * (ORDER - 1)
@@ -39,8 +39,6 @@ def estimate(texts: Iterable[str], symbols: Sequence[str]) -> Array:
     )
     written = np.array([number for row in rows for number in row], np.int64)
     at = np.flatnonzero(written)
-    if not len(at):
-        raise ValueError("expected transcripts of the vocabulary's symbols, got none")
     count = len(symbols)
     probabilities = np.full(count, 1 / count)
     for order in range(ORDER):
@@ -54,7 +52,7 @@ def estimate(texts: Iterable[str], symbols: Sequence[str]) -> Array:
         seen = (uses + kinds * shorter) / np.maximum(total + kinds, 1)
         probabilities = np.where(total > 0, seen, shorter)
     scores: Array = np.maximum(np.log(probabilities), NEVER)
-    return scores - (uses * scores).sum() / uses.sum()
+    return scores - (uses * scores).sum() / uses.sum() if len(at) else np.zeros_like(scores)
 
 
 def write(path: Path, scores: Array, share: float = SHARE) -> None:

@@ -13,8 +13,10 @@ from cortado.model.config import RecognizerConfig
 from cortado.model.recognizer import Recognizer
 from cortado.model.search import language_model as language
 from cortado.model.search.language_model import FILE
+from cortado.model.search.source_model import FILE as SOURCE
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.tiny import MODEL
+from cortado.training.source_model import estimate, write
 
 Capture = pytest.CaptureFixture[str]
 
@@ -99,8 +101,10 @@ def test_the_words_are_those_of_the_first_that_has_any(
     one: Path, two: Path, words: Path, tmp_path: Path
 ) -> None:
     shutil.copyfile(words, two / FILE)
+    write(two / SOURCE, estimate(["of letters"], Vocabulary().names))
     assert run(one, two, "-o", tmp_path / "with") == 0
     assert (tmp_path / "with" / FILE).exists()
+    assert (tmp_path / "with" / SOURCE).read_bytes() == (two / SOURCE).read_bytes()
     assert run(one, two, "--lm", "none", "-o", tmp_path / "without") == 0
     assert not (tmp_path / "without" / FILE).exists()
 

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -198,9 +199,17 @@ class Trainer:
             self._write_source()
 
     def _write_source(self) -> None:
-        """Write the language model of letters that the decoder has learnt, for the search."""
+        """Write the language model of letters that the decoder has learnt, for the search.
+
+        A decoder that began as another keeps that one's: it had the more to learn from.
+        """
         path, symbols = self.output / "checkpoint" / SOURCE, self.recipe.model.vocabulary.names
-        if " " in symbols and not path.exists():
+        if " " not in symbols or path.exists():
+            return
+        start = self.recipe.start
+        if start and "decoder" in self.recipe.start_parts and (start / SOURCE).exists():
+            shutil.copyfile(start / SOURCE, path)
+        else:
             texts = (one.text for corpus in self.sampler.corpora for one in corpus.utterances)
             source_model.write(path, source_model.estimate(texts, symbols))
 

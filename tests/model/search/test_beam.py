@@ -60,6 +60,12 @@ def ones() -> Language:
     return spoken("a ", sentences(1, 30, ("aa", "a", "aaaa")), Weights(0.7, 0.4, -3.0, -1.0))
 
 
+@cache
+def ones_less_a_source() -> Language:
+    source = np.random.default_rng(5).normal(0, 1, (SYMBOLS + 1, SYMBOLS + 1, SYMBOLS))
+    return ones()._replace(source=source.astype(np.float32))
+
+
 def factors(words: Language, text: Text) -> NDArray[np.float64]:
     """What a language model multiplies the probability of each symbol with after a text."""
     found = np.zeros(SYMBOLS, np.float32)
@@ -68,6 +74,9 @@ def factors(words: Language, text: Text) -> NDArray[np.float64]:
         for symbol in text:
             node, before, last = language.followed(words, node, before, last, symbol)
         language.weigh(words, node, before, last, np.float32(-np.inf), found)
+    if len(words.source):
+        older, newer = (-1, -1, *text)[-2:]
+        found -= words.source[newer + 1, older + 1]
     return np.exp(found.astype(float))
 
 
@@ -157,11 +166,15 @@ class Searched:
 
 
 @lasting
-@given(seed=st.integers(0, 10_000), frames=st.integers(1, 4), weighs=st.booleans())
+@given(
+    seed=st.integers(0, 10_000),
+    frames=st.integers(1, 4),
+    made=st.sampled_from([lambda: NONE, ones, ones_less_a_source]),
+)
 def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
-    seed: int, frames: int, weighs: bool
+    seed: int, frames: int, made: Callable[[], Language]
 ) -> None:
-    numbers, words = decoder(seed), ones() if weighs else NONE
+    numbers, words = decoder(seed), made()
     wanted = likelihoods(numbers, frames, words)
     beam = Beam(
         width=600,

@@ -15,6 +15,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from cortado.model.search import language_model as language
+from cortado.model.search import source_model
 from cortado.model.search.language_model import (
     FILE,
     NONE,
@@ -33,6 +34,7 @@ from cortado.model.search.language_model import (
 from cortado.model.search.language_model import UNKNOWN as UNKNOWN_WORD
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.trigram import LETTERS, WORDS, Trigram, numbered, sentences, used
+from cortado.training import source_model as source_file
 from cortado.training.language_model import Numbers, estimate, write
 
 Scores = NDArray[np.float32]
@@ -402,6 +404,22 @@ def test_a_folder_has_its_own_and_others_are_asked_for(good: Path, tmp_path: Pat
     (own / FILE).write_bytes(b"")
     with pytest.raises(LanguageError, match="expected a language model in"):
         of(own, VOCABULARY)
+
+
+def test_what_the_decoder_knows_goes_with_the_weight_of_any_words(
+    good: Path, tmp_path: Path
+) -> None:
+    count = len(VOCABULARY)
+    scores = np.random.default_rng(1).normal(0, 1, (count + 1, count + 1, count))
+    source_file.write(tmp_path / source_model.FILE, scores, 0.25)
+    save(tmp_path / FILE, sentences(3, 60), NUMBERS._replace(weight=2.0))
+    for asked, weight in ((None, 2.0), (str(good), NUMBERS.weight)):
+        found = of(tmp_path, VOCABULARY, asked).source
+        assert np.allclose(found, 0.25 * weight * scores, atol=1e-2)
+    assert of(tmp_path, VOCABULARY, "none") is NONE
+    (tmp_path / source_model.FILE).write_bytes(b"")
+    with pytest.raises(LanguageError, match="expected a language model of letters in"):
+        of(tmp_path, VOCABULARY)
 
 
 def test_without_a_language_model_there_is_no_weight() -> None:

@@ -1,8 +1,10 @@
 """Runs that begin with the weights of a checkpoint, or with parts of one."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,8 +12,11 @@ from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.attention import AttentionConfig
 from cortado.model.config import DecoderConfig, FeatureConfig, RecognizerConfig
 from cortado.model.recognizer import Recognizer
+from cortado.model.search import source_model as letters
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.tiny import MODEL, corpus, recipe
+from cortado.training import source_model
+from cortado.training.data import manifest as manifests
 from cortado.training.data.log_mel_cache import cached
 from cortado.training.learning import recipe as recipes
 from cortado.training.learning.recipe import PARTS, Part, Recipe, read
@@ -68,6 +73,25 @@ def test_a_run_that_is_resumed_does_not_begin_again(
     again = trainer(replace(wanted, start=tmp_path / "gone"), tmp_path).model.state_dict()
     assert all(torch.equal(again[name], value) for name, value in moved.items())
     assert not torch.equal(moved["ctc.weight"], checkpoint.load(start).state_dict()["ctc.weight"])
+
+
+def test_a_decoder_keeps_what_its_start_has_learnt_of_letters(
+    start: Path, manifest: Path, tmp_path: Path
+) -> None:
+    symbols = MODEL.vocabulary.names
+    learnt = source_model.estimate(["else", "where"], symbols)
+    shutil.copytree(start, tmp_path / "start")
+    source_model.write(tmp_path / "start" / letters.FILE, learnt)
+    wanted = replace(recipe(manifest), start=tmp_path / "start")
+    parts = {"kept": wanted, "new": replace(wanted, start_parts=WITHOUT_DECODER)}
+    found = {}
+    for name, one in parts.items():
+        trainer(one, tmp_path / name).run(None)
+        found[name], _ = letters.read(tmp_path / name / "checkpoint" / letters.FILE, len(symbols))
+    own = source_model.estimate((one.text for one in manifests.read(manifest)), symbols)
+    assert np.abs(found["kept"] - learnt).max() < 1e-2
+    assert np.abs(found["new"] - own).max() < 1e-2
+    assert np.abs(own - learnt).max() > 1
 
 
 @pytest.mark.parametrize("config", [SOFT, CTC], ids=["soft", "ctc"])
