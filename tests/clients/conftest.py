@@ -11,7 +11,7 @@ from cortado.model import checkpoint, checkpoint_reader
 from cortado.tests.clients import chromium
 from cortado.tests.clients.chromium import Page
 from cortado.tests.clients.serving import Served, serving
-from cortado.tests.clients.speech import RATE, speech, write
+from cortado.tests.clients.speech import RATE, speech, steady, write
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.tiny import MODEL
 
@@ -51,6 +51,12 @@ def spoken(folder: Path) -> NDArray[np.float32]:
 @pytest.fixture(scope="session")
 def recording(spoken: NDArray[np.float32], folder: Path) -> Path:
     return write(folder / "speech.wav", spoken)
+
+
+@pytest.fixture(scope="session")
+def opened(folder: Path) -> Path:
+    """A recording for a page, which decodes it by itself."""
+    return write(folder / "opened.wav", steady(folder))
 
 
 BEFORE = 2.5  # seconds of silence: capture begins with the permission, the stream when it is ready

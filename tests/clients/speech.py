@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from cortado.model.audio.decode import decode
 
 RATE = 16_000  # Hz
-# Its text does not hang on the last bits of its samples, which browsers round in their own way.
-RECORDING, SECONDS = "39-121914-0000", 7.5
+STEADY, SECONDS = "39-121914-0000", 7.5
 DEV = Path(__file__).resolve().parents[3] / "shared" / "data" / "librispeech-mini"
 SENTENCE = "the old man walked slowly down to the river and sat there in the morning sun"
 
@@ -24,13 +23,26 @@ def speech(folder: Path) -> tuple[str, NDArray[np.float32]]:
     manifest = DEV / "dev.jsonl"
     if manifest.exists():
         rows = [json.loads(line) for line in manifest.read_text().splitlines()]
-        [row] = [row for row in rows if row["id"] == RECORDING]
-        return row["id"], decode(DEV / row["audio"])[: round(SECONDS * RATE)]
+        row = min((row for row in rows if row["duration"] > 5), key=lambda row: row["duration"])
+        return row["id"], decode(DEV / row["audio"])
     if not shutil.which("espeak-ng"):
         pytest.skip("no recordings in ../shared/data and no espeak-ng to speak")
     path = folder / "espeak.wav"
     subprocess.run(["espeak-ng", "-s", "150", "-w", path, SENTENCE], check=True)
     return "espeak-ng", decode(path)
+
+
+def steady(folder: Path) -> NDArray[np.float32]:
+    """Return samples (N,) of speech whose text does not hang on their last bits.
+
+    Browsers that decode a file round those in their own way.
+    """
+    manifest = DEV / "dev.jsonl"
+    if not manifest.exists():
+        return speech(folder)[1]
+    rows = (json.loads(line) for line in manifest.read_text().splitlines())
+    [row] = [row for row in rows if row["id"] == STEADY]
+    return decode(DEV / row["audio"])[: round(SECONDS * RATE)]
 
 
 def write(path: Path, samples: NDArray[np.float32], rate: int = RATE) -> Path:

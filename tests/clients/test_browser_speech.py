@@ -88,13 +88,13 @@ def test_the_text_on_the_page_is_the_transcription_of_what_was_heard(
 
 
 def test_a_recording_that_is_opened_gives_exactly_what_transcribe_gives(
-    page: Page, model: Path, recording: Path
+    page: Page, model: Path, opened: Path
 ) -> None:
-    page.open_file(recording)
+    page.open_file(opened)
     page.wait_for("document.body.dataset.state === 'idle' && document.querySelector('.caption')")
-    [expected] = transcribe(model, recording)
+    [expected] = transcribe(model, opened)
     assert page.transcript().split() == expected["text"].split()
-    assert page.evaluate("document.querySelector('.caption').textContent").startswith("speech.wav,")
+    assert page.evaluate("document.querySelector('.caption').textContent").startswith("opened.wav,")
     assert page.messages == []
 
 
@@ -120,13 +120,13 @@ ROWS = """[...document.querySelectorAll(".word")].map((word) =>
 
 
 def test_a_file_that_is_dropped_is_heard_with_its_progress_and_no_word_is_torn(
-    page: Page, model: Path, recording: Path
+    page: Page, model: Path, opened: Path
 ) -> None:
     page.look("light", 360, 640)
-    page.evaluate(DROP.replace("GIVEN", base64.b64encode(recording.read_bytes()).decode()))
+    page.evaluate(DROP.replace("GIVEN", base64.b64encode(opened.read_bytes()).decode()))
     assert page.evaluate("window.marked"), "the page says that it takes the file"
     page.wait_for("document.body.dataset.state === 'idle' && document.querySelector('.caption')")
-    [expected] = transcribe(model, recording)
+    [expected] = transcribe(model, opened)
     assert page.transcript().split() == expected["text"].split()
     assert page.evaluate("document.querySelector('.caption').textContent").startswith("talk.wav,")
     assert page.evaluate("window.seen") == [True, False], "a bar showed how far it was"

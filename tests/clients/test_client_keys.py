@@ -144,7 +144,7 @@ needs_chromium = pytest.mark.skipif(
 @pytest.mark.slow
 @needs_chromium
 def test_the_page_asks_for_the_key_keeps_it_and_forgets_it(
-    page: Page, locked: Locked, recording: Path, text: str
+    page: Page, locked: Locked, model: Path, opened: Path
 ) -> None:
     page.wait_for(FORM)
     assert page.evaluate("document.activeElement.id") == "key"
@@ -159,9 +159,10 @@ def test_the_page_asks_for_the_key_keeps_it_and_forgets_it(
     enter(page, f" {locked.key} ")
     page.wait_for(f"!({FORM})")
     assert page.text("error-sentence").startswith("Expect errors")
-    page.open_file(recording)
+    page.open_file(opened)
+    [found] = transcribe(model, opened)
     page.wait_for("document.querySelector('.caption')")
-    assert page.transcript().split() == text.split()
+    assert page.transcript().split() == found["text"].split()
     page.open(locked.served.page + "/?later")
     page.wait_for("document.getElementById('error-sentence').textContent")
     assert not page.evaluate(FORM)
