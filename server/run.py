@@ -7,8 +7,10 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 import uvicorn
 
@@ -25,15 +27,17 @@ WORDS_BYTES = 65_536  # over max_message_bytes; up to there a message is refused
 LOOPBACK = "127.0.0.1"
 SPARE_DESCRIPTORS = 128  # for all that is no connection
 EXIT_ENGINE_FAILED = 70  # EX_SOFTWARE of sysexits.h; a supervisor starts the server again
+EXIT_CUT_SHORT = 128  # and the number of the signal, as shells count
 LOOK_SECONDS = 0.5  # between two looks at the engine
 
 logger = logging.getLogger(__name__)
 
 
 def run(settings: Settings, announce: Callable[[str], None]) -> int:
-    """Serve until SIGINT or SIGTERM; return the exit code, which is not 0 if the engine failed.
+    """Serve until SIGINT or SIGTERM; return the exit code, which is 0 for an orderly end.
 
-    `announce` is given the line that says where.
+    It is EXIT_ENGINE_FAILED if the engine failed, and EXIT_CUT_SHORT and the signal's number if a
+    second signal came before the end. `announce` is given the line that says where.
 
     Raises:
         ValueError: the address cannot be listened on, or the checkpoint cannot be used.
@@ -42,11 +46,31 @@ def run(settings: Settings, announce: Callable[[str], None]) -> int:
         announce(f"cortado: {line}")
     settings = bound(settings, announce)
     allow_descriptors(settings.max_connections + SPARE_DESCRIPTORS, announce)
-    with listen(settings) as listener:
+    with stoppable(), listen(settings) as listener:
         server = Server(load(settings), announce)
         logs.configure(settings)
         server.run(sockets=[listener])
     return server.exit_code
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Let SIGTERM end the process with 0 before anything is served, as while the model loads.
+
+    The first process of a container feels no signal that it has not asked for.
+    """
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(0)
+
+    if threading.current_thread() is not threading.main_thread():  # which alone has the signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def allow_descriptors(count: int, announce: Callable[[str], None]) -> None:
@@ -122,6 +146,7 @@ class Server(uvicorn.Server):
     def __init__(self, service: Service, announce: Callable[[str], None]) -> None:
         self.service = service
         self.exit_code = 0
+        self._leaving: asyncio.Task[None] | None = None  # the streams, once the end has begun
         self._announce = announce
         super().__init__(_config(service))
 
@@ -167,10 +192,25 @@ class Server(uvicorn.Server):
         self.exit_code = EXIT_ENGINE_FAILED
         self.should_exit = True
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin the end at the first signal; cut it short at the second, of either kind.
+
+        Uvicorn would keep the first and raise it again after the end: the process would die of
+        it, which container engines, systemd and Ray report as a failure.
+        """
+        if self.should_exit:
+            self.force_exit = True
+            self.exit_code = self.exit_code or EXIT_CUT_SHORT + sig
+            if self._leaving:
+                self._leaving.get_loop().call_soon_threadsafe(self._leaving.cancel)
+        self.should_exit = True
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Tell the streams, then stop; uvicorn alone would cut them off without a word."""
         self._watching.cancel()
-        await self.service.drain()
+        self._leaving = asyncio.create_task(self.service.drain())
+        with suppress(asyncio.CancelledError):  # by the second signal
+            await self._leaving
         await super().shutdown(sockets)
 
 

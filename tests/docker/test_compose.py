@@ -8,9 +8,11 @@ import pytest
 import yaml
 
 from cortado.server.settings import ENV_PREFIX, Settings, read_settings
+from cortado.tests.docker.dockerfile import read
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "docker"
+COMPILES_SECONDS = 150  # docker/README.md has the measurement
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +49,17 @@ def test_it_may_write_nothing_but_tmp_and_has_no_privileges(service: dict[str, A
 def test_it_is_watched_and_started_again(service: dict[str, Any]) -> None:
     assert service["restart"] == "unless-stopped"
     assert service["healthcheck"]["retries"] > 0
+
+
+def test_its_health_is_asked_for_as_the_image_says(service: dict[str, Any]) -> None:
+    [check] = [it for it in read(FOLDER / "Dockerfile") if it.name == "HEALTHCHECK"]
+    image = {name.replace("-", "_"): value for name, value in check.flags.items()}
+    assert {name: str(value) for name, value in service["healthcheck"].items()} == image
+
+
+def test_a_start_that_compiles_is_not_called_unhealthy(service: dict[str, Any]) -> None:
+    period = float(service["healthcheck"]["start_period"].removesuffix("s"))
+    assert period > COMPILES_SECONDS
 
 
 def test_it_is_given_longer_to_stop_than_its_streams_need(service: dict[str, Any]) -> None:

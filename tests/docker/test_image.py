@@ -4,6 +4,7 @@ import http.server
 import importlib
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import threading
@@ -215,8 +216,8 @@ def test_its_labels_are_those_of_the_open_container_initiative() -> None:
 
 
 @contextmanager
-def answering(status: int) -> Iterator[int]:
-    """Run a server that answers every request with `status`; yield its port."""
+def answering(status: int, tls: ssl.SSLContext | None = None) -> Iterator[int]:
+    """Run a server that answers /ready with `status`, by https if told so; yield its port."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -227,6 +228,8 @@ def answering(status: int) -> Iterator[int]:
             pass
 
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        if tls:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server.server_port
@@ -234,11 +237,11 @@ def answering(status: int) -> Iterator[int]:
         thread.join()
 
 
-def health(port: int) -> int:
+def health(port: int, **settings: str) -> int:
     """Run the image's health check against `port`; return its exit code."""
     [check] = named("HEALTHCHECK", "serve")
     words = read_command(check.text.partition("CMD ")[2])
-    own = {**os.environ, "CORTADO_PORT": str(port), "http_proxy": "http://127.0.0.1:9"}
+    own = {**os.environ, "CORTADO_PORT": str(port), "http_proxy": "http://127.0.0.1:9"} | settings
     return subprocess.run(
         [sys.executable, *words[1:]], env=own, capture_output=True, timeout=120
     ).returncode
@@ -252,6 +255,18 @@ def read_command(text: str) -> list[str]:
 def test_it_is_healthy_when_the_server_is_ready(status: int, healthy: bool) -> None:
     with answering(status) as port:
         assert (health(port) == 0) is healthy
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_it_is_healthy_with_a_certificate_of_its_own(tmp_path: Path) -> None:
+    certificate, key = str(tmp_path / "certificate.pem"), str(tmp_path / "key.pem")
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
+    files = ["-subj", "/CN=speech.example.org", "-keyout", key, "-out", certificate]
+    subprocess.run([*command.split(), *files], check=True, capture_output=True)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    with answering(200, tls) as port:
+        assert health(port, CORTADO_TLS_CERTIFICATE=certificate) == 0
 
 
 def test_it_is_not_healthy_when_nothing_listens() -> None:

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import yaml
 from cortado.server.metrics import Metrics
 from cortado.server.run import EXIT_ENGINE_FAILED
 from cortado.server.settings import ENV_PREFIX, Settings, read_settings
+from cortado.tests.docker.dockerfile import read
 
 FOLDER = Path(__file__).parent.parent.parent / "docker"
 
@@ -62,6 +64,25 @@ def test_compose_gives_the_server_settings_that_it_has() -> None:
     proxy = services["caddy"]["networks"]["inside"]["ipv4_address"]
     assert given["CORTADO_TRUSTED_PROXIES"] == proxy
     assert services["grafana"]["ports"][0].startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize("name", ["monitoring", "replicas"])
+def test_no_other_service_gets_the_proxy_s_address_before_it_starts(name: str) -> None:
+    document = yaml.load((FOLDER / f"compose.{name}.yaml").read_text(), Loader)
+    [network] = document["networks"]["inside"]["ipam"]["config"]
+    whole, given = ip_network(network["subnet"]), ip_network(network["ip_range"])
+    proxy = ip_address(document["services"]["cortado"]["environment"]["CORTADO_TRUSTED_PROXIES"])
+    assert given.subnet_of(whole)  # type: ignore[arg-type]
+    assert proxy in whole
+    assert proxy not in given
+
+
+def test_the_server_may_write_where_compose_stores_its_streams() -> None:
+    server = compose()["services"]["cortado"]
+    folder = Path(server["environment"]["CORTADO_STORE"]).parent
+    assert f"state:{folder}" in server["volumes"]
+    made = f"install -d -o cortado -g cortado {folder}"  # a new volume has its owner from there
+    assert [it for it in read(FOLDER / "Dockerfile") if it.stage == "serve" and made in it.text]
 
 
 def test_systemd_starts_a_failed_server_again_and_waits_for_its_streams() -> None:

@@ -131,7 +131,8 @@ def test_the_balancer_of_compose_knows_all_servers_and_only_it_can_be_reached() 
     assert named["REPLICAS"].split() == [f"{name}:8000" for name in servers]
     asked = set(re.findall(r"\{\$(\w+)\}", (FOLDER / "replicas" / "Caddyfile").read_text()))
     assert asked == set(named)
-    assert services["balancer"]["ports"][0].startswith("${PUBLISH:-127.0.0.1:")
+    for port, number in zip(services["balancer"]["ports"], ("80", "443"), strict=True):
+        assert re.fullmatch(r"\$\{PUBLISH(_HTTPS)?:-127\.0\.0\.1:\d+\}:" + number, port)
     assert [name for name in services if services[name].get("ports")] == ["balancer"]
     hosts = services["cortado"]["environment"]["CORTADO_ALLOWED_HOSTS"].split(",")
     assert set(servers) < set(hosts)  # the balancer asks each for its health by its name

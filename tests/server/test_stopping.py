@@ -1,0 +1,86 @@
+"""A server that is stopped by a signal, as supervisors do it: real processes."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import websockets
+
+from cortado.model.checkpoint_reader import DEFAULT
+from cortado.server.run import EXIT_CUT_SHORT
+from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served, serving
+from cortado.tests.model.untrained import noise
+from cortado.tests.server.running import PATIENCE, START, Heard, listened, pcm, wait_for
+
+PLAIN = ["--backend", "reference", "--beam", "1"]  # nothing to compile
+
+# `cortado serve` with streams that do not take leave.
+STAYS = """
+import asyncio, sys
+from cortado.clients.cli import main
+from cortado.server.service import Service
+async def drain(service):
+    print("leaving", flush=True)
+    await asyncio.sleep(600)
+Service.drain = drain
+sys.exit(main())
+"""
+# `cortado serve` with a model that takes its time.
+LOADS = """
+import sys, time
+from cortado.clients.cli import main
+import cortado.server.run as run
+def load(settings):
+    print("loading", flush=True)
+    time.sleep(600)
+run.load = load
+sys.exit(main(["serve", "--port", "0"]))
+"""
+
+
+async def speak_until_it_ends(server: Served, sent: signal.Signals) -> Heard:
+    async with websockets.connect(server.stream) as connection:
+        await connection.send(START)
+        ready = json.loads(await connection.recv())
+        await connection.send(pcm(noise(1, 2.0)))
+        server.process.send_signal(sent)
+        rest = await listened(connection)
+    return Heard([ready, *rest.messages], rest.close_code)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_told_to_stop_tells_its_streams_and_exits_with_0(
+    sent: signal.Signals, tmp_path: Path
+) -> None:
+    with serving(DEFAULT, tmp_path / "log", *PLAIN) as server:
+        heard = asyncio.run(speak_until_it_ends(server, sent))
+        assert (heard.types[0], heard.error) == ("ready", "shutting_down")
+        assert server.process.wait(PATIENCE) == 0, (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_cuts_the_end_short(second: signal.Signals, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with serving(DEFAULT, log, *PLAIN, start=(sys.executable, "-c", STAYS)) as server:
+        server.process.terminate()
+        assert wait_for(lambda: "leaving" in log.read_text())
+        server.process.send_signal(second)
+        assert server.process.wait(PATIENCE) == EXIT_CUT_SHORT + second
+
+
+def test_a_server_that_loads_ends_at_once_when_it_is_told_to_stop() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", LOADS],
+        cwd=ROOT,
+        env=ENVIRONMENT | {"CORTADO_STORE": "memory"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loading\n"
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
