@@ -3,10 +3,10 @@
     P(w) = (1 - c) P_vocabulary(w) + c sum over j with source word w of a_j / A
     c = (1 - g) A,    A = sum_j a_j
 
-g is a sigmoid of what the output layer reads, as its last output. a are the weights of any
-attention: a monotonic one's expected weights in training, those of its hard stops in decoding.
-Where its scan ran off the end, or may have, A < 1, and what is not attended is written. With A = 1
-it is equation 9 of the paper.
+g is a sigmoid of what the output layer reads and of the word before (equation 8). a are the weights
+of any attention: a monotonic one's expected weights in training, those of its hard stops in
+decoding. Where its scan ran off the end, or may have, A < 1, and what is not attended is written.
+With A = 1 it is equation 9 of the paper.
 """
 
 import torch
@@ -15,18 +15,19 @@ from torch import Tensor, nn
 LEAST = 1e-12  # of a probability, before its logarithm
 
 
-def mixture(logits: Tensor, weights: Tensor, copies: Tensor, size: int) -> Tensor:
+def mixture(logits: Tensor, gate: Tensor, weights: Tensor, copies: Tensor, size: int) -> Tensor:
     """Return the log-probabilities (B, U, N) of words, the end, and the sources' other words.
 
     Args:
-        logits: (B, U, V + 2) of V words, the end and the gate.
+        logits: (B, U, V + 1) of V words and the end.
+        gate: (B, U, 1) what g is the sigmoid of.
         weights: (B, U, T) of the source's words.
         copies: (B, T) indices of the source's words: below V, or from V + 1 on those that the
             vocabulary lacks; any on padding, where the weights are zero.
         size: N, V + 1 and the most other words of one source.
     """
-    written = logits[..., :-1].softmax(-1)
-    copied = (1 - logits[..., -1:].sigmoid()) * weights
+    written = logits.softmax(-1)
+    copied = (1 - gate.sigmoid()) * weights
     total = nn.functional.pad(
         (1 - copied.sum(-1, keepdim=True)) * written, (0, size - written.shape[-1])
     )

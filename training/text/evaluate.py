@@ -3,11 +3,13 @@
 import json
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
 
+from cortado.model.progress import Progress, counted, unwatched
 from cortado.training.text.batches import collate
 from cortado.training.text.loss import loss
 from cortado.training.text.model import TextModel
@@ -15,7 +17,7 @@ from cortado.training.text.picture import draw
 from cortado.training.text.readers import Pair
 from cortado.training.text.recipe import Row, Task, TextRecipe, configuration
 from cortado.training.text.search import Source, Written, search
-from cortado.training.text.train import RUN, Progress, folder_of, load, pairs_of
+from cortado.training.text.train import RUN, folder_of, load, pairs_of
 
 Way = Literal["hard", "expected"]
 ROUGE = ("rouge1", "rouge2", "rougeL")
@@ -34,7 +36,7 @@ def evaluate(
     seed: int,
     output: Path,
     results: Path,
-    progress: Progress | None = None,
+    progress: Progress = unwatched,
 ) -> Path:
     """Score a run on the test set in every way that it can decode; return the file of its scores.
 
@@ -51,14 +53,14 @@ def evaluate(
     scores: dict[str, Any] = {}
     for way in ways:
         texts = []
-        for number, one in enumerate(written(recipe, model, pairs, way), 1):
+        found = written(recipe, model, pairs, way)
+        count = partial(progress, f"{folder.name} {way}")
+        for number, one in enumerate(counted(found, len(pairs), count), 1):
             texts.append(" ".join(one.text))
             if way == ways[0] and seed == row.seeds[0] and number - 1 in recipe.pictures:
                 path = results / "alignments" / f"{recipe.name}-{row.name}-{number}.svg"
                 title = f"{recipe.name}: {row.title}"
                 draw(pairs[number - 1].source, one.text, one.written.weights, path, title)
-            if progress:
-                progress(f"{folder.name} {way}", number, len(pairs))
         targets = [" ".join(pair.target) for pair in pairs]
         scores[way] = score(recipe.task, texts, targets)
         (folder / f"{way}.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")

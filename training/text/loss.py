@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from cortado.training.text.batches import TextBatch
-from cortado.training.text.copying import coverage_loss, mixture
+from cortado.training.text.copying import coverage_loss
 from cortado.training.text.model import TextModel
 from cortado.training.text.recipe import Training
 
@@ -36,12 +36,9 @@ def loss(model: TextModel, batch: TextBatch, training: Training) -> Loss:
     decoded = decoder.teacher_forced(
         encoded.values, encoded.mask, batch.target, noise, first, classes
     )
-    if model.copies:
-        size = end + 1 + batch.most_extra
-        log_probs = mixture(decoded.logits, decoded.weights, batch.copies, size)
-    else:
-        logits = decoded.logits if offsets is None else decoded.logits + offsets
-        log_probs = logits.log_softmax(2)
+    logits = decoded.logits if offsets is None else decoded.logits + offsets
+    previous = nn.functional.pad(batch.target, (1, 0), value=decoder.start)
+    log_probs = model.log_probs(logits, previous, decoded.weights, batch.copies, batch.most_extra)
     nats = -log_probs.gather(2, wanted.unsqueeze(2)).squeeze(2)[valid].sum()
     total = nats
     if training.coverage:

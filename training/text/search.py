@@ -15,7 +15,6 @@ from torch import Tensor
 from cortado.model.decoder.decoder import Memory
 from cortado.model.search.expected_beam import PRUNING, ranked, select_rows
 from cortado.model.search.hard_beam import Frames, Scans, next_stops, windows
-from cortado.training.text.copying import mixture
 from cortado.training.text.model import TextModel
 from cortado.training.text.vocabulary import UNKNOWN
 
@@ -71,13 +70,19 @@ def search(
     look, place = (_hard if hard else _expected)(decoder, encoded.values)
     memory, scores = decoder.beginning(1, model.first(encoded)), torch.zeros(1)
     beam = [Written((), encoded.values.new_zeros(0, len(source.words)))]
-    best, best_score, size = beam[0], -torch.inf, decoder.end + 1 + source.extra
+    best, best_score = beam[0], -torch.inf
     for count in range(limit + 1):
         looked = look(memory, place)
         logits, output = decoder.write(looked.context, memory)
-        log_probs = _log_probs(model, logits, looked.weights, source, size)
+        log_probs = model.log_probs(
+            logits.unsqueeze(1),
+            memory.symbol.unsqueeze(1),
+            looked.weights.unsqueeze(1),
+            source.copies.expand(len(logits), -1),
+            source.extra,
+        ).squeeze(1)
         if count == limit:  # it ends here, likely or not
-            log_probs[:, torch.arange(size) != decoder.end] = -torch.inf
+            log_probs[:, torch.arange(log_probs.shape[1]) != decoder.end] = -torch.inf
         scores, rows, symbols = ranked(scores.unsqueeze(1) + log_probs, width, pruning)
         ended = (symbols == decoder.end) & (scores > -torch.inf)
         for k in ended.nonzero()[:, 0].tolist():
@@ -98,16 +103,6 @@ def search(
         memory = decoder.read(known, select_rows(output, rows))
         place = tuple(part[rows] for part in looked.place)
     return best
-
-
-def _log_probs(
-    model: TextModel, logits: Tensor, weights: Tensor, source: Source, size: int
-) -> Tensor:
-    """Return the log-probabilities (K, N) of the next symbols."""
-    if not model.copies:
-        return logits.log_softmax(1)
-    copies = source.copies.expand(len(logits), -1)
-    return mixture(logits.unsqueeze(1), weights.unsqueeze(1), copies, size).squeeze(1)
 
 
 def _expected(decoder: Any, values: Tensor) -> tuple[Look, tuple[Tensor, ...]]:

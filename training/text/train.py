@@ -3,7 +3,6 @@
 import json
 import logging
 import time
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import cortado.model.compiled.operations  # noqa: F401  # kernels for whole texts on CPUs
+from cortado.model.progress import Progress, unwatched
 from cortado.training.learning import snapshot
 from cortado.training.learning.device import device_of, to_device
 from cortado.training.learning.schedule import cosine
@@ -24,7 +24,6 @@ from cortado.training.text.recipe import Row, TextRecipe, Training, configuratio
 from cortado.training.text.vocabulary import Words
 
 log = logging.getLogger(__name__)
-Progress = Callable[[str, int, int], None]  # what is done, how many, of how many
 WEIGHTS, WORDS, RUN = "model.safetensors", "words.json", "run.json"
 MADE_BY = "configuration"  # a file with the digest of the recipe that began the run
 SPOKEN_OF = 50  # updates between lines of the log
@@ -63,7 +62,7 @@ def train(
     seed: int,
     output: Path,
     device: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress = unwatched,
 ) -> Path:
     """Train a run, or go on with it; return its folder, in which its weights and words are.
 
@@ -84,7 +83,7 @@ def train(
     words = vocabularies(recipe, pairs)
     torch.manual_seed(seed)
     model = TextModel(recipe, row, words).to(where).train()
-    optimizer = torch.optim.Adam(model.parameters(), training.learning_rate, eps=1e-6)
+    optimizer = torch.optim.Adam(model.parameters(), training.learning_rate, eps=1e-6, fused=True)
     parts, optimizers = {"model": model}, {"optimizer": optimizer}
     done, seconds = 0, 0.0
     if found := snapshot.snapshots(folder):
@@ -111,8 +110,7 @@ def train(
         if step % training.interval == 0 and step < training.updates:
             spent = seconds + time.monotonic() - started
             snapshot.save(folder, step, parts, optimizers, {"seconds": spent})  # type: ignore[arg-type]
-        if progress:
-            progress(folder.name, step, training.updates)
+        progress(folder.name, step, training.updates)
     save_file({k: v.cpu().contiguous() for k, v in model.state_dict().items()}, folder / WEIGHTS)
     (folder / WORDS).write_text(json.dumps([one.words for one in words]), encoding="utf-8")
     spent = round(seconds + time.monotonic() - started, 1)

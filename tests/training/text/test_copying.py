@@ -41,7 +41,7 @@ def loops(logits: list[float], weights: list[float], copies: list[int]) -> list[
 
 def test_it_is_the_papers_mixture_and_sums_to_one() -> None:
     logits, weights, copies = inputs()
-    found = mixture(logits, weights, copies, SIZE)
+    found = mixture(logits[..., :-1], logits[..., -1:], weights, copies, SIZE)
     for b in range(BATCH):
         for u in range(STEPS):
             row = loops(logits[b, u].tolist(), weights[b, u].tolist(), copies[b].tolist())
@@ -53,7 +53,9 @@ def test_it_is_the_papers_mixture_and_sums_to_one() -> None:
 def test_its_gradients_are_differences_of_the_loops() -> None:
     logits, weights, copies = inputs()
     wanted = torch.tensor([[1, SYMBOLS + 2, SYMBOLS], [0, 3, SYMBOLS + 1]])
-    mixture(logits, weights, copies, SIZE).gather(2, wanted.unsqueeze(2)).sum().backward()
+    mixture(logits[..., :-1], logits[..., -1:], weights, copies, SIZE).gather(
+        2, wanted.unsqueeze(2)
+    ).sum().backward()
 
     def total(changed: Tensor, others: Tensor, of_logits: bool) -> float:
         pair = (changed, others) if of_logits else (others, changed)
@@ -95,6 +97,18 @@ def test_a_word_that_the_vocabulary_lacks_is_likely_where_it_is_attended(kind: K
     with torch.inference_mode():
         one = loss(built, batch, Training(1))
     assert one.nats.item() == pytest.approx(-log(1e-12), rel=0.05)  # of the end, never copied
+
+
+@torch.inference_mode()
+def test_the_gate_reads_the_word_before() -> None:
+    built = model(recipe(AttentionConfig(8), copies=True))
+    assert built.gate is not None
+    pulled = built.decoder.embedding.weight[2]
+    built.gate.weight.copy_(100 * pulled / pulled.norm())  # the word 2 before writes, others copy
+    logits, weights = torch.zeros(1, 2, len(WORDS.target) + 2), torch.ones(1, 2, 1)
+    copies, previous = torch.tensor([[5]]), torch.tensor([[2, 3]])
+    written, copied = built.log_probs(logits, previous, weights, copies, 0)[0, :, 5].exp().tolist()
+    assert written < 0.5 < copied
 
 
 def test_coverage_counts_what_was_attended_before() -> None:

@@ -33,7 +33,7 @@ def sorted_pairs(text: Sequence[str]) -> list[str]:
 @pytest.mark.parametrize("kind", kinds())
 @pytest.mark.parametrize("task", [copied, reversed_pairs, sorted_pairs])
 def test_every_mechanism_learns_it_without_an_error(kind: Kind, task: object) -> None:
-    training = Training(1000, 32, 1e-2, noise=2.0)
+    training = Training(1500, 32, 1e-2, noise=2.0)
     chosen = recipe(
         AttentionConfig(WIDTH, 2, kind=kind),
         DecoderConfig(WIDTH, 16),
