@@ -1,7 +1,7 @@
 """A progress bar in the terminal, for work that takes a while; log lines go above it."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -9,17 +9,17 @@ from rich.logging import RichHandler
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.progress import Progress as Bar
 
-Report = Callable[[str, int, int], None]  # what is done, how many, of how many
+from cortado.model.progress import Progress
 
 
 @contextmanager
-def progress_bar(share: bool = False) -> Iterator[Report]:
+def progress_bar(share: bool = False) -> Iterator[Progress]:
     """Show a bar on stderr while the block runs; yields what moves it.
 
     Beside it stand the numbers that are done and to be done, or their share in percent.
@@ -38,7 +38,7 @@ def progress_bar(share: bool = False) -> Iterator[Report]:
         TimeRemainingColumn(),
         TextColumn("{task.description}"),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    with Bar(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=None)
 
         def report(what: str, done: int, total: int) -> None:

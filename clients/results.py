@@ -1,7 +1,6 @@
-"""Where the results of many files go: found below folders, each beside no other, written whole."""
+"""Where the results of many files go: found below folders, each beside no other."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -129,11 +128,3 @@ def is_done(source: Path, place: Path) -> bool:
         return place.stat().st_mtime >= changed(source)
     except OSError:
         return False
-
-
-def write_whole(place: Path, text: str) -> None:
-    """Write a file that is there as a whole or not at all, and the folders above it."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    part = place.with_name(f"{place.name}.part")
-    part.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(part, place)

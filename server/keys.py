@@ -8,17 +8,18 @@ server reads it again once it has changed.
 import hashlib
 import hmac
 import json
-import os
 import re
 import secrets
 from pathlib import Path
 
+from cortado.model.whole_file import whole
 from cortado.server.short_lived import ShortLived
 
 KEY = "ck_"
 CHANCE = 32  # bytes
 NAME = re.compile(r"[a-z0-9-]{1,40}")
 NOBODY = hashlib.sha256(secrets.token_bytes(CHANCE)).hexdigest()  # of unknown names: as slow
+PRIVATE = 0o600  # a file that nobody else reads
 MAX_LENGTH = 200  # characters of what is offered as a key
 
 
@@ -77,11 +78,8 @@ class KeyFile:
 
     def _write(self, hashes: dict[str, str]) -> None:
         """Replace the file at once, so that a server never reads half of it."""
-        part = self.path.with_suffix(".part")
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # private
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(hashes, file, indent=1)
-        part.replace(self.path)
+        with whole(self.path, PRIVATE) as part:
+            part.write_text(json.dumps(hashes, indent=1), encoding="utf-8")
 
 
 class Keys:

@@ -4,9 +4,9 @@ A scrape reaches one replica, whichever Ray's proxy gives it to. So each replica
 to an actor of the cluster, and whoever is asked answers with all of them, by the label `replica`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from time import monotonic
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 import ray
 from prometheus_client import generate_latest
@@ -64,23 +64,23 @@ class Board:
         return merged(pages)
 
 
-class _Families(dict[str, Metric]):
-    @classmethod
-    def of(cls, pages: Mapping[str, bytes]) -> Self:
-        found = cls()
-        for replica, page in sorted(pages.items()):
+class _Together(NamedTuple):
+    """The pages of replicas, as what Prometheus' client writes a page of."""
+
+    pages: Mapping[str, bytes]
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the families of all of them, as a registry does."""
+        found: dict[str, Metric] = {}
+        for replica, page in sorted(self.pages.items()):
             for one in text_string_to_metric_families(page.decode()):
                 family = found.setdefault(one.name, Metric(one.name, one.documentation, one.type))
                 for sample in one.samples:
                     labels = {**sample.labels, "replica": replica}
                     family.add_sample(sample.name, labels, sample.value)
-        return found
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the families, as a registry does."""
-        yield from self.values()
+        return found.values()
 
 
 def merged(pages: Mapping[str, bytes]) -> bytes:
     """Return one page, in Prometheus' text format, of the pages of replicas by their names."""
-    return generate_latest(_Families.of(pages))
+    return generate_latest(_Together(pages))

@@ -25,6 +25,7 @@ ALLOWED = {  # the longest name that fits says
     "clients.captioning": ("clients", "server.protocol", "model.emission"),
     "clients.through_server": ("clients", "model.emission"),
     "clients.results": ("clients", "model.audio.remote"),
+    "clients.progress": ("model.progress",),
     "clients.words": ("server.protocol", "model.captions", "model.emission"),
     # Where the packages meet: they measure and run everything.
     "clients.bench": PACKAGES,
@@ -38,6 +39,8 @@ FLOORS = (  # of the model, from below; the longest name that fits says
         "compiled",
         "configuration",
         "operation",
+        "progress",
+        "whole_file",
     ),
     ("config", "emission"),
     ("captions",),

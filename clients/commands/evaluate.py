@@ -23,12 +23,13 @@ from cortado.clients.commands.terminal import (
 
 if TYPE_CHECKING:
     from cortado.model.audio.decode import Samples
+    from cortado.model.progress import Progress
     from cortado.model.recognizer import Recognizer
     from cortado.model.search.offline import Mode as OfflineMode
     from cortado.model.search.settings import Beam
     from cortado.training.data.evaluation_sets import NamedSet
     from cortado.training.scoring.comparison import Compared
-    from cortado.training.scoring.evaluate import Progress, SetScore
+    from cortado.training.scoring.evaluate import SetScore
     from cortado.training.scoring.spoken_ends import SpokenEnds
     from cortado.training.scoring.systems import Hypotheses, System, Transcribe
 

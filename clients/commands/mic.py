@@ -109,7 +109,7 @@ def _picked() -> int:
 def _save(
     utterances: Sequence["tuple[Character, ...]"], seconds: float, output: Path, form: str
 ) -> None:
-    from cortado.clients.results import write_whole
     from cortado.model.transcript import FORMATS, Transcript
+    from cortado.model.whole_file import write_whole
 
     write_whole(output, FORMATS[form](output, Transcript(tuple(utterances), seconds)))

@@ -25,7 +25,7 @@ from cortado.clients.commands.terminal import (
 if TYPE_CHECKING:
     from cortado.clients.bench.served import Served
     from cortado.clients.bench.streams.delays import Point
-    from cortado.clients.progress import Report
+    from cortado.model.progress import Progress
     from cortado.model.streaming.interface import Samples, StreamingRecognizer
 
 EXAMPLES = examples(
@@ -148,7 +148,7 @@ def _engine(
     counts: list[int] | None,
     seconds: float,
     threads: int,
-    progress: "Report",
+    progress: "Progress",
 ) -> "list[Point]":
     """Return the points of the engine for each chunk, up to the first that is not carried."""
     from cortado.clients.bench.streams.live import measure
@@ -181,7 +181,7 @@ def _websockets(
     threads: int,
     checkpoint: Path | None,
     search: dict[str, int | str | None],
-    progress: "Report",
+    progress: "Progress",
 ) -> "tuple[list[Point], dict[str, Any]]":
     """Return the points of a server in a process of its own, and what it takes."""
     import asyncio

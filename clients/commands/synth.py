@@ -1,5 +1,6 @@
 """`cortado synth`: makes a corpus with synthetic voices."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +39,7 @@ def synth(
     config = SynthConfig(text, output, count, seed, workers, shares)
     try:
         with progress_bar() as report:
-            manifest = synthesise(config, lambda done, total: report("spoken", done, total))
+            manifest = synthesise(config, partial(report, "spoken"))
     except SynthError as error:
         complain(error)
         raise typer.Exit(EXIT_FAILURE) from None

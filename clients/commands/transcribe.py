@@ -241,8 +241,8 @@ def _into_one(
     transcribe: "Transcribe", files: Sequence[Path], form: str, output: Path | None
 ) -> bool:
     """Write the transcripts of files one after another; return whether all files were complete."""
-    from cortado.clients.results import write_whole
     from cortado.model.files import write_results
+    from cortado.model.whole_file import write_whole
 
     out = sys.stdout if output is None else io.StringIO()  # not the one that a bar puts in between
     # A bar would stand in the text.
@@ -259,8 +259,9 @@ def _into_folder(
     transcribe: "Transcribe", sources: "Sequence[Input]", form: str, folder: Path
 ) -> bool:
     """Write each file's transcript as it ends; return whether all files were complete."""
-    from cortado.clients.results import is_done, places, write_whole
+    from cortado.clients.results import is_done, places
     from cortado.model.transcript import FORMATS
+    from cortado.model.whole_file import write_whole
 
     pairs = zip(sources, places(sources, folder, form.removesuffix("l")), strict=True)
     left = [(one.path, place) for one, place in pairs if not is_done(one.path, place)]

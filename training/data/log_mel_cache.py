@@ -8,7 +8,7 @@ A recording may be there at several speeds, as a tape that runs faster or slower
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +25,7 @@ from cortado.model.audio.decode import AudioError
 from cortado.model.config import PLAIN, FeatureConfig
 from cortado.model.features.framing import HOP, SAMPLE_RATE
 from cortado.model.features.log_mel import LogMel
+from cortado.model.progress import Count, counted, unwatched
 from cortado.model.vocabulary import Vocabulary
 from cortado.training.data.manifest import Utterance, read_for
 from cortado.training.data.recordings import samples_of
@@ -114,7 +115,7 @@ def cached(
     manifest: Path,
     cache: Path,
     workers: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count = unwatched,
     vocabulary: Vocabulary = LETTERS,
     features: FeatureConfig = PLAIN,
     speeds: Sequence[float] = (1.0,),
@@ -145,9 +146,8 @@ def cached(
     start = max((u.start + u.frames for u in stored.values()), default=0)
     os.truncate(frames_path, start * frame_bytes)  # a kill may leave frames that the index lacks
     with open(frames_path, "ab") as frames, open(folder / "index.jsonl", "a") as index:
-        for done, ((utterance, speed), logmel) in enumerate(
-            zip(todo, _computed(todo, features, workers), strict=True)
-        ):
+        computed = zip(todo, _computed(todo, features, workers), strict=True)
+        for (utterance, speed), logmel in counted(computed, len(todo), progress):
             frames.write(logmel.tobytes())
             frames.flush()
             text, length = utterance.text, len(logmel)
@@ -156,8 +156,6 @@ def cached(
             index.flush()
             stored[entry.key] = entry
             start += len(logmel)
-            if progress:
-                progress(done + 1, len(todo))
     found = [replace(stored[u.id, s], text=u.text, speaker=u.speaker) for u, s in played]
     return LogMelCorpus(folder, found, features.bands)
 

@@ -9,11 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 from cortado.model.audio.decode import AudioError, stream
 from cortado.model.features.framing import SAMPLE_RATE
+from cortado.model.progress import Progress, counted, unwatched
+from cortado.model.whole_file import whole
 from cortado.training.data.corpora import commonvoice, folder, jsonlines, kaldi, libri, timit, wsj
 from cortado.training.data.corpora.english import english, unwritable
 from cortado.training.data.corpora.source import Corpus, Found, Part, Problem, Published
@@ -37,7 +40,6 @@ READERS: dict[str, Callable[[Sequence[Path]], Corpus]] = {
     "folder": folder.read,
 }
 TEXTS = ("corpus", "english", "raw")
-Progress = Callable[[str, int, int], None]  # what is done, how many, of how many
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def prepare(
     out: Path,
     text: str = "corpus",
     workers: int = 1,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = unwatched,
 ) -> tuple[list[Prepared], list[Problem]]:
     """Write a manifest for each set of a corpus into `out`; return them, and all that is wrong.
 
@@ -140,12 +142,9 @@ def _gathered(
     todo: Sequence[Path], measured: Iterable[float | AudioError], progress: Progress
 ) -> dict[Path, float | AudioError]:
     """Return what was measured of each recording, as it comes."""
-    seconds: dict[Path, float | AudioError] = {}
-    progress("recordings read", 0, len(todo))
-    for path, length in zip(todo, measured, strict=True):
-        seconds[path] = length
-        progress("recordings read", len(seconds), len(todo))
-    return seconds
+    count = partial(progress, "recordings read")
+    count(0, len(todo))
+    return dict(counted(zip(todo, measured, strict=True), len(todo), count))
 
 
 def _seconds(path: Path) -> float | AudioError:
@@ -222,7 +221,8 @@ def _utterance(
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write a file whole or not at all."""
-    unfinished = path.with_name(f"{path.name}.unfinished")
-    with unfinished.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+    with (
+        whole(path) as part,
+        part.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file,
+    ):
         file.writelines(f"{line}\n" for line in lines)
-    os.replace(unfinished, path)

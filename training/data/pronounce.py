@@ -1,10 +1,12 @@
 """Words as phones, as espeak-ng pronounces them, for aligners of phones."""
 
 import json
-import os
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+
+from cortado.model.progress import Count, unwatched
+from cortado.model.whole_file import write_whole
 
 VOICE = "en-us"
 WORDS_PER_CALL = 4000  # of espeak-ng
@@ -42,9 +44,7 @@ class PronunciationError(OSError):
     """espeak-ng is not there or has failed."""
 
 
-def lexicon(
-    texts: Iterable[str], path: Path, progress: Callable[[int, int], None] | None = None
-) -> Lexicon:
+def lexicon(texts: Iterable[str], path: Path, progress: Count = unwatched) -> Lexicon:
     """Return the pronunciations of all words of the texts.
 
     Args:
@@ -63,13 +63,9 @@ def lexicon(
     for start in range(0, len(todo), WORDS_PER_CALL):
         some = todo[start : start + WORDS_PER_CALL]
         stored |= zip(some, pronounced(some), strict=True)
-        if progress:
-            progress(start + len(some), len(todo))
+        progress(start + len(some), len(todo))
     if todo:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(stored, ensure_ascii=False, sort_keys=True), encoding="utf-8")
-        os.replace(partial, path)
+        write_whole(path, json.dumps(stored, ensure_ascii=False, sort_keys=True))
     return {word: [_NUMBERS[phone] for phone in stored[word]] for word in words}
 
 

@@ -1,12 +1,14 @@
 """The tied states of phones that are said in a corpus' frames, found once and kept in its cache."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.features.framing import FRAMES_PER_STEP
+from cortado.model.progress import Count, unwatched
+from cortado.model.whole_file import whole
 from cortado.training.alignment.triphones import (
     PhoneSequence,
     Sizes,
@@ -41,6 +43,8 @@ def aligner(
     total = sum(corpus.utterances[index].frames for corpus, (index, _) in rows)
     some = rows[:: -(-total // TRAINING_FRAMES)]
     found = train([(corpus.logmel(index), text) for corpus, (index, text) in some], Sizes(states))
+    for corpus in corpora:  # another aligner has other states
+        (corpus.folder / FILE).unlink(missing_ok=True)
     found.save(path)
     return found
 
@@ -49,7 +53,7 @@ def states_of(
     corpus: LogMelCorpus,
     aligner: TriphoneAligner,
     lexicon: Lexicon,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count = unwatched,
 ) -> States:
     """Return the state of each frame in a corpus' cache, UNKNOWN where there is no alignment."""
     path = corpus.folder / FILE
@@ -61,10 +65,10 @@ def states_of(
             targets = aligner.frame_states(corpus.logmel(index), text)
             if targets is not None:
                 found[utterance.start : utterance.start + utterance.frames] = targets
-            if progress:
-                progress(index + 1, len(corpus))
+            progress(index + 1, len(corpus))
         _play(found, corpus.utterances)
-        found.tofile(path)
+        with whole(path) as part:
+            found.tofile(part)
     return np.memmap(path, np.int16, "r")
 
 

@@ -18,6 +18,7 @@ from cortado.model.adaptation import own
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.features.speaker import by_speaker
+from cortado.model.progress import unwatched
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import flushed, teacher_forced, transcribe_offline
 from cortado.model.streaming.interface import Samples
@@ -49,7 +50,7 @@ class Monitor:
         self,
         output: Path,
         sets: Mapping[str, ValidationSet],
-        progress: Callable[[int, str], None] | None = None,
+        progress: Callable[[int, str], None] = unwatched,
     ) -> None:
         """Watch a run that writes to `output`."""
         self.output, self.sets, self.progress = output, sets, progress
@@ -72,8 +73,7 @@ class Monitor:
         for name, value in {**means, "rate": rate, "times_real_time": speed}.items():
             self.writer.add_scalar(f"training/{name}", value, step)
         text = " ".join(f"{name} {value:.3f}" for name, value in means.items())
-        if self.progress:
-            self.progress(step, f"{stage.name}: {text}, {speed:.0f} x real time")
+        self.progress(step, f"{stage.name}: {text}, {speed:.0f} x real time")
         if step % (10 * EVERY) == 0:
             log.info("step %d %s: %s, %.0f x real time", step, stage.name, text, speed)
         self.sums, self.counted, self.audio, self.since = {}, 0, 0.0, time.monotonic()

@@ -2,8 +2,9 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from cortado.model.progress import Progress, unwatched
 from cortado.training.data import log_mel_cache as logmel
 from cortado.training.data import manifest
 from cortado.training.data.log_mel_cache import cached
@@ -25,7 +27,6 @@ from cortado.training.learning.trainer import Trainer
 from cortado.training.synthesis.corpus import SynthConfig, synthesise
 from cortado.training.synthesis.splice import SplicedCorpus, word_edges
 
-Progress = Callable[[str, int, int], None]  # what is done, how many, of how many
 TIMEOUT = timedelta(hours=12)  # for the first process, which prepares corpora and validates
 
 
@@ -33,7 +34,7 @@ def train(
     recipe: Recipe,
     output: Path,
     processes: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = unwatched,
     device: str | None = None,
 ) -> Path:
     """Train a recipe, or go on with it; return the folder of its checkpoint.
@@ -86,7 +87,7 @@ def prepare(
     output: Path,
     workers: int,
     recipe: Recipe,
-    progress: Progress | None = None,
+    progress: Progress = unwatched,
 ) -> logmel.Corpus:
     """Return a corpus' log-mel frames, its synthetic speech made first where it is not there.
 
@@ -104,8 +105,8 @@ def prepare(
         folder = corpus.manifest.parent
         synthesis = corpus.synthesis
         config = SynthConfig(synthesis.text, folder, synthesis.count, synthesis.seed, workers)
-        synthesise(config, _named(progress, f"synthesise {name}"))
-    report = _named(progress, f"features {name}")
+        synthesise(config, partial(progress, f"synthesise {name}"))
+    report = partial(progress, f"features {name}")
     cache = output / "cache"
     model, speeds = recipe.model, (1.0,) if corpus.splice else recipe.speeds
     recorded = cached(
@@ -113,14 +114,9 @@ def prepare(
     )
     if not corpus.splice:
         return recorded
-    report = _named(progress, f"words {name}")
-    edges = word_edges(recorded, report)
+    edges = word_edges(recorded, partial(progress, f"words {name}"))
     splice = corpus.splice
     return SplicedCorpus(recorded, edges, splice.text, splice.count, splice.seed)
-
-
-def _named(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
-    return (lambda done, total: progress(name, done, total)) if progress else None
 
 
 def _process(
@@ -130,7 +126,7 @@ def _process(
     recipe: Recipe,
     output: Path,
     device: str,
-    progress: Progress | None = None,
+    progress: Progress = unwatched,
 ) -> None:
     """Be one process of a run."""
     keep_freed_memory()
@@ -149,8 +145,11 @@ def _process(
     monitor = None
     if rank == 0:
         total = sum(stage.steps for stage in recipe.stages)
-        report = (lambda step, message: progress(message, step, total)) if progress else None
-        monitor = Monitor(output, validation_sets(recipe), report)
+        monitor = Monitor(
+            output,
+            validation_sets(recipe),
+            lambda step, message: progress(message, step, total),
+        )
     Trainer(recipe, corpora, output, states, device, phones).run(monitor)
     if monitor:
         monitor.close()
@@ -163,7 +162,7 @@ def tied_states(
     recipe: Recipe,
     corpora: Sequence[logmel.Corpus],
     output: Path,
-    progress: Progress | None = None,
+    progress: Progress = unwatched,
 ) -> tuple[Sequence[States], Sequence[int]]:
     """Return the tied states of each corpus' frames, none of one that is spliced; their phones.
 
@@ -172,12 +171,12 @@ def tied_states(
     cache = output / "cache"
     recorded = [corpus for corpus in corpora if isinstance(corpus, logmel.LogMelCorpus)]
     texts = (one.text for corpus in recorded for one in corpus.utterances)
-    words = lexicon(texts, cache / "pronunciations.json", _named(progress, "pronounce words"))
+    words = lexicon(texts, cache / "pronunciations.json", partial(progress, "pronounce words"))
     path = cache / "triphones.safetensors"
-    if progress and not path.exists():
+    if not path.exists():
         progress("learn an aligner of phones", 0, 1)
     found = aligner(recorded, words, path, recipe.tied_states)
-    report = _named(progress, "align phones")
+    report = partial(progress, "align phones")
     states = [
         states_of(corpus, found, words, report)
         if isinstance(corpus, logmel.LogMelCorpus)

@@ -1,7 +1,7 @@
 """The hypotheses of a system on sets of utterances, and their scores."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cortado.model.audio.decode import AudioError
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
+from cortado.model.progress import Progress
 from cortado.training.data.evaluation_sets import NamedSet
 from cortado.training.data.manifest import Utterance, phonetic, spoken
 from cortado.training.data.phones import GLOTTAL_STOP, PHONES_61, fold
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 HOUR = 3600  # seconds
 ALIGNED_AT_ONCE = 8  # recordings whose CTC alignment is made in one batch
-
-Progress = Callable[[str, int, int], None]  # a set's name, its seconds done, its seconds
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ def evaluate(
         system: to score.
         sets: of utterances.
         rules: how texts are compared.
-        progress: called as utterances are done.
+        progress: called with a set's name, its seconds done and its seconds.
         ends: when characters end, for their delays; by the recogniser's CTC head if None.
 
     Raises: ValueError where an utterance cannot be compared by the rules, before any audio is read.

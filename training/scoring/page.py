@@ -1,7 +1,7 @@
 """An evaluation as one HTML file that refers to no other: tables, sound and pictures."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cortado.model.progress import Progress
 from cortado.training.data.recordings import samples_of
 from cortado.training.scoring.breakdown import confusions, symbol_matrix, worst
 from cortado.training.scoring.comparison import Compared
@@ -26,8 +27,6 @@ ROWS = 5_000  # utterances that a page lists, the worst first; a browser bears n
 LONGEST = 60.0  # seconds of an utterance whose sound and attention are shown
 INK = (150, 108, 66)  # of the log-mel pictures, on light and on dark paper
 LIGHTEST = 0.05  # weights below are not drawn
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

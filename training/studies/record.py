@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cortado.model.configuration import build
+from cortado.model.whole_file import write_whole
 from cortado.training.scoring.delay import Delay
 
 
@@ -78,10 +79,7 @@ class Run:
 
 def write(run: Run, path: Path) -> None:
     """Write a run as JSON, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(asdict(run), indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    write_whole(path, json.dumps(asdict(run), indent=1) + "\n")
 
 
 def read(path: Path) -> Run:

@@ -13,6 +13,7 @@ import torch
 from cortado.model import checkpoint
 from cortado.model.backends.choice import choose
 from cortado.model.checkpoint_reader import WEIGHTS, read_card
+from cortado.model.progress import Progress, unwatched
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import Mode, modes, transcribe_batch
 from cortado.model.search.settings import GREEDY
@@ -29,7 +30,7 @@ from cortado.training.learning.run import train
 from cortado.training.scoring.attending import attend
 from cortado.training.scoring.attention_picture import draw
 from cortado.training.scoring.edits import Unit, errors
-from cortado.training.scoring.evaluate import Progress, Rules, SetScore, evaluate
+from cortado.training.scoring.evaluate import Rules, SetScore, evaluate
 from cortado.training.scoring.systems import Hypotheses, System, Transcribe, in_order
 from cortado.training.studies.plan import DIGITS, Plan, Study, plans, shared
 from cortado.training.studies.record import CorpusShare, Count, Run, Scored, Start, stored, write
@@ -38,7 +39,6 @@ OFFLINE: tuple[Mode, ...] = ("uncapped", "hard-beam", "expected", "beam")  # ove
 AT_ONCE = 16  # utterances that are decoded in one batch, of like length
 
 log = logging.getLogger(__name__)
-Report = Callable[[str, int, int], None]  # what is done, how many, of how many
 
 
 def run(
@@ -46,7 +46,7 @@ def run(
     output: Path,
     rows: Sequence[str] = (),
     start: Path | None = None,
-    progress: Report | None = None,
+    progress: Progress = unwatched,
 ) -> list[Path]:
     """Make the runs of a study that are not stored yet; return the files of those made.
 
@@ -75,11 +75,9 @@ def run(
     if before and before[0].start != _start(start):
         raise ValueError(f"expected to start from {before[0].start}, got {_start(start)}")
     for done, plan in enumerate(wanted):
-        if progress:
-            progress(plan.name, done, len(wanted))
+        progress(plan.name, done, len(wanted))
         _alone(carry_out, plan, output, start)
-    if progress:
-        progress(study.name, len(wanted), len(wanted))
+    progress(study.name, len(wanted), len(wanted))
     return [plan.result for plan in wanted]
 
 
@@ -111,7 +109,7 @@ def carry_out(plan: Plan, output: Path, start: Path) -> None:
     if plan.study.processes > 1:  # of which each has had one thread
         torch.set_num_threads(plan.study.processes)
     sets = [part.utterances() for part in plan.study.sets]
-    scores = [scored(one) for one in evaluated(recognizer, plan.name, sets, _ignore)]
+    scores = [scored(one) for one in evaluated(recognizer, plan.name, sets)]
     for one in scores:
         rates = one.words.percent, one.characters.percent
         log.info("%s, %s, %s: WER %.1f CER %.1f", plan.name, one.name, one.mode, *rates)
@@ -120,13 +118,7 @@ def carry_out(plan: Plan, output: Path, start: Path) -> None:
     write(_run(plan, recipe, recognizer, folder, start, scores), plan.result)
 
 
-def _ignore(what: str, done: int, total: int) -> None:
-    """Show no progress: an evaluation takes a minute."""
-
-
-def evaluated(
-    recognizer: Recognizer, name: str, sets: Sequence[NamedSet], progress: Progress
-) -> list[SetScore]:
+def evaluated(recognizer: Recognizer, name: str, sets: Sequence[NamedSet]) -> list[SetScore]:
     """Return the scores of the sets in each way of decoding (page.WAYS) that the recogniser has.
 
     All are the reference's, whose numbers are the same for all mechanisms, and without endpoints: a
@@ -141,7 +133,7 @@ def evaluated(
     for mode in OFFLINE:
         if mode in possible:
             systems.append(System(name, mode, in_order(batched(recognizer, mode))))
-    return [one for each in systems for one in evaluate(each, sets, Rules.named(), progress)]
+    return [one for each in systems for one in evaluate(each, sets, Rules.named(), unwatched)]
 
 
 def batched(recognizer: Recognizer, mode: Mode) -> Transcribe:

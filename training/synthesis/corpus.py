@@ -5,8 +5,7 @@ import hashlib
 import json
 import logging
 import multiprocessing
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import Any
 import numpy as np
 import soxr
 
+from cortado.model.progress import Count, unwatched
+from cortado.model.whole_file import write_whole
 from cortado.training.synthesis.effects import SAMPLE_RATE, Samples, draw_effects, trim
 from cortado.training.synthesis.engines import (
     PACKAGES,
@@ -70,7 +71,7 @@ class SynthConfig:
                 raise ValueError(f"expected {name} >= {least}, got {getattr(self, name)}")
 
 
-def synthesise(config: SynthConfig, progress: Callable[[int, int], None] | None = None) -> Path:
+def synthesise(config: SynthConfig, progress: Count = unwatched) -> Path:
     """Write the corpus of `config` and return the path of its manifest.
 
     Utterances that an earlier, interrupted run has written are kept. The manifest grows as
@@ -92,8 +93,7 @@ def synthesise(config: SynthConfig, progress: Callable[[int, int], None] | None 
     missing = [one for one in utterances if one.id not in rows]
     babble = _babble(config, lines, voices) if missing else []
     failures = []
-    if progress is not None:
-        progress(len(rows), len(utterances))
+    progress(len(rows), len(utterances))
     with manifest.open("a", encoding="utf-8") as file:
         for row in _speak_all(config, missing, babble):
             if "error" in row:
@@ -103,8 +103,7 @@ def synthesise(config: SynthConfig, progress: Callable[[int, int], None] | None 
             rows[row["id"]] = row
             file.write(json.dumps(row) + "\n")
             file.flush()
-            if progress is not None:
-                progress(len(rows), len(utterances))
+            progress(len(rows), len(utterances))
     _write_rows(manifest, rows)
     if failures:
         raise SynthError(
@@ -191,7 +190,7 @@ def _check_folder(
     facts["voices"] = {engine: list(names) for engine, names in voices.items()}
     path = config.output / "synth.json"
     if not path.exists():
-        path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        write_whole(path, json.dumps(facts, indent=2) + "\n")
         return
     earlier = json.loads(path.read_text(encoding="utf-8"))
     for name, value in facts.items():
@@ -216,9 +215,7 @@ def _written(manifest: Path, folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _write_rows(manifest: Path, rows: Mapping[str, dict[str, Any]]) -> None:
-    part = manifest.with_suffix(".part")
-    part.write_text("".join(json.dumps(rows[name]) + "\n" for name in sorted(rows)), "utf-8")
-    os.replace(part, manifest)
+    write_whole(manifest, "".join(json.dumps(rows[name]) + "\n" for name in sorted(rows)))
 
 
 def _babble(

@@ -8,13 +8,15 @@ aligned data augmentation (Lam et al. 2021), which replaces single words.
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.progress import Count, counted, unwatched
+from cortado.model.whole_file import write_whole
 from cortado.training.alignment.word_aligner import WordAligner
 from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus
 from cortado.training.synthesis.corpus import read_text
@@ -120,7 +122,7 @@ class SplicedCorpus:
         return plan
 
 
-def word_edges(corpus: LogMelCorpus, progress: Callable[[int, int], None] | None = None) -> Edges:
+def word_edges(corpus: LogMelCorpus, progress: Count = unwatched) -> Edges:
     """Return where words begin and where the last one ends, of each utterance of a corpus.
 
     An utterance whose words are not found has no edges. The answer is cached beside the frames.
@@ -139,12 +141,10 @@ def word_edges(corpus: LogMelCorpus, progress: Callable[[int, int], None] | None
     some = range(0, len(corpus), max(1, len(corpus) // LEARNT_FROM))
     aligner = WordAligner([(corpus.logmel(k), texts[k]) for k in some])
     edges: Edges = []
-    for k, text in enumerate(texts):
+    for k, text in enumerate(counted(texts, len(texts), progress)):
         logmel = corpus.logmel(k)
         edges.append(_edges(aligner.words(logmel, text), len(logmel)))
-        if progress:
-            progress(k + 1, len(texts))
-    path.write_text(json.dumps({"texts": texts, "edges": edges}), encoding="utf-8")
+    write_whole(path, json.dumps({"texts": texts, "edges": edges}))
     return edges
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cortado.model.whole_file import whole
 from cortado.training.data.opus import write_opus
 from cortado.training.synthesis.effects import SAMPLE_RATE, Effects, Samples, apply_effects
 from cortado.training.synthesis.engines import EngineError, Voice, speak
@@ -82,9 +83,8 @@ def make_utterance(one: Utterance, folder: Path, babble: Sequence[Samples]) -> d
     samples = apply_effects(speech, rate, one.effects, babble, noise)
     path = folder / one.audio
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    write_opus(part, samples)
-    os.replace(part, path)
+    with whole(path) as part:
+        write_opus(part, samples)
     row |= {
         "audio": one.audio,
         "duration": len(samples) / SAMPLE_RATE,

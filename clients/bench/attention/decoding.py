@@ -6,14 +6,13 @@ probability 1/2, so that stops advance by one frame a symbol.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cortado.clients.bench.attention.kernels import Array, mocha, soft
-
-Progress = Callable[[str, int, int], None]
+from cortado.model.progress import Progress
 
 WIDTH = 256  # of frames and of decoder states
 LENGTHS = (*range(10, 101, 10), 200, 400, 800)  # T = U

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cortado.clients.bench.attention.decoding import Progress
 from cortado.model.attention.expected_alignment import (
     expected_alignment,
     expected_alignments,
     first_alignment,
 )
+from cortado.model.progress import Progress
 
 BATCH, SYMBOLS = 16, 40  # B, U
 LENGTHS = (100, 400, 1000)  # T

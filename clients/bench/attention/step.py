@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from cortado.clients.bench.attention.decoding import Progress
 from cortado.model.attention.config import AttentionConfig, Kind
 from cortado.model.config import DecoderConfig, RecognizerConfig
 from cortado.model.features.framing import FRAMES_PER_STEP
+from cortado.model.progress import Progress
 from cortado.model.recognizer import Recognizer
 from cortado.training.data.batches import FRAMES_PER_SECOND, Batch
 from cortado.training.learning.losses import losses

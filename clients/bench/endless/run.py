@@ -6,7 +6,7 @@ recordings, each once, so the word errors of the first and the last rounds can b
 
 import resource
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import NamedTuple
@@ -16,6 +16,7 @@ import numpy as np
 from cortado.clients.bench.endless.sounds import BLOCK, STRETCH, STRETCHES, Sound, Spoken, day
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
+from cortado.model.progress import Progress
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.live import LiveStream
 from cortado.training.scoring.edits import errors
@@ -58,7 +59,7 @@ def run_day(
     recognizer: StreamingRecognizer,
     speech: Sequence[Spoken],
     hours: float,
-    report: Callable[[str, int, int], None],
+    report: Progress,
     seed: int = 0,
     stretch: tuple[float, float] = STRETCH,
 ) -> Findings:
@@ -115,7 +116,7 @@ class _Day:
         self._quiet = dict.fromkeys(STRETCHES, 0.0)  # seconds in which characters are counted
         self.found = Findings(false_characters=dict.fromkeys(STRETCHES, 0))
 
-    def run(self, total: int, report: Callable[[str, int, int], None]) -> Findings:
+    def run(self, total: int, report: Progress) -> Findings:
         found = self.found
         while self._pushed < total:
             self._push(next(self._sounds))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.clients.connection import Connection, open_connection
+from cortado.model.progress import Progress
 from cortado.server.protocol.messages import Chars, End, Final, Start
 from cortado.server.protocol.pcm import encode
 
@@ -17,7 +18,6 @@ AT_ONCE = 50  # connections that are opened at a time
 WARM_UP = 2.0  # seconds of speech that are not counted
 
 Samples = NDArray[np.float32]
-Progress = Callable[[str, int, int], None]
 
 
 async def measure(

@@ -11,11 +11,12 @@ from rich.console import Console
 from cortado.model import checkpoint
 from cortado.model.audio.decode import decode
 from cortado.model.backends.choice import choose
+from cortado.model.progress import Progress
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.recorded import write_corpus
 from cortado.training.data.evaluation_sets import gather, set_name
-from cortado.training.scoring.evaluate import Progress, Rules, SetScore
+from cortado.training.scoring.evaluate import Rules, SetScore
 from cortado.training.scoring.evaluate import evaluate as evaluate_sets
 from cortado.training.scoring.outputs import write_json
 from cortado.training.scoring.report import table

@@ -1,0 +1,36 @@
+"""Files that are there as a whole or not at all, whatever happens while they are written."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def whole(path: Path, mode: int = 0o666) -> Iterator[Path]:
+    """Yield an empty file beside `path` to write to, which takes its place when the block ends.
+
+    Where the block fails, the file that was there stays, and the new one is removed. Each writer
+    has a file of its own; the last one to end wins.
+
+    Args:
+        path: in a folder that is there.
+        mode: the file's permissions, less the umask.
+    """
+    # The name is cut: with what is added it may be no longer than a file system allows.
+    part = path.with_name(f"{path.name[:50]}.{secrets.token_hex(4)}.part")
+    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+    try:
+        yield part
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a whole text, and the folders above it where they are missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole(path) as part:
+        part.write_text(text, encoding="utf-8", newline="\n")
