@@ -59,6 +59,7 @@ class Sampler:
     max_utterances: int | None = None  # in a batch
     speakers: Sequence[Sequence[Statistics]] = ()  # of each corpus's utterances; or none
     states: Sequence[States] = ()  # of each corpus' frames; none: batches have none
+    lookahead: int = 0  # frames of 10 ms that an encoder frame, which tells a state, looks ahead
 
     def __post_init__(self) -> None:
         self._check_lengths(self.weights, self.max_seconds)
@@ -190,7 +191,8 @@ class Sampler:
             if one.corpus >= 0 and len(self.states[one.corpus]):
                 utterance = self.corpora[one.corpus].utterances[one.utterance]
                 states = self.states[one.corpus]
-                own = of_utterance(states, utterance, len(logmel) - one.lead, one.lead)
+                spoken = len(logmel) - one.lead
+                own = of_utterance(states, utterance, spoken, one.lead, self.lookahead)
                 row[: len(own)] = own
         return torch.from_numpy(found)
 

@@ -21,7 +21,7 @@ from cortado.training.data.pronounce import Lexicon
 
 States = NDArray[np.int16]
 UNKNOWN = -1  # of frames without an alignment
-DELAY = 9  # frames of 10 ms by which an encoder frame tells its state after its last own frame
+HEARD = 0.8  # of its look-ahead, behind which an encoder frame tells its state: 90 of 110 ms
 TRAINING_FRAMES = 2_000_000  # on which an aligner is trained, at most: five and a half hours
 FILE = "states.i16"
 
@@ -82,7 +82,9 @@ def _play(found: States, utterances: Sequence[CachedUtterance]) -> None:
             found[one.start : one.start + one.frames] = found[source.start + at]
 
 
-def of_utterance(states: States, utterance: CachedUtterance, frames: int, lead: int) -> States:
+def of_utterance(
+    states: States, utterance: CachedUtterance, frames: int, lead: int, lookahead: int
+) -> States:
     """Return the states of an utterance's encoder frames, at the tempo that it has in a batch.
 
     Args:
@@ -90,16 +92,17 @@ def of_utterance(states: States, utterance: CachedUtterance, frames: int, lead: 
         utterance: where it lies.
         frames: of 10 ms that it has in the batch.
         lead: frames before them.
+        lookahead: frames that the encoder and the features look ahead.
     """
     own = states[utterance.start : utterance.start + utterance.frames]
-    at = _heard(frames + lead) - lead
+    at = _heard(frames + lead, lookahead) - lead
     found = own[np.clip(at, 0, frames - 1) * len(own) // frames]
     return np.where(at >= 0, found, UNKNOWN).astype(np.int16)
 
 
-def _heard(frames: int) -> NDArray[np.int64]:
+def _heard(frames: int, lookahead: int) -> NDArray[np.int64]:
     """Return the frame whose state each encoder frame tells."""
-    return np.arange(FRAMES_PER_STEP - 1, frames, FRAMES_PER_STEP) - DELAY
+    return np.arange(FRAMES_PER_STEP - 1, frames, FRAMES_PER_STEP) - round(HEARD * lookahead)
 
 
 def _spoken(corpus: LogMelCorpus, lexicon: Lexicon) -> Iterator[tuple[int, PhoneSequence]]:

@@ -24,7 +24,7 @@ def losses(recognizer: Recognizer, batch: Batch, stage: Stage) -> dict[str, Tens
     blank = len(recognizer.config.vocabulary)
     parts = {
         "ctc": ctc_loss(
-            log_probs.transpose(0, 1),
+            delayed(log_probs, batch.lengths, stage.delay_penalty).transpose(0, 1),
             batch.targets,
             batch.lengths,
             batch.target_lengths,
@@ -46,6 +46,26 @@ def losses(recognizer: Recognizer, batch: Batch, stage: Stage) -> dict[str, Tens
             decoder["consistency"] = decoder["consistency"] + parts["consistency"]
         parts |= decoder
     return parts | {"total": total}
+
+
+def delayed(log_probs: Tensor, lengths: Tensor, penalty: float) -> Tensor:
+    """Return log-probabilities in which a symbol costs the more, the later it is written.
+
+    Symbols in the middle of an utterance cost nothing, so that the loss keeps its size.
+
+    Args:
+        log_probs: (B, T, V + 1) of the CTC head, the blank last.
+        lengths: (B,) frames of each utterance.
+        penalty: in nats a symbol and frame; 0 for none.
+
+    Source: Yao et al. 2023, delay-penalized CTC.
+    """
+    if not penalty:
+        return log_probs
+    frames = torch.arange(log_probs.shape[1], device=log_probs.device)
+    late = frames - (lengths.unsqueeze(1) - 1) / 2  # (B, T)
+    costs = (penalty * late).unsqueeze(2).expand(-1, -1, log_probs.shape[2] - 1)
+    return log_probs - nn.functional.pad(costs, (0, 1))
 
 
 def decoder_losses(

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from cortado.model import checkpoint
-from cortado.model.features.framing import FRAMES_PER_STEP
+from cortado.model.features.framing import FRAMES_PER_STEP, HOP
 from cortado.model.features.speaker import by_speaker
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.source_model import FILE as SOURCE
@@ -87,6 +87,7 @@ class Trainer:
             recipe.batch_utterances,
             [speaker_statistics(one) for one in corpora] if by_speaker(recipe.model) else (),
             states if recipe.learns_states else (),
+            self.model.lookahead // HOP,
         )
         self.text = (
             TextSampler(recipe.text, recipe.model.vocabulary, recipe.seed) if recipe.text else None

@@ -16,5 +16,5 @@ def test_a_faster_recording_has_its_states_for_a_shorter_time() -> None:
     assert np.array_equal(found[:100], np.arange(100))
     assert np.array_equal(found[100:225], np.arange(125) * 4 // 5)
     assert np.array_equal(found[225:], np.arange(80) * 5 // 4)
-    heard = [of_utterance(found, one, one.frames, 0) for one in (slow, fast)]
+    heard = [of_utterance(found, one, one.frames, 0, 11) for one in (slow, fast)]
     assert [each[each >= 0].max() for each in heard] == [found[100 + 123 - 9], found[225 + 79 - 9]]

@@ -11,10 +11,12 @@ from torch import Tensor
 
 from cortado.model.recognizer import Recognizer
 from cortado.tests.training.tiny import MODEL, noise_batch
+from cortado.training.alignment.ctc import last_frames
 from cortado.training.data.batches import Batch
 from cortado.training.learning.losses import (
     corrupted,
     ctc_alignment,
+    delayed,
     divergence,
     guide_loss,
     losses,
@@ -252,3 +254,17 @@ def test_the_guide_is_the_logarithm_of_what_is_near_the_alignment() -> None:
     known = torch.tensor([[True, True], [False, False]])
     assert float(guide_loss(weights, times, known)) == pytest.approx(-log(0.5) / 2)
     assert float(guide_loss(weights, times, torch.zeros_like(known))) == 0.0
+
+
+def test_a_penalty_moves_the_ctc_alignment_forward_and_leaves_a_lone_frame_alone() -> None:
+    flat = torch.full((1, 5, 3), 1 / 3).log()  # two symbols and the blank
+    heard = Batch(torch.zeros(1, 20, 80), torch.tensor([5]), torch.tensor([[0]]), torch.tensor([1]))
+    later = flat.clone()
+    later[0, 3, 0] += 0.25  # likeliest there by a little
+    assert last_frames(later[0], torch.tensor([0])).tolist() == [3]
+    assert last_frames(delayed(later, heard.lengths, 0.1)[0], torch.tensor([0])).tolist() == [0]
+    assert last_frames(delayed(later, heard.lengths, 0.05)[0], torch.tensor([0])).tolist() == [3]
+    costs = flat - delayed(flat, torch.tensor([3]), 0.1)
+    torch.testing.assert_close(costs[0, :3, 0], torch.tensor([-0.1, 0, 0.1]))
+    assert not costs[..., -1].any()  # the blank
+    assert delayed(flat, heard.lengths, 0) is flat

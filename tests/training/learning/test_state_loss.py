@@ -17,7 +17,6 @@ from cortado.training.data.batches import Drawn, Sampler
 from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus, cached
 from cortado.training.data.pronounce import PHONES
 from cortado.training.data.tied_states import (
-    DELAY,
     UNKNOWN,
     States,
     aligner,
@@ -29,6 +28,9 @@ from cortado.training.learning.run import train
 from cortado.training.learning.snapshot import snapshots
 from cortado.training.learning.state_loss import SMOOTHING, StateHead
 from cortado.training.learning.trainer import Trainer
+
+
+LOOKAHEAD = 11  # frames of 10 ms
 
 
 @pytest.fixture(scope="module")
@@ -66,23 +68,26 @@ def uninterrupted(
 
 
 def test_an_encoder_frame_tells_what_was_said_a_little_before() -> None:
+    delay = 9
     states = np.arange(100, 140, dtype=np.int16)
     utterance = CachedUtterance("a", "x", 10, 24)
-    plain = of_utterance(states, utterance, 24, 0)
+    plain = of_utterance(states, utterance, 24, 0, LOOKAHEAD)
     assert plain.tolist() == [
         *[UNKNOWN] * 2,
-        *(100 + 10 + 4 * step + 3 - DELAY for step in range(2, 6)),
+        *(100 + 10 + 4 * step + 3 - delay for step in range(2, 6)),
     ]
-    late = of_utterance(states, utterance, 24, 8)
+    late = of_utterance(states, utterance, 24, 8, LOOKAHEAD)
     assert late.tolist() == [UNKNOWN, UNKNOWN, *plain]
-    shifted = of_utterance(states, utterance, 24, -2)  # without its first two frames
-    assert shifted.tolist() == [UNKNOWN, *(100 + 10 + 4 * n + 5 - DELAY for n in range(1, 5))]
-    slow = of_utterance(states, utterance, 48, 0)  # at half the tempo
-    assert slow[2:].tolist() == [110 + (4 * step + 3 - DELAY) // 2 for step in range(2, 12)]
+    shifted = of_utterance(states, utterance, 24, -2, LOOKAHEAD)  # without its first two frames
+    assert shifted.tolist() == [UNKNOWN, *(100 + 10 + 4 * n + 5 - delay for n in range(1, 5))]
+    slow = of_utterance(states, utterance, 48, 0, LOOKAHEAD)  # at half the tempo
+    assert slow[2:].tolist() == [110 + (4 * step + 3 - delay) // 2 for step in range(2, 12)]
 
 
 def test_a_batch_has_the_states_of_its_frames(tones: LogMelCorpus, states: States) -> None:
-    sampler = Sampler([tones], [1.0], Vocabulary(), 4000, 9.0, 7, states=[states])
+    sampler = Sampler(
+        [tones], [1.0], Vocabulary(), 4000, 9.0, 7, states=[states], lookahead=LOOKAHEAD
+    )
     batch = sampler.load([Drawn(0, 0, 60), Drawn(0, 4, 24), Drawn(-1, 0, 300)], PLAIN, 0)
     assert batch.states is not None
     assert batch.states.shape == (3, batch.logmel.shape[1] // 4)
