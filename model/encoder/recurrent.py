@@ -31,6 +31,6 @@ class RecurrentLayer(Layer):
         hidden, after = self.lstm.step(self.dropout(x), state)
         if self.lookahead:
             own = cat([state.hidden.unsqueeze(1).to(hidden), hidden[:, :-1]], 1)
-            hidden = cat([hidden, own], 2)
+            hidden = cat([own, hidden], 2)
         y = self.dense(hidden)
         return self.norm(y.flatten(0, 1)).view_as(y).relu(), after

@@ -257,7 +257,7 @@ def test_the_guide_is_the_logarithm_of_what_is_near_the_alignment() -> None:
 
 
 def test_a_penalty_moves_the_ctc_alignment_forward_and_leaves_a_lone_frame_alone() -> None:
-    flat = torch.full((1, 5, 3), 1 / 3).log()  # two symbols and the blank
+    flat = torch.tensor([0.2, 0.2, 0.6]).log().repeat(1, 5, 1)  # two symbols and the blank
     heard = Batch(torch.zeros(1, 20, 80), torch.tensor([5]), torch.tensor([[0]]), torch.tensor([1]))
     later = flat.clone()
     later[0, 3, 0] += 0.25  # likeliest there by a little

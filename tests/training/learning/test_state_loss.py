@@ -29,7 +29,6 @@ from cortado.training.learning.snapshot import snapshots
 from cortado.training.learning.state_loss import SMOOTHING, StateHead
 from cortado.training.learning.trainer import Trainer
 
-
 LOOKAHEAD = 11  # frames of 10 ms
 
 
