@@ -14,7 +14,7 @@ from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.vocabulary import Vocabulary
 
 CERTAIN = 1000  # thousandths
-FLUSH_STEPS = 8  # steps of silence after the end of the input: look-ahead, then late stops
+FLUSH_STEPS = 11  # steps of silence after the end of the input: look-ahead, then late stops
 
 
 class Emission(NamedTuple):

@@ -24,7 +24,7 @@ def losses(recognizer: Recognizer, batch: Batch, stage: Stage) -> dict[str, Tens
     blank = len(recognizer.config.vocabulary)
     parts = {
         "ctc": ctc_loss(
-            delayed(log_probs, batch.lengths, stage.delay_penalty).transpose(0, 1),
+            log_probs.transpose(0, 1),
             batch.targets,
             batch.lengths,
             batch.target_lengths,
@@ -35,6 +35,9 @@ def losses(recognizer: Recognizer, batch: Batch, stage: Stage) -> dict[str, Tens
         / symbols
     }
     total = stage.ctc * parts["ctc"]
+    if stage.earlier:
+        parts["earlier"] = earlier_loss(log_probs, batch)
+        total = total + stage.earlier * parts["earlier"]
     if stage.consistency:
         frames = recognizer.frame_mask(batch.lengths, log_probs.shape[1])
         parts["consistency"] = divergence(log_probs, frames) / symbols
@@ -48,24 +51,24 @@ def losses(recognizer: Recognizer, batch: Batch, stage: Stage) -> dict[str, Tens
     return parts | {"total": total}
 
 
-def delayed(log_probs: Tensor, lengths: Tensor, penalty: float) -> Tensor:
-    """Return log-probabilities in which a symbol costs the more, the later it is written.
+def earlier_loss(log_probs: Tensor, batch: Batch) -> Tensor:
+    """Return the negative log-probability, per symbol, of the best path one frame earlier, in nats.
 
-    Symbols in the middle of an utterance cost nothing, so that the loss keeps its size.
+    A symbol right behind another one keeps its frame.
 
     Args:
         log_probs: (B, T, V + 1) of the CTC head, the blank last.
-        lengths: (B,) frames of each utterance.
-        penalty: in nats a symbol and frame; 0 for none.
+        batch: its targets and lengths.
 
-    Source: Yao et al. 2023, delay-penalized CTC.
+    Source: self-alignment, Kim et al. 2021.
     """
-    if not penalty:
-        return log_probs
-    frames = torch.arange(log_probs.shape[1], device=log_probs.device)
-    late = frames - (lengths.unsqueeze(1) - 1) / 2  # (B, T)
-    costs = (penalty * late).unsqueeze(2).expand(-1, -1, log_probs.shape[2] - 1)
-    return log_probs - nn.functional.pad(costs, (0, 1))
+    times, aligned = ctc_alignment(log_probs.detach(), batch)
+    before = nn.functional.pad(times[:, :-1], (1, 0), value=-1)
+    free = (times - 1 > before) & aligned.unsqueeze(1)
+    free &= torch.arange(times.shape[1], device=times.device) < batch.target_lengths.unsqueeze(1)
+    rows = torch.arange(len(times), device=times.device).unsqueeze(1)
+    found = log_probs[rows, (times - 1).clamp(min=0), batch.targets]
+    return -found[free].sum() / batch.target_lengths.sum().clamp(min=1)
 
 
 def decoder_losses(

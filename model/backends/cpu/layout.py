@@ -64,7 +64,7 @@ class Layer(NamedTuple):
     """One recurrent layer."""
 
     lstm: Matrix | QuantizedMatrix  # (inputs + H, 4 H)
-    dense: Matrix | QuantizedMatrix  # (H, H), the batch norm folded in
+    dense: Matrix | QuantizedMatrix  # (A H, H), the batch norm folded in
 
 
 class Convolutions(NamedTuple):
@@ -125,6 +125,7 @@ class Sizes(NamedTuple):
 
     width: int  # H
     layers: int  # L
+    seen: int  # A: states of its LSTM that a dense layer sees
     decoder: int  # D
     attention: int  # d
     chunk: int  # w
@@ -134,7 +135,7 @@ class Sizes(NamedTuple):
 
 def empty_state(streams: int, sizes: Sizes, narrow: type, hypotheses: int) -> State:
     """Return zeroed arrays for the states of streams; a stream's row must be reset before use."""
-    h, layers, d, k, w, v, _ = sizes
+    h, layers, _, d, k, w, v, _ = sizes
 
     return State(
         samples=aligned(np.float32, streams, OVERLAP),
@@ -187,7 +188,7 @@ class Scratch(NamedTuple):
     gates: Array  # (TILE, 4 H or 4 D) float32
     codes: Array  # (TILE, max inputs + H) uint8: rows of products of integers
     scales: Array  # (TILE,) float32: of the rows
-    hidden: Array  # (TILE, H) narrow
+    hidden: Array  # (TILE, A H) narrow
     dense: Array  # (TILE, H) float32
     of_frames: Array  # (TILE, 2 d + 2 V) float32: the product with `DecoderWeights.frames`
     rows: Array  # (TILE,) int64: the streams of the tile that write
@@ -202,7 +203,7 @@ TILE = 128  # streams whose matrix products are computed together
 
 def scratch(sizes: Sizes, narrow: type) -> Scratch:
     """Return one thread's working memory."""
-    h, _, d, k, w, v, heads = sizes
+    h, _, seen, d, k, w, v, heads = sizes
 
     found = Scratch(
         audio=aligned(np.float32, 4, OVERLAP + SAMPLES_PER_STEP),
@@ -225,9 +226,9 @@ def scratch(sizes: Sizes, narrow: type) -> Scratch:
         gates2=aligned(np.float32, (STREAMS * ROWS3 + 8) * 4 * CHANNELS),
         joined=aligned(narrow, TILE * (max(FREQUENCIES * CHANNELS, h) + h)),
         gates=aligned(np.float32, TILE * 4 * max(h, d)),
-        codes=aligned(np.uint8, TILE * (max(FREQUENCIES * CHANNELS, h) + max(h, d))),
+        codes=aligned(np.uint8, TILE * (max(FREQUENCIES * CHANNELS, seen * h) + max(h, d))),
         scales=aligned(np.float32, TILE),
-        hidden=aligned(narrow, TILE * h),
+        hidden=aligned(narrow, TILE * seen * h),
         dense=aligned(np.float32, TILE * h),
         of_frames=aligned(np.float32, TILE * (2 * k + v + heads)),
         rows=aligned(np.int64, TILE),
@@ -252,7 +253,7 @@ class Pool(NamedTuple):
 
 def pool(sizes: Sizes, narrow: type, cap: int) -> Pool:
     """Return one thread's memory for decoder states, for at most `cap` symbols a frame."""
-    _, _, d, k, _, v, _ = sizes
+    _, _, _, d, k, _, v, _ = sizes
 
     return Pool(
         query=aligned(np.float32, cap * TILE, 2 * k),

@@ -53,6 +53,7 @@ CONFIGURABLE = {  # settings of a model that this backend supports with any valu
     "vocabulary.phones",
     "encoder.width",
     "encoder.layers",
+    "encoder.ahead",
     "decoder.width",
     "decoder.embedding",
     "decoder.attention.width",

@@ -88,7 +88,7 @@ def pack_weights(recognizer: Parameters, dtype: Any, integers: bool = False) -> 
             _affine_map(*_convolution(encoder.scope("conv3.")), 0, dtype, 3, integers),
         ),
         tuple(
-            _layer(encoder.scope(f"layers.{n}."), width_in, shape.width, dtype, integers)
+            _layer(encoder.scope(f"layers.{n}."), width_in, shape, dtype, integers)
             for n, width_in in enumerate(inputs)
         ),
         _decoder(tensors, recognizer, dtype, integers),
@@ -103,7 +103,7 @@ def sizes(recognizer: Parameters) -> Sizes:
         -(-outputs // COLUMNS) * COLUMNS
         for outputs in (symbols, symbols + recognizer.config.phones)
     )
-    widths = encoder.width, encoder.layers, decoder.width
+    widths = encoder.width, encoder.layers, 1 + encoder.ahead, decoder.width
     return Sizes(*widths, attention.width, attention.chunk, logits, heads)
 
 
@@ -145,12 +145,12 @@ def _conv_lstm(tensors: _StateDict) -> tuple[Float64, Float64]:
     return np.concatenate([inputs.T, recurrent]), tensors("input.bias", gates)
 
 
-def _layer(tensors: _StateDict, width_in: int, width: int, dtype: Any, integers: bool) -> Layer:
-    lstm, gates = tensors.scope("lstm."), 4 * width
+def _layer(tensors: _StateDict, width_in: int, shape: Sizes, dtype: Any, integers: bool) -> Layer:
+    lstm, width, gates = tensors.scope("lstm."), shape.width, 4 * shape.width
     inputs, recurrent = lstm("weight_ih_l0", gates, width_in), lstm("weight_hh_l0", gates, width)
     bias = lstm("bias_ih_l0", gates) + lstm("bias_hh_l0", gates)
     scale, shift = _norm(tensors.scope("norm."), width)
-    dense = tensors("dense.weight", width, width).T * scale
+    dense = tensors("dense.weight", width, shape.seen * width).T * scale
     joined = np.concatenate([inputs, recurrent], 1)
     return Layer(
         _affine_map(joined.T, bias, width_in, dtype, 1, integers),

@@ -52,13 +52,13 @@ lasting = settings(deadline=None, max_examples=8)
 
 
 @cache
-def reference() -> ReferenceRecognizer:
-    return untrained()
+def reference(ahead: bool = False) -> ReferenceRecognizer:
+    return untrained(RecognizerConfig(encoder=EncoderConfig(ahead=ahead)))
 
 
 @cache
-def fast(products: str) -> FastRecognizer:
-    return FastRecognizer(reference().recognizer, products=products)
+def fast(products: str, ahead: bool = False) -> FastRecognizer:
+    return FastRecognizer(reference(ahead).recognizer, products=products)
 
 
 @cache
@@ -153,12 +153,13 @@ def test_what_may_reorder_sums_is_inlined() -> None:
     assert all(f.targetoptions.get("forceinline") for f in loose)
 
 
-def test_in_fp32_the_state_follows_the_references() -> None:
+@pytest.mark.parametrize("ahead", [False, True])
+def test_in_fp32_the_state_follows_the_references(ahead: bool) -> None:
     samples = np.stack([noise(seed, 1.0).reshape(-1, STEP) for seed in range(3)])
-    stepper, state = fast("fp32").stepper(3), reference().initial_state(3)
+    stepper, state = fast("fp32", ahead).stepper(3), reference(ahead).initial_state(3)
     for step in range(samples.shape[1]):
         here = np.ascontiguousarray(samples[:, step])
-        expected, state = reference().step(torch.from_numpy(here), state)
+        expected, state = reference(ahead).step(torch.from_numpy(here), state)
         assert np.array_equal(stepper.step(here, np.arange(3)).symbols, expected[..., 0].numpy())
     newest = (stepper.state.frame_count[:, 0] - 1) % stepper.state.keys.shape[1]
     keys = stepper.state.keys[np.arange(3), newest]
@@ -188,9 +189,11 @@ def test_the_ctc_head_hears_the_blanks_that_the_reference_hears() -> None:
     assert np.array_equal(np.array(heard)[sure], logits[sure] > 0)
 
 
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("products", [name for name in HERE if name != "fp32"])
-def test_in_fewer_bits_the_encoder_follows_the_references(products: str) -> None:
-    assert distance(fast(products)) < (0.05 if products == "int8" else 0.02)
+def test_in_fewer_bits_the_encoder_follows_the_references(products: str, ahead: bool) -> None:
+    bound = 0.05 if products == "int8" else 0.02
+    assert distance(fast(products, ahead), reference(ahead)) < bound
 
 
 @pytest.mark.skipif("int8" not in HERE, reason="this CPU has no AVX-512 VNNI")
@@ -199,15 +202,15 @@ def test_integers_are_also_for_cpus_without_bf16(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(products_module, "has_bf16_products", lambda: False)
     online = FastRecognizer(reference().recognizer)
     assert (online.name, online.narrow) == ("fast-int8", np.float32)
-    assert distance(online) < 0.05
+    assert distance(online, reference()) < 0.05
 
 
-def distance(online: FastRecognizer) -> float:
+def distance(online: FastRecognizer, other: ReferenceRecognizer) -> float:
     """How far the encoder is from the reference's after 2 s, relative to it."""
-    stepper, state = online.stepper(1), reference().initial_state(1)
+    stepper, state = online.stepper(1), other.initial_state(1)
     for step in noise(1, 2.0).reshape(-1, 1, STEP):
         stepper.step(step, np.arange(1))
-        _, state = reference().step(torch.from_numpy(step), state)
+        _, state = other.step(torch.from_numpy(step), state)
     expected = state[1][-2].cell.numpy()
     error = stepper.state.lstm_cell[:, -1] - expected
     return float(np.sqrt((error**2).mean() / (expected**2).mean()))

@@ -11,13 +11,12 @@ from torch import Tensor
 
 from cortado.model.recognizer import Recognizer
 from cortado.tests.training.tiny import MODEL, noise_batch
-from cortado.training.alignment.ctc import last_frames
 from cortado.training.data.batches import Batch
 from cortado.training.learning.losses import (
     corrupted,
     ctc_alignment,
-    delayed,
     divergence,
+    earlier_loss,
     guide_loss,
     losses,
     stop_loss,
@@ -256,15 +255,18 @@ def test_the_guide_is_the_logarithm_of_what_is_near_the_alignment() -> None:
     assert float(guide_loss(weights, times, torch.zeros_like(known))) == 0.0
 
 
-def test_a_penalty_moves_the_ctc_alignment_forward_and_leaves_a_lone_frame_alone() -> None:
-    flat = torch.tensor([0.2, 0.2, 0.6]).log().repeat(1, 5, 1)  # two symbols and the blank
-    heard = Batch(torch.zeros(1, 20, 80), torch.tensor([5]), torch.tensor([[0]]), torch.tensor([1]))
-    later = flat.clone()
-    later[0, 3, 0] += 0.25  # likeliest there by a little
-    assert last_frames(later[0], torch.tensor([0])).tolist() == [3]
-    assert last_frames(delayed(later, heard.lengths, 0.1)[0], torch.tensor([0])).tolist() == [0]
-    assert last_frames(delayed(later, heard.lengths, 0.05)[0], torch.tensor([0])).tolist() == [3]
-    costs = flat - delayed(flat, torch.tensor([3]), 0.1)
-    torch.testing.assert_close(costs[0, :3, 0], torch.tensor([-0.1, 0, 0.1]))
-    assert not costs[..., -1].any()  # the blank
-    assert delayed(flat, heard.lengths, 0) is flat
+def test_symbols_are_drawn_a_frame_forward_where_there_is_room() -> None:
+    log_probs = torch.randn(2, 7, 3).log_softmax(2)
+    with torch.no_grad():
+        log_probs[0, 2, 0], log_probs[0, 3, 1], log_probs[0, 6, 0] = 9.0, 9.0, 9.0
+        log_probs[1, 0, 1] = 9.0
+    lengths, counts = torch.tensor([7, 7]), torch.tensor([3, 1])
+    targets = torch.tensor([[0, 1, 0], [1, 0, 0]])
+    heard = Batch(torch.zeros(2, 28, 80), lengths, targets, counts)
+    assert ctc_alignment(log_probs, heard)[0].tolist() == [[2, 3, 6], [0, 0, 0]]
+    log_probs.requires_grad_()
+    found = earlier_loss(log_probs, heard)  # the second symbol has no room, nor has that at frame 0
+    torch.testing.assert_close(found, -(log_probs[0, 1, 0] + log_probs[0, 5, 0]) / 4)
+    found.backward()
+    assert log_probs.grad is not None
+    assert log_probs.grad.count_nonzero() == 2
