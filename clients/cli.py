@@ -26,6 +26,7 @@ COMMANDS = {  # each with the first line of its help
     "keys": "List, make and remove the API keys of a server.",
     "transcribe": "Print the text of audio files as it is decided.",
     "evaluate": "Score a model or a server: error rates, delays, confusions.",
+    "calibrate": "Fit a model's confidence of words to recordings whose text is known.",
     "align": "Draw what the attention looks at for each character.",
     "prepare": "Write manifests of a corpus, and list what is wrong in it.",
     "replay": "Recognise recorded streams again and compare the text.",

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from cortado.model.attention.config import MONOTONIC, AttentionConfig
 from cortado.model.features.framing import MELS
@@ -71,6 +71,21 @@ class EncoderConfig:
             raise ValueError(f"expected at least 2 layers of kind 'lstm', got {self.layers}")
 
 
+class Confidence(NamedTuple):
+    """What makes of a symbol's log-odds among hypotheses those that its word is right, in nats.
+
+    `cortado calibrate` fits it to recordings. A checkpoint may have the first two numbers alone.
+    """
+
+    slope: float = 1.0  # of the log-odds among hypotheses
+    offset: float = 0.0
+    wait: float = 0.0  # times the square of the share of the longest wait that it took to commit it
+    strangeness: float = 0.0  # for each nat of the voice's strangeness (search/voice.py)
+
+
+UNCALIBRATED = Confidence()
+
+
 @dataclass(frozen=True)
 class DecoderConfig:
     """A decoder and its sizes; the defaults are MoChA's for WSJ."""
@@ -86,8 +101,7 @@ class DecoderConfig:
     beam: int = 8  # hypotheses that a beam search of whole utterances keeps
     ctc_weight: float = 0.0  # of the CTC head's log-probability in the search of streams; 0: none
     phone_weight: float = 0.0  # of the phone head's score of pronunciations in it; 0: none
-    # Slope and offset that make of a symbol's log-odds those that its word is right.
-    confidence: tuple[float, float] = (1.0, 0.0)
+    confidence: Confidence = UNCALIBRATED  # of symbols that the search of streams commits
 
     def __post_init__(self) -> None:
         """Check what the types cannot say.

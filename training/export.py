@@ -16,6 +16,7 @@ from cortado.model.search import language_model as language
 from cortado.model.search import source_model
 
 OF_SCORES = ("scores", "mean")  # of a card, that other weights do not inherit
+OF_CONFIDENCE = "decoder.confidence"  # in which checkpoints of one shape may differ
 
 
 def export(
@@ -78,7 +79,9 @@ def mean(folders: Sequence[Path], shares: Sequence[float]) -> Recognizer:
     for folder, share in zip(folders[1:], shares[1:], strict=True):
         other = checkpoint.load(folder)
         given = flat(asdict(other.config))
-        different = [name for name, value in wanted.items() if given[name] != value]
+        different = [
+            name for name, value in wanted.items() if given[name] != value and name != OF_CONFIDENCE
+        ]
         if different:
             name = different[0]
             raise ValueError(

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cortado.model.checkpoint_reader import BROKEN, DEFAULT, CheckpointData, CheckpointError, read
-from cortado.model.config import RecognizerConfig
+from cortado.model.config import UNCALIBRATED, RecognizerConfig
 from cortado.model.search import language_model as language
 from cortado.model.search.language_model import NONE, Language, LanguageError
 from cortado.model.search.settings import DEFAULT_BEAM, Beam
@@ -73,8 +73,8 @@ def with_model(beam: Beam | None, words: Language, config: RecognizerConfig) -> 
     if beam.width == 1:
         return beam
     beam = beam if beam.words.weight else beam._replace(words=words)
-    slope, offset = config.decoder.confidence
-    beam = beam._replace(slope=slope, offset=offset)
+    if beam.confidence == UNCALIBRATED:
+        beam = beam._replace(confidence=config.decoder.confidence)
     if not beam.ctc:
         beam = beam._replace(ctc=config.decoder.ctc_weight)
     heard = config.phones and beam.words.pronounces

@@ -39,7 +39,7 @@ from cortado.model.compiled.functions import exp, log
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.search import ctc_score as ctc
 from cortado.model.search import language_model as language
-from cortado.model.search import phrases, pronunciation, source_model
+from cortado.model.search import phrases, pronunciation, source_model, voice
 from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses
 from cortado.model.search.pronunciation import Costs
 from cortado.model.search.settings import Beam
@@ -166,6 +166,7 @@ def _hear(row: int, r: int, logits: Array, h: Hypotheses, e: Candidates) -> None
     for n in range(ctc.NOW - 1):
         h.heard[row, n] = h.heard[row, n + 1]
     ctc.shares(logits, h.heard[row, ctc.NOW - 1])
+    voice.listen(h.heard[row, ctc.NOW - 1], h.voice[row])
     e.heard[r] = h.heard[row]
 
 

@@ -11,12 +11,13 @@ from cortado.model.compiled.jit import cached_njit
 from cortado.model.emission import CERTAIN, Emissions
 from cortado.model.search.hypotheses import NOTHING, Hypotheses
 from cortado.model.search.settings import Beam
+from cortado.model.search.voice import strangeness
 
 Array = NDArray[Any]
 
 FLATTENED = np.float32(0.4)  # power of a hypothesis' probability in the confidence of its symbols
 LEAST_DOUBT = np.float32(1e-3)  # what the beam does not show
-ZERO = np.float32(0)
+ZERO, ONE = np.float32(0), np.float32(1)
 
 
 @cached_njit()
@@ -47,14 +48,14 @@ def commit(
                 break
             due += 1
         count = max(count, due)
-        _rate(row, best, count, beam, h, confidence[r])
-        _drop_rivals(row, best, count, now - beam.rival_wait, h)
         for n in range(count):
             at = (h.first[row, 0] + n) % ring
             # the last symbol may have come from another hypothesis, at a later frame
             h.last_committed[row, 0] = max(h.last_committed[row, 0], h.frames[row, best, at])
             symbols[r, n] = h.symbols[row, best, at]
             late[r, n] = now - h.last_committed[row, 0]
+        _rate(row, best, count, beam, h, late[r], confidence[r])
+        _drop_rivals(row, best, count, now - beam.rival_wait, h)
         if count:
             h.first[row, 0] = (h.first[row, 0] + count) % ring
             for k in range(h.scores.shape[1]):
@@ -83,12 +84,25 @@ def _common(row: int, a: int, b: int, most: int, h: Hypotheses) -> int:
 
 
 @cached_njit()
-def _rate(row: int, best: int, count: int, beam: Beam, h: Hypotheses, found: Array) -> None:
+def _rate(
+    row: int, best: int, count: int, beam: Beam, h: Hypotheses, late: Array, found: Array
+) -> None:
     """Set the first `count` of `found` to the confidence of the best one's symbols, in thousandths.
 
     It is the share of all hypotheses' probability that has the symbols up to there. Probabilities
-    are flattened first, because the beam keeps few of the texts that there are; then the log-odds
-    are calibrated by two numbers of the model.
+    are flattened first, because the beam keeps few of the texts that there are. Their log-odds are
+    made those that the symbol's word is right by numbers of the model: a symbol that waited until
+    its time was up is less sure than one on which hypotheses agreed soon, and so is all that a
+    strange voice says.
+
+    Args:
+        row: the stream.
+        best: the best hypothesis.
+        count: of its first symbols.
+        beam: settings, of which the longest wait and the numbers count.
+        h: hypotheses of all streams.
+        late: (count or more,) frames from each symbol's own to the newest.
+        found: (count or more,) int32, set.
     """
     scores, whole = h.scores[row], ZERO
     shares = np.zeros(count + 1, np.float32)  # of just n symbols in common
@@ -97,11 +111,15 @@ def _rate(row: int, best: int, count: int, beam: Beam, h: Hypotheses, found: Arr
             share = exp((scores[k] - scores[best]) * FLATTENED)
             shares[_common(row, best, k, count, h)] += share
             whole += share
+    by, longest = beam.confidence, np.float32(max(beam.max_wait, 1))
+    own = np.float32(by.offset) + np.float32(by.strangeness) * strangeness(h.voice[row])
     agreed, others = ZERO, whole
     for n in range(count, 0, -1):
         agreed += shares[n]
         others = max(whole - agreed, LEAST_DOUBT * whole)
-        odds = np.float32(beam.slope) * (log(agreed) - log(others)) + np.float32(beam.offset)
+        odds = np.float32(by.slope) * (log(agreed) - log(others)) + own
+        waited = min(np.float32(late[n - 1]) / longest, ONE)
+        odds += np.float32(by.wait) * waited * waited
         found[n - 1] = round(CERTAIN / (1 + math.exp(-odds)))
 
 
@@ -150,11 +168,12 @@ def uncommitted(rows: Array, beam: Beam, h: Hypotheses) -> Emissions:
     best = h.scores[rows].argmax(1)
     lengths = h.lengths[rows, best]
     found = Emissions.nothing(len(rows), int(lengths.max(initial=0)))
-    for row, most, length, confidence in zip(rows, best, lengths, found.confidence, strict=True):
-        _rate(row, most, length, beam, h, confidence)
     for n in range(found.symbols.shape[1]):
         at = (h.first[rows, 0] + n) % h.symbols.shape[2]
         frame = np.maximum(h.frames[rows, best, at], h.last_committed[rows, 0])
         found.symbols[:, n] = np.where(n < lengths, h.symbols[rows, best, at], -1)
         found.late[:, n] = np.where(n < lengths, h.clock[rows, 0] - 1 - frame, 0)
+    each = zip(rows, best, lengths, found.late, found.confidence, strict=True)
+    for row, most, length, late, confidence in each:
+        _rate(row, most, length, beam, h, late, confidence)
     return found

@@ -29,6 +29,7 @@ class Hypotheses(NamedTuple):
     forward: Array  # (S, K, PLACES, 2) float32: CTC forward variables (ctc_score.py)
     last: Array  # (S, K, LAG + 1) int32: the text's last symbols, newest first
     heard: Array  # (S, HISTORY - 1, V + 1) float32: the CTC head's probabilities of the last frames
+    voice: Array  # (S, 2) float32: how strange the voice is (voice.py)
     begun: Array  # (S, K, PLACES) float32: scores of pronunciations (pronunciation.py)
     spoken: Array  # (S, HISTORY, P) float32: the phone head's scores of the last frames
     phrase: Array  # (S, K) int16: the node of the tree of phrases
@@ -83,6 +84,7 @@ def hypotheses(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
         forward=np.zeros((streams, k, ctc.PLACES, 2), np.float32),
         last=np.zeros((streams, k, ctc.LAG + 1), np.int32),
         heard=np.zeros((streams, ctc.NOW, vocabulary + 1), np.float32),
+        voice=np.zeros((streams, 2), np.float32),
         begun=np.zeros((streams, k, places), np.float32),
         spoken=np.zeros((streams, history, phones), np.float32),
         phrase=np.zeros((streams, k), np.int16),
@@ -136,7 +138,7 @@ def _begin(forward: Array, last: Array, begun: Array) -> None:
 
 
 def restart(rows: Array, h: Hypotheses) -> None:
-    """Reset the streams in (R,) rows to one empty hypothesis; their phrases stay."""
+    """Reset the streams in (R,) rows to one empty hypothesis; phrases and voices stay."""
     h.scores[rows] = NOTHING
     h.scores[rows, 0] = 0
     h.hashes[rows] = 0

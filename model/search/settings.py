@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from cortado.model.config import UNCALIBRATED, Confidence
 from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search import language_model as language
@@ -27,8 +28,7 @@ class Beam(NamedTuple):
     missed: float = 2.0  # of a phone left out
     unspoken: float = 1.0  # of a phone that is not heard yet
     expected: float = 1.0  # nats for each letter of a phrase that the stream expects
-    slope: float = 1.0  # of the log-odds that a word is right, by those of its symbols' confidence
-    offset: float = 0.0  # and what is added to them
+    confidence: Confidence = UNCALIBRATED  # of symbols
     words: Language = language.NONE  # the language model
 
     @property

@@ -152,6 +152,15 @@ def test_checkpoints_of_other_sizes_have_no_mean(
     assert str(other) in error
 
 
+def test_checkpoints_of_other_confidence_have_a_mean(one: Path, two: Path, tmp_path: Path) -> None:
+    content = json.loads((one / "model.json").read_text())
+    content["config"]["decoder"]["confidence"] = [0.3, 1.5, -2.0, -2.3]
+    (one / "model.json").write_text(json.dumps(content))
+    assert run(one, two, "-o", tmp_path / "mean") == 0
+    found = checkpoint.load(tmp_path / "mean").config.decoder.confidence
+    assert found == (0.3, 1.5, -2.0, -2.3)
+
+
 def test_a_file_is_no_folder(one: Path, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "file"
     file.write_text("kept")

@@ -22,6 +22,7 @@ NOT_RUN = {  # what a command looks like, and why it is not run here
     r"cortado (train|study) ": "takes hours: test_examples.py fine-tunes for one step",
     r"cortado text ": "needs a clone, and minutes to hours: test_text_command.py has miniatures",
     r"cortado export runs/": "needs a run that took hours: test_export_command.py has its own",
+    r"cortado calibrate ": "needs a model of one's own: test_calibrate_command.py has one",
     r"/timit": "the corpus is licensed",
     r"cortado deploy ray": "needs a cluster: test_ray.py deploys on one",
     r" streams\.json": "needs a quiet machine: test_plan.py has measurements",

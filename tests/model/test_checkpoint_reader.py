@@ -1,5 +1,7 @@
 """A checkpoint without torch: what the fast backend takes, and what it refuses."""
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.backends.choice import choose, load_recognizer
-from cortado.model.checkpoint_reader import WEIGHTS, CheckpointError, read
-from cortado.model.config import RecognizerConfig
+from cortado.model.checkpoint_reader import CARD, WEIGHTS, CheckpointError, read
+from cortado.model.config import Confidence, RecognizerConfig
 from cortado.model.recognizer import Recognizer
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +52,17 @@ def test_a_fast_recogniser_is_the_same_from_disk_and_from_a_module(folder: Path)
     assert facts[0] == facts[1]
     recognizer = checkpoint.load(folder)
     assert facts[0][:2] == (recognizer.lookahead_ms, recognizer.delay_steps)
+
+
+def test_a_checkpoint_may_have_the_first_two_numbers_of_confidence(
+    folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path / "old")
+    content = json.loads((folder / CARD).read_text())
+    content["config"]["decoder"]["confidence"] = [1.5, -0.5]
+    (tmp_path / "old" / CARD).write_text(json.dumps(content))
+    assert read(tmp_path / "old").config.decoder.confidence == Confidence(1.5, -0.5, 0.0, 0.0)
+    assert load_recognizer(tmp_path / "old").beam.confidence == Confidence(1.5, -0.5)
 
 
 def test_serving_with_the_fast_backend_does_without_torch(folder: Path) -> None:

@@ -1,9 +1,9 @@
 """Whether the confidence of words is calibrated: of those at 70 %, are 70 % right?"""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cortado.model.captions import words_of
 from cortado.training.scoring.evaluate import Result
 
 BINS = 10  # of the same width
@@ -19,19 +19,26 @@ class Bin(NamedTuple):
     correct: float  # the share of them that is right
 
 
-def rated(results: Iterable[Result]) -> list[tuple[float, bool]]:
-    """Return each heard word's confidence, and whether the edit alignment has it as correct.
+def judged(result: Result) -> list[tuple[slice, bool]]:
+    """Return the places of each heard word's characters, and whether the word is right.
 
-    Utterances whose words were changed before they were compared are left out.
+    The edit alignment says so. There are none if words were changed before they were compared.
     """
-    found: list[tuple[float, bool]] = []
-    for result in results:
-        words = words_of(result.characters)
-        heard = [edit for edit in result.edits if edit.hypothesis is not None]
-        if [word.text for word in words] == [edit.hypothesis for edit in heard]:
-            pairs = zip(words, heard, strict=True)
-            found += [(word.confidence, edit.kind == "ok") for word, edit in pairs]
-    return found
+    text = "".join(one.text for one in result.characters)
+    words = [slice(*each.span()) for each in re.finditer(r"\S+", text)]
+    heard = [edit for edit in result.edits if edit.hypothesis is not None]
+    if [text[places] for places in words] != [edit.hypothesis for edit in heard]:
+        return []
+    return [(places, edit.kind == "ok") for places, edit in zip(words, heard, strict=True)]
+
+
+def rated(results: Iterable[Result]) -> list[tuple[float, bool]]:
+    """Return each heard word's confidence, and whether it is right."""
+    return [
+        (min(one.confidence for one in result.characters[places]), right)
+        for result in results
+        for places, right in judged(result)
+    ]
 
 
 def reliability(words: Sequence[tuple[float, bool]]) -> list[Bin]:

@@ -14,7 +14,7 @@ from cortado.model.audio.decode import decode
 from cortado.model.backends.cpu.recognizer import INTEGERS, FastRecognizer, available_products
 from cortado.model.backends.cuda import DeviceRecognizer
 from cortado.model.backends.reference import TILE, ReferenceRecognizer
-from cortado.model.config import RecognizerConfig
+from cortado.model.config import Confidence, RecognizerConfig
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.settings import DEFAULT_BEAM, GREEDY
 from cortado.model.streaming.interface import StreamingRecognizer
@@ -24,8 +24,9 @@ from cortado.tests.model.search.words import PHONES, said
 from cortado.tests.model.untrained import noise, untrained
 
 SPEECH = Path(__file__).parents[4] / "shared/data/librispeech-mini"
-WORDS = DEFAULT_BEAM._replace(words=said(), ctc=0.5)
-SPOKEN = DEFAULT_BEAM._replace(words=said(pronounced=True), ctc=0.5, phones=0.5)
+SURE = Confidence(slope=0.5, offset=1.0, wait=-1.0, strangeness=-1.0)
+WORDS = DEFAULT_BEAM._replace(words=said(), ctc=0.5, confidence=SURE)
+SPOKEN = WORDS._replace(words=said(pronounced=True), phones=0.5)
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 Make = Callable[[Recognizer], StreamingRecognizer]
@@ -85,10 +86,13 @@ def test_the_shipped_model_keeps_the_contract_on_real_speech(name: str) -> None:
 )
 def test_in_fp32_the_fast_backend_writes_what_the_reference_writes(beam: object) -> None:
     reference, fast = (
-        [[(each.text, each.time, each.late) for each in transcribe(one, s)] for s in speech()]
+        [each for samples in speech() for each in transcribe(one, samples)]
         for one in (
             ReferenceRecognizer(model(), beam),  # type: ignore[arg-type]
             FastRecognizer(model(), products="fp32", beam=beam),  # type: ignore[arg-type]
         )
     )
-    assert reference == fast
+    facts = [[(each.text, each.time, each.late) for each in one] for one in (reference, fast)]
+    assert facts[0] == facts[1]
+    sure = [[each.confidence for each in one] for one in (reference, fast)]
+    np.testing.assert_allclose(sure[0], sure[1], atol=0.005)

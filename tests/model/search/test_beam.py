@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cortado.model.backends.choice import choose
 from cortado.model.backends.cpu.recognizer import FastRecognizer
 from cortado.model.backends.reference import ReferenceRecognizer
-from cortado.model.config import MAX_SYMBOLS_PER_STEP
+from cortado.model.config import MAX_SYMBOLS_PER_STEP, Confidence
 from cortado.model.emission import FLUSH_STEPS, Emissions
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search import beam as search
@@ -29,6 +29,7 @@ from cortado.model.search.settings import (
     beam_from_options,
     max_committed,
 )
+from cortado.model.search.voice import FIRST
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.search.test_ctc_score import probability
 from cortado.tests.model.search.words import said, spoken
@@ -310,21 +311,49 @@ def test_all_that_a_hypothesis_has_heard_is_committed_once_it_is_the_best() -> N
 
 
 @pytest.mark.parametrize(
-    ("slope", "offset", "confidence"), [(1.0, 0.0, 599), (2.0, 0.5, 786), (0.0, -9.0, 0)]
+    ("numbers", "confidence"),
+    [
+        (Confidence(), 599),
+        (Confidence(2.0, 0.5), 786),
+        (Confidence(0.0, -9.0), 0),
+        (Confidence(1.0, 0.0, wait=-4.0), 354),  # a quarter of it: it took half of the longest wait
+        (Confidence(1.0, 0.0, strangeness=-2.0), 231),  # the voice is 0.8 nats stranger than usual
+    ],
 )
 def test_a_symbol_is_as_sure_as_the_hypotheses_that_have_it(
-    slope: float, offset: float, confidence: int
+    numbers: Confidence, confidence: int
 ) -> None:
     """Odds of e to 0.4, since scores are 1 nat apart."""
-    beam, row = Beam(width=2, max_wait=0, slope=slope, offset=offset), np.zeros(1, np.int64)
+    beam, row = Beam(width=2, max_wait=4, agreement=0.5, confidence=numbers), np.zeros(1, np.int64)
     h = hypotheses(1, beam, CAP, SYMBOLS)
-    h.scores[0], h.lengths[0], h.symbols[0, :, 0], h.clock[0] = (0, -1), 1, (0, 1), 1
+    h.scores[0], h.lengths[0], h.symbols[0, :, 0], h.clock[0] = (0, -1), 1, (0, 1), 3
+    h.voice[0] = 8, 10 - FIRST
     [[rest]] = uncommitted(row, beam, h).lists()
     found = Emissions.nothing(1, max_committed(beam, CAP))
     commit(row, beam, h, *found)
     [[committed]] = found.lists()
     assert committed == rest
-    assert (committed.symbol, committed.confidence) == (0, confidence)
+    assert (committed.symbol, committed.late, committed.confidence) == (0, 2, confidence)
+
+
+def test_a_wait_counts_for_no_more_than_the_longest() -> None:
+    """Where all is committed at once, a symbol may still come late: of one that was not best."""
+    beam, row = Beam(width=2, max_wait=0, confidence=Confidence(wait=-1.0)), np.zeros(1, np.int64)
+    h = hypotheses(1, beam, CAP, SYMBOLS)
+    h.scores[0], h.lengths[0], h.symbols[0, :, 0], h.clock[0] = (0, -1), 1, (0, 1), 3
+    [[rest]] = uncommitted(row, beam, h).lists()
+    assert rest.confidence == round(1000 / (1 + np.exp(0.6)))
+
+
+def test_the_voice_outlasts_an_utterance() -> None:
+    one = Searched(decoder(1), Beam(width=3, ctc=0.5))
+    for _ in range(4):
+        one.step()
+    before = one.h.voice.copy()
+    restart(np.zeros(1, np.int64), one.h)
+    assert before[0, 1] > 0
+    assert (one.h.voice == before).all()
+    assert not hypotheses(1, one.beam, CAP, SYMBOLS).voice.any()
 
 
 def test_a_wish_becomes_a_search() -> None:

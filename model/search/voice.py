@@ -1,0 +1,49 @@
+"""How strange a stream's voice is to the model, compiled.
+
+What the hypotheses of a search agree on may still be wrong, and with a strange voice it is so more
+often. The CTC head shows such a voice: it is less sure of every symbol. So the entropy of its
+probabilities is averaged over a stream's frames, each of which counts as much as it is a symbol and
+no blank. The mean begins with some symbols of a usual voice, and forgets what is long past, since
+others may speak. It outlasts the ends of utterances.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.model.compiled.functions import log
+
+Array = NDArray[Any]
+
+EXCESS, SYMBOLS = (
+    0,
+    1,
+)  # of a voice: nats above the usual entropy, summed over symbols; their number
+USUAL = np.float32(
+    0.9
+)  # nats: the mean of voices that are read, recorded by strangers, and foreign
+FIRST = np.float32(5)  # symbols of a usual voice that a stream begins with
+MEMORY = np.float32(100)  # symbols that count at most: some eight seconds of speech
+ZERO, ONE = np.float32(0), np.float32(1)
+
+
+@numba.njit(nogil=True)
+def listen(shares: Array, voice: Array) -> None:
+    """Add a frame to a voice (2,), by the CTC head's probabilities (V + 1,), the blank first."""
+    entropy, symbol = ZERO, max(ONE - shares[0], ZERO)
+    for v in range(len(shares)):
+        entropy -= shares[v] * log(shares[v])
+    voice[EXCESS] += symbol * (entropy - USUAL)
+    voice[SYMBOLS] += symbol
+    if voice[SYMBOLS] > MEMORY:
+        voice[EXCESS] *= MEMORY / voice[SYMBOLS]
+        voice[SYMBOLS] = MEMORY
+
+
+@numba.njit(nogil=True)
+def strangeness(voice: Array) -> np.float32:
+    """Return the nats by which the entropy at a voice's symbols is above the usual."""
+    excess: np.float32 = voice[EXCESS] / (voice[SYMBOLS] + FIRST)
+    return excess
