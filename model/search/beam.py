@@ -48,6 +48,7 @@ Array = NDArray[Any]
 
 ONE = np.float32(1)
 MULTIPLIER = np.int64(6364136223846793005)  # of a text's hash (Knuth's MMIX)
+WORK, SHARES = 0, 2  # rows of `Candidates.gains`
 
 
 @cached_njit()
@@ -76,14 +77,20 @@ def stop(scanning: int, energies: Array, more: bool, beam: Beam, e: Candidates) 
 
 
 @numba.njit(nogil=True, forceinline=True)
-def _normalise(logits: Array, score: np.float32) -> None:
-    """Turn (V,) logits into log-probabilities in place, and add a score in nats."""
-    most = logits[0]
-    for v in range(1, len(logits)):
-        most = max(most, logits[v])
+def _normalise(logits: Array, score: np.float32, shares: Array) -> None:
+    """Turn (V,) logits into log-probabilities in place, and add a score in nats.
+
+    Args:
+        logits: changed in place.
+        score: in nats.
+        shares: (V,) memory: a loop that sums in order as well would not be vectorised.
+    """
+    most = _largest(logits)
+    for v in range(len(logits)):
+        shares[v] = exp(logits[v] - most)
     total = np.float32(0)
     for v in range(len(logits)):
-        total += exp(logits[v] - most)
+        total += shares[v]
     less = score - most - log(total)
     for v in range(len(logits)):
         logits[v] += less
@@ -96,13 +103,15 @@ def _add(
     """Add a candidate that writes one symbol more than candidate `parent`."""
     k, added = e.sizes[r], e.written_count[r, parent]
     e.sizes[r] = k + 1
-    e.scores[r, k], e.origins[r, k], e.slots[r, k] = score, e.origins[r, parent], slot
+    e.origins[r, k], e.slots[r, k] = e.origins[r, parent], slot
     e.hashes[r, k] = (e.hashes[r, parent] + symbol + 1) * MULTIPLIER
     for a in range(added):
         e.written[r, k, a] = e.written[r, parent, a]
     e.written[r, k, added], e.written_count[r, k] = symbol, added + 1
-    ending = e.last[r, parent]
-    e.last[r, k, 0], e.last[r, k, 1:] = symbol, ending[:-1]
+    ending, new_ending = e.last[r, parent], e.last[r, k]
+    new_ending[0] = symbol
+    for n in range(1, len(ending)):
+        new_ending[n] = ending[n - 1]
     if beam.ctc > 0:
         unheard = np.float32(beam.unheard)
         ctc.extend(e.forward[r, parent], ending, e.heard[r], symbol, unheard, e.forward[r, k])
@@ -113,25 +122,15 @@ def _add(
         found = language.followed(beam.words, node, before, last, symbol)
         e.words[r, k, 0], e.words[r, k, 1], e.words[r, k, 2] = found
         if beam.phones > 0:
-            e.begun[r, k] = e.begun[r, parent]
-            if symbol == beam.words.space:
-                total = _end_word(r, k, node, beam, e)
-            else:
-                total = _pronounced(r, k, beam, e)
-            pronunciation.less(e.begun[r, k], total)
-            e.scores[r, k] += np.float32(beam.phones) * total
-
-
-@numba.njit(nogil=True, forceinline=True)
-def _pronounced(r: int, k: int, beam: Beam, e: Candidates) -> np.float32:
-    """Return the score of the pronunciation of candidate `k`, in nats."""
-    return _fit(r, k, language.begun_phones(beam.words, e.words[r, k, 0]), beam, e)
-
-
-@numba.njit(nogil=True, forceinline=True)
-def _fit(r: int, k: int, phones: Array, beam: Beam, e: Candidates) -> np.float32:
-    """Return the score of candidate `k` whose unfinished word has these phones; set `e.ended`."""
-    return pronunciation.fit(e.begun[r, k], e.spoken[r], phones, _costs(beam), e.ended)
+            begun = e.begun[r, parent]
+            if symbol == beam.words.space and node != language.ROOT:
+                _end_word(begun, e.spoken[r], node, beam, e.ended, e.begun[r, k])
+                begun = e.begun[r, k]
+            phones = language.begun_phones(beam.words, found[0])
+            total = pronunciation.fit(begun, e.spoken[r], phones, _costs(beam), e.ended)
+            pronunciation.less(begun, total, e.begun[r, k])
+            score += np.float32(beam.phones) * total
+    e.scores[r, k] = score
 
 
 @numba.njit(nogil=True, forceinline=True)
@@ -140,49 +139,62 @@ def _costs(beam: Beam) -> Costs:
 
 
 @numba.njit(nogil=True, forceinline=True)
-def _advance(r: int, k: int, beam: Beam, e: Candidates) -> np.float32:
-    """Move the ends of the words of candidate `k` on by a frame; return what its score gains."""
-    phones = language.begun_phones(beam.words, e.words[r, k, 0])
-    begun, heard, costs = e.begun[r, k], e.spoken[r], _costs(beam)
+def _end_word(begun: Array, heard: Array, node: int, beam: Beam, ended: Array, new: Array) -> None:
+    """Set `new` to the scores of a text whose word ends at a tree node; see `pronunciation`."""
+    phones = language.word_phones(beam.words, node)
+    pronunciation.fit(begun, heard, phones, _costs(beam), ended)
+    pronunciation.finish(ended, heard, new)
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _advance(begun: Array, heard: Array, node: int, beam: Beam, ended: Array) -> np.float32:
+    """Move the ends of the words of a text on by a frame; return what its score gains."""
+    phones, costs = language.begun_phones(beam.words, node), _costs(beam)
     pronunciation.advance(begun, heard, costs.beyond)
-    total = pronunciation.fit(begun, heard, phones, costs, e.ended)
-    pronunciation.remember(begun, heard, phones, costs, e.ended)
-    pronunciation.less(begun, total)
+    total = pronunciation.fit(begun, heard, phones, costs, ended)
+    pronunciation.remember(begun, heard, phones, costs, ended)
+    pronunciation.less(begun, total, begun)
     return np.float32(beam.phones) * total
 
 
 @numba.njit(nogil=True, forceinline=True)
-def _end_word(r: int, k: int, node: int, beam: Beam, e: Candidates) -> np.float32:
-    """End the word at a tree node of candidate `k`; return the score of its pronunciation."""
-    if node != language.ROOT:  # no word between two spaces
-        _fit(r, k, language.word_phones(beam.words, node), beam, e)
-        pronunciation.finish(e.ended, e.spoken[r], e.begun[r, k])
-    return _pronounced(r, k, beam, e)
+def _forget_oldest(remembered: Array, working: Array) -> None:
+    """Move the frames (N, P) that a stream remembers on by one, into a working copy, too."""
+    width, count = remembered.shape[1], remembered.size
+    old, new = remembered.reshape(count), working.reshape(count)
+    for n in range(count - width):
+        new[n] = old[n + width]
+    for n in range(count - width):
+        old[n] = new[n]
 
 
 @numba.njit(nogil=True, forceinline=True)
 def _hear(row: int, r: int, logits: Array, h: Hypotheses, e: Candidates) -> None:
     """Add a frame's logits (V + 1 or more,) of the CTC head to those that a stream remembers."""
-    for n in range(ctc.NOW - 1):
-        h.heard[row, n] = h.heard[row, n + 1]
+    _forget_oldest(h.heard[row], e.heard[r])
     ctc.shares(logits, h.heard[row, ctc.NOW - 1])
-    e.heard[r] = h.heard[row]
+    _copy(h.heard[row, ctc.NOW - 1], e.heard[r, ctc.NOW - 1])
 
 
 @numba.njit(nogil=True, forceinline=True)
 def _hear_phones(row: int, r: int, logits: Array, h: Hypotheses, e: Candidates) -> None:
     """Add a frame's logits (P or more,) of the phone head to those that a stream remembers."""
-    for n in range(pronunciation.NOW):
-        h.spoken[row, n] = h.spoken[row, n + 1]
+    _forget_oldest(h.spoken[row], e.spoken[r])
     pronunciation.relative(logits, h.spoken[row, pronunciation.NOW])
-    e.spoken[r] = h.spoken[row]
+    _copy(h.spoken[row, pronunciation.NOW], e.spoken[r, pronunciation.NOW])
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _copy(given: Array, taken: Array) -> None:
+    for n in range(len(given)):
+        taken[n] = given[n]
 
 
 @numba.njit(nogil=True, forceinline=True)
 def _add_gains(r: int, k: int, beam: Beam, e: Candidates, scores: Array) -> None:
     """Add to (V,) scores what the CTC head has to say of each symbol after candidate `k`."""
-    found, unheard = e.gains[2, : len(scores)], np.float32(beam.unheard)
-    ctc.gains(e.forward[r, k], e.last[r, k], e.heard[r], unheard, e.gains, found)
+    found, unheard = e.gains[SHARES, : len(scores)], np.float32(beam.unheard)
+    ctc.gains(e.forward[r, k], e.last[r, k], e.heard[r], unheard, e.gains[WORK:SHARES], found)
     for v in range(len(scores)):
         scores[v] += np.float32(beam.ctc) * found[v]
 
@@ -215,16 +227,17 @@ def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candid
             if score == NOTHING:
                 continue
             if beam.ctc > 0:
-                forward, now = h.forward[row, k], e.heard[r, -1]
+                forward, now = h.forward[row, k], e.heard[r, ctc.NOW - 1]
                 gained = ctc.advance(forward, h.last[row, k], now, np.float32(beam.unheard))
                 score += np.float32(beam.ctc) * gained
                 e.forward[r, count] = forward
-            e.last[r, count] = h.last[row, k]
-            e.words[r, count], e.phrase[r, count] = h.words[row, k], h.phrase[row, k]
+            _copy(h.last[row, k], e.last[r, count])
+            _copy(h.words[row, k], e.words[r, count])
+            e.phrase[r, count] = h.phrase[row, k]
             if beam.phones > 0:
-                e.begun[r, count] = h.begun[row, k]
-                score += _advance(r, count, beam, e)
-                h.begun[row, k] = e.begun[r, count]
+                begun = h.begun[row, k]
+                score += _advance(begun, e.spoken[r], h.words[row, k, 0], beam, e.ended)
+                _copy(begun, e.begun[r, count])
             e.best[r] = max(e.best[r], score)
             e.scores[r, count], e.hashes[r, count] = score, h.hashes[row, k]
             e.origins[r, count], e.slots[r, count], e.written_count[r, count] = k, -1, 0
@@ -254,7 +267,7 @@ def extend(
         least = e.best[r] - np.float32(beam.pruning)
         while end < stopping and e.stopping[end, 0] == r:
             scores = logits[end, :vocabulary]
-            _normalise(scores, e.stop_scores[end])
+            _normalise(scores, e.stop_scores[end], e.gains[SHARES, :vocabulary])
             if beam.ctc > 0:
                 _add_gains(r, e.stopping[end, 1], beam, e, scores)
             if e.expecting[r]:

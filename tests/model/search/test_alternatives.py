@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from cortado.model.compiled.alignment import IMPOSSIBLE
 from cortado.model.search import alternatives as search
 from cortado.model.search import language_model as language
 from cortado.model.search import pronunciation
 from cortado.model.search.alternatives import MOST
 from cortado.model.search.language_model import ROOT, Language
-from cortado.model.search.pronunciation import HISTORY, IMPOSSIBLE, NOW, PLACES, Costs
+from cortado.model.search.pronunciation import HISTORY, NOW, PLACES, Costs
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.search.words import PHONES, said
 
