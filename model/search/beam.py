@@ -25,8 +25,8 @@ This is the bookkeeping, compiled. A backend computes the decoder's energies and
     for each symbol that may be written at one frame, and once more:
         stopping = stop(scanning, energies)   # candidates that stop, and need their logits
         scanning = extend(stopping, logits)   # the best candidates with one symbol more
-    prune(...)                                # the hypotheses that survive
-    commit(...)                               # the symbols that are committed now
+    prune(...)                                # the hypotheses that survive (survivors.py)
+    commit(...)                               # the symbols that are committed now (commit.py)
 """
 
 from typing import Any
@@ -338,85 +338,3 @@ def _largest(scores: Array) -> np.float32:
     for v in range(1, len(scores)):
         most = max(most, scores[v])
     return most
-
-
-@cached_njit()
-def prune(rows: Array, beam: Beam, h: Hypotheses, e: Candidates) -> int:
-    """Keep the best hypotheses of each stream; return how many decoder states must be copied.
-
-    `e.moves` lists the slots to copy from. The state of a hypothesis that wrote nothing stays.
-    """
-    moves = 0
-    for r in range(len(rows)):
-        _merge(e.sizes[r], e.passed_scores[r], e.hashes[r])
-        moves = _prune_stream(r, rows[r], moves, beam, h, e)
-        h.clock[rows[r], 0] += 1
-    return moves
-
-
-@cached_njit()
-def _merge(count: int, passed: Array, hashes: Array) -> None:
-    """Merge candidates of equal text into the likelier one, summing their probabilities."""
-    for a in range(1, count):
-        for b in range(a):
-            if hashes[a] != hashes[b] or passed[b] == NOTHING:
-                continue
-            high, low = max(passed[a], passed[b]), min(passed[a], passed[b])
-            both = high + log(ONE + exp(low - high))
-            if passed[a] > passed[b]:
-                passed[a], passed[b] = both, NOTHING
-            else:
-                passed[a], passed[b] = NOTHING, both
-                break
-
-
-@cached_njit()
-def _prune_stream(r: int, row: int, moves: int, beam: Beam, h: Hypotheses, e: Candidates) -> int:
-    width, ring = h.scores.shape[1], h.symbols.shape[2]
-    old = h.lengths[row].copy()
-    scores = h.scores[row]
-    scores[:] = NOTHING
-    best, fresh = NOTHING, 0
-    for n in range(width):
-        chosen = -1
-        for k in range(e.sizes[r]):
-            if chosen < 0 or e.passed_scores[r, k] > e.passed_scores[r, chosen]:
-                chosen = k
-        score = e.passed_scores[r, chosen]
-        if n == 0:
-            best = score
-        if score == NOTHING or score < best - np.float32(beam.pruning):
-            break
-        e.passed_scores[r, chosen] = NOTHING
-        if e.slots[r, chosen] < 0:
-            scores[e.origins[r, chosen]] = score - best
-            continue
-        e.scores[r, chosen] = score - best
-        base, length = e.origins[r, chosen], old[e.origins[r, chosen]]
-        for i in range(length):
-            at = (h.first[row, 0] + i) % ring
-            e.symbols[fresh, at], e.frames[fresh, at] = (
-                h.symbols[row, base, at],
-                h.frames[row, base, at],
-            )
-        for a in range(e.written_count[r, chosen]):
-            at = (h.first[row, 0] + length + a) % ring
-            e.symbols[fresh, at] = e.written[r, chosen, a]
-            e.frames[fresh, at] = h.clock[row, 0]
-        e.moves[moves + fresh, 0], e.moves[moves + fresh, 1] = r, chosen
-        fresh += 1
-    free = 0
-    for n in range(fresh):
-        while scores[free] != NOTHING:
-            free += 1
-        chosen = e.moves[moves + n, 1]
-        scores[free], h.hashes[row, free] = e.scores[r, chosen], e.hashes[r, chosen]
-        h.words[row, free], h.phrase[row, free] = e.words[r, chosen], e.phrase[r, chosen]
-        h.forward[row, free], h.last[row, free] = e.forward[r, chosen], e.last[r, chosen]
-        h.begun[row, free] = e.begun[r, chosen]
-        h.lengths[row, free] = old[e.origins[r, chosen]] + e.written_count[r, chosen]
-        for i in range(h.lengths[row, free]):  # the rest of the working copy is another stream's
-            at = (h.first[row, 0] + i) % ring
-            h.symbols[row, free, at], h.frames[row, free, at] = e.symbols[n, at], e.frames[n, at]
-        e.moves[moves + n, 1], e.moves[moves + n, 2] = free, e.slots[r, chosen]
-    return moves + fresh

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -126,6 +127,13 @@ def candidates(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
         symbols=np.zeros((k, n), np.int16),
         frames=np.zeros((k, n), np.int32),
     )
+
+
+@numba.njit(nogil=True, forceinline=True)
+def place(first: int, n: int, ring: int) -> int:
+    """Return the place of the symbol `n` <= `ring` behind that at place `first` of a ring."""
+    at = first + n
+    return at - ring if at >= ring else at
 
 
 def _begin(forward: Array, last: Array, begun: Array) -> None:

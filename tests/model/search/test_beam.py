@@ -29,6 +29,7 @@ from cortado.model.search.settings import (
     beam_from_options,
     max_committed,
 )
+from cortado.model.search.survivors import prune
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.search.test_ctc_score import probability
 from cortado.tests.model.search.words import said, spoken
@@ -139,7 +140,7 @@ class Searched:
             logits = np.array([self.numbers(one, self.frame)[1] for one in texts], np.float32)
             scanning = search.extend(stopping, logits, SYMBOLS, len(written), self.beam, e)
             written += texts
-        moves = e.moves[: search.prune(rows, self.beam, self.h, e)]
+        moves = e.moves[: prune(rows, self.beam, self.h, e)]
         self.texts = [
             next(
                 ((*written[slot], self._last(k)) for _, at, slot in moves.tolist() if at == k),
