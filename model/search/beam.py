@@ -39,7 +39,7 @@ from cortado.model.compiled.functions import exp, log
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.search import ctc_score as ctc
 from cortado.model.search import language_model as language
-from cortado.model.search import phrases, pronunciation, source_model
+from cortado.model.search import look_ahead, phrases, pronunciation, source_model
 from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses
 from cortado.model.search.pronunciation import Costs
 from cortado.model.search.settings import Beam
@@ -277,7 +277,7 @@ def extend(
                 source_model.take_off(beam.words.source, e.last[r, e.stopping[end, 1]], scores)
             if beam.words.weight > 0:
                 node, before, last = e.words[r, e.stopping[end, 1]]
-                language.weigh(beam.words, node, before, last, least, scores)
+                look_ahead.weigh(beam.words, node, before, last, least, e.known, scores)
             end += 1
         scanning = _extend_stream(r, n, end, logits, least, vocabulary, slot, beam, e, scanning)
         n = end
