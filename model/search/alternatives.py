@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.compiled.alignment import IMPOSSIBLE
 from cortado.model.compiled.functions import log
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.search import language_model as language
 from cortado.model.search import pronunciation
 from cortado.model.search.language_model import LEAST, NOWHERE, ROOT, Language
-from cortado.model.search.pronunciation import FORGOTTEN, HISTORY, IMPOSSIBLE, NOW, Costs
+from cortado.model.search.pronunciation import FORGOTTEN, HISTORY, NOW, Costs
 
 Array = NDArray[Any]
 
@@ -72,7 +73,7 @@ def follow(
             text[:], own[:] = ROOT, IMPOSSIBLE
         if own.max() < FORGOTTEN:  # the word lasts longer than what is remembered
             own[NOW] = 0
-        pronunciation.less(own, own.max())
+        pronunciation.less(own, own.max(), own)
 
 
 @cached_njit(forceinline=True)

@@ -25,8 +25,8 @@ This is the bookkeeping, compiled. A backend computes the decoder's energies and
     for each symbol that may be written at one frame, and once more:
         stopping = stop(scanning, energies)   # candidates that stop, and need their logits
         scanning = extend(stopping, logits)   # the best candidates with one symbol more
-    prune(...)                                # the hypotheses that survive
-    commit(...)                               # the symbols that are committed now
+    prune(...)                                # the hypotheses that survive (survivors.py)
+    commit(...)                               # the symbols that are committed now (commit.py)
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ from cortado.model.compiled.functions import exp, log
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.search import ctc_score as ctc
 from cortado.model.search import language_model as language
-from cortado.model.search import phrases, pronunciation, source_model, voice
+from cortado.model.search import look_ahead, phrases, pronunciation, source_model, voice
 from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses
 from cortado.model.search.pronunciation import Costs
 from cortado.model.search.settings import Beam
@@ -48,6 +48,7 @@ Array = NDArray[Any]
 
 ONE = np.float32(1)
 MULTIPLIER = np.int64(6364136223846793005)  # of a text's hash (Knuth's MMIX)
+WORK, SHARES = 0, 2  # rows of `Candidates.gains`
 
 
 @cached_njit()
@@ -76,14 +77,20 @@ def stop(scanning: int, energies: Array, more: bool, beam: Beam, e: Candidates) 
 
 
 @numba.njit(nogil=True, forceinline=True)
-def _normalise(logits: Array, score: np.float32) -> None:
-    """Turn (V,) logits into log-probabilities in place, and add a score in nats."""
-    most = logits[0]
-    for v in range(1, len(logits)):
-        most = max(most, logits[v])
+def _normalise(logits: Array, score: np.float32, shares: Array) -> None:
+    """Turn (V,) logits into log-probabilities in place, and add a score in nats.
+
+    Args:
+        logits: changed in place.
+        score: in nats.
+        shares: (V,) memory: a loop that sums in order as well would not be vectorised.
+    """
+    most = _largest(logits)
+    for v in range(len(logits)):
+        shares[v] = exp(logits[v] - most)
     total = np.float32(0)
     for v in range(len(logits)):
-        total += exp(logits[v] - most)
+        total += shares[v]
     less = score - most - log(total)
     for v in range(len(logits)):
         logits[v] += less
@@ -96,13 +103,15 @@ def _add(
     """Add a candidate that writes one symbol more than candidate `parent`."""
     k, added = e.sizes[r], e.written_count[r, parent]
     e.sizes[r] = k + 1
-    e.scores[r, k], e.origins[r, k], e.slots[r, k] = score, e.origins[r, parent], slot
+    e.origins[r, k], e.slots[r, k] = e.origins[r, parent], slot
     e.hashes[r, k] = (e.hashes[r, parent] + symbol + 1) * MULTIPLIER
     for a in range(added):
         e.written[r, k, a] = e.written[r, parent, a]
     e.written[r, k, added], e.written_count[r, k] = symbol, added + 1
-    ending = e.last[r, parent]
-    e.last[r, k, 0], e.last[r, k, 1:] = symbol, ending[:-1]
+    ending, new_ending = e.last[r, parent], e.last[r, k]
+    new_ending[0] = symbol
+    for n in range(1, len(ending)):
+        new_ending[n] = ending[n - 1]
     if beam.ctc > 0:
         unheard = np.float32(beam.unheard)
         ctc.extend(e.forward[r, parent], ending, e.heard[r], symbol, unheard, e.forward[r, k])
@@ -113,25 +122,15 @@ def _add(
         found = language.followed(beam.words, node, before, last, symbol)
         e.words[r, k, 0], e.words[r, k, 1], e.words[r, k, 2] = found
         if beam.phones > 0:
-            e.begun[r, k] = e.begun[r, parent]
-            if symbol == beam.words.space:
-                total = _end_word(r, k, node, beam, e)
-            else:
-                total = _pronounced(r, k, beam, e)
-            pronunciation.less(e.begun[r, k], total)
-            e.scores[r, k] += np.float32(beam.phones) * total
-
-
-@numba.njit(nogil=True, forceinline=True)
-def _pronounced(r: int, k: int, beam: Beam, e: Candidates) -> np.float32:
-    """Return the score of the pronunciation of candidate `k`, in nats."""
-    return _fit(r, k, language.begun_phones(beam.words, e.words[r, k, 0]), beam, e)
-
-
-@numba.njit(nogil=True, forceinline=True)
-def _fit(r: int, k: int, phones: Array, beam: Beam, e: Candidates) -> np.float32:
-    """Return the score of candidate `k` whose unfinished word has these phones; set `e.ended`."""
-    return pronunciation.fit(e.begun[r, k], e.spoken[r], phones, _costs(beam), e.ended)
+            begun = e.begun[r, parent]
+            if symbol == beam.words.space and node != language.ROOT:
+                _end_word(begun, e.spoken[r], node, beam, e.ended, e.begun[r, k])
+                begun = e.begun[r, k]
+            phones = language.begun_phones(beam.words, found[0])
+            total = pronunciation.fit(begun, e.spoken[r], phones, _costs(beam), e.ended)
+            pronunciation.less(begun, total, e.begun[r, k])
+            score += np.float32(beam.phones) * total
+    e.scores[r, k] = score
 
 
 @numba.njit(nogil=True, forceinline=True)
@@ -140,50 +139,63 @@ def _costs(beam: Beam) -> Costs:
 
 
 @numba.njit(nogil=True, forceinline=True)
-def _advance(r: int, k: int, beam: Beam, e: Candidates) -> np.float32:
-    """Move the ends of the words of candidate `k` on by a frame; return what its score gains."""
-    phones = language.begun_phones(beam.words, e.words[r, k, 0])
-    begun, heard, costs = e.begun[r, k], e.spoken[r], _costs(beam)
+def _end_word(begun: Array, heard: Array, node: int, beam: Beam, ended: Array, new: Array) -> None:
+    """Set `new` to the scores of a text whose word ends at a tree node; see `pronunciation`."""
+    phones = language.word_phones(beam.words, node)
+    pronunciation.fit(begun, heard, phones, _costs(beam), ended)
+    pronunciation.finish(ended, heard, new)
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _advance(begun: Array, heard: Array, node: int, beam: Beam, ended: Array) -> np.float32:
+    """Move the ends of the words of a text on by a frame; return what its score gains."""
+    phones, costs = language.begun_phones(beam.words, node), _costs(beam)
     pronunciation.advance(begun, heard, costs.beyond)
-    total = pronunciation.fit(begun, heard, phones, costs, e.ended)
-    pronunciation.remember(begun, heard, phones, costs, e.ended)
-    pronunciation.less(begun, total)
+    total = pronunciation.fit(begun, heard, phones, costs, ended)
+    pronunciation.remember(begun, heard, phones, costs, ended)
+    pronunciation.less(begun, total, begun)
     return np.float32(beam.phones) * total
 
 
 @numba.njit(nogil=True, forceinline=True)
-def _end_word(r: int, k: int, node: int, beam: Beam, e: Candidates) -> np.float32:
-    """End the word at a tree node of candidate `k`; return the score of its pronunciation."""
-    if node != language.ROOT:  # no word between two spaces
-        _fit(r, k, language.word_phones(beam.words, node), beam, e)
-        pronunciation.finish(e.ended, e.spoken[r], e.begun[r, k])
-    return _pronounced(r, k, beam, e)
+def _forget_oldest(remembered: Array, working: Array) -> None:
+    """Move the frames (N, P) that a stream remembers on by one, into a working copy, too."""
+    width, count = remembered.shape[1], remembered.size
+    old, new = remembered.reshape(count), working.reshape(count)
+    for n in range(count - width):
+        new[n] = old[n + width]
+    for n in range(count - width):
+        old[n] = new[n]
 
 
 @numba.njit(nogil=True, forceinline=True)
 def _hear(row: int, r: int, logits: Array, h: Hypotheses, e: Candidates) -> None:
     """Add a frame's logits (V + 1 or more,) of the CTC head to those that a stream remembers."""
-    for n in range(ctc.NOW - 1):
-        h.heard[row, n] = h.heard[row, n + 1]
+    _forget_oldest(h.heard[row], e.heard[r])
     ctc.shares(logits, h.heard[row, ctc.NOW - 1])
     voice.listen(h.heard[row, ctc.NOW - 1], h.voice[row])
-    e.heard[r] = h.heard[row]
+    _copy(h.heard[row, ctc.NOW - 1], e.heard[r, ctc.NOW - 1])
 
 
 @numba.njit(nogil=True, forceinline=True)
 def _hear_phones(row: int, r: int, logits: Array, h: Hypotheses, e: Candidates) -> None:
     """Add a frame's logits (P or more,) of the phone head to those that a stream remembers."""
-    for n in range(pronunciation.NOW):
-        h.spoken[row, n] = h.spoken[row, n + 1]
+    _forget_oldest(h.spoken[row], e.spoken[r])
     pronunciation.relative(logits, h.spoken[row, pronunciation.NOW])
-    e.spoken[r] = h.spoken[row]
+    _copy(h.spoken[row, pronunciation.NOW], e.spoken[r, pronunciation.NOW])
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _copy(given: Array, taken: Array) -> None:
+    for n in range(len(given)):
+        taken[n] = given[n]
 
 
 @numba.njit(nogil=True, forceinline=True)
 def _add_gains(r: int, k: int, beam: Beam, e: Candidates, scores: Array) -> None:
     """Add to (V,) scores what the CTC head has to say of each symbol after candidate `k`."""
-    found, unheard = e.gains[2, : len(scores)], np.float32(beam.unheard)
-    ctc.gains(e.forward[r, k], e.last[r, k], e.heard[r], unheard, e.gains, found)
+    found, unheard = e.gains[SHARES, : len(scores)], np.float32(beam.unheard)
+    ctc.gains(e.forward[r, k], e.last[r, k], e.heard[r], unheard, e.gains[WORK:SHARES], found)
     for v in range(len(scores)):
         scores[v] += np.float32(beam.ctc) * found[v]
 
@@ -216,16 +228,17 @@ def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candid
             if score == NOTHING:
                 continue
             if beam.ctc > 0:
-                forward, now = h.forward[row, k], e.heard[r, -1]
+                forward, now = h.forward[row, k], e.heard[r, ctc.NOW - 1]
                 gained = ctc.advance(forward, h.last[row, k], now, np.float32(beam.unheard))
                 score += np.float32(beam.ctc) * gained
                 e.forward[r, count] = forward
-            e.last[r, count] = h.last[row, k]
-            e.words[r, count], e.phrase[r, count] = h.words[row, k], h.phrase[row, k]
+            _copy(h.last[row, k], e.last[r, count])
+            _copy(h.words[row, k], e.words[r, count])
+            e.phrase[r, count] = h.phrase[row, k]
             if beam.phones > 0:
-                e.begun[r, count] = h.begun[row, k]
-                score += _advance(r, count, beam, e)
-                h.begun[row, k] = e.begun[r, count]
+                begun = h.begun[row, k]
+                score += _advance(begun, e.spoken[r], h.words[row, k, 0], beam, e.ended)
+                _copy(begun, e.begun[r, count])
             e.best[r] = max(e.best[r], score)
             e.scores[r, count], e.hashes[r, count] = score, h.hashes[row, k]
             e.origins[r, count], e.slots[r, count], e.written_count[r, count] = k, -1, 0
@@ -255,7 +268,7 @@ def extend(
         least = e.best[r] - np.float32(beam.pruning)
         while end < stopping and e.stopping[end, 0] == r:
             scores = logits[end, :vocabulary]
-            _normalise(scores, e.stop_scores[end])
+            _normalise(scores, e.stop_scores[end], e.gains[SHARES, :vocabulary])
             if beam.ctc > 0:
                 _add_gains(r, e.stopping[end, 1], beam, e, scores)
             if e.expecting[r]:
@@ -265,7 +278,7 @@ def extend(
                 source_model.take_off(beam.words.source, e.last[r, e.stopping[end, 1]], scores)
             if beam.words.weight > 0:
                 node, before, last = e.words[r, e.stopping[end, 1]]
-                language.weigh(beam.words, node, before, last, least, scores)
+                look_ahead.weigh(beam.words, node, before, last, least, e.known, scores)
             end += 1
         scanning = _extend_stream(r, n, end, logits, least, vocabulary, slot, beam, e, scanning)
         n = end
@@ -326,85 +339,3 @@ def _largest(scores: Array) -> np.float32:
     for v in range(1, len(scores)):
         most = max(most, scores[v])
     return most
-
-
-@cached_njit()
-def prune(rows: Array, beam: Beam, h: Hypotheses, e: Candidates) -> int:
-    """Keep the best hypotheses of each stream; return how many decoder states must be copied.
-
-    `e.moves` lists the slots to copy from. The state of a hypothesis that wrote nothing stays.
-    """
-    moves = 0
-    for r in range(len(rows)):
-        _merge(e.sizes[r], e.passed_scores[r], e.hashes[r])
-        moves = _prune_stream(r, rows[r], moves, beam, h, e)
-        h.clock[rows[r], 0] += 1
-    return moves
-
-
-@cached_njit()
-def _merge(count: int, passed: Array, hashes: Array) -> None:
-    """Merge candidates of equal text into the likelier one, summing their probabilities."""
-    for a in range(1, count):
-        for b in range(a):
-            if hashes[a] != hashes[b] or passed[b] == NOTHING:
-                continue
-            high, low = max(passed[a], passed[b]), min(passed[a], passed[b])
-            both = high + log(ONE + exp(low - high))
-            if passed[a] > passed[b]:
-                passed[a], passed[b] = both, NOTHING
-            else:
-                passed[a], passed[b] = NOTHING, both
-                break
-
-
-@cached_njit()
-def _prune_stream(r: int, row: int, moves: int, beam: Beam, h: Hypotheses, e: Candidates) -> int:
-    width, ring = h.scores.shape[1], h.symbols.shape[2]
-    old = h.lengths[row].copy()
-    scores = h.scores[row]
-    scores[:] = NOTHING
-    best, fresh = NOTHING, 0
-    for n in range(width):
-        chosen = -1
-        for k in range(e.sizes[r]):
-            if chosen < 0 or e.passed_scores[r, k] > e.passed_scores[r, chosen]:
-                chosen = k
-        score = e.passed_scores[r, chosen]
-        if n == 0:
-            best = score
-        if score == NOTHING or score < best - np.float32(beam.pruning):
-            break
-        e.passed_scores[r, chosen] = NOTHING
-        if e.slots[r, chosen] < 0:
-            scores[e.origins[r, chosen]] = score - best
-            continue
-        e.scores[r, chosen] = score - best
-        base, length = e.origins[r, chosen], old[e.origins[r, chosen]]
-        for i in range(length):
-            at = (h.first[row, 0] + i) % ring
-            e.symbols[fresh, at], e.frames[fresh, at] = (
-                h.symbols[row, base, at],
-                h.frames[row, base, at],
-            )
-        for a in range(e.written_count[r, chosen]):
-            at = (h.first[row, 0] + length + a) % ring
-            e.symbols[fresh, at] = e.written[r, chosen, a]
-            e.frames[fresh, at] = h.clock[row, 0]
-        e.moves[moves + fresh, 0], e.moves[moves + fresh, 1] = r, chosen
-        fresh += 1
-    free = 0
-    for n in range(fresh):
-        while scores[free] != NOTHING:
-            free += 1
-        chosen = e.moves[moves + n, 1]
-        scores[free], h.hashes[row, free] = e.scores[r, chosen], e.hashes[r, chosen]
-        h.words[row, free], h.phrase[row, free] = e.words[r, chosen], e.phrase[r, chosen]
-        h.forward[row, free], h.last[row, free] = e.forward[r, chosen], e.last[r, chosen]
-        h.begun[row, free] = e.begun[r, chosen]
-        h.lengths[row, free] = old[e.origins[r, chosen]] + e.written_count[r, chosen]
-        for i in range(h.lengths[row, free]):  # the rest of the working copy is another stream's
-            at = (h.first[row, 0] + i) % ring
-            h.symbols[row, free, at], h.frames[row, free, at] = e.symbols[n, at], e.frames[n, at]
-        e.moves[moves + n, 1], e.moves[moves + n, 2] = free, e.slots[r, chosen]
-    return moves + fresh

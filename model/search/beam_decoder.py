@@ -18,6 +18,7 @@ from cortado.model.search.commit import commit, uncommitted
 from cortado.model.search.expected_beam import select_rows
 from cortado.model.search.hypotheses import Candidates, Hypotheses, candidates, hypotheses, restart
 from cortado.model.search.settings import Beam, max_committed
+from cortado.model.search.survivors import prune
 
 CtcLogits = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
@@ -144,7 +145,7 @@ class BeamSearch(Layer):
             stopped = torch.ones(scanning, dtype=torch.bool)
             new = decoder.read(symbols, select_rows(output, parents))
             pool.add(new, scan.stopped(valid[parents], stopped))
-        moves = torch.from_numpy(e.moves[: search.prune(rows, beam, h, e)])
+        moves = torch.from_numpy(e.moves[: prune(rows, beam, h, e)])
         to, slots = (moves[:, 0], moves[:, 1]), moves[:, 2]
         hidden, cell, symbol, valid = (
             old.index_put(to, new[slots])

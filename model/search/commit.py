@@ -1,15 +1,16 @@
 """Which symbols of a beam search are committed, when, and how sure they are; compiled."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import exp, log
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.emission import CERTAIN, Emissions
-from cortado.model.search.hypotheses import NOTHING, Hypotheses
+from cortado.model.search.hypotheses import NOTHING, Hypotheses, place
 from cortado.model.search.settings import Beam
 from cortado.model.search.voice import strangeness
 
@@ -18,6 +19,16 @@ Array = NDArray[Any]
 FLATTENED = np.float32(0.4)  # power of a hypothesis' probability in the confidence of its symbols
 LEAST_DOUBT = np.float32(1e-3)  # what the beam does not show
 ZERO, ONE = np.float32(0), np.float32(1)
+
+
+class Texts(NamedTuple):
+    """The hypotheses of one stream, as views of its `Hypotheses`."""
+
+    scores: Array  # (K,)
+    lengths: Array  # (K,)
+    symbols: Array  # (K, N)
+    frames: Array  # (K, N)
+    first: np.int32
 
 
 @cached_njit()
@@ -38,28 +49,27 @@ def commit(
     for r in range(len(rows)):
         row = rows[r]
         symbols[r], late[r] = -1, 0
-        best = _best(h.scores[row])
-        count = _agreed(row, best, beam.agreement, h)
+        best, first = _best(h.scores[row]), h.first[row, 0]
+        texts = Texts(h.scores[row], h.lengths[row], h.symbols[row], h.frames[row], first)
+        own, frames, lengths = texts.symbols[best], texts.frames[best], texts.lengths
+        count = _agreed(texts, best, beam.agreement)
         now = h.clock[row, 0] - 1  # the newest frame
         due = 0
-        while due < h.lengths[row, best]:
-            at = (h.first[row, 0] + due) % ring
-            if now - h.frames[row, best, at] < beam.max_wait:
-                break
+        while due < lengths[best] and now - frames[place(first, due, ring)] >= beam.max_wait:
             due += 1
         count = max(count, due)
         for n in range(count):
-            at = (h.first[row, 0] + n) % ring
+            at = place(first, n, ring)
             # the last symbol may have come from another hypothesis, at a later frame
-            h.last_committed[row, 0] = max(h.last_committed[row, 0], h.frames[row, best, at])
-            symbols[r, n] = h.symbols[row, best, at]
+            h.last_committed[row, 0] = max(h.last_committed[row, 0], frames[at])
+            symbols[r, n] = own[at]
             late[r, n] = now - h.last_committed[row, 0]
-        _rate(row, best, count, beam, h, late[r], confidence[r])
-        _drop_rivals(row, best, count, now - beam.rival_wait, h)
+        _rate(texts, best, count, beam, h.voice[row], late[r], confidence[r])
+        _drop_rivals(texts, best, count, now - beam.rival_wait)
         if count:
-            h.first[row, 0] = (h.first[row, 0] + count) % ring
-            for k in range(h.scores.shape[1]):
-                h.lengths[row, k] -= count
+            h.first[row, 0] = place(first, count, ring)
+            for k in range(len(lengths)):
+                lengths[k] -= count
 
 
 @cached_njit()
@@ -71,13 +81,14 @@ def _best(scores: Array) -> int:
     return best
 
 
-@cached_njit()
-def _common(row: int, a: int, b: int, most: int, h: Hypotheses) -> int:
+@numba.njit(nogil=True, forceinline=True)
+def _common(texts: Texts, a: int, b: int, most: int) -> int:
     """Return how many of the first `most` uncommitted symbols two hypotheses have in common."""
-    ring, n, most = h.symbols.shape[2], 0, min(most, h.lengths[row, a], h.lengths[row, b])
+    one, other, ring = texts.symbols[a], texts.symbols[b], texts.symbols.shape[1]
+    n, most = 0, min(most, texts.lengths[a], texts.lengths[b])
     while n < most:
-        at = (h.first[row, 0] + n) % ring
-        if h.symbols[row, a, at] != h.symbols[row, b, at]:
+        at = place(texts.first, n, ring)
+        if one[at] != other[at]:
             break
         n += 1
     return n
@@ -85,7 +96,7 @@ def _common(row: int, a: int, b: int, most: int, h: Hypotheses) -> int:
 
 @cached_njit()
 def _rate(
-    row: int, best: int, count: int, beam: Beam, h: Hypotheses, late: Array, found: Array
+    texts: Texts, best: int, count: int, beam: Beam, voice: Array, late: Array, found: Array
 ) -> None:
     """Set the first `count` of `found` to the confidence of the best one's symbols, in thousandths.
 
@@ -96,23 +107,25 @@ def _rate(
     strange voice says.
 
     Args:
-        row: the stream.
-        best: the best hypothesis.
+        texts: hypotheses of the stream.
+        best: the best of them.
         count: of its first symbols.
         beam: settings, of which the longest wait and the numbers count.
-        h: hypotheses of all streams.
+        voice: the stream's, of `Hypotheses`.
         late: (count or more,) frames from each symbol's own to the newest.
         found: (count or more,) int32, set.
     """
-    scores, whole = h.scores[row], ZERO
+    if count == 0:
+        return
+    scores, whole = texts.scores, ZERO
     shares = np.zeros(count + 1, np.float32)  # of just n symbols in common
     for k in range(len(scores)):
         if scores[k] != NOTHING:
             share = exp((scores[k] - scores[best]) * FLATTENED)
-            shares[_common(row, best, k, count, h)] += share
+            shares[_common(texts, best, k, count)] += share
             whole += share
     by, longest = beam.confidence, np.float32(max(beam.max_wait, 1))
-    own = np.float32(by.offset) + np.float32(by.strangeness) * strangeness(h.voice[row])
+    own = np.float32(by.offset) + np.float32(by.strangeness) * strangeness(voice)
     agreed, others = ZERO, whole
     for n in range(count, 0, -1):
         agreed += shares[n]
@@ -124,9 +137,9 @@ def _rate(
 
 
 @cached_njit()
-def _agreed(row: int, best: int, agreement: float, h: Hypotheses) -> int:
+def _agreed(texts: Texts, best: int, agreement: float) -> int:
     """Return how many first symbols of the best hypothesis have the `agreement` of the others."""
-    count, scores = h.lengths[row, best], h.scores[row]
+    count, scores = texts.lengths[best], texts.scores
     if count == 0:
         return 0
     shares = np.zeros(count + 1, np.float32)  # probability of just n symbols in common
@@ -134,7 +147,7 @@ def _agreed(row: int, best: int, agreement: float, h: Hypotheses) -> int:
     for k in range(len(scores)):
         if scores[k] == NOTHING:
             continue
-        n = _common(row, best, k, count, h)
+        n = _common(texts, best, k, count)
         share = exp(scores[k] - scores[best])
         shares[n] += share
         whole += share
@@ -146,21 +159,21 @@ def _agreed(row: int, best: int, agreement: float, h: Hypotheses) -> int:
 
 
 @cached_njit()
-def _drop_rivals(row: int, best: int, count: int, due: int, h: Hypotheses) -> None:
+def _drop_rivals(texts: Texts, best: int, count: int, due: int) -> None:
     """Drop hypotheses that do not begin with the `count` committed symbols of the best one.
 
     Drop those, too, whose next symbol is at frame `due` or before: the best one has none there.
     """
-    ring = h.symbols.shape[2]
-    for k in range(h.scores.shape[1]):
-        same = h.lengths[row, k] >= count
-        for n in range(count):
-            at = (h.first[row, 0] + n) % ring
-            same = same and h.symbols[row, k, at] == h.symbols[row, best, at]
-        if same and h.lengths[row, k] > count:
-            same = h.frames[row, k, (h.first[row, 0] + count) % ring] > due
+    ring = texts.symbols.shape[1]
+    next_one = place(texts.first, count, ring)
+    for k in range(len(texts.scores)):
+        if texts.scores[k] == NOTHING:
+            continue
+        same = texts.lengths[k] >= count and _common(texts, best, k, count) == count
+        if same and texts.lengths[k] > count:
+            same = texts.frames[k, next_one] > due
         if not same:
-            h.scores[row, k] = NOTHING
+            texts.scores[k] = NOTHING
 
 
 def uncommitted(rows: Array, beam: Beam, h: Hypotheses) -> Emissions:
@@ -175,5 +188,7 @@ def uncommitted(rows: Array, beam: Beam, h: Hypotheses) -> Emissions:
         found.late[:, n] = np.where(n < lengths, h.clock[rows, 0] - 1 - frame, 0)
     each = zip(rows, best, lengths, found.late, found.confidence, strict=True)
     for row, most, length, late, confidence in each:
-        _rate(row, most, length, beam, h, late, confidence)
+        first = h.first[row, 0]
+        texts = Texts(h.scores[row], h.lengths[row], h.symbols[row], h.frames[row], first)
+        _rate(texts, most, length, beam, h.voice[row], late, confidence)
     return found

@@ -2,11 +2,13 @@
 
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.search import ctc_score as ctc
 from cortado.model.search import phrases, pronunciation
+from cortado.model.search.look_ahead import Known, known
 from cortado.model.search.settings import Beam, max_committed
 
 Array = NDArray[Any]
@@ -55,6 +57,7 @@ class Candidates(NamedTuple):
     expecting: Array  # (R,) bool: which do
     ended: Array  # (HISTORY,) float32: memory
     gains: Array  # (3, V) float32: memory
+    known: Known  # what the language model gives texts (look_ahead.py)
     origins: Array  # (R, E) int64: the hypothesis before the frame that it extends
     slots: Array  # (R, E) int64: slot of its decoder state; -1 for the state of its origin
     written_count: Array  # (R, E) int64: number of symbols written at this frame
@@ -117,6 +120,7 @@ def candidates(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
         expecting=np.zeros(streams, np.bool_),
         ended=np.zeros(history, np.float32),
         gains=np.zeros((3, vocabulary), np.float32),
+        known=known(beam.words, vocabulary),
         origins=np.zeros(each, np.int64),
         slots=np.zeros(each, np.int64),
         written_count=np.zeros(each, np.int64),
@@ -128,6 +132,13 @@ def candidates(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
         symbols=np.zeros((k, n), np.int16),
         frames=np.zeros((k, n), np.int32),
     )
+
+
+@numba.njit(nogil=True, forceinline=True)
+def place(first: int, n: int, ring: int) -> int:
+    """Return the place of the symbol `n` <= `ring` behind that at place `first` of a ring."""
+    at = first + n
+    return at - ring if at >= ring else at
 
 
 def _begin(forward: Array, last: Array, begun: Array) -> None:

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from cortado.model.compiled.functions import log
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.search import source_model
 from cortado.model.vocabulary import Vocabulary
@@ -338,54 +337,6 @@ def total(lm: Language, a: After, word: int, place: Place) -> float:
     second = lm.sums2[place.second] - lm.sums2[a.start.second]
     third = lm.sums3[place.third] - lm.sums3[a.start.third]
     return a.left2 * (a.left1 * lm.sums1[word] + second) + third
-
-
-@cached_njit(forceinline=True)
-def weigh(
-    lm: Language, node: int, before: int, last: int, least: np.float32, scores: Array
-) -> None:
-    """Add the language model's score of each next symbol to `scores` (V,), in nats.
-
-    Args:
-        lm: the language model.
-        node: tree node of the unfinished word.
-        before: the word before the last one.
-        last: the last whole word.
-        least: score below which a symbol is pruned anyway, so its exact score is not computed.
-        scores: of the symbols, in nats; changed in place.
-    """
-    bonus = np.float32(lm.bonus)
-    reached = least - bonus
-    outside = lm.letter if node == NOWHERE else lm.leaving + lm.letter
-    inside = node != NOWHERE
-    if inside:
-        a = after(lm, before, last)
-        low, high, whole = placed(lm, lm.lows[node], a.start, a.end), a.end, 1.0
-        first = total(lm, a, lm.lows[node], low)
-        if node != ROOT:
-            high = placed(lm, lm.highs[node], low, a.end)
-            whole = max(total(lm, a, lm.highs[node], high) - first, LEAST)
-        for child in range(lm.children[node], lm.children[node + 1]):
-            symbol = lm.symbols[child]
-            if symbol >= 0 and scores[symbol] >= reached:
-                begin, end = lm.lows[child], lm.highs[child]
-                there = placed(lm, begin, low, high)
-                part = total(lm, a, end, placed(lm, end, there, high)) - total(lm, a, begin, there)
-                gained = log(np.float32(max(part, LEAST) / whole)) - outside
-                scores[symbol] += np.float32(lm.weight * gained)
-    for symbol in range(len(scores)):
-        if symbol != lm.space:
-            scores[symbol] += np.float32(lm.weight * outside) + bonus
-    if scores[lm.space] < reached or not inside:
-        scores[lm.space] += bonus
-    elif node == ROOT:  # two spaces: no word
-        scores[lm.space] += np.float32(2 * lm.weight * lm.leaving)
-    elif lm.words[node] < 0:
-        scores[lm.space] += np.float32(lm.weight * lm.leaving) + bonus
-    else:
-        end = lm.words[node] + 1
-        part = max(total(lm, a, end, placed(lm, end, low, high)) - first, LEAST)
-        scores[lm.space] += np.float32(lm.weight * log(np.float32(part / whole))) + bonus
 
 
 @cached_njit(forceinline=True)

@@ -20,16 +20,21 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.compiled.alignment import IMPOSSIBLE, laid
+
 Array = NDArray[Any]
 
 HISTORY = 48  # frames that are remembered: few words last longer, their letters' delay included
 NOW = HISTORY - 1  # the place of the newest frame
 LOST = HISTORY  # the place behind: the unfinished word's own score, its beginning forgotten
 PLACES = HISTORY + 1
-LONGEST = 32  # phones of a word that count
+SHORT = 16  # phones of most words, and one more, which a register or two hold
+LONGEST = 31  # phones of a word that count
 SILENCE = 0  # output of the head
-IMPOSSIBLE = np.float32(-1e9)
 FORGOTTEN = np.float32(-20)  # nats below the best way
+
+
+_lay_short, _lay_long = laid(SHORT), laid(LONGEST + 1)
 
 
 class Costs(NamedTuple):
@@ -74,36 +79,14 @@ def fit(begun: Array, heard: Array, phones: Array, costs: Costs, ended: Array) -
         ended[first] = IMPOSSIBLE
         first += 1
     ended[first] = IMPOSSIBLE
-    ways = np.full(LONGEST, IMPOSSIBLE, np.float32)
-    after = IMPOSSIBLE
-    for n in range(first + 1, HISTORY):
-        before = begun[n - 1]
-        if count == 0:
-            after = max(after, before) - beyond
-            ended[n] = after
-            continue
-        after = max(after, ways[count - 1]) - beyond
-        for q in range(count - 1, -1, -1):
-            best = ways[q]
-            if q > 1:
-                best = max(best, ways[q - 1], ways[q - 2] - missed)
-            elif q == 1:
-                best = max(best, ways[0], before - missed)
-            else:
-                best = max(best, before)
-            ways[q] = best + heard[n, phones[q]]
-        ended[n] = ways[count - 1]
-        if count > 1:
-            ended[n] = max(ended[n], ways[count - 2] - missed)
-    lost = begun[LOST]
+    row, lost = heard.shape[1], begun[LOST]
+    words = begun, heard, row, phones, count, first, HISTORY
+    if count < SHORT:
+        total = _lay_short(*words, missed, beyond, unspoken, ended)
+    else:
+        total = _lay_long(*words, missed, beyond, unspoken, ended)
     ended[NOW] = max(ended[NOW], lost)
-    if count == 0:
-        return max(after, begun[NOW], lost)
-    total, cost = max(after, ways[count - 1], lost), unspoken
-    for q in range(count - 2, -1, -1):
-        total = max(total, ways[q] - cost)
-        cost += unspoken
-    return max(total, begun[NOW] - cost)
+    return max(total, lost, begun[NOW] - np.float32(count) * unspoken)
 
 
 @numba.njit(nogil=True)
@@ -135,8 +118,8 @@ def finish(ended: Array, heard: Array, begun: Array) -> None:
 
 
 @numba.njit(nogil=True)
-def less(begun: Array, total: np.float32) -> None:
-    """Make scores (PLACES,) relative to a text's `total`; forget those far below."""
+def less(begun: Array, total: np.float32, found: Array) -> None:
+    """Set `found` to scores (PLACES,) relative to a text's `total`; forget those far below."""
     for n in range(PLACES):
         score = begun[n] - total
-        begun[n] = score if score > FORGOTTEN else IMPOSSIBLE
+        found[n] = score if score > FORGOTTEN else IMPOSSIBLE

@@ -22,6 +22,7 @@ from cortado.model.search import beam as search
 from cortado.model.search.commit import commit
 from cortado.model.search.hypotheses import Candidates, Hypotheses
 from cortado.model.search.settings import Beam
+from cortado.model.search.survivors import prune
 
 
 @numba.njit(nogil=True)
@@ -121,7 +122,7 @@ def step(
         beam: settings of the search.
     """
     store_frames(rows, state, w, t)
-    together = TILE // beam.width
+    together, width = TILE // beam.width, state.decoder_cell.shape[2]
     for first in range(0, len(rows), together):
         few = rows[first : first + together]
         frame, head = len(w.frames.bias), 2 * state.keys.shape[2] + state.logits.shape[2]
@@ -136,11 +137,12 @@ def step(
             _write(stopping, used, few, state, w, t, e, p)
             scanning = search.extend(stopping, p.logits, w.vocabulary, used, beam, e)
             used += stopping
-        for n in range(search.prune(few, beam, h, e)):
+        for n in range(prune(few, beam, h, e)):
             r, k, slot = e.moves[n]
             row = few[r]
-            state.query[row, k], state.decoder_hidden[row, k] = p.query[slot], p.hidden[slot]
-            state.decoder_cell[row, k] = p.cell[slot]
+            copied(p.query[slot], 0, state.query[row, k], 0, state.query.shape[2])
+            copied(p.hidden[slot], 0, state.decoder_hidden[row, k], 0, width)
+            copied(p.cell[slot], 0, state.decoder_cell[row, k], 0, width)
             last = (h.first[row, 0] + h.lengths[row, k] - 1) % h.symbols.shape[2]
             state.symbol[row, k] = h.symbols[row, k, last]
         last = first + len(few)

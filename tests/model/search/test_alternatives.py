@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from cortado.model.compiled.alignment import IMPOSSIBLE
 from cortado.model.search import alternatives as search
 from cortado.model.search import language_model as language
-from cortado.model.search import pronunciation
+from cortado.model.search import look_ahead, pronunciation
 from cortado.model.search.alternatives import MOST
 from cortado.model.search.language_model import ROOT, Language
-from cortado.model.search.pronunciation import HISTORY, IMPOSSIBLE, NOW, PLACES, Costs
+from cortado.model.search.pronunciation import HISTORY, NOW, PLACES, Costs
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.search.words import PHONES, said
 
@@ -79,7 +80,8 @@ def probability(before: int, last: int, word: int) -> float:
     for letter in f"{spelt(word)} ":
         scores = np.zeros(len(Vocabulary()), np.float32)
         symbol = Vocabulary().names.index(letter)
-        language.weigh(lm, node, before, last, np.float32(-np.inf), scores)
+        fresh = look_ahead.known(lm, len(scores))
+        look_ahead.weigh(lm, node, before, last, np.float32(-np.inf), fresh, scores)
         total += float(scores[symbol]) - lm.bonus
         node = language.followed(lm, node, before, last, symbol)[0]
     return total

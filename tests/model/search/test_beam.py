@@ -17,7 +17,7 @@ from cortado.model.config import MAX_SYMBOLS_PER_STEP, Confidence
 from cortado.model.emission import FLUSH_STEPS, Emissions
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search import beam as search
-from cortado.model.search import ctc_score
+from cortado.model.search import ctc_score, look_ahead
 from cortado.model.search import language_model as language
 from cortado.model.search.commit import commit, uncommitted
 from cortado.model.search.hypotheses import candidates, hypotheses, restart
@@ -29,6 +29,7 @@ from cortado.model.search.settings import (
     beam_from_options,
     max_committed,
 )
+from cortado.model.search.survivors import prune
 from cortado.model.search.voice import FIRST
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.search.test_ctc_score import probability
@@ -74,7 +75,8 @@ def factors(words: Language, text: Text) -> NDArray[np.float64]:
         node, before, last = 0, 0, 0
         for symbol in text:
             node, before, last = language.followed(words, node, before, last, symbol)
-        language.weigh(words, node, before, last, np.float32(-np.inf), found)
+        fresh = look_ahead.known(words, SYMBOLS)
+        look_ahead.weigh(words, node, before, last, np.float32(-np.inf), fresh, found)
     if len(words.source):
         older, newer = (-1, -1, *text)[-2:]
         found -= words.source[newer + 1, older + 1]
@@ -140,7 +142,7 @@ class Searched:
             logits = np.array([self.numbers(one, self.frame)[1] for one in texts], np.float32)
             scanning = search.extend(stopping, logits, SYMBOLS, len(written), self.beam, e)
             written += texts
-        moves = e.moves[: search.prune(rows, self.beam, self.h, e)]
+        moves = e.moves[: prune(rows, self.beam, self.h, e)]
         self.texts = [
             next(
                 ((*written[slot], self._last(k)) for _, at, slot in moves.tolist() if at == k),

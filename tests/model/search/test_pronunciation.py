@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from cortado.model.compiled.alignment import IMPOSSIBLE
 from cortado.model.search import pronunciation
 from cortado.model.search.pronunciation import (
     HISTORY,
-    IMPOSSIBLE,
     LOST,
     NOW,
     PLACES,
@@ -124,7 +124,7 @@ def test_what_ended_long_ago_is_forgotten_and_silence_is_not() -> None:
     heard[:, SILENCE] = -5
     for _ in range(6):
         pronunciation.advance(begun[0], heard, COSTS.beyond)
-        pronunciation.less(begun[0], np.float32(0))
+        pronunciation.less(begun[0], np.float32(0), begun[0])
     assert begun[0, NOW] == IMPOSSIBLE
     assert begun[0, NOW - 6] == 0
 
@@ -148,7 +148,7 @@ def test_a_long_pause_behind_an_unfinished_word_costs_a_constant_for_each_frame(
         gained, ended = fitted(begun, heard, phones)
         of = np.array(phones, np.int32)
         pronunciation.remember(begun, heard, of, COSTS, ended)
-        pronunciation.less(begun, np.float32(gained))
+        pronunciation.less(begun, np.float32(gained), begun)
         assert gained == pytest.approx(-float(COSTS.beyond), abs=1e-4)
     _, ended = fitted(begun, heard, phones)
     pronunciation.finish(ended, heard, begun)
