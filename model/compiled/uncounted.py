@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 
 @intrinsic
-def uncounted(typing, value):  # type: ignore[no-untyped-def]
+def _uncounted(typing, value):  # type: ignore[no-untyped-def]
     """Return an array, or nested tuples of arrays and others, without owners of their memory.
 
     The caller must hold them for as long as they, or views of them, are used.
@@ -26,6 +26,9 @@ def uncounted(typing, value):  # type: ignore[no-untyped-def]
     return value(value), generate
 
 
+uncounted: Any = _uncounted  # a call in compiled code lacks the first parameter
+
+
 def _released(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     if isinstance(kind, types.Array):
         array = context.make_array(kind)(context, builder, value)
@@ -33,7 +36,8 @@ def _released(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         array.parent = ir.Constant(array.parent.type, None)
         return array._getvalue()
     if isinstance(kind, types.BaseTuple):
-        for n, part in enumerate(kind):
+        parts: Any = kind  # whose iteration numba does not declare
+        for n, part in enumerate(parts):
             released = _released(context, builder, part, builder.extract_value(value, n))
             value = builder.insert_value(value, released, n)
     return value

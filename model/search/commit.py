@@ -28,7 +28,7 @@ class Texts(NamedTuple):
     lengths: Array  # (K,)
     symbols: Array  # (K, N)
     frames: Array  # (K, N)
-    first: np.int32
+    first: int  # place of the first symbol in the ring
 
 
 @cached_njit()

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.compiled.alignment import IMPOSSIBLE
 from cortado.model.emission import Emissions
 from cortado.model.search import alternatives as search
 from cortado.model.search import pronunciation
@@ -48,7 +49,7 @@ class Alternatives:
     def reset(self, rows: Rows) -> None:
         """Reset the streams in (R,) rows, which ask for none."""
         self._wanted[rows], self._state[rows] = 0, ROOT
-        self._begun[rows] = pronunciation.IMPOSSIBLE
+        self._begun[rows] = IMPOSSIBLE
         self._begun[rows, pronunciation.NOW] = 0
 
     def warm(self, stepper: Stepper) -> None:

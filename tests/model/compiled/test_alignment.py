@@ -1,5 +1,7 @@
 """A word is laid on frames as a loop over its phones does it, to the bit."""
 
+from typing import Any
+
 import numba
 import numpy as np
 import pytest
@@ -15,15 +17,18 @@ MISSED, BEYOND, UNSPOKEN = np.float32(1.3), np.float32(0.7), np.float32(0.9)
 Floats = NDArray[np.float32]
 
 lasting = settings(deadline=None, max_examples=200)
-lay = laid(LANES)
+lay: Any = laid(LANES)
 
 
-@numba.njit
-def compiled(
+def _compiled(
     begun: Floats, heard: Floats, phones: NDArray[np.int32], first: int, ended: Floats
 ) -> np.float32:
     word = begun, heard, heard.shape[1], phones, len(phones), first, len(heard)
-    return lay(*word, MISSED, BEYOND, UNSPOKEN, ended)
+    found: np.float32 = lay(*word, MISSED, BEYOND, UNSPOKEN, ended)
+    return found
+
+
+compiled: Any = numba.njit(_compiled)
 
 
 def plain(

@@ -29,9 +29,9 @@ from cortado.model.search.language_model import (
     placed,
     read,
     total,
-    weigh,
 )
 from cortado.model.search.language_model import UNKNOWN as UNKNOWN_WORD
+from cortado.model.search.look_ahead import known, weigh
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.trigram import LETTERS, WORDS, Trigram, numbered, sentences, used
 from cortado.training import source_model as source_file
@@ -65,7 +65,7 @@ def weighed(
 ) -> Scores:
     """The scores that `weigh` makes of others, which stay as they are."""
     found = scores.copy()
-    weigh(lm, node, before, last, least, found)
+    weigh(lm, node, before, last, least, known(lm, len(found)), found)
     return found
 
 
