@@ -1,17 +1,15 @@
 """The recipe of a text task: its data, one model for all rows, and the attentions that differ."""
 
-import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from cortado.model.attention.config import AttentionConfig
 from cortado.model.config import DecoderConfig
 from cortado.model.configuration import read_toml
+from cortado.training.studies.plan import digest
 
-DIGITS = 12  # of a digest
 Task = Literal["translation", "summary"]  # scored by BLEU, by ROUGE
 
 
@@ -134,14 +132,9 @@ class TextRecipe:
 
 
 def configuration(recipe: TextRecipe, row: Row) -> str:
-    """Return a digest of all that fixes a run but its seed; the folders of files are left out."""
-    tree = asdict(recipe)
-    for key in ("rows", "title", "papers", "order", "pictures"):
-        tree.pop(key)
-    for key in ("train", "dev", "test"):
-        tree["data"][key] = [path.name for path in tree["data"][key]]
-    tree["attention"] = asdict(row.attention)
-    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:DIGITS]
+    """Return a digest of all that fixes a run but its seed; of files their last two names count."""
+    alone = replace(row, name="", title="", seeds=())
+    return digest([replace(recipe, rows=(alone,), title="", papers="", order=(), pictures=())])
 
 
 def read(path: Path) -> TextRecipe:
