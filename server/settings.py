@@ -87,7 +87,7 @@ class Settings(Limits, BaseSettings):
         None,
         ge=1,
         le=32,
-        description="Hypotheses of the search, 24 if not set; 1 for the greedy scan, which is"
+        description="Hypotheses of the search, 32 if not set; 1 for the greedy scan, which is"
         " cheapest and commits each character at once.",
     )
     hold: int | None = Field(

@@ -42,7 +42,7 @@ Width = Annotated[
     int | None,
     typer.Option(
         "--beam",
-        help="Hypotheses of the search, 24 if not set; 1 for the greedy scan, which is cheapest and"
+        help="Hypotheses of the search, 32 if not set; 1 for the greedy scan, which is cheapest and"
         " commits each character at once.",
     ),
 ]

@@ -9,16 +9,17 @@ from cortado.model.search import language_model as language
 from cortado.model.search.language_model import Language
 
 MAX_WIDTH, MAX_WAIT_MS = 32, 2000  # hypotheses; milliseconds that a symbol may wait to be committed
-PRUNING_PER_WIDTH = 1 / 8  # nats for each hypothesis more than the default's
+NARROW = 24  # hypotheses up to which pruning is the same
+PRUNING, PRUNING_PER_WIDTH = 8.0, 1 / 8  # nats of those; for each hypothesis more
 
 
 class Beam(NamedTuple):
     """The settings of a beam search."""
 
-    width: int = 24  # hypotheses; 1 for the greedy scan, without a search
+    width: int = 32  # hypotheses; 1 for the greedy scan, without a search
     max_wait: int = 14  # frames after which the best hypothesis' symbols are committed anyway
     rival_wait: int = 18  # frames after which those with a symbol more are dropped
-    pruning: float = 8.0  # nats below the best hypothesis at which others are dropped
+    pruning: float = PRUNING + 1.0  # nats below the best hypothesis at which others are dropped
     min_stop_probability: float = 0.1  # a stop less probable than this is not tried
     agreement: float = 0.95  # share of the total probability that commits a symbol at once
     ctc: float = 0.0  # weight of the CTC head's log-probability of the text; 0 for none
@@ -49,8 +50,8 @@ def flush_steps(beam: Beam) -> int:
 def beam_from_options(width: int | None, hold_ms: int | None, lm: str | None = None) -> Beam | None:
     """Return the search for a user's options --beam, --hold and --lm; None for the default.
 
-    More hypotheses than the default's may lie further behind the best one, else pruning would
-    leave no more of them.
+    More hypotheses than NARROW may lie further behind the best one, else pruning would leave no
+    more of them.
 
     Raises:
         ValueError: a number of hypotheses outside 1 to MAX_WIDTH, a time outside 0 to MAX_WAIT_MS
@@ -72,14 +73,14 @@ def beam_from_options(width: int | None, hold_ms: int | None, lm: str | None = N
     width = width or DEFAULT_BEAM.width
     return DEFAULT_BEAM._replace(
         width=width,
-        pruning=DEFAULT_BEAM.pruning + PRUNING_PER_WIDTH * max(0, width - DEFAULT_BEAM.width),
+        pruning=PRUNING + PRUNING_PER_WIDTH * max(0, width - NARROW),
         max_wait=wait,
         rival_wait=max(wait, DEFAULT_BEAM.rival_wait),
     )
 
 
 def search_name(backend: str, beam: Beam) -> str:
-    """Return a backend's name with that of its search: "fast-fp32", "fast-fp32-beam24-lm"."""
+    """Return a backend's name with that of its search: "fast-fp32", "fast-fp32-beam32-lm"."""
     if beam.width == 1:
         return backend
     return f"{backend}-beam{beam.width}" + ("-lm" if beam.uses_language_model else "")

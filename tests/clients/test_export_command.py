@@ -94,7 +94,7 @@ def test_one_checkpoint_keeps_its_scores_and_takes_words(
     said = capsys.readouterr().out.splitlines()[-1]
     assert said.startswith(f"{output}: ")
     assert "3 words" in said
-    assert said.endswith("streams by reference-beam24-lm")
+    assert said.endswith("streams by reference-beam32-lm")
 
 
 def test_the_words_are_those_of_the_first_that_has_any(

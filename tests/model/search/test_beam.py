@@ -371,7 +371,7 @@ def test_a_wish_becomes_a_search() -> None:
 
 def test_a_backend_is_named_by_its_search() -> None:
     model = untrained().recognizer
-    assert choose(model, "reference").name == "reference-beam24"
+    assert choose(model, "reference").name == "reference-beam32"
     assert choose(model, "reference", GREEDY).name == "reference"
     assert choose(model, "reference").digest != choose(model, "reference", GREEDY).digest
     assert choose(model, "reference").flush_steps == FLUSH_STEPS + DEFAULT_BEAM.rival_wait
@@ -409,7 +409,7 @@ def test_a_language_model_is_in_the_name_and_the_digest(
     model = untrained().recognizer
     every = [NONE, said(), said(3), said(2, 2.0)]
     found = [kind(model, beam=DEFAULT_BEAM._replace(words=words)) for words in every]
-    assert [one.name.endswith("-beam24-lm") for one in found] == [False, True, True, True]
+    assert [one.name.endswith("-beam32-lm") for one in found] == [False, True, True, True]
     assert [one.beam.uses_language_model for one in found] == [False, True, True, True]
     assert len({one.digest for one in found}) == 4
     again = kind(model, beam=DEFAULT_BEAM._replace(words=said.__wrapped__()))
