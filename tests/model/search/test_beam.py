@@ -361,8 +361,11 @@ def test_the_voice_outlasts_an_utterance() -> None:
 def test_a_wish_becomes_a_search() -> None:
     assert beam_from_options(None, None) is None
     assert beam_from_options(1, None) == GREEDY
-    assert beam_from_options(4, None) == DEFAULT_BEAM._replace(width=4)
-    assert beam_from_options(32, None) == DEFAULT_BEAM._replace(width=32, pruning=9.0)
+    assert DEFAULT_BEAM.width == 32
+    assert beam_from_options(32, None) == DEFAULT_BEAM
+    assert beam_from_options(28, None) == DEFAULT_BEAM._replace(width=28, pruning=8.5)
+    for width in (4, 24):
+        assert beam_from_options(width, None) == DEFAULT_BEAM._replace(width=width, pruning=8.0)
     assert beam_from_options(None, 400) == DEFAULT_BEAM._replace(max_wait=10, rival_wait=18)
     for width, wait in ((0, None), (33, None), (None, -1), (None, 2001), (1, 400)):
         with pytest.raises(ValueError, match="expected"):

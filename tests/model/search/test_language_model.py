@@ -339,7 +339,7 @@ def check_bounds(lm: Language) -> None:
             assert np.isfinite(total.py_func(lm, a, word, place))
     for node, (before, last) in product((NOWHERE, *range(nodes)), pairs):
         guarded = np.zeros(symbols + 2, np.float32)
-        weigh.py_func(lm, node, before, last, EVERYTHING, guarded[1:-1])
+        weigh.py_func(lm, node, before, last, EVERYTHING, known(lm, symbols), guarded[1:-1])
         assert np.isfinite(guarded).all()
         assert guarded[0] == guarded[-1] == 0
         for symbol in range(symbols):
