@@ -364,8 +364,8 @@ def test_a_wish_becomes_a_search() -> None:
     assert DEFAULT_BEAM.width == 32
     assert beam_from_options(32, None) == DEFAULT_BEAM
     assert beam_from_options(28, None) == DEFAULT_BEAM._replace(width=28, pruning=8.5)
-    for width in (4, 24):
-        assert beam_from_options(width, None) == DEFAULT_BEAM._replace(width=width, pruning=8.0)
+    for narrow in (4, 24):
+        assert beam_from_options(narrow, None) == DEFAULT_BEAM._replace(width=narrow, pruning=8.0)
     assert beam_from_options(None, 400) == DEFAULT_BEAM._replace(max_wait=10, rival_wait=18)
     for width, wait in ((0, None), (33, None), (None, -1), (None, 2001), (1, 400)):
         with pytest.raises(ValueError, match="expected"):
