@@ -94,7 +94,7 @@ def recipe(manifest: Path) -> Recipe:
         attention=1.0,
         stop=1.0,
         quantity=0.1,
-        learning_rate=6e-3,
+        learning_rate=4e-3,
         final_learning_rate=2e-4,
         augmentation=PLAIN,
     )
