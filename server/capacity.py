@@ -1,30 +1,33 @@
 """Admission: how many live streams an engine can carry, from the measured cost of a step.
 
 Batches of one size cost nearly the same, and a live stream needs a step every STEP_SECONDS. The
-cost is measured on full batches of noise, before the first stream comes and every few seconds from
+cost is measured on full batches of speech, before the first stream comes and every few seconds from
 then on, and on live batches that are large. The capacity follows both, up and down: a machine that
 was busy when the server came up is not slow for ever. It also sets how long a step may wait for
 more streams.
 """
 
 from collections import deque
+from functools import cache
 from statistics import median_low
 from time import perf_counter
 
 import numpy as np
 
+from cortado.model.audio.decode import decode
 from cortado.model.features.framing import SAMPLES_PER_STEP, STEP_SECONDS
-from cortado.model.streaming.interface import StreamingRecognizer
+from cortado.model.streaming.interface import Samples, StreamingRecognizer
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.vad import Vad
+from cortado.server.web import SAMPLE
 
 REPEATS = 5
-A_HYPOTHESIS = 0.19  # each makes speech this much more costly, relative to noise
+WARM_STEPS = 12  # half a second of speech, in which the search finds as many hypotheses as it keeps
 SMOOTHING = 0.02  # weight of the newest batch in the running means
 FREQUENT = 50  # batches between two changes of the capacity
-CALIBRATE_SECONDS = 10.0  # between two batches of noise
+CALIBRATE_SECONDS = 10.0  # between two batches of speech
 CALIBRATIONS = 5  # whose median counts: a moment in which the machine was busy changes nothing
-LOADED = 0.8  # share of the time in which steps are taken, beyond which none is left for noise
+LOADED = 0.8  # share of the time in which steps are taken, beyond which none is left to measure
 NOTICED = 0.05  # least relative change of the capacity, so that it does not flap
 
 
@@ -38,7 +41,7 @@ class Capacity:
         self.cost = 0.0  # seconds for one stream's step in a large batch
         self._max_streams, self._headroom = max_streams, headroom
         self._batch = 1  # streams in the smallest batch that counts as large
-        self._noise: NoiseBatch | None = None
+        self._speech: SpeechBatch | None = None
         self._calibrations: deque[float] = deque(maxlen=CALIBRATIONS)  # costs
         self._calibrated = perf_counter()
         self._large = False  # a large live batch came since then
@@ -49,25 +52,25 @@ class Capacity:
     def measure(
         self, recognizer: StreamingRecognizer, threads: int, vad: Vad | None = None
     ) -> float:
-        """Step batches of noise, endpoints included; return and keep the cost, in seconds."""
+        """Step batches of speech, endpoints included; return and keep the cost, in seconds."""
         self._batch = recognizer.batch
-        self._noise = NoiseBatch(recognizer, threads, max(self._max_streams, 1), vad)
-        self._calibrations.append(min(self._noise.cost() for _ in range(REPEATS)))
+        self._speech = SpeechBatch(recognizer, threads, max(self._max_streams, 1), vad)
+        self._calibrations.append(min(self._speech.cost() for _ in range(REPEATS)))
         self.last = self._calibrated = perf_counter()
         self._set(self._calibrations[0])
         return self.cost
 
     @property
     def due(self) -> float:
-        """Seconds until the next batch of noise is to be stepped; 0 if it is due."""
-        if self._noise is None or self._headroom == 1 or self._load > LOADED:
+        """Seconds until the next batch of speech is to be stepped; 0 if it is due."""
+        if self._speech is None or self._headroom == 1 or self._load > LOADED:
             return CALIBRATE_SECONDS
         return max(0.0, self._calibrated + CALIBRATE_SECONDS - perf_counter())
 
     def calibrate(self) -> bool:
-        """Step a batch of noise; return whether the capacity is new."""
-        assert self._noise is not None
-        self._calibrations.append(self._noise.cost())
+        """Step a batch of speech; return whether the capacity is new."""
+        assert self._speech is not None
+        self._calibrations.append(self._speech.cost())
         self._calibrated = perf_counter()
         if not self._large:  # nothing else says what a step costs now
             self.cost = self._least
@@ -76,7 +79,7 @@ class Capacity:
 
     @property
     def _least(self) -> float:
-        """The cost of a step of noise, scaled up to speech; silence would cost less."""
+        """The cost of a step of speech; live streams that are silent cost less."""
         return median_low(self._calibrations) if self._calibrations else 0.0
 
     def observe(self, streams: int, started: float, ended: float) -> bool:
@@ -112,8 +115,15 @@ class Capacity:
         return min(self._max_streams, max(1, carried))
 
 
-class NoiseBatch:
-    """A batch of streams of noise, to measure with."""
+@cache
+def sample() -> Samples:
+    """Return the page's recording of speech, at 16 kHz, cut to whole steps."""
+    samples = decode(SAMPLE)
+    return samples[: len(samples) // SAMPLES_PER_STEP * SAMPLES_PER_STEP]
+
+
+class SpeechBatch:
+    """A batch of streams of speech, each at another place of one recording, to measure with."""
 
     def __init__(
         self, recognizer: StreamingRecognizer, threads: int, most: int, vad: Vad | None
@@ -122,18 +132,19 @@ class NoiseBatch:
         streams = min(recognizer.batch * threads, most)
         self._pool = Pool(recognizer, streams, threads=threads, vad=vad)
         self._rows = [self._pool.open() for _ in range(streams)]
-        noise = np.random.default_rng(0).normal(0, 0.05, (streams, SAMPLES_PER_STEP))
-        self._samples = noise.astype(np.float32)
-        # Speech has more hypotheses to extend.
-        self._scale = (1 + A_HYPOTHESIS * recognizer.beam.width) / streams
+        self._steps = sample().reshape(-1, SAMPLES_PER_STEP)
+        self._places = np.arange(streams) * len(self._steps) // streams
+        for _ in range(WARM_STEPS):
+            self.cost()
 
     def cost(self) -> float:
-        """Step the batch; return the seconds that a stream's step of speech would cost in it."""
-        for row, samples in zip(self._rows, self._samples, strict=True):
+        """Step the batch; return the seconds that a stream's step costs in it."""
+        for row, samples in zip(self._rows, self._steps[self._places], strict=True):
             self._pool.push(row, samples)
+        self._places = (self._places + 1) % len(self._steps)
         batch = self._pool.take(self._pool.ready())
         began = perf_counter()
         output = self._pool.step(batch)
-        cost = (perf_counter() - began) * self._scale
+        cost = (perf_counter() - began) / len(self._rows)
         self._pool.settle(batch, output)
         return cost

@@ -25,13 +25,13 @@ def batches(capacity: Capacity, count: int, streams: int, cost: float, pause: fl
 
 
 def calibrated(capacity: Capacity, cost: float) -> bool:
-    """Let a batch of noise show that a step costs `cost` seconds; return whether that is news."""
+    """Let a batch of speech show that a step costs `cost` seconds; return whether that is news."""
 
-    class Noise:
+    class Speech:
         def cost(self) -> float:
             return cost
 
-    capacity._noise = Noise()  # type: ignore[assignment]
+    capacity._speech = Speech()  # type: ignore[assignment]
     return capacity.calibrate()
 
 
@@ -80,7 +80,7 @@ def test_the_capacity_follows_the_machine_down_and_up_without_flapping(
 ) -> None:
     capacity, cost = carrying_1000(online)
     seen = set()
-    for k in range(20):  # a moment's noise, and one busy moment, change nothing
+    for k in range(20):  # chance, and one busy moment, change nothing
         calibrated(capacity, 10 * cost if k == 7 else cost * (1.03 if k % 2 else 0.98))
         seen.add(capacity.streams)
     assert seen == {1000}
@@ -92,7 +92,7 @@ def test_the_capacity_follows_the_machine_down_and_up_without_flapping(
     assert capacity.streams == 1000
 
 
-def test_live_speech_that_costs_more_than_noise_counts_until_it_is_over(
+def test_live_speech_that_costs_more_than_what_is_measured_counts_until_it_is_over(
     online: ReferenceRecognizer,
 ) -> None:
     capacity, cost = carrying_1000(online)
