@@ -27,15 +27,16 @@ SPEECH = Path(__file__).parents[4] / "shared/data/librispeech-mini"
 SURE = Confidence(slope=0.5, offset=1.0, wait=-1.0, strangeness=-1.0)
 WORDS = DEFAULT_BEAM._replace(words=said(), ctc=0.5, confidence=SURE)
 SPOKEN = WORDS._replace(words=said(pronounced=True), phones=0.5)
+FEW = 8  # hypotheses, which are enough for the contract: PyTorch takes its time for each
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 Make = Callable[[Recognizer], StreamingRecognizer]
 
 BACKENDS: dict[str, Make] = {
     "reference": ReferenceRecognizer,
-    "reference-beam": lambda model: ReferenceRecognizer(model, DEFAULT_BEAM),
-    "reference-words": lambda model: ReferenceRecognizer(model, WORDS),
-    "reference-spoken": lambda model: ReferenceRecognizer(model, SPOKEN),
+    "reference-beam": lambda model: ReferenceRecognizer(model, DEFAULT_BEAM._replace(width=FEW)),
+    "reference-words": lambda model: ReferenceRecognizer(model, WORDS._replace(width=FEW)),
+    "reference-spoken": lambda model: ReferenceRecognizer(model, SPOKEN._replace(width=FEW)),
     "device-on-cpu": lambda model: DeviceRecognizer(model, "cpu", TILE),
     "fast-beam": lambda model: FastRecognizer(model, products="fp32", beam=DEFAULT_BEAM),
     "fast-words": lambda model: FastRecognizer(model, products="fp32", beam=WORDS),
