@@ -20,7 +20,8 @@ def prepare(
     name: Annotated[
         str,
         typer.Argument(
-            help="timit, wsj, librispeech, libritts, commonvoice, kaldi, nemo, lhotse or folder."
+            help="timit, wsj, librispeech, libritts, commonvoice, kaldi, nemo, lhotse, "
+            "transcripts or folder."
         ),
     ],
     folders: Annotated[

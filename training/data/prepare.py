@@ -37,6 +37,7 @@ READERS: dict[str, Callable[[Sequence[Path]], Corpus]] = {
     "kaldi": kaldi.read,
     "nemo": jsonlines.read_manifests,
     "lhotse": jsonlines.read_cuts,
+    "transcripts": jsonlines.read_transcripts,
     "folder": folder.read,
 }
 TEXTS = ("corpus", "english", "raw")

@@ -285,6 +285,31 @@ def test_nemo_and_our_own_manifests(tmp_path: Path) -> None:
         assert len(problems(corpus)) == 2
 
 
+def test_transcripts_of_whose_words_the_recogniser_was_sure(tmp_path: Path) -> None:
+    def heard(file: str, *utterances: tuple[str, float, float, float]) -> dict[str, Any]:
+        words = [{"text": text, "start": start + 0.1, "end": end, "confidence": sure}
+                 for text, start, end, sure in utterances]  # fmt: skip
+        said = [{"text": text, "start": start, "end": end} for text, start, end, _ in utterances]
+        return {"file": file, "text": "", "duration": 9.0, "words": words, "utterances": said}
+
+    rows = [
+        heard("x/whole.mp3", ("so", 1.0, 9.2, 0.7)),
+        heard("doubted.mp3", ("hm", 1.0, 2.0, 0.69)),
+        heard("long.mp3", ("one", 0.5, 2.0, 0.9), ("tow", 3.0, 4.0, 0.1), ("three", 5.0, 8.0, 0.8)),
+        heard("silent.mp3"),
+        {"file": "manifest.mp3", "duration": 1.0, "text": "so"},
+    ]
+    path = tmp_path / "own.json"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    corpus = jsonlines.read_transcripts([path])
+    assert parts(corpus) == {"own": ["long-0.000", "long-4.500", "x/whole"]}
+    whole, later = one(corpus, "x/whole"), one(corpus, "long-4.500")
+    assert (whole.text, whole.audio, whole.start) == ("so", tmp_path / "x/whole.mp3", None)
+    assert (later.text, later.start, later.duration) == ("three", 4.5, 4.5)
+    assert one(corpus, "long-0.000").duration == 2.5
+    assert problems(corpus) == [f"{path}, line 5: expected 'words', got none"]
+
+
 def test_sets_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
     row = {"audio": "b.wav", "duration": 1, "text": "yo"}
     for name in ("en", "de"):
@@ -386,7 +411,8 @@ def test_broken_transcripts_and_tables_are_problems_and_no_crash(
 TEXTUAL = ("", ".phn", ".wrd", ".ndx", ".dot", ".lsn", ".txt", ".tsv", ".scp", ".json", ".gz")
 BY_FOLDER = {"timit": timit.read, "wsj": wsj.read, "libri": libri.read_librispeech,
              "voice": commonvoice.read, "kaldi": kaldi.read, "nemo": jsonlines.read_manifests,
-             "cuts": jsonlines.read_cuts, "folder": folder.read}  # fmt: skip
+             "cuts": jsonlines.read_cuts, "own": jsonlines.read_transcripts,
+             "folder": folder.read}  # fmt: skip
 
 
 def write_others(root: Path) -> None:
@@ -396,6 +422,9 @@ def write_others(root: Path) -> None:
     recording = {"id": "r", "sources": [source], "duration": 4.0}
     said = {"id": "x", "start": 0, "duration": 4.0, "text": "x", "speaker": "s"}
     cut = {"id": "c", "start": 0, "recording": recording, "supervisions": [said]}
+    spoken = {"text": "hi", "start": 0.5, "end": 1.0}
+    transcript = {"file": "a.wav", "duration": 1.5, "utterances": [spoken]}
+    transcript |= {"words": [spoken | {"confidence": 0.9}]}
     files = {
         "libri/dev-clean/84/121/84-121.trans.txt": "84-121-0000 GO DO\n",
         "libri/dev-clean/84/121/84-121-0000.flac": "",
@@ -405,6 +434,7 @@ def write_others(root: Path) -> None:
         "kaldi/dev/text": "u1 hello there\n",
         "kaldi/dev/segments": "u1 r1 0.5 1.25\n",
         "nemo/dev.json": json.dumps(row) + "\n",
+        "own/own.json": json.dumps(transcript) + "\n",
         "folder/a.wav": "",
         "folder/a.txt": "Hello\n",
     }
@@ -418,7 +448,8 @@ def write_others(root: Path) -> None:
 
 
 READERS = [timit.read, wsj.read, libri.read_librispeech, libri.read_libritts, commonvoice.read,
-           kaldi.read, jsonlines.read_manifests, jsonlines.read_cuts, folder.read]  # fmt: skip
+           kaldi.read, jsonlines.read_manifests, jsonlines.read_cuts,
+           jsonlines.read_transcripts, folder.read]  # fmt: skip
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -1,4 +1,4 @@
-"""Manifests in JSON lines: NeMo's, Cortado's own, and Lhotse's cuts."""
+"""JSON lines: manifests of NeMo and of Cortado, Lhotse's cuts, and transcripts of recordings."""
 
 import gzip
 import json
@@ -11,6 +11,7 @@ from cortado.training.data.corpora.folder import UNKNOWN_SPEAKER
 from cortado.training.data.corpora.source import Corpus, Found, Problem, named, walk
 from cortado.training.data.manifest import OURS, Segment
 
+SURE = 0.7  # mean confidence of the words of a transcript that is believed
 NEMO_FIELDS = ("audio_filepath", "duration", "text", "offset", "speaker", *OURS)
 
 Rows = Callable[[Mapping[str, Any], Path], Iterator[Found]]
@@ -30,6 +31,17 @@ def read_cuts(discs: Sequence[Path]) -> Corpus:
     Raises: ValueError where there is none, or a file is none.
     """
     return _read(discs, (".jsonl", ".jsonl.gz"), _cut, "Lhotse's cuts (.jsonl or .jsonl.gz)")
+
+
+def read_transcripts(discs: Sequence[Path]) -> Corpus:
+    """Return a part for each file that `cortado transcribe --format json` wrote.
+
+    It has the utterances of whose words the recogniser was sure: to learn from recordings that
+    nobody has transcribed.
+
+    Raises: ValueError where there is none, or a file is none.
+    """
+    return _read(discs, (".json", ".jsonl"), _believed, "transcripts (--format json)")
 
 
 def _read(discs: Sequence[Path], suffixes: tuple[str, ...], rows: Rows, expected: str) -> Corpus:
@@ -85,6 +97,29 @@ def _nemo(row: Mapping[str, Any], folder: Path) -> Iterator[Found]:
         phones=_segments(row.get("phones", ())),
         fields={key: value for key, value in row.items() if key not in NEMO_FIELDS},
     )
+
+
+def _believed(row: Mapping[str, Any], folder: Path) -> Iterator[Found]:
+    """Yield the utterances of a transcript that are believed, with half the pauses around each."""
+    audio, words = Path(row["file"]), row["words"]
+    starts = [float(one["start"]) for one in row["utterances"]]
+    ends = [float(one["end"]) for one in row["utterances"]]
+    pauses = [(end + start) / 2 for end, start in zip(ends, starts[1:], strict=False)]
+    borders = [0.0, *pauses, float(row["duration"])]
+    for number, one in enumerate(row["utterances"]):
+        start, end = borders[number : number + 2]
+        said = [word["confidence"] for word in words if start <= word["start"] < end]
+        if not (said and sum(said) >= SURE * len(said)):
+            continue
+        is_whole = len(starts) == 1
+        yield Found(
+            id=audio.with_suffix("").as_posix() + ("" if is_whole else f"-{start:.3f}"),
+            audio=folder / audio,
+            speaker=UNKNOWN_SPEAKER,
+            text=_string(one["text"]),
+            start=None if is_whole else start,
+            duration=None if is_whole else end - start,
+        )
 
 
 def _cut(row: Mapping[str, Any], folder: Path) -> Iterator[Found]:
