@@ -169,6 +169,13 @@ def preceded(frames: Frames, lead: int, rng: np.random.Generator) -> Frames:
     return np.concatenate([wordless(2 * lead, CLIPPED, rng, bands)[:lead], frames])
 
 
+def followed(frames: Frames, trail: int, rng: np.random.Generator) -> Frames:
+    """Return the frames before `trail` frames without speech, up to the loudest noise."""
+    if not trail:
+        return frames
+    return np.concatenate([frames, wordless(trail, CLIPPED, rng, frames.shape[1])])
+
+
 def wordless(length: int, loudest: float, rng: np.random.Generator, bands: int = MELS) -> Frames:
     """Return (T, F) log-mel frames of silence, noise, clicks, music or a hum."""
     frames = np.full((length, bands), FLOOR, np.float32)

@@ -13,7 +13,15 @@ from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import FRAMES_PER_STEP
 from cortado.model.features.speaker import Statistics, standardised
 from cortado.model.vocabulary import Vocabulary
-from cortado.training.data.augment import FLOOR, altered, axes_kept, preceded, retimed, silence
+from cortado.training.data.augment import (
+    FLOOR,
+    altered,
+    axes_kept,
+    followed,
+    preceded,
+    retimed,
+    silence,
+)
 from cortado.training.data.log_mel_cache import Corpus
 from cortado.training.data.speakers import augmented_statistics, utterance_statistics
 from cortado.training.data.tied_states import UNKNOWN, States, of_utterance
@@ -21,7 +29,7 @@ from cortado.training.learning.recipe import Augmentation
 
 POOL = 512  # utterances drawn at once, sorted by length and cut into batches
 FRAMES_PER_SECOND = 100
-LEAD = (100, 500)  # frames without speech before an utterance
+LEAD = (100, 500)  # frames without speech before an utterance, or behind it
 
 
 class Batch(NamedTuple):
@@ -43,6 +51,7 @@ class Drawn(NamedTuple):
     utterance: int  # index in the corpus
     frames: int
     lead: int = 0  # frames without speech before it, counted in `frames`; below 0 left out of it
+    trail: int = 0  # frames without speech behind it, counted in `frames`
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,7 @@ class Sampler:
 
         Args:
             number: of the pool.
-            config: its shares of silence and of leads.
+            config: its shares of silence, of leads and of trails.
             weights: of the corpora, in place of their own.
             max_seconds: longer utterances are left out, in place of the sampler's own.
             views: of each utterance that a batch is to hold.
@@ -110,7 +119,9 @@ class Sampler:
                 lead = -int(rng.integers(config.shift + 1)) if config.shift else 0
                 if rng.random() < config.lead:
                     lead = int(rng.integers(*LEAD))
-                drawn.append(Drawn(corpus, index, frames + lead, lead))
+                follows = config.trail > 0 and rng.random() < config.trail
+                trail = int(rng.integers(*LEAD)) if follows else 0
+                drawn.append(Drawn(corpus, index, frames + lead + trail, lead, trail))
         batches = self._cut(sorted(drawn, key=lambda utterance: utterance.frames), views)
         n = self.processes
         if len(batches) < n:
@@ -141,7 +152,7 @@ class Sampler:
         """Return a batch with its utterances augmented from the seed.
 
         With several views, the utterances of the first view come first. All views of an utterance
-        have one tempo and one lead, and are otherwise augmented differently.
+        have one tempo, lead and trail, and are otherwise augmented differently.
         """
         rng = np.random.default_rng([self.seed, 2, seed])
         frames: list[NDArray[np.float32]] = []
@@ -159,13 +170,13 @@ class Sampler:
             text = corpus.utterances[one.utterance].text
             targets.append(self.vocabulary.encode(text))
         both = list(drawn) * views
-        with_lead = [
-            preceded(x, one.lead, rng) if one.lead > 0 else x[-one.lead :]
+        between = [
+            followed(preceded(x, one.lead, rng) if one.lead > 0 else x[-one.lead :], one.trail, rng)
             for one, x in zip(both, frames, strict=True)
         ]
-        batch = collate(with_lead, targets)
+        batch = collate(between, targets)
         if self.states:
-            batch = batch._replace(states=self._states(both, with_lead, batch.logmel.shape[1]))
+            batch = batch._replace(states=self._states(both, between, batch.logmel.shape[1]))
         if not self.speakers:
             return batch
         statistics = [self._statistics(one, x) for one, x in zip(both, frames, strict=True)]
@@ -191,7 +202,7 @@ class Sampler:
             if one.corpus >= 0 and len(self.states[one.corpus]):
                 utterance = self.corpora[one.corpus].utterances[one.utterance]
                 states = self.states[one.corpus]
-                spoken = len(logmel) - one.lead
+                spoken = len(logmel) - one.lead - one.trail
                 own = of_utterance(states, utterance, spoken, one.lead, self.lookahead)
                 row[: len(own)] = own
         return torch.from_numpy(found)

@@ -57,6 +57,7 @@ class Augmentation:
     silence: float = 0.02  # share of utterances of noise or silence alone, with an empty text
     shift: int = 0  # frames of 10 ms, at most, that an utterance's beginning lacks
     lead: float = 0.0  # share of utterances right behind seconds of noise, music or silence
+    trail: float = 0.0  # share of utterances right before such seconds
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,16 @@ Optimizer = Literal["adam", "muon"]  # muon: for the encoder's matrices, Adam fo
 Rate = Literal["wer", "cer", "per"]  # error rates of words, characters, phones
 Part = Literal["features", "encoder", "ctc", "phones", "decoder"]  # of a recogniser
 PARTS: tuple[Part, ...] = ("features", "encoder", "ctc", "phones", "decoder")
-BAND_AUGMENTATIONS = ("speed", "warp", "noise", "telephone", "band_masks", "silence", "lead")
+BAND_AUGMENTATIONS = (
+    "speed",
+    "warp",
+    "noise",
+    "telephone",
+    "band_masks",
+    "silence",
+    "lead",
+    "trail",
+)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from cortado.tests.training.tiny import PLAIN, TEXTS, corpus
 from cortado.training.data.augment import FLOOR
 from cortado.training.data.batches import LEAD, POOL, Drawn, Sampler, collate
 from cortado.training.data.log_mel_cache import cached
+from cortado.training.data.tied_states import UNKNOWN
 from cortado.training.learning.recipe import Augmentation
 
 
@@ -78,6 +79,48 @@ def test_leads_lengthen_utterances_by_as_much_in_every_view(sampler: Sampler) ->
     for view in batch.logmel.numpy():
         np.testing.assert_array_equal(view[lead : lead + len(speech)], speech)
     assert not torch.equal(batch.logmel[0, :lead], batch.logmel[1, :lead])
+
+
+def test_trails_stand_behind_utterances_in_every_view(sampler: Sampler) -> None:
+    config = replace(PLAIN, lead=0.5, trail=0.5)
+    pool = sampler.pool(0, config)
+    drawn = [one for batch in pool for one in batch]
+    trailed = [one for one in drawn if one.trail]
+    assert 0.4 < len(trailed) / len(drawn) < 0.6
+    assert all(LEAD[0] <= one.trail < LEAD[1] for one in trailed)
+    one = next(one for one in trailed if one.lead)
+    batch = sampler.load([one], config, 3, views=2)
+    speech = sampler.corpora[one.corpus].logmel(one.utterance)
+    assert one.frames == one.lead + len(speech) + one.trail
+    behind = one.lead + len(speech)
+    for view in batch.logmel.numpy():
+        np.testing.assert_array_equal(view[one.lead : behind], speech)
+    first, second = batch.logmel[:, behind : one.frames]
+    assert not torch.equal(first, second)
+
+
+def test_states_of_an_utterance_keep_their_places_between_a_lead_and_a_trail(
+    sampler: Sampler,
+) -> None:
+    states = [
+        np.arange(sum(one.frames for one in corpus.utterances), dtype=np.int16)
+        for corpus in sampler.corpora
+    ]
+    with_states = replace(sampler, states=states)
+    step = FRAMES_PER_STEP
+    frames = sampler.corpora[0].utterances[1].frames
+    alone = Drawn(0, 1, frames)
+    between = Drawn(0, 1, frames + 75 * step, 25 * step, 50 * step)
+    (plain,), (inside,) = (
+        found
+        for one in (alone, between)
+        if (found := with_states.load([one], PLAIN, 0).states) is not None
+    )
+    said = frames // step
+    assert torch.equal(inside[25 : 25 + said], plain[:said])
+    outside = torch.cat([inside[:25], inside[25 + said :]])
+    assert len(outside) > 70
+    assert (outside == UNKNOWN).all()
 
 
 def test_batches_keep_within_their_budget_and_are_of_like_length(sampler: Sampler) -> None:
