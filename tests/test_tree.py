@@ -75,6 +75,22 @@ def test_every_dependency_is_pinned_to_one_version() -> None:
     assert {re.split(r"[=<>\[]", name)[0] for name in wanted} <= pinned
 
 
+def test_whatever_states_the_version_states_the_same() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    newest = re.search(r"^## ([\d.]+) - ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest
+    assert newest[1] == version
+    stated = {
+        "docker/Dockerfile": r"ARG VERSION=(.*)",
+        "docker/README.md": r"`VERSION`, `REVISION` \| `([\d.]+)`",
+        "docker/compose.yaml": r"image: cortado:(.*)",
+        "docker/ray/rayservice.yaml": r"image: cortado:(.*)",
+        "clients/web/package.json": r'"version": "(.*)"',
+    }
+    for path, pattern in stated.items():
+        assert set(re.findall(pattern, (ROOT / path).read_text())) == {version}, path
+
+
 def test_the_hosted_checks_and_the_hooks_before_a_commit_run_what_is_run_here() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     assert workflow["jobs"]["check"]["steps"][-1] == {"run": ".ci/run"}
