@@ -16,6 +16,8 @@ from prometheus_client.metrics_core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from cortado.server.protocol.messages import ErrorCode
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 # One step is 40 ms of audio: a server that keeps up has its steps far below that, and the delays
@@ -24,6 +26,13 @@ STEP_BUCKETS = (0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.1, 0.25, 1.
 DELAY_BUCKETS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.0, 2.0, 5.0, 10.0, 30.0)
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 DURATION_BUCKETS = (1, 3, 10, 30, 60, 300, 900, 3600, 14_400)
+
+REFUSALS = (
+    *("origin", "key", "short_lived_secret", "too_many_streams_of_key"),
+    *("too_many_streams_of_address", "too_many_connections", "too_many_connections_of_address"),
+    *(ErrorCode.TOO_MANY_STREAMS, ErrorCode.SHUTTING_DOWN, ErrorCode.INTERNAL_ERROR),
+)
+ENDINGS = ("final", "suspended", "disconnected", *ErrorCode)
 
 
 class ManyHistogram(Collector):
@@ -128,6 +137,15 @@ class Metrics:
             buckets=DELAY_BUCKETS,
             registry=registry,
         )
+
+        # A counter that begins with its first event does not grow by it.
+        for counter, values in (
+            (self.refused, REFUSALS),
+            (self.endings, ENDINGS),
+            (self.errors, ErrorCode),
+        ):
+            for value in values:
+                counter.labels(str(value))
 
     def exposition(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
