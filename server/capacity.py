@@ -116,7 +116,7 @@ class Capacity:
 
 
 @cache
-def sample() -> Samples:
+def speech() -> Samples:
     """Return the page's recording of speech, at 16 kHz, cut to whole steps."""
     samples = decode(SAMPLE)
     return samples[: len(samples) // SAMPLES_PER_STEP * SAMPLES_PER_STEP]
@@ -132,7 +132,7 @@ class SpeechBatch:
         streams = min(recognizer.batch * threads, most)
         self._pool = Pool(recognizer, streams, threads=threads, vad=vad)
         self._rows = [self._pool.open() for _ in range(streams)]
-        self._steps = sample().reshape(-1, SAMPLES_PER_STEP)
+        self._steps = speech().reshape(-1, SAMPLES_PER_STEP)
         self._places = np.arange(streams) * len(self._steps) // streams
         for _ in range(WARM_STEPS):
             self.cost()

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 import numpy as np
 import websockets
 
-from cortado.clients.bench.streams.babble import babble
+from cortado.server.capacity import speech
 from cortado.server.protocol.pcm import encode
 
 RATE = 16_000  # Hz
@@ -89,7 +89,9 @@ class Soak:
         """Speak to the server at `url`, so many times as fast as people do, for `longest` s."""
         self.findings = Findings()
         self._url, self._speed, self._longest = url, speed, longest
-        self._audio = [encode(babble(longest, seed), "pcm_s16le") for seed in range(RECORDINGS)]
+        said = np.resize(speech(), round(RATE * longest))
+        starts = range(0, len(said), -(-len(said) // RECORDINGS))
+        self._audio = [encode(np.roll(said, -start), "pcm_s16le") for start in starts]
         self._expected: dict[tuple[int, int], str] = {}  # text by recording and its length in bytes
 
     async def run(self, streams: int, seconds: float, progress: Callable[[float], None]) -> None:

@@ -127,9 +127,9 @@ def _append_processor_seconds(used: list[float], server: "Served") -> None:
 
 
 def _speech(paths: list[Path]) -> "list[Samples]":
-    """Return the recordings in files and folders, or speech-like noise where none are given."""
-    from cortado.clients.bench.streams.babble import babble
+    """Return the recordings in files and folders, or the page's where none are given."""
     from cortado.model.audio.decode import decode
+    from cortado.server.capacity import speech
     from cortado.training.data.corpora.source import AUDIO_SUFFIXES
 
     files = []
@@ -138,7 +138,7 @@ def _speech(paths: list[Path]) -> "list[Samples]":
         if path.is_dir() and not found:
             raise ValueError(f"expected audio files in {path}, got none")
         files += found[:RECORDINGS] if path.is_dir() else [path]
-    return [decode(path) for path in files] or [babble(30.0)]
+    return [decode(path) for path in files] or [speech()]
 
 
 def _engine(

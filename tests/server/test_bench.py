@@ -3,14 +3,12 @@
 import json
 from pathlib import Path
 
-import numpy as np
-
 from cortado.clients.bench.streams import report
-from cortado.clients.bench.streams.babble import babble
 from cortado.clients.bench.streams.delays import Point
 from cortado.clients.bench.streams.live import measure
 from cortado.clients.bench.streams.memory import memory, work
 from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.server.capacity import speech
 
 
 def point(streams: int, p99: float, part: str = "engine") -> Point:
@@ -18,24 +16,16 @@ def point(streams: int, p99: float, part: str = "engine") -> Point:
 
 
 def test_every_step_of_every_stream_is_measured(online: ReferenceRecognizer) -> None:
-    found = measure(online, [babble(2.0)], streams=3, chunk_ms=80, seconds=0.8)
+    found = measure(online, [speech()[:32_000]], streams=3, chunk_ms=80, seconds=0.8)
     assert found.streams == 3
     assert 0 < found.p50 <= found.p95 <= found.p99 <= found.worst
     assert found.steps > 0  # as many as the machine had time for
 
 
-def test_babble_is_loud_as_speech_and_always_the_same() -> None:
-    samples = babble(3.0)
-    assert samples.dtype == np.float32
-    assert 0.02 < samples.std() < 0.2
-    assert np.array_equal(samples, babble(3.0))
-    assert not np.array_equal(samples, babble(3.0, seed=1))
-
-
 def test_memory_and_work_are_measured(online: ReferenceRecognizer) -> None:
     found = memory(online, 50)
     assert found.state == online.stepper(1).bytes_per_stream > 0
-    steps = work(online, [babble(2.0)], (1, 64, 128))
+    steps = work(online, [speech()[:32_000]], (1, 64, 128))
     assert len(steps.seconds) == 3
     assert min(steps.seconds) > 0
 
