@@ -122,7 +122,8 @@ class Soak:
             try:
                 await kind(which, size)
             except (websockets.WebSocketException, OSError) as error:
-                if kind == self._speak:
+                busy = any(code in str(error) for code in BUSY)  # refused while it was sending
+                if kind == self._speak and not busy:
                     self.findings.wrong.append(f"an honest client's connection: {error}")
 
     async def _pieces(self, socket: websockets.ClientConnection, audio: bytes) -> None:
