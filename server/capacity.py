@@ -8,18 +8,16 @@ more streams.
 """
 
 from collections import deque
-from functools import cache
 from statistics import median_low
 from time import perf_counter
 
 import numpy as np
 
-from cortado.model.audio.decode import decode
 from cortado.model.features.framing import SAMPLES_PER_STEP, STEP_SECONDS
-from cortado.model.streaming.interface import Samples, StreamingRecognizer
+from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.vad import Vad
-from cortado.server.web import SAMPLE
+from cortado.server.sample import speech
 
 REPEATS = 5
 WARM_STEPS = 12  # half a second of speech, in which the search finds as many hypotheses as it keeps
@@ -113,13 +111,6 @@ class Capacity:
         """Return how many streams can be carried if each costs so many seconds a step."""
         carried = int((1 - self._headroom) * STEP_SECONDS / cost)
         return min(self._max_streams, max(1, carried))
-
-
-@cache
-def speech() -> Samples:
-    """Return the page's recording of speech, at 16 kHz, cut to whole steps."""
-    samples = decode(SAMPLE)
-    return samples[: len(samples) // SAMPLES_PER_STEP * SAMPLES_PER_STEP]
 
 
 class SpeechBatch:

@@ -13,7 +13,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cortado.server.origin import known_host
 
 FOLDER = Path(__file__).resolve().parent.parent / "clients" / "web"
-SAMPLE = FOLDER / "sample.webm"  # speech
 
 # Python asks the system for types, and systems differ; a worklet of another type does not load.
 TYPES = {

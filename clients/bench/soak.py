@@ -6,6 +6,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 from urllib.parse import urlsplit
@@ -14,8 +15,8 @@ from urllib.request import urlopen
 import numpy as np
 import websockets
 
-from cortado.server.capacity import speech
 from cortado.server.protocol.pcm import encode
+from cortado.server.sample import speech
 
 RATE = 16_000  # Hz
 CHUNK_SECONDS = 0.1
@@ -23,6 +24,7 @@ LONGEST = 20.0  # seconds of a stream
 FAULTY = 0.1  # share of the clients
 RECORDINGS = 8
 BUSY = ("too_many_streams", "shutting_down")  # answers that are no fault
+LOST = {"type": "error", "code": "nothing"}  # a connection that closes without a word
 MEMORY_GROWTH = 0.05  # that is allowed from the first quarter to the last
 DELAY_GROWTH = 2.0
 DELAY_FLOOR = 0.05  # seconds, below which a 99th percentile counts as flat
@@ -122,8 +124,7 @@ class Soak:
             try:
                 await kind(which, size)
             except (websockets.WebSocketException, OSError) as error:
-                busy = any(code in str(error) for code in BUSY)  # refused while it was sending
-                if kind == self._speak and not busy:
+                if kind == self._speak:
                     self.findings.wrong.append(f"an honest client's connection: {error}")
 
     async def _pieces(self, socket: websockets.ClientConnection, audio: bytes) -> None:
@@ -135,16 +136,20 @@ class Soak:
             await socket.send(audio[place : place + size])
 
     async def _speak(self, which: int, size: int) -> None:
-        """Speak; the text has to be that of all who said the same."""
+        """Speak; the text has to be that of all who said the same. Wait after a refusal."""
         async with websockets.connect(self._url, max_size=None) as socket:
-            await socket.send('{"type":"start"}')
             messages = asyncio.create_task(_messages(socket))
-            await self._pieces(socket, self._audio[which][:size])
-            await socket.send('{"type":"end"}')
-            last = (await messages)[-1]
-        if last["type"] == "error":
-            if last["code"] not in BUSY:
-                self.findings.wrong.append(f"an honest client was told {last['code']}")
+            with suppress(websockets.ConnectionClosed):  # what came before says why
+                await socket.send('{"type":"start"}')
+                await self._pieces(socket, self._audio[which][:size])
+                await socket.send('{"type":"end"}')
+            last = (await messages or [LOST])[-1]
+        if last["type"] == "error" and last["code"] in BUSY:
+            self.findings.clients["refused"] += 1
+            await asyncio.sleep(float(last["retry_after"]))
+            return
+        if last["type"] != "final":
+            self.findings.wrong.append(f"an honest client was told {last.get('code', last)}")
             return
         expected = self._expected.setdefault((which, size), last["text"])
         if last["text"] != expected:

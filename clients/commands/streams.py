@@ -129,7 +129,7 @@ def _append_processor_seconds(used: list[float], server: "Served") -> None:
 def _speech(paths: list[Path]) -> "list[Samples]":
     """Return the recordings in files and folders, or the page's where none are given."""
     from cortado.model.audio.decode import decode
-    from cortado.server.capacity import speech
+    from cortado.server.sample import speech
     from cortado.training.data.corpora.source import AUDIO_SUFFIXES
 
     files = []

@@ -29,6 +29,14 @@ def test_a_short_soak_with_faults_finds_nothing_wrong() -> None:
     assert len(load.findings.samples) == 9
 
 
+def test_refused_clients_wait_and_nothing_is_wrong_with_that() -> None:
+    with running(untrained(TINY, SEED), max_streams=2) as server:
+        load = Soak(server.url, speed=2.0, longest=1.0)
+        asyncio.run(load.run(6, 4.0, lambda share: None))
+    assert load.findings.wrong == []
+    assert 1 < load.findings.clients["refused"] < 12  # each waits five seconds
+
+
 def test_growth_and_differences_are_problems() -> None:
     steady = Findings(samples=[later(1000 * k) for k in range(9)])
     assert steady.problems() == []
