@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 MOST = 10  # alternatives of a word
 WIDTH = 64  # nodes of the tree that are kept at each letter
-PHONES = np.float32(0.8)  # weight of the phones' score beside the language model's, both in nats
+PHONES = np.float32(1)  # weight of the phones' score beside the language model's, both in nats
 
 
 @cached_njit()

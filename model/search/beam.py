@@ -67,11 +67,13 @@ def stop(scanning: int, energies: Array, more: bool, beam: Beam, e: Candidates) 
         r, k = e.scanning[n]
         energy = energies[n]
         stop = min(energy, np.float32(0)) - log(ONE + exp(-abs(energy)))
+        decoded = e.decoded[r, k]
         e.passed_scores[r, k] = e.scores[r, k] + (stop - energy)
+        e.decoded[r, k] = decoded + (stop - energy)
         score = e.scores[r, k] + stop
         if more and stop >= floor and score >= e.best[r] - np.float32(beam.pruning):
             e.stopping[stopping, 0], e.stopping[stopping, 1] = r, k
-            e.stop_scores[stopping] = score
+            e.stop_scores[stopping], e.stop_decoded[stopping] = score, decoded + stop
             stopping += 1
     return stopping
 
@@ -94,6 +96,20 @@ def _normalise(logits: Array, score: np.float32, shares: Array) -> None:
     less = score - most - log(total)
     for v in range(len(logits)):
         logits[v] += less
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _keep_decoded(n: int, scores: Array, e: Candidates) -> None:
+    """Keep the nats of stopping candidate `n` with each symbol by the decoder alone.
+
+    Args:
+        n: place of the candidate.
+        scores: (V,) those of the decoder behind the candidate's score.
+        e: the frame's candidates.
+    """
+    without = e.stop_decoded[n] - e.stop_scores[n]
+    for v in range(len(scores)):
+        e.next_decoded[n, v] = scores[v] + without
 
 
 @numba.njit(nogil=True, forceinline=True)
@@ -241,6 +257,7 @@ def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candid
                 _copy(begun, e.begun[r, count])
             e.best[r] = max(e.best[r], score)
             e.scores[r, count], e.hashes[r, count] = score, h.hashes[row, k]
+            e.decoded[r, count] = h.decoded[row, k]
             e.origins[r, count], e.slots[r, count], e.written_count[r, count] = k, -1, 0
             e.scanning[scanning, 0], e.scanning[scanning, 1] = r, count
             scanning, count = scanning + 1, count + 1
@@ -269,6 +286,7 @@ def extend(
         while end < stopping and e.stopping[end, 0] == r:
             scores = logits[end, :vocabulary]
             _normalise(scores, e.stop_scores[end], e.gains[SHARES, :vocabulary])
+            _keep_decoded(end, scores, e)
             if beam.ctc > 0:
                 _add_gains(r, e.stopping[end, 1], beam, e, scores)
             if e.expecting[r]:
@@ -328,6 +346,7 @@ def _extend_stream(
         scores[at, symbol] = NOTHING
         e.stop_scores[at] = _largest(scores[at, :vocabulary])
         _add(r, e.stopping[at, 1], symbol, best, slot + at, beam, e)
+        e.decoded[r, e.sizes[r] - 1] = e.next_decoded[at, symbol]
         e.scanning[scanning, 0], e.scanning[scanning, 1] = r, e.sizes[r] - 1
         scanning += 1
     return scanning

@@ -1,4 +1,9 @@
-"""Which symbols of a beam search are committed, when, and how sure they are; compiled."""
+"""Which symbols of a beam search are committed, when, and how sure they are; compiled.
+
+The decoder leads the search: its stops and letters tell where a text may go on. But it is surer of
+what it writes than it is right, most of all with strange voices. So where hypotheses are weighed
+against each other, its log-probability counts less than in the search, by the setting `deciding`.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -24,7 +29,7 @@ ZERO, ONE = np.float32(0), np.float32(1)
 class Texts(NamedTuple):
     """The hypotheses of one stream, as views of its `Hypotheses`."""
 
-    scores: Array  # (K,)
+    scores: Array  # (K,) by which they are chosen
     lengths: Array  # (K,)
     symbols: Array  # (K, N)
     frames: Array  # (K, N)
@@ -49,8 +54,9 @@ def commit(
     for r in range(len(rows)):
         row = rows[r]
         symbols[r], late[r] = -1, 0
-        best, first = _best(h.scores[row]), h.first[row, 0]
-        texts = Texts(h.scores[row], h.lengths[row], h.symbols[row], h.frames[row], first)
+        scores, first = chosen_by(h, row, beam), h.first[row, 0]
+        best = _best(scores)
+        texts = Texts(scores, h.lengths[row], h.symbols[row], h.frames[row], first)
         own, frames, lengths = texts.symbols[best], texts.frames[best], texts.lengths
         count = _agreed(texts, best, beam.agreement)
         now = h.clock[row, 0] - 1  # the newest frame
@@ -65,11 +71,20 @@ def commit(
             symbols[r, n] = own[at]
             late[r, n] = now - h.last_committed[row, 0]
         _rate(texts, best, count, beam, h.voice[row], late[r], confidence[r])
-        _drop_rivals(texts, best, count, now - beam.rival_wait)
+        _drop_rivals(texts, best, count, now - beam.rival_wait, h.scores[row])
         if count:
             h.first[row, 0] = place(first, count, ring)
             for k in range(len(lengths)):
                 lengths[k] -= count
+
+
+@cached_njit()
+def chosen_by(h: Hypotheses, row: int, beam: Beam) -> Array:
+    """Return the scores (K,) in nats by which a stream's hypotheses are weighed against another."""
+    less, found = np.float32(beam.deciding - 1), np.empty_like(h.scores[row])
+    for k in range(len(found)):
+        found[k] = h.scores[row, k] + less * h.decoded[row, k]
+    return found
 
 
 @cached_njit()
@@ -159,26 +174,29 @@ def _agreed(texts: Texts, best: int, agreement: float) -> int:
 
 
 @cached_njit()
-def _drop_rivals(texts: Texts, best: int, count: int, due: int) -> None:
+def _drop_rivals(texts: Texts, best: int, count: int, due: int, scores: Array) -> None:
     """Drop hypotheses that do not begin with the `count` committed symbols of the best one.
 
     Drop those, too, whose next symbol is at frame `due` or before: the best one has none there.
     """
     ring = texts.symbols.shape[1]
     next_one = place(texts.first, count, ring)
-    for k in range(len(texts.scores)):
-        if texts.scores[k] == NOTHING:
+    for k in range(len(scores)):
+        if scores[k] == NOTHING:
             continue
         same = texts.lengths[k] >= count and _common(texts, best, k, count) == count
         if same and texts.lengths[k] > count:
             same = texts.frames[k, next_one] > due
         if not same:
-            texts.scores[k] = NOTHING
+            scores[k] = NOTHING
 
 
 def uncommitted(rows: Array, beam: Beam, h: Hypotheses) -> Emissions:
     """Return the uncommitted symbols of the best hypotheses of the streams in (R,) rows."""
-    best = h.scores[rows].argmax(1)
+    scores = np.empty_like(h.scores[rows])
+    for n, row in enumerate(rows):
+        scores[n] = chosen_by(h, row, beam)
+    best = scores.argmax(1)
     lengths = h.lengths[rows, best]
     found = Emissions.nothing(len(rows), int(lengths.max(initial=0)))
     for n in range(found.symbols.shape[1]):
@@ -186,9 +204,9 @@ def uncommitted(rows: Array, beam: Beam, h: Hypotheses) -> Emissions:
         frame = np.maximum(h.frames[rows, best, at], h.last_committed[rows, 0])
         found.symbols[:, n] = np.where(n < lengths, h.symbols[rows, best, at], -1)
         found.late[:, n] = np.where(n < lengths, h.clock[rows, 0] - 1 - frame, 0)
-    each = zip(rows, best, lengths, found.late, found.confidence, strict=True)
-    for row, most, length, late, confidence in each:
+    each = zip(rows, scores, best, lengths, found.late, found.confidence, strict=True)
+    for row, own, most, length, late, confidence in each:
         first = h.first[row, 0]
-        texts = Texts(h.scores[row], h.lengths[row], h.symbols[row], h.frames[row], first)
+        texts = Texts(own, h.lengths[row], h.symbols[row], h.frames[row], first)
         _rate(texts, most, length, beam, h.voice[row], late, confidence)
     return found

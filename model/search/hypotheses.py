@@ -20,6 +20,7 @@ class Hypotheses(NamedTuple):
     """K hypotheses of each of S streams, without their decoder states, which the backend keeps."""
 
     scores: Array  # (S, K) float32: nats below the best; -inf for no hypothesis
+    decoded: Array  # (S, K) float32: nats by the decoder alone, relative to the best one's
     hashes: Array  # (S, K) int64: of the whole text
     words: Array  # (S, K, 3) int32: language model state: tree node, the two last words
     lengths: Array  # (S, K) int32: number of uncommitted symbols
@@ -45,6 +46,7 @@ class Candidates(NamedTuple):
     best: Array  # (R,) float32: the best score before the frame
     scores: Array  # (R, E) float32: nats, before stopping or moving on
     passed_scores: Array  # (R, E) float32: nats, after moving past the frame
+    decoded: Array  # (R, E) float32: nats by the decoder alone
     hashes: Array  # (R, E) int64
     words: Array  # (R, E, 3) int32
     forward: Array  # (R, E, PLACES, 2) float32
@@ -65,6 +67,8 @@ class Candidates(NamedTuple):
     scanning: Array  # (R K, 2) int64: stream and candidate, of those that need an energy
     stopping: Array  # (R K, 2) int64: stream and candidate, of those that need logits
     stop_scores: Array  # (R K,) float32: nats of those, after the stop
+    stop_decoded: Array  # (R K,) float32: nats of those by the decoder alone, after the stop
+    next_decoded: Array  # (R K, V) float32: and with each symbol
     moves: Array  # (R K, 3) int64: stream, hypothesis, slot of its new decoder state
     symbols: Array  # (K, N) int16: working copy of a stream's symbols
     frames: Array  # (K, N) int32: and of their frames
@@ -76,6 +80,7 @@ def hypotheses(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
     history, places = (pronunciation.HISTORY, pronunciation.PLACES) if beam.phones > 0 else (0, 0)
     found = Hypotheses(
         scores=np.full((streams, k), NOTHING),
+        decoded=np.zeros((streams, k), np.float32),
         hashes=np.zeros((streams, k), np.int64),
         words=np.zeros((streams, k, 3), np.int32),
         lengths=np.zeros((streams, k), np.int32),
@@ -108,6 +113,7 @@ def candidates(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
         best=np.zeros(streams, np.float32),
         scores=np.zeros(each, np.float32),
         passed_scores=np.zeros(each, np.float32),
+        decoded=np.zeros(each, np.float32),
         hashes=np.zeros(each, np.int64),
         words=np.zeros((*each, 3), np.int32),
         forward=np.zeros((*each, ctc.PLACES, 2), np.float32),
@@ -128,6 +134,8 @@ def candidates(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
         scanning=np.zeros((streams * k, 2), np.int64),
         stopping=np.zeros((streams * k, 2), np.int64),
         stop_scores=np.zeros(streams * k, np.float32),
+        stop_decoded=np.zeros(streams * k, np.float32),
+        next_decoded=np.zeros((streams * k, vocabulary), np.float32),
         moves=np.zeros((streams * k, 3), np.int64),
         symbols=np.zeros((k, n), np.int16),
         frames=np.zeros((k, n), np.int32),
@@ -152,6 +160,7 @@ def restart(rows: Array, h: Hypotheses) -> None:
     """Reset the streams in (R,) rows to one empty hypothesis; phrases and voices stay."""
     h.scores[rows] = NOTHING
     h.scores[rows, 0] = 0
+    h.decoded[rows] = 0
     h.hashes[rows] = 0
     h.words[rows] = 0
     h.lengths[rows] = 0

@@ -24,7 +24,7 @@ def prune(rows: Array, beam: Beam, h: Hypotheses, e: Candidates) -> int:
     """
     moves = 0
     for r in range(len(rows)):
-        _merge(e.sizes[r], e.passed_scores[r], e.hashes[r])
+        _merge(e.sizes[r], e.passed_scores[r], e.decoded[r], e.hashes[r])
         fresh = _keep(r, rows[r], moves, beam, h, e)
         _move_in(r, rows[r], e.moves[moves : moves + fresh], h, e)
         moves += fresh
@@ -33,8 +33,11 @@ def prune(rows: Array, beam: Beam, h: Hypotheses, e: Candidates) -> int:
 
 
 @cached_njit()
-def _merge(count: int, passed: Array, hashes: Array) -> None:
-    """Merge candidates of equal text into the likelier one, summing their probabilities."""
+def _merge(count: int, passed: Array, decoded: Array, hashes: Array) -> None:
+    """Merge candidates of equal text into the likelier one, summing their probabilities.
+
+    What counts beside the decoder hangs on the text alone, so its own part gains as much.
+    """
     for a in range(1, count):
         for b in range(a):
             if hashes[a] != hashes[b] or passed[b] == NOTHING:
@@ -43,8 +46,10 @@ def _merge(count: int, passed: Array, hashes: Array) -> None:
             both = high + log(ONE + exp(low - high))
             if passed[a] > passed[b]:
                 passed[a], passed[b] = both, NOTHING
+                decoded[a] += both - high
             else:
                 passed[a], passed[b] = NOTHING, both
+                decoded[b] += both - high
                 break
 
 
@@ -59,20 +64,20 @@ def _keep(r: int, row: int, moves: int, beam: Beam, h: Hypotheses, e: Candidates
     first, lengths, now = h.first[row, 0], h.lengths[row], h.clock[row, 0]
     width, ring = h.symbols.shape[1:]
     scores[:] = NOTHING
-    best, fresh = NOTHING, 0
+    best, level, fresh = NOTHING, np.float32(0), 0
     for n in range(width):
         chosen = _likeliest(passed, e.sizes[r])
         score = passed[chosen]
         if n == 0:
-            best = score
+            best, level = score, e.decoded[r, chosen]
         if score == NOTHING or score < best - np.float32(beam.pruning):
             break
         passed[chosen] = NOTHING
         base = origins[chosen]
         if e.slots[r, chosen] < 0:
-            scores[base] = score - best
+            scores[base], h.decoded[row, base] = score - best, e.decoded[r, chosen] - level
             continue
-        e.scores[r, chosen] = score - best
+        e.scores[r, chosen], e.decoded[r, chosen] = score - best, e.decoded[r, chosen] - level
         symbols, frames = e.symbols[fresh], e.frames[fresh]
         _copy_ring(first, lengths[base], h.symbols[row, base], h.frames[row, base], symbols, frames)
         for a in range(e.written_count[r, chosen]):
@@ -115,6 +120,7 @@ def _move_in(r: int, row: int, moves: Array, h: Hypotheses, e: Candidates) -> No
             free += 1
         chosen, lengths[free] = moves[n, 1], moves[n, 2]
         scores[free], h.hashes[row, free] = e.scores[r, chosen], e.hashes[r, chosen]
+        h.decoded[row, free] = e.decoded[r, chosen]
         h.words[row, free], h.phrase[row, free] = e.words[r, chosen], e.phrase[r, chosen]
         h.forward[row, free], h.last[row, free] = e.forward[r, chosen], e.last[r, chosen]
         h.begun[row, free] = e.begun[r, chosen]

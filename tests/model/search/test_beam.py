@@ -228,8 +228,11 @@ def test_the_ctc_head_weighs_the_text_of_every_hypothesis(
     most = max(wanted.values())
     alive = np.flatnonzero(one.h.scores[0] > -np.inf)
     assert len(alive) == len(wanted)
+    alone, best = likelihoods(numbers, frames), one.texts[int(one.h.scores[0].argmax())]
     for k in alive:
         assert one.h.scores[0, k] == pytest.approx(np.log(wanted[one.texts[k]] / most), abs=2e-3)
+        decoded = np.log(alone[one.texts[k]] / alone[best])
+        assert one.h.decoded[0, k] == pytest.approx(decoded, abs=2e-3)
 
 
 @lasting
@@ -336,6 +339,22 @@ def test_a_symbol_is_as_sure_as_the_hypotheses_that_have_it(
     [[committed]] = found.lists()
     assert committed == rest
     assert (committed.symbol, committed.late, committed.confidence) == (0, 2, confidence)
+
+
+@pytest.mark.parametrize(("deciding", "symbol"), [(1.0, 0), (0.6, 0), (0.4, 1)])
+def test_the_decoder_counts_less_where_hypotheses_are_weighed(deciding: float, symbol: int) -> None:
+    """The best is a nat ahead of the other one, the decoder alone two."""
+    beam, row = Beam(width=2, max_wait=0, deciding=deciding), np.zeros(1, np.int64)
+    h = hypotheses(1, beam, CAP, SYMBOLS)
+    h.scores[0], h.lengths[0], h.symbols[0, :, 0], h.clock[0] = (0, -1), 1, (0, 1), 3
+    h.decoded[0] = 0, -2
+    [[rest]] = uncommitted(row, beam, h).lists()
+    found = Emissions.nothing(1, max_committed(beam, CAP))
+    commit(row, beam, h, *found)
+    [[committed]] = found.lists()
+    assert committed == rest
+    assert committed.symbol == symbol
+    assert np.isfinite(h.scores[0]).tolist() == [symbol == 0, symbol == 1]
 
 
 def test_a_wait_counts_for_no_more_than_the_longest() -> None:
