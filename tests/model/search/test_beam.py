@@ -382,9 +382,9 @@ def test_a_wish_becomes_a_search() -> None:
     assert beam_from_options(1, None) == GREEDY
     assert DEFAULT_BEAM.width == 32
     assert beam_from_options(32, None) == DEFAULT_BEAM
-    assert beam_from_options(28, None) == DEFAULT_BEAM._replace(width=28, pruning=8.5)
+    assert beam_from_options(28, None) == DEFAULT_BEAM._replace(width=28, pruning=9.5)
     for narrow in (4, 24):
-        assert beam_from_options(narrow, None) == DEFAULT_BEAM._replace(width=narrow, pruning=8.0)
+        assert beam_from_options(narrow, None) == DEFAULT_BEAM._replace(width=narrow, pruning=9.0)
     assert beam_from_options(None, 400) == DEFAULT_BEAM._replace(max_wait=10, rival_wait=18)
     for width, wait in ((0, None), (33, None), (None, -1), (None, 2001), (1, 400)):
         with pytest.raises(ValueError, match="expected"):
