@@ -8,7 +8,7 @@ from cortado.clients.bench.streams.delays import Point
 from cortado.clients.bench.streams.live import measure
 from cortado.clients.bench.streams.memory import memory, work
 from cortado.model.backends.reference import ReferenceRecognizer
-from cortado.server.capacity import speech
+from cortado.server.sample import speech
 
 
 def point(streams: int, p99: float, part: str = "engine") -> Point:
