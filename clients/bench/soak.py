@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
+from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -69,14 +70,27 @@ class Findings:
 
 
 def sample(url: str) -> Sample:
-    """Return what the server at a websocket's address says of itself."""
+    """Return what the server at a websocket's address says of itself.
+
+    Raises:
+        ValueError: the address is no websocket's, or none of a server of this project.
+        ConnectionError: no server answers there.
+    """
     parts = urlsplit(url)
+    if parts.scheme not in ("ws", "wss") or not parts.netloc:
+        raise ValueError(f"expected an address like ws://127.0.0.1:8000/v1/stream, got {url!r}")
     page = f"{parts.scheme.replace('ws', 'http')}://{parts.netloc}/metrics"
-    with urlopen(page, timeout=30) as answer:
-        text = answer.read().decode()
+    try:
+        with urlopen(page, timeout=30) as answer:
+            text = answer.read().decode()
+    except URLError as error:
+        raise ConnectionError(f"expected a running server at {page}: {error.reason}") from error
 
     def value(name: str) -> float:
-        return float(re.findall(rf"^{name} (\S+)$", text, re.MULTILINE)[0])
+        found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
+        if found is None:
+            raise ValueError(f"expected {name} at {page}, which does not have it")
+        return float(found[1])
 
     pattern = r'^cortado_processing_delay_seconds_bucket\{le="(\S+)"\} (\S+)$'
     delays = {float(one): float(n) for one, n in re.findall(pattern, text, re.MULTILINE)}

@@ -3,7 +3,9 @@
 import asyncio
 from dataclasses import replace
 
-from cortado.clients.bench.soak import Findings, Sample, Soak
+import pytest
+
+from cortado.clients.bench.soak import Findings, Sample, Soak, sample
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.tests.model.untrained import untrained
 from cortado.tests.server.conftest import SEED, TINY
@@ -46,3 +48,16 @@ def test_growth_and_differences_are_problems() -> None:
     assert slowing.problems() == ["the 99th percentile of delays rose from 0.02 to 0.15 s"]
     differing = Findings(samples=steady.samples, wrong=["they differ", "they differ"])
     assert differing.problems() == ["they differ"]
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("http://127.0.0.1:1", "expected an address like ws://.*, got 'http://127.0.0.1:1'"),
+        ("127.0.0.1:8000", "expected an address like ws://.*, got '127.0.0.1:8000'"),
+        ("ws://127.0.0.1:1/v1/stream", "server at http://127.0.0.1:1/metrics: .*refused"),
+    ],
+)
+def test_an_address_without_a_server_is_named(url: str, message: str) -> None:
+    with pytest.raises((ValueError, ConnectionError), match=message):
+        sample(url)
