@@ -45,8 +45,9 @@ lint: develop ## ruff: format and lint
 types: develop ## mypy, strict
 	@$(BIN)/mypy
 
+# The workers share the cores: threads of PyTorch's in each of them would only wait for one another.
 pytest: develop ## the tests alone: make pytest ARGS="tests/model -x"
-	@$(PY) -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile $(ARGS)
+	@OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(PY) -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile $(ARGS)
 
 format: develop ## rewrite the code in the one format
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
