@@ -86,16 +86,16 @@ class Settings(Limits, BaseSettings):
     beam: int | None = Field(
         None,
         ge=1,
-        le=32,
-        description="Hypotheses of the search, 32 if not set; 1 for the greedy scan, which is"
-        " cheapest and commits each character at once.",
+        le=64,
+        description="Hypotheses of the search, 32 if not set, at most 64; 1 for the greedy scan,"
+        " which is cheapest and commits each character at once.",
     )
     hold: int | None = Field(
         None,
         ge=0,
-        le=2000,
+        le=1480,
         description="Milliseconds after which the search commits a character at the latest, 560 if"
-        " not set.",
+        " not set, at most 1480.",
     )
     lm: str | None = Field(
         None,

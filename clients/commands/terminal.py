@@ -42,15 +42,16 @@ Width = Annotated[
     int | None,
     typer.Option(
         "--beam",
-        help="Hypotheses of the search, 32 if not set; 1 for the greedy scan, which is cheapest and"
-        " commits each character at once.",
+        help="Hypotheses of the search, 32 if not set, at most 64; 1 for the greedy scan, which is"
+        " cheapest and commits each character at once.",
     ),
 ]
 
 Hold = Annotated[
     int | None,
     typer.Option(
-        help="Milliseconds after which the search commits a character at the latest; 560."
+        help="Milliseconds after which the search commits a character at the latest; 560 if"
+        " not set, at most 1480."
     ),
 ]
 

@@ -386,7 +386,9 @@ def test_a_wish_becomes_a_search() -> None:
     for narrow in (4, 24):
         assert beam_from_options(narrow, None) == DEFAULT_BEAM._replace(width=narrow, pruning=9.0)
     assert beam_from_options(None, 400) == DEFAULT_BEAM._replace(max_wait=10, rival_wait=18)
-    for width, wait in ((0, None), (33, None), (None, -1), (None, 2001), (1, 400)):
+    patient = DEFAULT_BEAM._replace(width=64, pruning=14.0, max_wait=30, rival_wait=30)
+    assert beam_from_options(64, 1200) == patient
+    for width, wait in ((0, None), (65, None), (None, -1), (None, 1481), (1, 400)):
         with pytest.raises(ValueError, match="expected"):
             beam_from_options(width, wait)
 
