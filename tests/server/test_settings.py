@@ -5,6 +5,7 @@ import re
 import pytest
 
 from cortado.clients.cli import main
+from cortado.model.search.settings import MAX_WAIT_MS, MAX_WIDTH
 from cortado.server.settings import Settings, flag, read_settings
 
 
@@ -63,6 +64,14 @@ def test_a_flag_that_cannot_be_used_is_one_clear_line(capsys: pytest.CaptureFixt
     message = capsys.readouterr().err
     assert message.startswith("cortado: --port: ")
     assert message.count("\n") == 1
+
+
+@pytest.mark.parametrize(("name", "most"), [("beam", MAX_WIDTH), ("hold", MAX_WAIT_MS)])
+def test_the_search_may_be_what_the_recogniser_allows(name: str, most: int) -> None:
+    assert f"at most {most}" in str(Settings.model_fields[name].description)
+    assert getattr(read_settings(**{name: str(most)}), name) == most
+    with pytest.raises(ValueError, match=f"equal to {most}, got '{most + 1}'"):
+        read_settings(**{name: str(most + 1)})
 
 
 def test_settings_do_not_change() -> None:

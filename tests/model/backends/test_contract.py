@@ -15,9 +15,15 @@ from cortado.model.backends.cpu.recognizer import INTEGERS, FastRecognizer, avai
 from cortado.model.backends.cuda import DeviceRecognizer
 from cortado.model.backends.reference import TILE, ReferenceRecognizer
 from cortado.model.config import Confidence, RecognizerConfig
-from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.settings import DEFAULT_BEAM, GREEDY, MAX_WAIT_MS, MAX_WIDTH
+from cortado.model.search.settings import (
+    DEFAULT_BEAM,
+    GREEDY,
+    MAX_WAIT_MS,
+    MAX_WIDTH,
+    Beam,
+    beam_from_options,
+)
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.backends.contract import verify
@@ -28,10 +34,18 @@ SPEECH = Path(__file__).parents[4] / "shared/data/librispeech-mini"
 SURE = Confidence(slope=0.5, offset=1.0, wait=-1.0, strangeness=-1.0)
 WORDS = DEFAULT_BEAM._replace(words=said(), ctc=0.5, confidence=SURE)
 SPOKEN = WORDS._replace(words=said(pronounced=True), phones=0.5)
-LONGEST = round(MAX_WAIT_MS / 1000 / STEP_SECONDS)  # frames
-WIDEST = SPOKEN._replace(width=MAX_WIDTH, max_wait=LONGEST, rival_wait=LONGEST)
 FEW = 8  # hypotheses, which are enough for the contract: PyTorch takes its time for each
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+
+
+def widest() -> Beam:
+    """Return the search of spoken words with the most hypotheses and the longest wait there are."""
+    found = beam_from_options(MAX_WIDTH, MAX_WAIT_MS)
+    assert found
+    return found._replace(
+        words=SPOKEN.words, ctc=SPOKEN.ctc, phones=SPOKEN.phones, confidence=SPOKEN.confidence
+    )
+
 
 Make = Callable[[Recognizer], StreamingRecognizer]
 
@@ -44,7 +58,7 @@ BACKENDS: dict[str, Make] = {
     "fast-beam": lambda model: FastRecognizer(model, products="fp32", beam=DEFAULT_BEAM),
     "fast-words": lambda model: FastRecognizer(model, products="fp32", beam=WORDS),
     "fast-spoken": lambda model: FastRecognizer(model, products="fp32", beam=SPOKEN),
-    "fast-widest": lambda model: FastRecognizer(model, products="fp32", beam=WIDEST),
+    "fast-widest": lambda model: FastRecognizer(model, products="fp32", beam=widest()),
     **{
         f"fast-{name}": partial(FastRecognizer, products=name)
         for name in available_products()
