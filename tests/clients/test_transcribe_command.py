@@ -202,7 +202,7 @@ def test_a_bar_is_shown_in_a_terminal_beside_results_that_go_elsewhere(
 def test_every_command_of_the_page_runs(
     archive: Path, saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 8
     shutil.copy(archive / "a.wav", tmp_path / "talk.wav")
     monkeypatch.chdir(tmp_path)
     for command in COMMANDS:
