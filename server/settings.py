@@ -93,9 +93,9 @@ class Settings(Limits, BaseSettings):
     hold: int | None = Field(
         None,
         ge=0,
-        le=1480,
+        le=2000,
         description="Milliseconds after which the search commits a character at the latest, 560 if"
-        " not set, at most 1480.",
+        " not set, at most 2000.",
     )
     lm: str | None = Field(
         None,

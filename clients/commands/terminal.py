@@ -51,7 +51,7 @@ Hold = Annotated[
     int | None,
     typer.Option(
         help="Milliseconds after which the search commits a character at the latest; 560 if"
-        " not set, at most 1480."
+        " not set, at most 2000."
     ),
 ]
 

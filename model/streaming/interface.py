@@ -50,6 +50,13 @@ class Stepper(Protocol):
         """Return (R,) whether the CTC head gave the blank at the streams' last step."""
         ...
 
+    def pending(self, rows: Rows) -> NDArray[np.int32]:
+        """Return (R,) frames since the newest symbol that awaits its commit, -1 for none.
+
+        The symbol is the best hypothesis'; a greedy scan never has one.
+        """
+        ...
+
     def spoken(self, rows: Rows) -> NDArray[np.float32]:
         """Return (R, HISTORY, P) what the phone head gave the streams' last frames.
 

@@ -250,7 +250,8 @@ class Pool:
             quiet = np.zeros(len(rows), np.bool_)
             audio = steps.samples[ended][with_vad]
             quiet[with_vad] = self._detector.step(audio, rows[with_vad]) < SPEECH
-        ended[ended] = self._endpointer.step(rows, emissions, self.stepper.blanks(rows), quiet)
+        heard = self.stepper.pending(rows), self.stepper.blanks(rows), quiet
+        ended[ended] = self._endpointer.step(rows, emissions, *heard)
         return ended
 
     def settle(self, batch: Batch, output: Output) -> Results:

@@ -33,7 +33,7 @@ from cortado.model.config import MAX_SYMBOLS_PER_STEP, RecognizerConfig
 from cortado.model.configuration import flat
 from cortado.model.emission import Emissions
 from cortado.model.features.framing import PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps
-from cortado.model.search.commit import uncommitted
+from cortado.model.search.commit import pending, uncommitted
 from cortado.model.search.hypotheses import Candidates, candidates, hypotheses, restart
 from cortado.model.search.settings import (
     GREEDY,
@@ -213,6 +213,12 @@ class FastStepper:
     def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return (R,) whether the CTC head gave the blank at the streams' last step."""
         return self._state.blank[rows, 0] != 0
+
+    def pending(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return (R,) frames since the newest symbol that awaits its commit, -1 for none."""
+        if self._recognizer.beam.width == 1:
+            return np.full(len(rows), -1, np.int32)
+        return pending(rows, self._recognizer.beam, self._hypotheses)
 
     def spoken(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return (R, HISTORY, P) what the phone head gave the streams' last frames."""

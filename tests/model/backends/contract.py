@@ -42,6 +42,7 @@ def verify(recognizer: StreamingRecognizer, speech: Sequence[Samples]) -> None:
     masked_rows_keep_their_state(recognizer, speech[-1])
     a_row_that_is_reset_has_heard_nothing(recognizer, speech[-1])
     a_decoder_that_is_renewed_has_nothing_left_to_commit(recognizer, speech[-1])
+    what_awaits_its_commit_is_known(recognizer, speech[-1])
     what_is_no_sound_is_not_felt_by_others(recognizer, speech[-1])
     samples_of_another_shape_are_refused(recognizer)
 
@@ -213,6 +214,17 @@ def a_decoder_that_is_renewed_has_nothing_left_to_commit(
     stepper.restart_decoder(row)
     assert not stepper.restart_decoder(row).emitted.any()
     assert stepper.blanks(row) == blank  # what was heard stays
+
+
+def what_awaits_its_commit_is_known(recognizer: StreamingRecognizer, samples: Samples) -> None:
+    stepper, other, row = recognizer.stepper(1), recognizer.stepper(1), np.array([0])
+    for step in samples[: len(samples) // STEP * STEP].reshape(-1, 1, STEP):
+        stepper.step(step, row)
+        other.restore(0, stepper.snapshot(0))
+        [rest] = other.restart_decoder(row).lists()
+        [waits] = stepper.pending(row)
+        assert (waits >= rest[-1].late) if rest else (waits == -1)
+        assert other.pending(row) == -1
 
 
 def what_is_no_sound_is_not_felt_by_others(

@@ -47,6 +47,9 @@ class ScriptedStepper:
     def blanks(self, rows: Rows) -> NDArray[np.bool_]:
         return np.ones(len(rows), np.bool_)
 
+    def pending(self, rows: Rows) -> NDArray[np.int32]:
+        return np.full(len(rows), -1, np.int32)
+
     def expect(self, row: int, tree: NDArray[np.int16]) -> None:
         """Expect nothing."""
 

@@ -10,6 +10,7 @@ from cortado.model.streaming.endpoint import QUIET_RULES, RULES, Endpointer, Rul
 from cortado.tests.model.streaming.scripted import emissions
 
 ROW = np.zeros(1, np.int64)
+NONE = np.full(1, -1, np.int32)  # no symbol awaits its commit
 
 Steps = list[tuple[bool, bool]]  # whether a character was written, whether the head heard none
 
@@ -34,7 +35,9 @@ def ends(heard: Steps, *rules: Rule, by_quiet: bool = False) -> list[int]:
     one, found = endpointer(1, *rules), []
     for step, (wrote, second) in enumerate(heard):
         blank = np.array([second and not by_quiet])
-        if one.step(ROW, emitted([wrote]), blank, np.array([second]) if by_quiet else None)[0]:
+        if one.step(ROW, emitted([wrote]), NONE, blank, np.array([second]) if by_quiet else None)[
+            0
+        ]:
             found.append(step)
     return found
 
@@ -57,9 +60,28 @@ def test_an_utterance_ends_once() -> None:
 def test_silence_counts_from_when_a_character_was_heard_not_from_its_commitment() -> None:
     one = endpointer(1, Rule(silence=0.2))
     found = [
-        one.step(ROW, emitted([wrote], 2), np.array([False]))[0] for wrote in (True, *[False] * 3)
+        one.step(ROW, emitted([wrote], 2), NONE, np.array([False]))[0]
+        for wrote in (True, *[False] * 3)
     ]
     assert found == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("waits", "expected"),
+    [([0, 1, 0, 1, 2, 3, 4, 5], [7]), ([-1] * 8, [0]), ([2, 3, -1, -1, -1, -1, 1], [3])],
+)
+def test_what_awaits_its_commit_is_no_silence(waits: list[int], expected: list[int]) -> None:
+    def ends(first: bool) -> list[int]:
+        """Return the steps at which it ends, the first of which may commit an old symbol."""
+        one, found = endpointer(1, Rule(silence=0.2)), []
+        for step, wait in enumerate(waits):
+            wrote = emitted([first and step == 0], late=9)
+            if one.step(ROW, wrote, np.array([wait], np.int32), np.array([False]))[0]:
+                found.append(step)
+        return found
+
+    assert ends(first=True) == expected
+    assert ends(first=False) == []  # no utterance has begun
 
 
 def test_blanks_have_to_last() -> None:
@@ -118,7 +140,9 @@ def test_streams_do_not_feel_each_other(streams: list[Steps]) -> None:
     for step in range(max(map(len, streams))):
         rows = np.array([row for row, heard in enumerate(streams) if step < len(heard)])
         wrote, blank = zip(*(streams[row][step] for row in rows), strict=True)
-        for row in rows[many.step(rows, emitted(list(wrote)), np.array(blank))]:
+        for row in rows[
+            many.step(rows, emitted(list(wrote)), np.full(len(rows), -1, np.int32), np.array(blank))
+        ]:
             found[row].append(step)
     assert found == [
         ends(heard, *own) if own else [] for own, heard in zip(rules, streams, strict=True)
@@ -131,18 +155,18 @@ def test_a_stream_that_is_resumed_ends_where_it_would_have(before: Steps, after:
     rules = Rule(silence=0.12, blank=0.08), Rule(length=0.4)
     first, second = endpointer(1, *rules), endpointer(3, *rules)
     for wrote, blank in before:
-        first.step(ROW, emitted([wrote]), np.array([blank]))
+        first.step(ROW, emitted([wrote]), NONE, np.array([blank]))
     second.restore(2, first.snapshot(0))
     for wrote, blank in after:
-        heard = emitted([wrote]), np.array([blank])
+        heard = emitted([wrote]), NONE, np.array([blank])
         assert first.step(ROW, *heard) == second.step(ROW + 2, *heard)
 
 
 def test_a_row_that_is_reset_has_heard_nothing() -> None:
     one = endpointer(1, Rule(silence=0.08))
-    one.step(ROW, emitted([True]), np.array([False]))
+    one.step(ROW, emitted([True]), NONE, np.array([False]))
     one.reset(ROW, [(Rule(silence=0.08),)])
-    assert not any(one.step(ROW, emitted([False]), np.array([True]))[0] for _ in range(9))
+    assert not any(one.step(ROW, emitted([False]), NONE, np.array([True]))[0] for _ in range(9))
 
 
 @pytest.mark.parametrize("times", [{}, {"silence": -1.0}, {"blank": float("nan")}, {"quiet": -1.0}])
