@@ -19,9 +19,17 @@ class Scripted:
     name, lookahead_ms, delay_steps, flush_steps, beam, batch = "scripted", 0, 3, 2, GREEDY, 1
     digest = bytes(16)
 
-    def __init__(self, script: Script, rest: list[Emission] | None = None) -> None:
-        """Emit by a script; `rest` is not committed where an utterance ends."""
-        self.script, self.rest = script, rest or []
+    def __init__(
+        self,
+        script: Script,
+        rest: list[Emission] | None = None,
+        waits: Mapping[int, int] | None = None,
+    ) -> None:
+        """Emit by a script; `rest` is not committed where an utterance ends.
+
+        By the first sample of a step, `waits` has the steps since a letter that is not committed.
+        """
+        self.script, self.rest, self.waits = script, rest or [], waits or {}
         self.vocabulary = Vocabulary()
 
     def stepper(self, streams: int, threads: int | None = None) -> "ScriptedStepper":
@@ -36,19 +44,22 @@ class ScriptedStepper:
     def __init__(self, owner: Scripted, streams: int) -> None:
         self.owner, self.streams = owner, streams
         self.steps = np.zeros(streams, np.int64)
+        self.waits = np.full(streams, -1, np.int32)
 
     def reset(self, rows: Rows) -> None:
         self.steps[rows] = 0
 
     def step(self, samples: Samples, rows: Rows) -> Emissions:
         self.steps[rows] += 1
+        self.waits[rows] = [self.owner.waits.get(round(float(one[0])), -1) for one in samples]
         return emissions([self.owner.script.get(round(float(one[0])), []) for one in samples])
 
     def blanks(self, rows: Rows) -> NDArray[np.bool_]:
         return np.ones(len(rows), np.bool_)
 
     def pending(self, rows: Rows) -> NDArray[np.int32]:
-        return np.full(len(rows), -1, np.int32)
+        found: NDArray[np.int32] = self.waits[rows]
+        return found
 
     def expect(self, row: int, tree: NDArray[np.int16]) -> None:
         """Expect nothing."""

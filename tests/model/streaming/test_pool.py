@@ -1,5 +1,7 @@
 """Streams of a pool: what their steps give, each for itself, and snapshots."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -36,8 +38,13 @@ def heard(pool: Pool, *values: int, row: int = 0) -> list[Update]:
     return found
 
 
-def pool(script: Script, rest: list[Emission] | None = None, streams: int = 1) -> Pool:
-    found = Pool(Scripted(script, rest), streams, rules=RULES)
+def pool(
+    script: Script,
+    rest: list[Emission] | None = None,
+    streams: int = 1,
+    waits: Mapping[int, int] | None = None,
+) -> Pool:
+    found = Pool(Scripted(script, rest, waits), streams, rules=RULES)
     for row in range(streams):
         assert found.open() == row
     return found
@@ -62,6 +69,13 @@ def test_an_utterance_ends_after_what_was_not_committed_and_the_next_begins_a_wo
     assert ending.endpoint == Endpoint(0, 0.0, 0.0)
     assert [each.text for each in second.characters] == [" ", "a"]
     assert [each.text for each in heard(one, 2)[0].characters] == [" ", "b"]  # its own space
+
+
+def test_no_utterance_ends_while_its_next_letter_awaits_its_commit() -> None:
+    one = pool({1: [A._replace(late=9)]}, waits={1: 0, 2: 1})
+    assert [update.endpoint for update in heard(one, 1, 2, 2, 2)] == [None]
+    [ending] = heard(one, 0)
+    assert ending.endpoint == Endpoint(0, 0.0, 0.0)
 
 
 def test_each_stream_goes_on_with_its_own_utterance_and_position() -> None:
