@@ -36,10 +36,15 @@ def device_of(name: str | None, rank: int = 0) -> torch.device:
 
 def mixed_precision(device: torch.device) -> torch.autocast:
     """Return the context of matrix products in bf16, without effect where float32 is faster."""
+    return torch.autocast(device.type, MIXED, enabled=product_type(device) is MIXED)
+
+
+def product_type(device: torch.device) -> torch.dtype:
+    """Return the type whose matrix products are the fastest: bf16 or float32."""
     narrow = (device.type == "cpu" and bf16_is_faster()) or (
         device.type == "cuda" and torch.cuda.is_bf16_supported()
     )
-    return torch.autocast(device.type, MIXED, enabled=narrow)
+    return MIXED if narrow else torch.float32
 
 
 @cache

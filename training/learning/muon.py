@@ -1,8 +1,8 @@
 """Muon: steps along the nearest orthogonal matrix of the momentum (Jordan et al. 2024).
 
 As long as Adam's, so that both take one learning rate (Liu et al. 2025). torch.optim.Muon computes
-the same in bfloat16, which some CPUs multiply more slowly than float32, and all of it in every
-process; here each process orthogonalises its share of the matrices.
+the same, always in bfloat16, which some CPUs multiply more slowly than float32, and all of it in
+every process; here each process orthogonalises its share of the matrices.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,6 +11,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from cortado.training.learning.device import product_type
 
 MOMENTUM = 0.95
 ITERATIONS = 5
@@ -75,8 +77,8 @@ def nearest_orthogonal(matrix: Tensor) -> Tensor:
     a, b, c = QUINTIC
     tall = matrix.shape[0] > matrix.shape[1]
     x = matrix.T if tall else matrix
-    x = x / x.norm().clamp(min=1e-7)
+    x = (x / x.norm().clamp(min=1e-7)).to(product_type(matrix.device))
     for _ in range(ITERATIONS):
         gram = x @ x.T
         x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return x.T if tall else x
+    return (x.T if tall else x).to(matrix.dtype)
