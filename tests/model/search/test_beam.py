@@ -25,6 +25,8 @@ from cortado.model.search.language_model import NONE, Language
 from cortado.model.search.settings import (
     DEFAULT_BEAM,
     GREEDY,
+    MAX_WAIT_MS,
+    MAX_WIDTH,
     Beam,
     beam_from_options,
     max_committed,
@@ -388,7 +390,8 @@ def test_a_wish_becomes_a_search() -> None:
     assert beam_from_options(None, 400) == DEFAULT_BEAM._replace(max_wait=10, rival_wait=18)
     patient = DEFAULT_BEAM._replace(width=64, pruning=14.0, max_wait=30, rival_wait=30)
     assert beam_from_options(64, 1200) == patient
-    for width, wait in ((0, None), (65, None), (None, -1), (None, 1481), (1, 400)):
+    beyond = (MAX_WIDTH + 1, None), (None, MAX_WAIT_MS + 1)
+    for width, wait in ((0, None), (None, -1), (1, 400), *beyond):
         with pytest.raises(ValueError, match="expected"):
             beam_from_options(width, wait)
 
