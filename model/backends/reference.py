@@ -189,10 +189,10 @@ class ReferenceStepper:
 
     def pending(self, rows: Rows) -> NDArray[np.int32]:
         """Return (R,) frames since the newest symbol that awaits its commit, -1 for none."""
-        found = select(self._state, self._index(rows))[-1]
-        if not isinstance(found, SearchState):
+        search = self._state[-1]
+        if not isinstance(search, SearchState):
             return np.full(len(rows), -1, np.int32)
-        return pending(np.arange(len(rows)), self._recognizer.beam, found.own_hypotheses())
+        return pending(rows, self._recognizer.beam, search.own_hypotheses())
 
     def spoken(self, rows: Rows) -> NDArray[np.float32]:
         """Return (R, HISTORY, P) what the phone head gave the streams' last frames."""

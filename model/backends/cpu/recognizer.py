@@ -216,8 +216,6 @@ class FastStepper:
 
     def pending(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return (R,) frames since the newest symbol that awaits its commit, -1 for none."""
-        if self._recognizer.beam.width == 1:
-            return np.full(len(rows), -1, np.int32)
         return pending(rows, self._recognizer.beam, self._hypotheses)
 
     def spoken(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -34,10 +34,8 @@ def ends(heard: Steps, *rules: Rule, by_quiet: bool = False) -> list[int]:
     """
     one, found = endpointer(1, *rules), []
     for step, (wrote, second) in enumerate(heard):
-        blank = np.array([second and not by_quiet])
-        if one.step(ROW, emitted([wrote]), NONE, blank, np.array([second]) if by_quiet else None)[
-            0
-        ]:
+        blank, quiet = np.array([second and not by_quiet]), np.array([second])
+        if one.step(ROW, emitted([wrote]), NONE, blank, quiet if by_quiet else None)[0]:
             found.append(step)
     return found
 
@@ -140,9 +138,8 @@ def test_streams_do_not_feel_each_other(streams: list[Steps]) -> None:
     for step in range(max(map(len, streams))):
         rows = np.array([row for row, heard in enumerate(streams) if step < len(heard)])
         wrote, blank = zip(*(streams[row][step] for row in rows), strict=True)
-        for row in rows[
-            many.step(rows, emitted(list(wrote)), np.full(len(rows), -1, np.int32), np.array(blank))
-        ]:
+        pending = NONE.repeat(len(rows))
+        for row in rows[many.step(rows, emitted(list(wrote)), pending, np.array(blank))]:
             found[row].append(step)
     assert found == [
         ends(heard, *own) if own else [] for own, heard in zip(rules, streams, strict=True)
