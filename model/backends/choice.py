@@ -36,6 +36,7 @@ def load_recognizer(
         LanguageError: the language model is missing, broken, or does not fit the vocabulary.
         ValueError: the backend is not available here, or does not support the model or the search.
     """
+    _check_known(backend)  # before torch is asked for, which a misspelt name does not need
     data = read(folder)
     words = language.of(folder, data.config.vocabulary, lm)
     found = (
@@ -49,6 +50,11 @@ def load_recognizer(
         found = choose(restored(data, folder), backend, beam, words)
     check_language_model_used(lm, found.name, found.beam.uses_language_model)
     return found
+
+
+def _check_known(backend: str) -> None:
+    if backend not in CHOICES:
+        raise ValueError(f"expected a backend among {', '.join(CHOICES)}, got {backend!r}")
 
 
 def check_language_model_used(lm: str | None, backend: str, used: bool) -> None:
@@ -126,8 +132,7 @@ def choose(
         ValueError: the backend is not available here, it does not support the model or the search,
             or the model cannot stream.
     """
-    if backend not in CHOICES:
-        raise ValueError(f"expected a backend among {', '.join(CHOICES)}, got {backend!r}")
+    _check_known(backend)
     from cortado.model.backends.reference import ReferenceRecognizer
     from cortado.model.features.speaker import check_streams
 

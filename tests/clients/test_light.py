@@ -49,6 +49,7 @@ NEEDS_OTHERS = {
     "evaluate MANIFEST --normalise whisper": "whisper",
     "deploy ray": "ray",
 }
+MISSPELT = "transcribe --backend fats RECORDING"
 
 
 async def say(url: str, samples: NDArray[np.float32]) -> str:
@@ -96,7 +97,7 @@ def places(
 
 @pytest.fixture(scope="module")
 def outcomes(places: dict[str, str]) -> dict[str, Outcome]:
-    commands = [*WORKS, *NEEDS_TRAIN, *NEEDS_OTHERS]
+    commands = [*WORKS, *NEEDS_TRAIN, *NEEDS_OTHERS, MISSPELT]
     filled = []
     for command in commands:
         for word, path in places.items():
@@ -140,6 +141,13 @@ def test_every_other_extra_is_named_too(command: str, outcomes: dict[str, Outcom
         f"of the extra cortado-asr[{extra}]; in a clone: make install EXTRAS={extra}\n"
     )
     assert err.count("\n") == 1
+
+
+def test_a_misspelt_backend_needs_no_torch(outcomes: dict[str, Outcome]) -> None:
+    code, out, err = outcomes[MISSPELT]
+    assert (code, out) == (2, "")
+    assert err.startswith("cortado: expected a backend among auto, fast, ")
+    assert err.endswith(", got 'fats'\n")
 
 
 def test_evaluation_without_torch_says_what_it_leaves_out(
