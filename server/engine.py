@@ -330,7 +330,7 @@ class Engine:
         for row in [row for row in self._watched if self._pool.drained(row)]:
             self._watched.remove(row)
             if stream := self._streams[row]:
-                self._call(stream.all_done)
+                self._call(stream.all_done, self._pool.awaits_commit(row))
         for row in [row for row in self._leaving if self._pool.drained(row)]:
             self._leaving.remove(row)
             self._call(self._suspended, self._streams[row], self._pool.snapshot(row))

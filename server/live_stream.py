@@ -70,6 +70,7 @@ class EngineStream:
         self._pending = NOTHING  # resampled samples that the full buffer has not taken
         self._turn = 0  # samples pushed since other tasks last had their turn
         self._space, self._all_done = asyncio.Event(), asyncio.Event()
+        self._awaits_commit = False  # when all was done
         self._on_saved: Callable[[Snapshot, Heard], None] | None = None
         self.coming = self.heard = Heard(0, *self.resampler.state())  # with the next push; so far
 
@@ -111,14 +112,19 @@ class EngineStream:
         if self._on_saved:
             self._on_saved(snapshot, heard)
 
-    async def processed(self) -> None:
-        """Wait until all whole steps of what was pushed are done and their updates delivered."""
+    async def processed(self) -> bool:
+        """Wait until all whole steps of what was pushed are done and their updates delivered.
+
+        Return whether a character that was heard awaits its commit then.
+        """
         self._all_done.clear()
         self._host.watch(self)
         await self._all_done.wait()
+        return self._awaits_commit
 
-    def all_done(self) -> None:
-        """Let a waiting `processed` return."""
+    def all_done(self, awaits_commit: bool) -> None:
+        """Let a waiting `processed` return whether a character awaits its commit."""
+        self._awaits_commit = awaits_commit
         self._all_done.set()
 
     def end(self) -> None:

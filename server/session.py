@@ -99,8 +99,7 @@ class Session:
                 if wait := self._pace.wait(seconds, monotonic()):
                     await asyncio.sleep(wait)
             elif isinstance(event, WhenProcessed):
-                await stream.processed()
-                self._protocol.send_processed()
+                self._protocol.send_processed(await stream.processed())
                 self._connection.advance()
             elif isinstance(event, Flush):
                 await self._flush(stream, start)

@@ -51,6 +51,8 @@ class WhenProcessed(NamedTuple):
 class Processed(NamedTuple):
     """All whole steps of the audio up to a `WhenProcessed` are done."""
 
+    awaits_commit: bool  # a character was heard and is not committed yet
+
 
 Event = Start | Resume | Audio | KeepAlive | Flush | WhenProcessed | End | Suspend
 

@@ -281,9 +281,9 @@ class ServerProtocol:
         words, texts = self._transcript.end_utterance()
         self._send(Flushed(position=round(self.duration, 3), words=words, texts=texts))
 
-    def send_processed(self) -> None:
+    def send_processed(self, awaits_commit: bool) -> None:
         """Send that all whole steps of the audio so far are done, where the dialect says so."""
-        self._send(Processed())
+        self._send(Processed(awaits_commit))
 
     def send_acknowledged(self, received: int) -> None:
         """Send that the stream is stored as it was after so many samples, unless it has ended."""

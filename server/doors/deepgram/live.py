@@ -128,7 +128,8 @@ class Live:
             case own.Endpoint():
                 yield from self._ended(message)
             case Processed():
-                if self._awaited == self._word_end:  # no word has come since
+                # no word has come since, and none is being weighed
+                if self._awaited == self._word_end and not message.awaits_commit:
                     yield from self._speech_ended(self._sent)
                 self._awaited = None
             case own.Flushed():

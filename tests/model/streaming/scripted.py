@@ -48,6 +48,7 @@ class ScriptedStepper:
 
     def reset(self, rows: Rows) -> None:
         self.steps[rows] = 0
+        self.waits[rows] = -1
 
     def step(self, samples: Samples, rows: Rows) -> Emissions:
         self.steps[rows] += 1

@@ -78,6 +78,18 @@ def test_no_utterance_ends_while_its_next_letter_awaits_its_commit() -> None:
     assert ending.endpoint == Endpoint(0, 0.0, 0.0)
 
 
+def test_a_stream_tells_whether_a_heard_letter_awaits_its_commit() -> None:
+    one = pool({1: [A]}, waits={1: 0, 2: 1})
+    told = []
+    for value in (0, 2, 2, 1):
+        heard(one, value)
+        told.append(one.awaits_commit(0))
+    assert told == [False, True, True, True]
+    one.close(0)
+    assert one.open() == 0
+    assert not one.awaits_commit(0)  # before its first step it knows nothing of the stream before
+
+
 def test_each_stream_goes_on_with_its_own_utterance_and_position() -> None:
     many = pool({1: [A]}, streams=2)
     many.push(0, audio(1, 0, 0))

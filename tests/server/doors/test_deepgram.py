@@ -94,7 +94,7 @@ def test_the_end_of_speech_is_told_after_as_much_silence_as_is_asked_for() -> No
     assert "WhenProcessed" not in talk.kinds  # 1.44 s
     talk.say(bytes(32_000), bytes(3200))
     assert talk.kinds.count("WhenProcessed") == 1
-    talk.talk.send_processed()
+    talk.talk.send_processed(awaits_commit=False)
     assert talk.read() == [ended]
     talk.say(bytes(96_000))
     assert talk.kinds.count("WhenProcessed") == 1  # it is told once
@@ -107,9 +107,22 @@ def test_a_word_that_comes_in_time_puts_the_end_of_speech_off() -> None:
     talk.say(bytes(32_000))
     assert talk.kinds == ["Start", "WhenProcessed"]
     assert talk.write(" you", 1.2) == []  # after 0.68 s
-    talk.talk.send_processed()
+    talk.talk.send_processed(awaits_commit=False)
     assert talk.read() == []
     assert [one["type"] for one in talk.write(" so", 2.6)] == ["UtteranceEnd"]  # after 1.32 s
+
+
+def test_a_word_that_is_still_weighed_puts_the_end_of_speech_off() -> None:
+    talk = listening(f"{LINEAR16}&utterance_end_ms=1000&endpointing=false")
+    talk.say(bytes(32_000))
+    talk.write("hey", 0.48)
+    talk.say(bytes(32_000))
+    talk.talk.send_processed(awaits_commit=True)
+    assert talk.read() == []
+    talk.say(bytes(3200))
+    assert talk.kinds.count("WhenProcessed") == 2  # it asks again with the next audio
+    talk.talk.send_processed(awaits_commit=False)
+    assert [one["type"] for one in talk.read()] == ["UtteranceEnd"]
 
 
 def test_endpointing_says_after_how_much_silence_an_utterance_ends() -> None:

@@ -22,7 +22,7 @@ CONFIG = '{ "config" : { "sample_rate" : 16000 } }'
 
 def answer(talk: Conversation) -> Any:
     """Let the audio so far be processed; return the one answer."""
-    talk.talk.send_processed()
+    talk.talk.send_processed(awaits_commit=False)
     [found] = talk.read()
     return found
 
