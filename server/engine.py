@@ -327,10 +327,11 @@ class Engine:
             if stream := self._streams[row]:
                 self._call(self._saved, stream, self._pool.snapshot(row), stream.heard)
         self._saving.clear()
-        for row in [row for row in self._watched if self._pool.drained(row)]:
-            self._watched.remove(row)
-            if stream := self._streams[row]:
-                self._call(stream.all_done, self._pool.awaits_commit(row))
+        if done := [row for row in self._watched if self._pool.drained(row)]:
+            self._watched.difference_update(done)
+            for row, awaits in zip(done, self._pool.await_commit(np.array(done)), strict=True):
+                if stream := self._streams[row]:
+                    self._call(stream.all_done, awaits)
         for row in [row for row in self._leaving if self._pool.drained(row)]:
             self._leaving.remove(row)
             self._call(self._suspended, self._streams[row], self._pool.snapshot(row))

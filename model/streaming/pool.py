@@ -284,10 +284,11 @@ class Pool:
             batch = self.take(rows)
             yield from self.updates(self.settle(batch, self.step(batch)))
 
-    def awaits_commit(self, row: int) -> bool:
-        """Return whether a symbol that the best hypothesis has heard is not committed yet."""
-        self._begin(self._begun(np.array([row])))  # it may not have been stepped yet
-        return bool(self.stepper.pending(np.array([row]))[0] >= 0)
+    def await_commit(self, rows: Rows) -> list[bool]:
+        """Return for each of (R,) rows whether its best hypothesis has an uncommitted symbol."""
+        self._begin(self._begun(rows))  # they may not have been stepped yet
+        found: list[bool] = (self.stepper.pending(rows) >= 0).tolist()
+        return found
 
     def snapshot(self, row: int) -> Snapshot:
         """Return a stream's snapshot, for any pool of the same recogniser, between its steps."""

@@ -14,8 +14,8 @@ import numpy as np
 import websockets
 from numpy.typing import NDArray
 
-from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.emission import Character
+from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.server.run import Server, listen
 from cortado.server.service import Service
 from cortado.server.settings import Settings
@@ -61,7 +61,7 @@ class Running:
 
 
 @contextmanager
-def running(online: ReferenceRecognizer, **settings: Any) -> Iterator[Running]:
+def running(online: StreamingRecognizer, **settings: Any) -> Iterator[Running]:
     """Run a server around `online`; the settings that are not given are the defaults."""
     common: dict[str, Any] = {"port": 0, "close_timeout_seconds": 0.5, "store": "memory"}
     common |= {"headroom": 1}  # a busy machine carries few streams

@@ -83,11 +83,11 @@ def test_a_stream_tells_whether_a_heard_letter_awaits_its_commit() -> None:
     told = []
     for value in (0, 2, 2, 1):
         heard(one, value)
-        told.append(one.awaits_commit(0))
+        told += one.await_commit(np.array([0]))
     assert told == [False, True, True, True]
     one.close(0)
     assert one.open() == 0
-    assert not one.awaits_commit(0)  # before its first step it knows nothing of the stream before
+    assert one.await_commit(np.array([0])) == [False]  # nothing of the stream before it
 
 
 def test_each_stream_goes_on_with_its_own_utterance_and_position() -> None:

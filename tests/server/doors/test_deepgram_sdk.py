@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +13,12 @@ import numpy as np
 import pytest
 import websockets
 
+from cortado.model.backends.choice import load_recognizer
 from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.search.settings import MAX_WAIT_MS, beam_from_options
 from cortado.model.streaming.recordings import transcribe
 from cortado.server.keys import KeyFile
+from cortado.server.sample import speech
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.doors.sound import encoded, wav
 from cortado.tests.server.running import PATIENCE, Running, pcm, rounded, running, spelt
@@ -48,9 +52,16 @@ def text(online: ReferenceRecognizer) -> str:
 
 
 def listen(
-    server: Running, *frames: Any, access_token: str | None = None, **options: Any
+    server: Running,
+    *frames: Any,
+    access_token: str | None = None,
+    pause: float = 0.0,
+    **options: Any,
 ) -> list[Any]:
-    """Send frames, methods by name among them, and return all messages to the close."""
+    """Send frames, methods by name among them, and return all messages to the close.
+
+    Wait `pause` seconds after each.
+    """
     messages: list[Any] = []
     credentials = {"access_token": access_token} if access_token else {}
     with (
@@ -62,6 +73,7 @@ def listen(
         reading.start()
         for frame in frames:
             getattr(connection, frame)() if isinstance(frame, str) else connection.send_media(frame)
+            time.sleep(pause)
         reading.join(PATIENCE)
         assert not reading.is_alive()
     return messages
@@ -104,6 +116,20 @@ def test_finalize_writes_the_rest_and_the_stream_goes_on(at_rest: Running, text:
     ends = [round(one.start + one.duration, 3) for one in asked]
     assert ends == [2.5, 5.0]
     assert messages[-1].duration == 5.0
+
+
+def test_no_word_contradicts_an_end_of_speech_however_long_words_are_weighed() -> None:
+    patient = load_recognizer(beam=beam_from_options(None, MAX_WAIT_MS))
+    said = pcm(np.concatenate([speech(), np.zeros(32_000, np.float32)] * 2))
+    options: dict[str, Any] = {"utterance_end_ms": 1000, "endpointing": False}
+    with running(patient) as server:
+        messages = listen(server, *chunks(said), "send_close_stream", pause=0.03, **options)
+    finished = [one for one in messages if one.type == "Results" and one.is_final]
+    words = [word for one in finished for word in one.channel.alternatives[0].words]
+    ends = [one.last_word_end for one in messages if one.type == "UtteranceEnd"]
+    assert len(ends) >= 2
+    # a word's end is that of its last letter, to a frame
+    assert [(end, word) for end in ends for word in words if end + 0.05 < word.end < end + 1] == []
 
 
 def test_a_file_is_written(at_rest: Running, text: str) -> None:
@@ -153,7 +179,7 @@ def test_a_wrong_parameter_refuses_the_handshake(at_rest: Running) -> None:
 @pytest.mark.parametrize("kind", ["ogg", "webm", "flac", "mp3", "aac"])
 def test_audio_in_a_container_is_heard_as_it_comes(kind: str, at_rest: Running) -> None:
     data = encoded(SPEECH, kind)
-    options = {"encoding": None, "sample_rate": None}
+    options: dict[str, Any] = {"encoding": None, "sample_rate": None}
     messages = listen(at_rest, *chunks(data), "send_close_stream", **options)
     assert messages[-1].duration == pytest.approx(2.5, abs=0.15)
     answer = httpx.post(f"{at_rest.page}/v1/listen", content=data, timeout=PATIENCE).json()
