@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import count as numbers_from
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from cortado.model.recognizer import Recognizer
 from cortado.model.search.source_model import FILE as SOURCE
 from cortado.training import source_model
 from cortado.training.data.batches import FRAMES_PER_SECOND, Batch, Sampler
+from cortado.training.data.loader import Job, loaded, loaders_beside
 from cortado.training.data.log_mel_cache import Corpus
 from cortado.training.data.speakers import speaker_statistics
 from cortado.training.data.text_sampler import TextSampler
@@ -96,6 +98,7 @@ class Trainer:
         if recipe.start and not runstate.snapshots(output):
             begin_from(self.model, recipe.start, recipe.start_parts, recipe.widen)
         self.device = device_of(device, self.rank)
+        self.loaders = loaders_beside(self.device.type, self.processes)
         self.model.to(self.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
         freeze(self.model, recipe.frozen)
@@ -249,19 +252,25 @@ class Trainer:
 
     def _batches(self, stage: Stage) -> Iterator[Batch]:
         """Yield this process's batches from the run's position on, and move the position."""
-        while True:
-            views = 2 if stage.consistency else 1
+        on_gpu = self.device.type == "cuda"
+        for one in loaded(self.sampler, self._jobs(stage), self.loaders, on_gpu):
+            self.pool, self.place = one.pool, one.place + self.processes
+            yield to_device(one.batch, self.device)
+
+    def _jobs(self, stage: Stage) -> Iterator[Job]:
+        """Yield what this process' batches are loaded from, from the run's position on."""
+        views = 2 if stage.consistency else 1
+        first = self.place
+        for pool in numbers_from(self.pool):
             drawn = self.sampler.pool(
-                self.pool, stage.augmentation, stage.weights, stage.max_seconds, views
+                pool, stage.augmentation, stage.weights, stage.max_seconds, views
             )
             usable = len(drawn) // self.processes * self.processes
-            while self.place < usable:
-                place = self.place + self.rank
-                seed = self.pool * BATCHES_AHEAD + place
-                batch = self.sampler.load(drawn[place], stage.augmentation, seed, views)
-                self.place += self.processes
-                yield to_device(batch, self.device)
-            self.pool, self.place = self.pool + 1, 0
+            for place in range(first, usable, self.processes):
+                own = place + self.rank
+                seed = pool * BATCHES_AHEAD + own
+                yield Job(pool, place, drawn[own], stage.augmentation, seed, views)
+            first = 0
 
     def _update(self, batch: Batch, stage: Stage, rate: float) -> dict[str, float]:
         torch.manual_seed(self.recipe.seed + self.step * self.processes + self.rank)

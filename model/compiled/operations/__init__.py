@@ -7,6 +7,7 @@ import torch
 from cortado.model.compiled.operations import alignment as alignment
 from cortado.model.compiled.operations import chunk as chunk
 from cortado.model.compiled.operations import conv_lstm as conv_lstm
+from cortado.model.compiled.operations import conv_lstm_dense as conv_lstm_dense
 from cortado.model.compiled.operations import energy as energy
 from cortado.model.compiled.operations import lstm as lstm
 from cortado.model.compiled.operations import running_mean as running_mean

@@ -5,10 +5,11 @@ from contextlib import nullcontext
 import pytest
 import torch
 
+from cortado.model.compiled.operations import conv_lstm_dense
 from cortado.model.compiled.operations.conv_lstm import Recurrence
 from cortado.model.encoder.conv_lstm import WIDTH, ConvLSTM, conv_lstm, neighbourhoods
 from cortado.model.encoder.lstm import LSTMState
-from cortado.model.operation import plain
+from cortado.model.operation import definition, plain
 
 
 def test_a_neighbourhood_is_a_frequency_between_its_neighbours_and_zeros() -> None:
@@ -33,7 +34,7 @@ def test_the_recurrence_is_that_of_shi_and_others() -> None:
         hidden = o.sigmoid() * cell.tanh()
         wanted.append(hidden)
     zeros = torch.zeros(1, 1, 1)
-    for compute in (conv_lstm, Recurrence.apply):
+    for compute in (conv_lstm, Recurrence.apply, conv_lstm_dense.recurrence):
         found, last = compute(inputs.view(2, 1, 1, 4), weight, zeros, zeros)
         torch.testing.assert_close(found.flatten(), torch.cat(wanted))
         torch.testing.assert_close(last.flatten(), cell)
@@ -54,6 +55,24 @@ def test_values_and_gradients_are_those_of_the_definition() -> None:
         results[-1] += torch.autograd.grad(loss, [*leaves, *module.parameters()])
     for found, wanted in zip(*results, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_an_ordinary_lstm_with_a_band_as_its_matrix_does_the_same() -> None:
+    """What a GPU runs, here on the CPU, without a rounding that could hide a slip."""
+    torch.manual_seed(0)
+    frames, batch, frequencies, channels = 9, 4, 6, 3
+    given = torch.randn(frames, batch, frequencies, 4 * channels)
+    weight = torch.randn(WIDTH * channels, 4 * channels)
+    state = torch.randn(2, batch, frequencies, channels)
+    weights = torch.randn(frames, batch, frequencies, channels)
+    results = []
+    for compute in (definition("conv_lstm"), conv_lstm_dense.conv_lstm):
+        leaves = [x.double().requires_grad_() for x in (given, weight, *state)]
+        hiddens, cell = compute(*leaves)
+        loss = (hiddens * weights).sum() + cell.square().sum()
+        results.append([hiddens, cell, *torch.autograd.grad(loss, leaves)])
+    for found, wanted in zip(*results, strict=True):
+        torch.testing.assert_close(found, wanted)
 
 
 @pytest.mark.parametrize("channels", [3, 8])

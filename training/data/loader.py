@@ -1,0 +1,71 @@
+"""Batches loaded ahead by other processes, so that a GPU need not wait for their augmentation."""
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torch.utils.data import DataLoader, Dataset
+
+from cortado.training.data.batches import Batch, Drawn, Sampler
+from cortado.training.learning.recipe import Augmentation
+
+AHEAD = 4  # batches that each process may be ahead
+MOST = 16  # processes
+
+
+class Job(NamedTuple):
+    """What a batch is loaded from."""
+
+    pool: int  # the number of its pool
+    place: int  # its place among the pool's batches
+    drawn: list[Drawn]
+    augmentation: Augmentation
+    seed: int
+    views: int
+
+
+class Loaded(NamedTuple):
+    """A batch, and where it comes from."""
+
+    pool: int
+    place: int
+    batch: Batch
+
+
+class _Jobs(Dataset[Loaded]):
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+
+    def __getitem__(self, job: Job) -> Loaded:
+        batch = self._sampler.load(job.drawn, job.augmentation, job.seed, job.views)
+        return Loaded(job.pool, job.place, batch)
+
+
+def loaders_beside(device: str, processes: int) -> int:
+    """Return how many processes load for each of those that compute on a device.
+
+    Beside a CPU's none do: its cores compute.
+    """
+    cores = os.cpu_count() or 1
+    return 0 if device == "cpu" else min(max(cores // processes - 1, 0), MOST)
+
+
+def loaded(
+    sampler: Sampler, jobs: Iterator[Job], loaders: int = 0, pinned: bool = False
+) -> Iterator[Loaded]:
+    """Yield the batches of jobs in order; some jobs are taken before their batches are needed.
+
+    Args:
+        sampler: loads them.
+        jobs: which; there may be no end of them.
+        loaders: processes that load, 0 for this one.
+        pinned: whether batches lie in memory from which a GPU copies without delay.
+    """
+    yield from DataLoader(
+        _Jobs(sampler),
+        batch_size=None,
+        sampler=jobs,
+        num_workers=loaders,
+        prefetch_factor=AHEAD if loaders else None,
+        pin_memory=pinned,
+    )
