@@ -101,6 +101,7 @@ class DecoderConfig:
     beam: int = 8  # hypotheses that a beam search of whole utterances keeps
     ctc_weight: float = 0.0  # of the CTC head's log-probability in the search of streams; 0: none
     phone_weight: float = 0.0  # of the phone head's score of pronunciations in it; 0: none
+    letters: float = 1.0  # of the decoder's choice of symbols in it, beside that of its stops
     deciding: float = 1.0  # of the decoder's own, beside phones, in the choice of what it commits
     confidence: Confidence = UNCALIBRATED  # of symbols that the search of streams commits
 

@@ -91,6 +91,8 @@ def with_model(beam: Beam | None, words: Language, config: RecognizerConfig) -> 
         )
     if heard and not beam.phones:
         beam = beam._replace(phones=config.decoder.phone_weight)
+    if heard and beam.letters == 1:
+        beam = beam._replace(letters=config.decoder.letters)
     if heard and beam.deciding == 1:
         beam = beam._replace(deciding=config.decoder.deciding)
     return beam if heard else beam._replace(phones=0.0)

@@ -79,12 +79,13 @@ def stop(scanning: int, energies: Array, more: bool, beam: Beam, e: Candidates) 
 
 
 @numba.njit(nogil=True, forceinline=True)
-def _normalise(logits: Array, score: np.float32, shares: Array) -> None:
-    """Turn (V,) logits into log-probabilities in place, and add a score in nats.
+def _normalise(logits: Array, score: np.float32, weight: np.float32, shares: Array) -> None:
+    """Turn (V,) logits into weighted log-probabilities in place, and add a score in nats.
 
     Args:
         logits: changed in place.
         score: in nats.
+        weight: of the log-probabilities.
         shares: (V,) memory: a loop that sums in order as well would not be vectorised.
     """
     most = _largest(logits)
@@ -93,9 +94,9 @@ def _normalise(logits: Array, score: np.float32, shares: Array) -> None:
     total = np.float32(0)
     for v in range(len(logits)):
         total += shares[v]
-    less = score - most - log(total)
+    whole = most + log(total)
     for v in range(len(logits)):
-        logits[v] += less
+        logits[v] = score + weight * (logits[v] - whole)
 
 
 @numba.njit(nogil=True, forceinline=True)
@@ -285,7 +286,8 @@ def extend(
         least = e.best[r] - np.float32(beam.pruning)
         while end < stopping and e.stopping[end, 0] == r:
             scores = logits[end, :vocabulary]
-            _normalise(scores, e.stop_scores[end], e.gains[SHARES, :vocabulary])
+            weight = np.float32(beam.letters)
+            _normalise(scores, e.stop_scores[end], weight, e.gains[SHARES, :vocabulary])
             _keep_decoded(end, scores, e)
             if beam.ctc > 0:
                 _add_gains(r, e.stopping[end, 1], beam, e, scores)

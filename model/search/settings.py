@@ -10,7 +10,7 @@ from cortado.model.search.language_model import Language
 
 MAX_WIDTH, MAX_WAIT_MS = 64, 2000  # hypotheses; milliseconds that a symbol may wait to be committed
 NARROW = 24  # hypotheses up to which pruning is the same
-PRUNING, PRUNING_PER_WIDTH = 9.0, 1 / 8  # nats of those; for each hypothesis more
+PRUNING, PRUNING_PER_WIDTH = 6.8, 1 / 8  # nats of those; for each hypothesis more
 
 
 class Beam(NamedTuple):
@@ -22,6 +22,7 @@ class Beam(NamedTuple):
     pruning: float = PRUNING + 1.0  # nats below the best hypothesis at which others are dropped
     min_stop_probability: float = 0.2  # a stop less probable than this is not tried
     agreement: float = 0.97  # share of the total probability that commits a symbol at once
+    letters: float = 1.0  # weight of the decoder's choice of symbols, beside that of its stops
     deciding: float = 1.0  # weight of the decoder in the choice of what is committed (commit.py)
     ctc: float = 0.0  # weight of the CTC head's log-probability of the text; 0 for none
     unheard: float = 0.3  # probability of a symbol that the head has not heard yet

@@ -62,6 +62,7 @@ CONFIGURABLE = {  # settings of a model that this backend supports with any valu
     "decoder.beam",
     "decoder.ctc_weight",
     "decoder.phone_weight",
+    "decoder.letters",
     "decoder.deciding",
     "decoder.confidence",
     "phones",

@@ -91,8 +91,13 @@ def heard(seed: int, frame: int) -> NDArray[np.float32]:
     return random.normal(0, 2, SYMBOLS + 1).astype(np.float32)
 
 
-def likelihoods(numbers: Numbers, frames: int, words: Language = NONE) -> dict[Text, float]:
-    """The probability of every text after so many frames, summed over all stops."""
+def likelihoods(
+    numbers: Numbers, frames: int, words: Language = NONE, letters: float = 1.0
+) -> dict[Text, float]:
+    """The probability of every text after so many frames, summed over all stops.
+
+    That of a symbol is taken to the power `letters`.
+    """
     found: dict[Text, float] = {(): 1.0}
     for frame in range(frames):
         after: dict[Text, float] = {}
@@ -104,7 +109,8 @@ def likelihoods(numbers: Numbers, frames: int, words: Language = NONE) -> dict[T
                 stop = 1 / (1 + np.exp(-energy))
                 after[text] = after.get(text, 0.0) + p * (1 - stop)
                 if count < CAP:
-                    shares = np.exp(logits) / np.exp(logits).sum() * factors(words, text)
+                    shares = (np.exp(logits) / np.exp(logits).sum()) ** letters
+                    shares = shares * factors(words, text)
                     for symbol in range(SYMBOLS):
                         more = p * stop * shares[symbol]
                         further[*text, symbol] = further.get((*text, symbol), 0.0) + more
@@ -175,12 +181,13 @@ class Searched:
     seed=st.integers(0, 10_000),
     frames=st.integers(1, 4),
     made=st.sampled_from([lambda: NONE, ones, ones_less_a_source]),
+    letters=st.sampled_from([1.0, 0.6]),
 )
 def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
-    seed: int, frames: int, made: Callable[[], Language]
+    seed: int, frames: int, made: Callable[[], Language], letters: float
 ) -> None:
     numbers, words = decoder(seed), made()
-    wanted = likelihoods(numbers, frames, words)
+    wanted = likelihoods(numbers, frames, words, letters)
     beam = Beam(
         width=600,
         max_wait=25,
@@ -188,6 +195,7 @@ def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
         pruning=1e9,
         min_stop_probability=1e-30,
         agreement=1.1,
+        letters=letters,
         words=words,
     )
     one = Searched(numbers, beam)
