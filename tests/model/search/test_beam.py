@@ -392,11 +392,11 @@ def test_a_wish_becomes_a_search() -> None:
     assert beam_from_options(1, None) == GREEDY
     assert DEFAULT_BEAM.width == 32
     assert beam_from_options(32, None) == DEFAULT_BEAM
-    assert beam_from_options(28, None) == DEFAULT_BEAM._replace(width=28, pruning=9.5)
+    assert beam_from_options(28, None) == DEFAULT_BEAM._replace(width=28, pruning=7.3)
     for narrow in (4, 24):
-        assert beam_from_options(narrow, None) == DEFAULT_BEAM._replace(width=narrow, pruning=9.0)
+        assert beam_from_options(narrow, None) == DEFAULT_BEAM._replace(width=narrow, pruning=6.8)
     assert beam_from_options(None, 400) == DEFAULT_BEAM._replace(max_wait=10, rival_wait=18)
-    patient = DEFAULT_BEAM._replace(width=64, pruning=14.0, max_wait=30, rival_wait=30)
+    patient = DEFAULT_BEAM._replace(width=64, pruning=11.8, max_wait=30, rival_wait=30)
     assert beam_from_options(64, 1200) == patient
     beyond = (MAX_WIDTH + 1, None), (None, MAX_WAIT_MS + 1)
     for width, wait in ((0, None), (None, -1), (1, 400), *beyond):
