@@ -9,7 +9,6 @@ from torch.utils.data import DataLoader, Dataset
 from cortado.training.data.batches import Batch, Drawn, Sampler
 from cortado.training.learning.recipe import Augmentation
 
-AHEAD = 4  # batches that each process may be ahead
 MOST = 16  # processes
 
 
@@ -66,6 +65,5 @@ def loaded(
         batch_size=None,
         sampler=jobs,
         num_workers=loaders,
-        prefetch_factor=AHEAD if loaders else None,
         pin_memory=pinned,
     )

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, islice
-from pathlib import Path
 
 import pytest
 import torch
@@ -41,7 +40,7 @@ def test_other_processes_load_the_same_batches_in_order(sampler: Sampler) -> Non
             assert torch.equal(ours, theirs)
 
 
-def test_what_a_process_cannot_load_is_said(sampler: Sampler, tmp_path: Path) -> None:
+def test_what_a_process_cannot_load_is_said(sampler: Sampler) -> None:
     missing = next(jobs(sampler))
     drawn = [missing.drawn[0]._replace(corpus=7)]
     with pytest.raises(IndexError, match="index out of range"):
