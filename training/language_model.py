@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from cortado.model.search.language_model import BEGIN, END, FORMAT, PACKED, UNKNOWN
-from cortado.training.alignment.letter_ends import LetterPhones
-from cortado.training.data.pronounce import lexicon_of
+from cortado.training.alignment.letter_phones import LetterPhones
+from cortado.training.data import pronounce
 
 Array = NDArray[Any]
 
@@ -122,7 +122,7 @@ def pronunciations(arrays: Mapping[str, Array], letters: str) -> dict[str, Array
         PronunciationError: espeak-ng is missing, or has failed.
     """
     words, depths = _spelt(arrays, letters)
-    lexicon = lexicon_of(filter(None, words))
+    lexicon = pronounce.lexicon(filter(None, words))
     phones = [tuple(lexicon.get(word, ())) for word in words]
     shared = LetterPhones(lexicon)
     stops = [shared.segment(word, spoken) for word, spoken in zip(words, phones, strict=True)]

@@ -7,7 +7,6 @@ a streaming recogniser's own alignment says when it was recognised.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,14 +55,6 @@ class PhoneSpan(NamedTuple):
     stop: int  # the frame after the last one
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """How many tied states an aligner has."""
-
-    states: int = 1500
-    min_frames: int = 120  # of each state that comes of a split
-
-
 def phone_sequence(text: str, lexicon: Lexicon) -> PhoneSequence | None:
     """Return the phones of a text; None if it is empty or a word has no pronunciation."""
     words = [lexicon.get(word, ()) for word in text.split()]
@@ -82,7 +73,7 @@ class TriphoneAligner:
     """Finds the phones of utterances like those that it was trained on."""
 
     def __init__(self, table: Array, mixtures: Mixtures) -> None:
-        """Take the states' numbers by context, as `TiedStates.table`, and their mixtures."""
+        """Take the states' numbers by context, as of `tie_states`, and their mixtures."""
         self.table, self.mixtures = table, mixtures
 
     @property
@@ -153,10 +144,15 @@ class TriphoneAligner:
 
 
 def train(
-    utterances: Sequence[tuple[Frames, PhoneSequence]], sizes: Sizes | None = None
+    utterances: Sequence[tuple[Frames, PhoneSequence]], max_states: int, min_frames: int = 120
 ) -> TriphoneAligner:
-    """Return an aligner that is trained on (T, F) log-mel frames and their phones."""
-    sizes = sizes or Sizes()
+    """Return an aligner that is trained on (T, F) log-mel frames and their phones.
+
+    Args:
+        utterances: frames and phones of each.
+        max_states: tied ones, without silence.
+        min_frames: of each state that comes of a split.
+    """
     features = [cepstral_features(logmel) for logmel, _ in utterances]
     sequences = [phones for _, phones in utterances]
     depth = features[0].shape[1]
@@ -173,9 +169,9 @@ def train(
     context = np.concatenate(contexts, 1)
     aligned = np.concatenate([x for x, p in zip(features, paths, strict=True) if p is not None])
     spoken = context[1] != EDGE
-    tied = tie_states(context[:, spoken], aligned[spoken], sizes.states, sizes.min_frames)
+    table = tie_states(context[:, spoken], aligned[spoken], max_states, min_frames)
 
-    triphones = TriphoneAligner(tied.table, Mixtures.standard(1 + tied.states, depth))
+    triphones = TriphoneAligner(table, Mixtures.standard(1 + table.max(), depth))
     states = [triphones.expand(phones)[0] for phones in sequences]
     triphones.mixtures, _ = train_mixtures(
         triphones.mixtures, features, states, paths, TRIPHONE_ITERATIONS, *LEAST

@@ -52,15 +52,6 @@ class Statistics(NamedTuple):
     squares: Array  # (C, D) of the features' squares
 
 
-class TiedStates(NamedTuple):
-    """Which states are shared."""
-
-    states: int  # their number; they count from 1, 0 is silence
-    table: (
-        Array  # (P + 1, P, P + 1, STATES) the state by left phone, phone, right phone and position
-    )
-
-
 # gain (negative), state, (phone, position), region (left, right) of contexts, sums, (class, side)
 Split = tuple[float, int, tuple[int, int], Array, Statistics, tuple[int, int]]
 
@@ -73,8 +64,11 @@ def questions() -> Array:
     return np.concatenate([members, np.eye(EDGE + 1, dtype=bool)])
 
 
-def tie_states(context: Array, frames: Array, max_states: int, min_frames: int) -> TiedStates:
+def tie_states(context: Array, frames: Array, max_states: int, min_frames: int) -> Array:
     """Return the states of all contexts, from frames whose contexts are known.
+
+    They count from 1, 0 is silence: (P + 1, P, P + 1, STATES) by left phone, phone, right phone
+    and position.
 
     Args:
         context: (4, T) of each frame: left phone (EDGE for none), own phone, right phone, and which
@@ -106,7 +100,7 @@ def tie_states(context: Array, frames: Array, max_states: int, min_frames: int) 
         for state, part, rows in ((number, region & yes, inside), (old, region & ~yes, ~inside)):
             some = Statistics(*(array[rows] for array in sums))
             _push_best_split(queue, state, (p, k), part, some, classes, min_frames)
-    return TiedStates(number, table)
+    return table
 
 
 def _statistics(left: Array, right: Array, frames: Array) -> Statistics:

@@ -44,19 +44,19 @@ class PronunciationError(OSError):
     """espeak-ng is not there or has failed."""
 
 
-def lexicon(texts: Iterable[str], path: Path, progress: Count = unwatched) -> Lexicon:
+def lexicon(texts: Iterable[str], path: Path | None = None, progress: Count = unwatched) -> Lexicon:
     """Return the pronunciations of all words of the texts.
 
     Args:
         texts: words between spaces.
-        path: a JSON file that stores them; the words that it lacks are added.
+        path: a JSON file that stores them, to which the words that it lacks are added; or none.
         progress: called with the words done and their total.
 
     Raises:
         PronunciationError: espeak-ng is missing, or has failed.
     """
     stored: dict[str, list[str]] = {}
-    if path.exists():
+    if path and path.exists():
         stored = json.loads(path.read_text(encoding="utf-8"))
     words = sorted({word for text in texts for word in text.split()})
     todo = [word for word in words if word not in stored]
@@ -64,25 +64,9 @@ def lexicon(texts: Iterable[str], path: Path, progress: Count = unwatched) -> Le
         some = todo[start : start + WORDS_PER_CALL]
         stored |= zip(some, pronounced(some), strict=True)
         progress(start + len(some), len(todo))
-    if todo:
+    if path and todo:
         write_whole(path, json.dumps(stored, ensure_ascii=False, sort_keys=True))
     return {word: [_NUMBERS[phone] for phone in stored[word]] for word in words}
-
-
-def lexicon_of(words: Iterable[str]) -> Lexicon:
-    """Return the pronunciations of words, none of them stored.
-
-    Raises:
-        PronunciationError: espeak-ng is missing, or has failed.
-    """
-    some = sorted(set(words))
-    spoken = [
-        one
-        for start in range(0, len(some), WORDS_PER_CALL)
-        for one in pronounced(some[start : start + WORDS_PER_CALL])
-    ]
-    rows = zip(some, spoken, strict=True)
-    return {word: [_NUMBERS[phone] for phone in phones] for word, phones in rows}
 
 
 def pronounced(words: Sequence[str]) -> list[list[str]]:

@@ -11,7 +11,6 @@ from cortado.model.progress import Count, unwatched
 from cortado.model.whole_file import whole
 from cortado.training.alignment.triphones import (
     PhoneSequence,
-    Sizes,
     TriphoneAligner,
     phone_sequence,
     train,
@@ -42,7 +41,7 @@ def aligner(
     rows = [(corpus, one) for corpus in corpora for one in _spoken(corpus, lexicon)]
     total = sum(corpus.utterances[index].frames for corpus, (index, _) in rows)
     some = rows[:: -(-total // TRAINING_FRAMES)]
-    found = train([(corpus.logmel(index), text) for corpus, (index, text) in some], Sizes(states))
+    found = train([(corpus.logmel(index), text) for corpus, (index, text) in some], states)
     for corpus in corpora:  # another aligner has other states
         (corpus.folder / FILE).unlink(missing_ok=True)
     found.save(path)
@@ -95,14 +94,10 @@ def of_utterance(
         lookahead: frames that the encoder and the features look ahead.
     """
     own = states[utterance.start : utterance.start + utterance.frames]
-    at = _heard(frames + lead, lookahead) - lead
+    ends = np.arange(FRAMES_PER_STEP - 1, frames + lead, FRAMES_PER_STEP)
+    at = ends - round(HEARD * lookahead) - lead
     found = own[np.clip(at, 0, frames - 1) * len(own) // frames]
     return np.where(at >= 0, found, UNKNOWN).astype(np.int16)
-
-
-def _heard(frames: int, lookahead: int) -> NDArray[np.int64]:
-    """Return the frame whose state each encoder frame tells."""
-    return np.arange(FRAMES_PER_STEP - 1, frames, FRAMES_PER_STEP) - round(HEARD * lookahead)
 
 
 def _spoken(corpus: LogMelCorpus, lexicon: Lexicon) -> Iterator[tuple[int, PhoneSequence]]:

@@ -1,7 +1,8 @@
 """When characters end in the sound, by an aligner that does not stream.
 
 A recogniser's own CTC alignment is late itself, so delays that are counted from it look short. An
-offline aligner of phones in context knows when a phone is over.
+offline aligner of phones in context knows when a phone is over. A letter ends where the last of its
+phones ends; one without a phone, as the e of "made", ends with the letter before it.
 """
 
 from collections.abc import Iterable
@@ -12,10 +13,13 @@ import torch
 from numpy.typing import NDArray
 
 from cortado.model.audio.decode import Samples
+from cortado.model.features.framing import HOP, SAMPLE_RATE, WINDOW
 from cortado.model.features.log_mel import LogMel
-from cortado.training.alignment.letter_ends import LetterPhones, letter_ends
-from cortado.training.alignment.triphones import TriphoneAligner
+from cortado.training.alignment.letter_phones import LetterPhones
+from cortado.training.alignment.triphones import TriphoneAligner, phone_sequence
 from cortado.training.data.pronounce import Lexicon, lexicon
+
+FRAME_OFFSET = (WINDOW - HOP) / 2 / SAMPLE_RATE  # s from the middle of a hop to its window's
 
 
 class SpokenEnds:
@@ -40,6 +44,22 @@ class SpokenEnds:
 
     @torch.inference_mode()
     def ends(self, samples: Samples, text: str) -> NDArray[np.float64]:
-        """Return the end (U,) of each character in seconds, NaN for spaces and unknown words."""
+        """Return the end (U,) of each character in seconds, NaN for spaces.
+
+        All are NaN if a word has no pronunciation, or the frames are too few for the phones.
+        """
+        ends = np.full(len(text), np.nan)
+        phones = phone_sequence(text, self.lexicon)
         logmel = self.features(torch.from_numpy(samples)[None])[0].numpy()
-        return letter_ends(self.aligner, self.letter_phones, self.lexicon, logmel, text)
+        spans = self.aligner.spans(logmel, phones) if phones else None
+        if not spans:
+            return ends
+        start = 0
+        for number, word in enumerate(text.split()):
+            start = text.index(word, start)
+            own = [span for span in spans if span.word == number]
+            counts = self.letter_phones.segment(word, self.lexicon[word])
+            stops = np.array([own[max(count, 1) - 1].stop for count in counts])  # frames
+            ends[start : start + len(word)] = stops * HOP / SAMPLE_RATE - FRAME_OFFSET
+            start += len(word)
+        return ends

@@ -1,10 +1,8 @@
-"""When the letters of a text are said, from the times of its phones.
+"""Which phones of a word belong to which of its letters, learnt from a lexicon.
 
-A letter ends where the last of its phones ends. Which phones belong to which letter is learnt from
-a lexicon: each letter takes up to three phones in order, mostly one. The probabilities are counted
-on the best segmentations of all words, again and again (hard expectation maximisation). The first
-segmentation pairs letters and phones that occur in the same words. A letter without a phone, as
-the e of "made", ends with the letter before it.
+Each letter takes up to three phones in order, mostly one. The probabilities are counted on the best
+segmentations of all words, again and again (hard expectation maximisation). The first segmentation
+pairs letters and phones that occur in the same words.
 """
 
 import math
@@ -12,18 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate, product
 
-import numpy as np
-from numpy.typing import NDArray
-
-from cortado.model.features.framing import HOP, SAMPLE_RATE, WINDOW
-from cortado.training.alignment.hmm import Frames
-from cortado.training.alignment.triphones import PhoneSpan, TriphoneAligner, phone_sequence
 from cortado.training.data.pronounce import Lexicon
 
 MAX_PHONES = 3  # of a letter
 ITERATIONS = 6
 UNSEEN = -12.0  # log-probability of phones that a letter never took
-FRAME_OFFSET = (WINDOW - HOP) / 2 / SAMPLE_RATE  # s from the middle of a hop to its window's
 
 
 class LetterPhones:
@@ -84,41 +75,3 @@ def _pointwise_mutual_information(
         (letter, phone): math.log(count * len(pairs) / (letters[letter] * phones[phone]))
         for (letter, phone), count in both.items()
     }
-
-
-def letter_ends(
-    aligner: TriphoneAligner,
-    letter_phones: LetterPhones,
-    lexicon: Lexicon,
-    logmel: Frames,
-    text: str,
-) -> NDArray[np.float64]:
-    """Return the end (U,) of each letter of a text in seconds, NaN for spaces.
-
-    All are NaN if a word has no pronunciation, or the frames are too few for the phones.
-
-    Args:
-        aligner: finds the phones.
-        letter_phones: shares them out to letters.
-        lexicon: of the words.
-        logmel: (T, F).
-        text: what is said.
-    """
-    ends = np.full(len(text), np.nan)
-    phones = phone_sequence(text, lexicon)
-    spans = aligner.spans(logmel, phones) if phones else None
-    if not spans:
-        return ends
-    start = 0
-    for number, word in enumerate(text.split()):
-        start = text.index(word, start)
-        own = [span for span in spans if span.word == number]
-        counts = letter_phones.segment(word, lexicon[word])
-        ends[start : start + len(word)] = [_end(own, count) for count in counts]
-        start += len(word)
-    return ends
-
-
-def _end(phones: Sequence[PhoneSpan], count: int) -> float:
-    """Return the end of the first `count` phones in seconds; of the first phone if none."""
-    return phones[max(count, 1) - 1].stop * HOP / SAMPLE_RATE - FRAME_OFFSET
