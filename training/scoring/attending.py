@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.emission import Character
-from cortado.model.features.framing import HOP, SAMPLES_PER_STEP, STEP_SECONDS
+from cortado.model.features.framing import HOP, SAMPLE_RATE, SAMPLES_PER_STEP, STEP_SECONDS
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import (
     decode,
@@ -47,7 +47,7 @@ class Attending(NamedTuple):
     @property
     def duration(self) -> float:
         """Seconds of the recording, at least those of a step."""
-        return self.logmel.shape[1] * HOP / 16_000
+        return self.logmel.shape[1] * HOP / SAMPLE_RATE
 
 
 @torch.inference_mode()

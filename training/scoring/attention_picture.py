@@ -141,7 +141,7 @@ def _weights(axes: "Axes", found: Attending, weights: Matrix, name: str) -> None
     axes.set_facecolor(PAPER)
     for k, one in enumerate(found.characters[:count]):
         axes.plot(one.time, k, marker="|", color=INK, markersize=4, markeredgewidth=0.8)
-    texts = [_seen(one.text) for one in found.characters[:count]]
+    texts = ["␣" if one.text == " " else one.text for one in found.characters[:count]]
     if count <= LETTERS:
         axes.set_yticks(range(count), ["" if one == "␣" else one for one in texts], fontsize=7)
     elif found.separator:
@@ -162,7 +162,3 @@ def _words(axes: "Axes", texts: list[str]) -> None:
 
 def _fitting(word: str) -> str:
     return word if len(word) <= LETTERS_OF_A_WORD else f"{word[: LETTERS_OF_A_WORD - 1]}…"
-
-
-def _seen(text: str) -> str:
-    return "␣" if text == " " else text

@@ -1,14 +1,14 @@
 """Errors by speaker, length or field of the manifest, and the most frequent confusions."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from cortado.training.scoring.edits import Edit, Errors, edits
+from cortado.training.scoring.edits import Errors, edits
 from cortado.training.scoring.error_rates import bootstrap_interval, rate
 from cortado.training.scoring.evaluate import Result
 
@@ -39,22 +39,19 @@ def total(results: Iterable[Result]) -> Errors:
 
 def by_speaker(results: Sequence[Result]) -> list[Group]:
     """Return a group for each speaker, the worst first."""
-    groups = _grouped(results, lambda one: one.utterance.speaker)
+    groups = _grouped(results, [one.utterance.speaker for one in results])
     return sorted(groups, key=lambda group: -group.rate)
 
 
 def by_length(results: Sequence[Result]) -> list[Group]:
     """Return a group for each range of durations, the shortest first."""
-    bounds = np.array(LENGTHS)
     names = [f"under {LENGTHS[0]} s"]
     names += [f"{low} to {high} s" for low, high in pairwise(LENGTHS)]
     names += [f"{LENGTHS[-1]} s and more"]
-    index = {name: k for k, name in enumerate(names)}
-
-    def name_of(one: Result) -> str:
-        return names[int(np.searchsorted(bounds, one.utterance.duration, side="right"))]
-
-    return sorted(_grouped(results, name_of), key=lambda group: index[group.name])
+    durations = [one.utterance.duration for one in results]
+    places = np.searchsorted(LENGTHS, durations, side="right")
+    groups = _grouped(results, [names[k] for k in places])
+    return sorted(groups, key=lambda group: names.index(group.name))
 
 
 def by_field(results: Sequence[Result], field: str) -> list[Group]:
@@ -71,12 +68,8 @@ def by_field(results: Sequence[Result], field: str) -> list[Group]:
     numbers = [v for v in present if isinstance(v, int | float) and not isinstance(v, bool)]
     if len(numbers) == len(present) and len(set(numbers)) > MANY:
         return _by_quartile(results, values, numbers)
-    groups = _grouped(results, lambda one: _shown(one.utterance.fields.get(field)))
+    groups = _grouped(results, [MISSING if value is None else str(value) for value in values])
     return sorted(groups, key=lambda group: group.name)
-
-
-def _shown(value: Any) -> str:
-    return MISSING if value is None else str(value)
 
 
 def _by_quartile(
@@ -84,20 +77,19 @@ def _by_quartile(
 ) -> list[Group]:
     cuts = np.percentile(numbers, [0, 25, 50, 75, 100])
     names = [f"{low:g} to {high:g}" for low, high in pairwise(cuts)] + [MISSING]
-    places = {
-        id(one): len(names) - 1
-        if value is None
-        else int(np.searchsorted(cuts[1:-1], value, side="left"))
-        for one, value in zip(results, values, strict=True)
-    }
-    groups = _grouped(results, lambda one: names[places[id(one)]])
+    of_each = [
+        MISSING if value is None else names[np.searchsorted(cuts[1:-1], value, side="left")]
+        for value in values
+    ]
+    groups = _grouped(results, of_each)
     return sorted(groups, key=lambda group: names.index(group.name))
 
 
-def _grouped(results: Sequence[Result], key: Callable[[Result], str]) -> list[Group]:
+def _grouped(results: Sequence[Result], names: Iterable[str]) -> list[Group]:
+    """Return the groups of results that have the same name."""
     parts: defaultdict[str, list[Result]] = defaultdict(list)
-    for one in results:
-        parts[key(one)].append(one)
+    for one, name in zip(results, names, strict=True):
+        parts[name].append(one)
     return [_group(name, part) for name, part in parts.items()]
 
 
@@ -117,11 +109,11 @@ class Confusions:
     inserted: list[tuple[str, int]]
 
 
-def confusions(aligned: Iterable[Edit], most: int = 50) -> Confusions:
-    """Return the most frequent edits."""
-    counts = Counter(edit for edit in aligned if edit.kind != "ok")
+def confusions(results: Iterable[Result], most: int = 50) -> Confusions:
+    """Return the most frequent edits; equally frequent ones by their tokens, so that runs agree."""
+    counts = Counter(edit for one in results for edit in one.edits if edit.kind != "ok")
     substituted, deleted, inserted = [], [], []
-    for edit, count in _most(counts):
+    for edit, count in sorted(counts.items(), key=lambda item: (-item[1], str(item[0]))):
         if edit.reference is None:
             inserted.append((str(edit.hypothesis), count))
         elif edit.hypothesis is None:
@@ -129,11 +121,6 @@ def confusions(aligned: Iterable[Edit], most: int = 50) -> Confusions:
         else:
             substituted.append((edit.reference, edit.hypothesis, count))
     return Confusions(substituted[:most], deleted[:most], inserted[:most])
-
-
-def _most(counts: Counter[Edit]) -> list[tuple[Edit, int]]:
-    """Return the counts from the highest; equal ones by their tokens, so that runs agree."""
-    return sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
 
 
 def symbol_matrix(results: Iterable[Result]) -> tuple[list[str], list[list[int]]]:

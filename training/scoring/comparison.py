@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from cortado.training.scoring.edits import Edit, count, edits
-from cortado.training.scoring.error_rates import bootstrap_interval
+from cortado.training.scoring.edits import errors
+from cortado.training.scoring.error_rates import bootstrap_interval, rate
 from cortado.training.scoring.evaluate import Result, SetScore
 
 WANTED = "`cortado evaluate --json` of this version"
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """The error rates of two systems; a difference below 0 says that the first is better."""
+class Compared:
+    """A set of this run against the same set of another; below 0 this one is better."""
 
+    name: str
+    other: str  # system of the other run
     utterances: int  # that both have recognised
     rate: float
     other_rate: float
@@ -29,15 +31,6 @@ class Comparison:
     def significant(self) -> bool:
         """Whether the interval leaves out that there is no difference."""
         return not self.ci95[0] <= 0 <= self.ci95[1]
-
-
-@dataclass(frozen=True)
-class Compared:
-    """A set of this run against the same set of another."""
-
-    name: str
-    other: str  # system of the other run
-    comparison: Comparison
 
 
 def read_other(path: Path) -> dict[str, dict[str, Any]]:
@@ -70,50 +63,31 @@ def compared(sets: Sequence[SetScore], others: dict[str, dict[str, Any]]) -> lis
 
 
 def _compared(one: SetScore, other: dict[str, Any]) -> Compared:
-    for name, ours in (("unit", one.rules.unit), ("normalisation", one.rules.normalisation)):
-        if other[name] != ours:
-            raise ValueError(f"{one.name}: expected {name} {ours!r} in both, got {other[name]!r}")
+    for name in ("unit", "normalisation"):
+        wanted, got = getattr(one.rules, name), other[name]
+        if got != wanted:
+            raise ValueError(f"{one.name}: expected {name} {wanted!r} in both, got {got!r}")
     theirs = {row["id"]: row for row in other["results"]}
     both = [result for result in one.results if _matches(result, theirs)]
     if not both:
         raise ValueError(f"{one.name}: expected utterances that are in both, got none")
-    unit = one.rules.unit
-    others = [edits(r.reference, theirs[r.utterance.id]["hypothesis"], unit) for r in both]
+    ours = np.array([result.errors.total for result in both])
+    heard = ((r.reference, theirs[r.utterance.id]["hypothesis"]) for r in both)
+    others = np.array([errors(*texts, one.rules.unit).total for texts in heard])
+    lengths = np.array([result.errors.length for result in both])
     speakers = [result.utterance.speaker for result in both]
-    found = compare([result.edits for result in both], others, speakers)
-    return Compared(one.name, other["system"], found)
+    own_rate, other_rate = (rate(int(e.sum()), int(lengths.sum())) for e in (ours, others))
+    return Compared(
+        name=one.name,
+        other=other["system"],
+        utterances=len(both),
+        rate=own_rate,
+        other_rate=other_rate,
+        difference=own_rate - other_rate,
+        ci95=bootstrap_interval(ours - others, lengths, speakers),
+    )
 
 
 def _matches(result: Result, theirs: dict[str, Any]) -> bool:
     row = theirs.get(result.utterance.id)
     return row is not None and row["reference"] == result.reference
-
-
-def compare(
-    first: Sequence[Sequence[Edit]],
-    second: Sequence[Sequence[Edit]],
-    speakers: Sequence[str],
-) -> Comparison:
-    """Return how the first system's errors differ from the second's, on the same N utterances.
-
-    Raises: ValueError without utterances, or where the two have not the same references.
-    """
-    if not first or not len(first) == len(second) == len(speakers):
-        raise ValueError(
-            f"expected the same utterances of both systems, at least one, "
-            f"got {len(first)} and {len(second)} of {len(speakers)} speakers"
-        )
-    pairs = [(count(one), count(other)) for one, other in zip(first, second, strict=True)]
-    if any(one.length != other.length for one, other in pairs):
-        raise ValueError("expected the same references in both systems, got others")
-    lengths = np.array([one.length for one, _ in pairs])
-    errors = np.array([[one.total, other.total] for one, other in pairs])
-    total = max(int(lengths.sum()), 1)
-    rate, other_rate = (float(found) / total for found in errors.sum(0))
-    return Comparison(
-        utterances=len(pairs),
-        rate=rate,
-        other_rate=other_rate,
-        difference=rate - other_rate,
-        ci95=bootstrap_interval(errors[:, 0] - errors[:, 1], lengths, speakers),
-    )

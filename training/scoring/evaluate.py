@@ -183,6 +183,8 @@ def _evaluate_set(
         results = _with_delays(system.recognizer, ends, results, each.name, progress)
         seconds = (delay for one in results for delay in one.delays)
         delay = summary(seconds, emission_offset(system.recognizer))
+    pairs = [(one.reference, one.hypothesis) for one in results]
+    speakers = [one.utterance.speaker for one in results]
     return SetScore(
         name=each.name,
         system=system.name,
@@ -190,7 +192,7 @@ def _evaluate_set(
         rules=rules,
         hours=recordings.audio_seconds / HOUR,
         rtf=processing / max(recordings.audio_seconds, 1 / SAMPLE_RATE),
-        score=_score(results, rules) if results else None,
+        score=score(pairs, speakers, unit=rules.unit) if results else None,
         delay=delay,
         results=tuple(results),
         failures=tuple(recordings.failures),
@@ -242,8 +244,3 @@ def _reference_symbols(recognizer: "Recognizer", utterance: Utterance) -> str:
     """Return what was said in the recogniser's symbols; empty where the manifest has no phones."""
     vocabulary = recognizer.config.vocabulary
     return spoken(utterance, vocabulary) if utterance.phones or not vocabulary.phones else ""
-
-
-def _score(results: Sequence[Result], rules: Rules) -> Score:
-    pairs = [(one.reference, one.hypothesis) for one in results]
-    return score(pairs, [one.utterance.speaker for one in results], unit=rules.unit)

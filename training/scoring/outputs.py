@@ -61,7 +61,7 @@ def set_as_json(one: SetScore, fields: Sequence[str] = ()) -> dict[str, Any]:
         "by": {
             name: [group_as_json(group) for group in part] for name, part in groups(one, fields)
         },
-        "confusions": asdict(confusions(edit for each in one.results for edit in each.edits)),
+        "confusions": asdict(confusions(one.results)),
         "results": [_compared(result) for result in one.results],
     }
 

@@ -56,15 +56,13 @@ def write_page(
     """
     content = {
         "sets": [_set(one, recognizer, plan, progress) for one in sets],
-        "comparisons": [
-            {"name": one.name, "other": one.other, **asdict(one.comparison)}
-            for one in plan.comparisons
-        ],
+        "comparisons": [asdict(one) for one in plan.comparisons],
     }
     # Within a script element nothing may look like markup: an id `<!--<script>` would open one.
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     page = _part("page.html")
-    for mark, text in (("STYLE", _part("page.css")), ("SCRIPT", _script()), ("DATA", data)):
+    script = "\n".join(_part(name) for name in ("tables.js", "pictures.js", "page.js"))
+    for mark, text in (("STYLE", _part("page.css")), ("SCRIPT", script), ("DATA", data)):
         before, after = page.split(f"/*{mark}*/")
         page = before + text + after
     path.write_text(page, encoding="utf-8")
@@ -72,10 +70,6 @@ def write_page(
 
 def _part(name: str) -> str:
     return (PARTS / name).read_text(encoding="utf-8")
-
-
-def _script() -> str:
-    return "\n".join(_part(name) for name in ("tables.js", "pictures.js", "page.js"))
 
 
 def _set(
@@ -107,7 +101,7 @@ def _set(
             {"name": name, "rows": [group_as_json(group) for group in part]}
             for name, part in groups(one, plan.fields)
         ],
-        "confusions": asdict(confusions(edit for each in one.results for edit in each.edits)),
+        "confusions": asdict(confusions(one.results)),
         "symbols": symbols,
         "matrix": matrix,
         "worst": shown,

@@ -119,7 +119,7 @@ def _groups(one: SetScore, name: str, part: Sequence[Group]) -> Table:
 
 
 def _confusions(one: SetScore) -> Table:
-    found = confusions((edit for each in one.results for edit in each.edits), SHOWN)
+    found = confusions(one.results, SHOWN)
     title = f"{one.name}: {NAMES[one.rules.unit]} most often wrong"
     result = _table("reference → hypothesis", title=title)
     for column in ("deleted", "inserted"):
@@ -179,11 +179,10 @@ def _cell(token: str | None, width: int) -> str:
 
 def comparison(one: Compared) -> str:
     """Return in a sentence how a set differs from another run's."""
-    found = one.comparison
-    low, high = (100 * bound for bound in found.ci95)
-    verdict = "significant" if found.significant else "not significant"
+    low, high = (100 * bound for bound in one.ci95)
+    verdict = "significant" if one.significant else "not significant"
     return (
-        f"{one.name}: {100 * found.rate:.2f} % against {100 * found.other_rate:.2f} % of "
-        f"{one.other} on {found.utterances} utterances: {100 * found.difference:+.2f} points "
+        f"{one.name}: {100 * one.rate:.2f} % against {100 * one.other_rate:.2f} % of "
+        f"{one.other} on {one.utterances} utterances: {100 * one.difference:+.2f} points "
         f"[{low:+.2f}, {high:+.2f}]: {verdict} at 5 %."
     )

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from rich.console import Console, RenderableType
+
 from cortado.model.emission import Character
 from cortado.training.data.manifest import Segment, Utterance
 from cortado.training.scoring.delay import Delay
@@ -22,6 +24,15 @@ def utterance(name: str, text: str, **others: object) -> Utterance:
 
 def phones(text: str) -> tuple[Segment, ...]:
     return tuple(Segment(one, 0.1 * k, 0.1 * k + 0.1) for k, one in enumerate(text.split()))
+
+
+def printed(*parts: RenderableType) -> str:
+    """What a terminal of 132 columns shows."""
+    console = Console(width=132)
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part)
+    return capture.get()
 
 
 def evaluated(

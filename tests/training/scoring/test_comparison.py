@@ -2,26 +2,36 @@
 
 import pytest
 
-from cortado.training.scoring.comparison import compare
-from cortado.training.scoring.edits import edits
+from cortado.tests.training.scoring.heard import evaluated, utterance
+from cortado.training.scoring.comparison import Compared, compared
+from cortado.training.scoring.outputs import set_as_json
+
+REFERENCE = "a b c d e f g h"
+GOOD = ["a b c d e f g x"] * 40
+SAID = [utterance(f"speaker {k % 8}-{k}", REFERENCE) for k in range(40)]
+
+
+def against(other: list[str]) -> Compared:
+    """Compare the good system with another one."""
+    [found] = compared([evaluated(SAID, GOOD)], {"tiny/dev": set_as_json(evaluated(SAID, other))})
+    return found
 
 
 def test_a_better_system_is_found_and_its_interval_is_on_its_side() -> None:
-    reference = "a b c d e f g h"
-    good = [edits(reference, "a b c d e f g x")] * 40
-    bad = [edits(reference, "x b c d y f g z")] * 30 + good[:10]
-    speakers = [f"speaker {k % 8}" for k in range(40)]
-    found = compare(good, bad, speakers)
+    found = against(["x b c d y f g z"] * 30 + GOOD[:10])
+    assert found.utterances == 40
     assert found.rate == pytest.approx(1 / 8)
     assert found.difference == pytest.approx((40 - 100) / 320)
     assert found.ci95[0] <= found.difference <= found.ci95[1] < 0
     assert found.significant
-    same = compare(good, good, speakers)
+    same = against(GOOD)
     assert (same.difference, same.ci95, same.significant) == (0, (0, 0), False)
 
 
-def test_other_references_are_refused() -> None:
-    with pytest.raises(ValueError, match="expected the same references"):
-        compare([edits("a b", "a")], [edits("a", "a")], ["x"])
-    with pytest.raises(ValueError, match="got 0 and 0 of 0"):
-        compare([], [], [])
+def test_utterances_with_other_references_are_left_out_and_others_needed() -> None:
+    before = {"tiny/dev": set_as_json(evaluated(SAID[1:], GOOD[1:]))}
+    before["tiny/dev"]["results"][0]["reference"] = "another"
+    [found] = compared([evaluated(SAID, GOOD)], before)
+    assert found.utterances == 38
+    with pytest.raises(ValueError, match="expected utterances that are in both, got none"):
+        compared([evaluated(SAID[:1], GOOD[:1])], before)

@@ -5,6 +5,7 @@ import pytest
 
 from cortado.model.backends.choice import choose
 from cortado.model.config import Confidence, DecoderConfig, RecognizerConfig
+from cortado.model.progress import unwatched
 from cortado.model.search.settings import DEFAULT_BEAM, GREEDY, Beam
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.tests.model.untrained import TINY, noise, untrained
@@ -85,13 +86,10 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> NamedSet:
 def test_the_fit_rates_characters_as_the_search_does(spoken: NamedSet) -> None:
     numbers = TRUE._replace(offset=6.0)  # all that an untrained model hears is strange
     beam = DEFAULT_BEAM._replace(width=6, confidence=numbers)
-
-    def quiet(name: str, done: int, total: int) -> None: ...
-
-    [heard] = hear(lambda one: recognizer(beam._replace(confidence=one)), [spoken], quiet)
+    [heard] = hear(lambda one: recognizer(beam._replace(confidence=one)), [spoken], unwatched)
     each = [HeardWord(row[None], right=True) for word in heard for row in word.measured]
     fitted = [sure for sure, _ in rated_by(numbers, each)]
-    [score] = evaluate(served(recognizer(beam), "tiny"), [spoken], Rules.named(), quiet)
+    [score] = evaluate(served(recognizer(beam), "tiny"), [spoken], Rules.named(), unwatched)
     live = [
         one.confidence
         for result in score.results
@@ -105,4 +103,4 @@ def test_the_fit_rates_characters_as_the_search_does(spoken: NamedSet) -> None:
 
 def test_a_greedy_scan_cannot_be_calibrated(spoken: NamedSet) -> None:
     with pytest.raises(ValueError, match="expected a search, which confidence is of"):
-        hear(lambda _: recognizer(GREEDY), [spoken], lambda *_: None)
+        hear(lambda _: recognizer(GREEDY), [spoken], unwatched)

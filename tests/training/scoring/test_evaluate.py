@@ -6,15 +6,15 @@ from typing import Any
 
 import jiwer
 import pytest
-from rich.console import Console
 
 from cortado.model import checkpoint
 from cortado.model.audio.decode import decode
 from cortado.model.backends.choice import choose
-from cortado.model.progress import Progress
+from cortado.model.progress import Progress, unwatched
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.recorded import write_corpus
+from cortado.tests.training.scoring.heard import printed
 from cortado.training.data.evaluation_sets import gather, set_name
 from cortado.training.scoring.evaluate import Rules, SetScore
 from cortado.training.scoring.evaluate import evaluate as evaluate_sets
@@ -60,11 +60,7 @@ def evaluate(
 def scored(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[SetScore]]:
     """A manifest, and the scores of the checkpoint on it."""
     manifest = corpus(tmp_path_factory.mktemp("scored") / "tiny", len(TEXTS))
-    return manifest, evaluate(saved, [manifest], ignore)
-
-
-def ignore(name: str, done: int, total: int) -> None:
-    pass
+    return manifest, evaluate(saved, [manifest], unwatched)
 
 
 def as_json(sets: list[SetScore], folder: Path) -> list[dict[str, Any]]:
@@ -119,7 +115,7 @@ def test_audio_that_cannot_be_read_is_listed_and_not_scored(
 ) -> None:
     (manifest.parent / "dev-1.wav").write_text("no audio")
     (manifest.parent / "dev-3.wav").unlink()
-    [one] = evaluate(saved, [manifest], ignore)
+    [one] = evaluate(saved, [manifest], unwatched)
     assert [result.utterance.id for result in one.results] == ["dev-0", "dev-2"]
     assert [str(line).split(": expected")[0] for line in one.failures] == [
         str(manifest.parent / "dev-1.wav"),
@@ -132,10 +128,10 @@ def test_audio_that_cannot_be_read_is_listed_and_not_scored(
 def test_a_set_of_which_nothing_can_be_read_has_no_rates(saved: Path, tmp_path: Path) -> None:
     path = corpus(tmp_path / "gone", 1)
     (path.parent / "dev-0.wav").unlink()
-    sets = evaluate(saved, [path], ignore)
+    sets = evaluate(saved, [path], unwatched)
     [found] = as_json(sets, tmp_path)
     assert (found["wer"], found["wer_ci95"], found["utterances"]) == (None, None, 0)
-    assert shown(sets).count(" - ") > 0
+    assert printed(table(sets)).count(" - ") > 0
 
 
 def test_a_bad_manifest_stops_before_any_work(saved: Path, manifest: Path, tmp_path: Path) -> None:
@@ -147,18 +143,11 @@ def test_a_bad_manifest_stops_before_any_work(saved: Path, manifest: Path, tmp_p
     assert seen == []
 
 
-def shown(sets: list[SetScore]) -> str:
-    console = Console(width=132)
-    with console.capture() as capture:
-        console.print(table(sets))
-    return capture.get()
-
-
 def test_the_table_shows_every_figure_of_a_set_on_its_line(
     scored: tuple[Path, list[SetScore]],
 ) -> None:
     sets = scored[1]
-    [line] = [line for line in shown(sets).splitlines() if "tiny/dev" in line]
+    [line] = [line for line in printed(table(sets)).splitlines() if "tiny/dev" in line]
     score = sets[0].score
     assert score is not None
     assert f"{100 * score.wer:.1f} [" in line

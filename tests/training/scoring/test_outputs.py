@@ -6,7 +6,7 @@ from pathlib import Path
 import jiwer
 import pytest
 
-from cortado.tests.training.scoring.heard import evaluated, phones, utterance
+from cortado.tests.training.scoring.heard import evaluated, phones, printed, utterance
 from cortado.training.scoring.comparison import compared, read_other
 from cortado.training.scoring.evaluate import Rules, SetScore
 from cortado.training.scoring.outputs import write_json, write_sclite
@@ -73,8 +73,8 @@ def test_sclite_gets_references_and_hypotheses_in_its_forms(tmp_path: Path) -> N
 def test_a_run_is_held_against_another_s_json(tmp_path: Path) -> None:
     write_json([tiny(BAD)], tmp_path / "before.json")
     [found] = compared([tiny(GOOD)], read_other(tmp_path / "before.json"))
-    assert found.comparison.rate == pytest.approx(1 / 6)
-    assert found.comparison.other_rate == pytest.approx(3 / 6)
+    assert found.rate == pytest.approx(1 / 6)
+    assert found.other_rate == pytest.approx(3 / 6)
     sentence = comparison(found)
     assert "16.67 % against 50.00 % of given on 3 utterances: -33.33 points" in sentence
 
@@ -94,12 +94,6 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_terminal_shows_groups_confusions_and_alignments() -> None:
-    from rich.console import Console
-
-    console = Console(width=132)
-    with console.capture() as capture:
-        for part in further(tiny(BAD)):
-            console.print(part)
-    text = capture.get()
+    text = printed(*further(tiny(BAD)))
     for expected in ("by speaker", "by length", "1 x cat → hat", "ref  the cat sat"):
         assert expected in text

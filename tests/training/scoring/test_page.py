@@ -1,5 +1,7 @@
 """The page of an evaluation: it holds all it needs, opens in Chromium and can be sorted."""
 
+import base64
+import io
 import json
 import re
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 import soundfile
 
 from cortado.model.audio.decode import decode
+from cortado.model.progress import unwatched
 from cortado.tests.clients.chromium import chromium, executable
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.tiny import MODEL
@@ -21,10 +24,6 @@ from cortado.training.scoring.outputs import write_json
 from cortado.training.scoring.page import PagePlan, write_page
 from cortado.training.scoring.page_media import opus, picture
 from cortado.training.scoring.systems import online
-
-
-def ignore(name: str, done: int, total: int) -> None:
-    pass
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +38,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[SetSco
             Utterance(f"<!--<script>{k}", folder / f"{k}.wav", 1.0, f"s{k}", text, fields=fields)
         )
     sets = [NamedSet("tiny/dev", tuple(said))]
-    found = evaluate(online(recognizer, "untrained"), sets, Rules.named(), ignore)
+    found = evaluate(online(recognizer, "untrained"), sets, Rules.named(), unwatched)
     write_json(found, folder / "before.json")
     comparisons = compared(found, read_other(folder / "before.json"))
     plan = PagePlan(2, ("accent",), comparisons)
-    write_page(found, folder / "page.html", recognizer, plan, ignore)
+    write_page(found, folder / "page.html", recognizer, plan, unwatched)
     return folder / "page.html", found
 
 
@@ -76,8 +75,6 @@ def test_the_page_s_data_are_those_of_the_evaluation(
 
 
 def test_sound_inside_the_page_is_what_was_recorded(tmp_path: Path) -> None:
-    import base64
-
     seconds = np.arange(16_000) / 16_000
     samples = (0.3 * np.sin(2 * np.pi * 440 * seconds)).astype(np.float32)
     (tmp_path / "a.ogg").write_bytes(base64.b64decode(opus(samples).partition(",")[2]))
@@ -87,17 +84,13 @@ def test_sound_inside_the_page_is_what_was_recorded(tmp_path: Path) -> None:
     assert spectrum.argmax() * 2 == 440
 
 
-def test_a_log_mel_picture_is_a_png_of_half_the_points(tmp_path: Path) -> None:
-    import base64
-
+def test_a_log_mel_picture_is_a_png_of_half_the_points() -> None:
     from matplotlib.image import imread
 
     logmel = np.zeros((80, 101), np.float32)
     logmel[:40, :50] = 5.0  # the lower bands, the first half
-    (tmp_path / "a.png").write_bytes(
-        base64.b64decode(picture(logmel, (10, 20, 30)).partition(",")[2])
-    )
-    found = imread(tmp_path / "a.png")
+    png = base64.b64decode(picture(logmel, (10, 20, 30)).partition(",")[2])
+    found = imread(io.BytesIO(png))
     assert found.shape == (40, 50, 4)
     assert found[-1, 0, 3] == 1
     assert found[0, 0, 3] == found[-1, -1, 3] == 0
@@ -114,12 +107,9 @@ def test_the_page_opens_and_its_tables_sort(
         page.open(written[0].as_uri())
         page.wait_for("document.body.dataset.ready === 'yes'")
         assert page.messages == []
-        heads = (
-            "[...document.querySelectorAll('article table')].at(-1).querySelectorAll('th button')"
-        )
-        first = (
-            "[...document.querySelectorAll('article table')].at(-1).querySelector('td').innerText"
-        )
+        table = "[...document.querySelectorAll('article table')].at(-1)"
+        heads = f"{table}.querySelectorAll('th button')"
+        first = f"{table}.querySelector('td').innerText"
         page.evaluate(f"{heads}[0].click()")
         assert page.evaluate(first) == "<!--<script>0"
         page.evaluate(f"{heads}[0].click()")
