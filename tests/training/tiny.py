@@ -5,16 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from cortado.model.attention import AttentionConfig
 from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.model.features.framing import FRAMES_PER_STEP, MELS
+from cortado.model.recognizer import Recognizer
+from cortado.model.search.offline import decode, modes
 from cortado.model.vocabulary import ENGLISH
 from cortado.tests.training.recorded import write_corpus
 from cortado.training.data.batches import Batch, collate
 from cortado.training.data.log_mel_cache import LogMelCorpus
 from cortado.training.data.tied_states import UNKNOWN, States
+from cortado.training.learning import recipe as recipes
+from cortado.training.learning.losses import losses
 from cortado.training.learning.recipe import Augmentation, Corpus, Recipe, Stage
 
 MODEL = RecognizerConfig(
@@ -25,7 +30,15 @@ TEXTS = ["a cat", "it's", "bee", "see a tree", "no", "x"]
 PLAIN = Augmentation(  # changes nothing
     tempo=0, warp=0, gain=0, noise=0, babble=0, time_masks=0, band_masks=0, silence=0
 )
+RECIPES = Path(recipes.__file__).parents[1] / "recipes"
+SHIPPED = sorted(RECIPES.glob("*.toml"))
 LETTER = 0.12  # seconds
+
+
+def fresh(config: RecognizerConfig = MODEL, seed: int = 0) -> Recognizer:
+    """Return a recogniser with the initial weights of a seed."""
+    torch.manual_seed(seed)
+    return Recognizer(config)
 
 
 def spoken(text: str) -> NDArray[np.float32]:
@@ -65,6 +78,26 @@ def recipe(manifest: Path) -> Recipe:
         interval=2,
         model=MODEL,
     )
+
+
+def takes_steps_and_decodes(model: Recognizer, stages: Sequence[Stage]) -> None:
+    """Check that a recogniser has finite gradients in each stage, and decodes in each mode."""
+    last, bands = len(model.config.vocabulary) - 1, model.config.features.bands
+    heard = noise_batch([[0, 1, 2, last], [3]], (9, 5), bands)
+    for stage in stages:
+        parts = losses(model, heard, stage)
+        assert all(value.isfinite() for value in parts.values())
+        model.zero_grad()
+        parts["total"].backward()
+        grads = [p.grad for p in model.parameters() if p.grad is not None]
+        assert all(grad.isfinite().all() for grad in grads)
+        assert any(grad.any() for grad in grads)
+    model.eval()
+    with torch.no_grad():
+        encoded = model.encode_logmel(heard.logmel)
+    for mode in modes(model):
+        if mode != "sampled":
+            assert len(decode(model, encoded, heard.lengths, mode)) == 2
 
 
 def noise_batch(texts: list[list[int]], steps: Sequence[int], bands: int = MELS) -> Batch:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-DEVICES = ("cpu", "cuda", "mps")
 MIXED = torch.bfloat16  # in matrix products of encoder and text; sums are float32
 
 
@@ -28,10 +27,11 @@ def device_of(name: str | None, rank: int = 0) -> torch.device:
     }
     name = name or ("cuda" if available["cuda"] else "cpu")
     if not available.get(name):
-        here = ", ".join(one for one in DEVICES if available[one])
+        here = ", ".join(one for one, there in available.items() if there)
         raise ValueError(f"expected a device that PyTorch has here ({here}), got {name!r}")
-    index = rank % torch.cuda.device_count() if name == "cuda" else None
-    return torch.device(name, index) if index is not None else torch.device(name)
+    if name == "cuda":
+        return torch.device(name, rank % torch.cuda.device_count())
+    return torch.device(name)
 
 
 def mixed_precision(device: torch.device) -> torch.autocast:

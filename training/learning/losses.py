@@ -15,10 +15,24 @@ from cortado.training.learning.smoothing import localised
 NEAR = 2  # frames around a symbol's own where a guided attention may lie
 
 
-def losses(recognizer: Recognizer, batch: Batch, stage: Stage) -> dict[str, Tensor]:
-    """Return the stage's losses by name, each per symbol; "total" is their weighted sum."""
+def encode(recognizer: Recognizer, batch: Batch) -> Tensor:
+    """Return the (B, T', H) encoder frames of a batch, in mixed precision."""
     with mixed_precision(batch.logmel.device):
-        encoded = recognizer.encode_logmel(batch.logmel).float()
+        return recognizer.encode_logmel(batch.logmel)
+
+
+def losses(
+    recognizer: Recognizer, batch: Batch, stage: Stage, encoded: Tensor | None = None
+) -> dict[str, Tensor]:
+    """Return the stage's losses by name, each per symbol; "total" is their weighted sum.
+
+    Args:
+        recognizer: what learns.
+        batch: what it learns from.
+        stage: which losses, and their weights.
+        encoded: what `encode` returned for the batch, for a caller that needs it too.
+    """
+    encoded = (encode(recognizer, batch) if encoded is None else encoded).float()
     log_probs = recognizer.ctc(encoded).log_softmax(2)  # (B, T, V + 1)
     symbols = batch.target_lengths.sum().clamp(min=1)
     blank = len(recognizer.config.vocabulary)
@@ -144,10 +158,10 @@ def symbol_loss(logits: Tensor, batch: Batch, valid: Tensor, stage: Stage) -> Te
     """
     if not valid.any():
         return logits.sum() * 0
-    if not stage.neighbours:
-        return cross_entropy(logits[valid], batch.targets[valid], label_smoothing=stage.smoothing)
-    smoothed = localised(batch.targets, batch.target_lengths, logits.shape[2], stage.neighbours)
-    return cross_entropy(logits[valid], smoothed[valid], label_smoothing=stage.smoothing)
+    targets = batch.targets
+    if stage.neighbours:
+        targets = localised(targets, batch.target_lengths, logits.shape[2], stage.neighbours)
+    return cross_entropy(logits[valid], targets[valid], label_smoothing=stage.smoothing)
 
 
 def guide_loss(weights: Tensor, times: Tensor, with_time: Tensor) -> Tensor:

@@ -96,11 +96,8 @@ class Monitor:
         for name, utterances in self.sets.items():
             references = [one.text for one in utterances]
             samples = [one.samples for one in utterances]
-            hypotheses = {
-                path: transcribed(model, samples, utterances, transcribe)
-                for path, transcribe in paths.items()
-            }
-            for path, transcripts in hypotheses.items():
+            for path, transcribe in paths.items():
+                transcripts = transcribed(model, samples, utterances, transcribe)
                 rates = error_rates(references, transcripts, bool(model.config.vocabulary.phones))
                 self._write_scores(f"{name}/{path}", rates, step)
                 log.info("  reference:  %s", references[0])

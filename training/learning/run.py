@@ -15,6 +15,7 @@ import torch.distributed as dist
 from cortado.model.progress import Progress, unwatched
 from cortado.training.data import log_mel_cache as logmel
 from cortado.training.data import manifest
+from cortado.training.data.evaluation_sets import set_name
 from cortado.training.data.log_mel_cache import cached
 from cortado.training.data.pronounce import lexicon
 from cortado.training.data.recordings import samples_of
@@ -100,7 +101,7 @@ def prepare(
         recipe: gives the vocabulary, the features and the speeds.
         progress: called as the work advances.
     """
-    name = f"{corpus.manifest.parent.name}/{corpus.manifest.stem}"
+    name = set_name(corpus.manifest)
     if corpus.synthesis and not corpus.manifest.exists():
         folder = corpus.manifest.parent
         synthesis = corpus.synthesis
@@ -192,9 +193,8 @@ def validation_sets(recipe: Recipe) -> dict[str, ValidationSet]:
     vocabulary = recipe.model.vocabulary
     for path in recipe.validation:
         utterances = manifest.read(path, None)[: recipe.validation_utterances]
-        sets[f"{path.parent.name}/{path.stem}"] = [
+        sets[set_name(path)] = [
             Recording(samples_of(one), manifest.spoken(one, vocabulary), one.id, one.speaker)
             for one in utterances
         ]
-
     return sets

@@ -79,12 +79,15 @@ def _restore_moments(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Ten
     for name, tensor in tensors.items():
         index, moment = name.split("/")
         moments.setdefault(int(index), {})[moment] = tensor
-    # Adam counted steps for parameters without gradients: their state begins anew
-    moments = {k: v for k, v in moments.items() if "exp_avg_sq" not in v or v["exp_avg_sq"].any()}
     groups = optimizer.state_dict()["param_groups"]
     known = {index for group in groups for index in group["params"]}
-    moments = {k: values for k, values in moments.items() if k in known}
-    optimizer.load_state_dict({"state": moments, "param_groups": groups})
+    # Adam counted steps for parameters without gradients: their state begins anew
+    state = {
+        index: values
+        for index, values in moments.items()
+        if index in known and ("exp_avg_sq" not in values or values["exp_avg_sq"].any())
+    }
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
 def read(snapshot: Path) -> dict[str, Any]:

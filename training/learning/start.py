@@ -1,4 +1,4 @@
-"""The initial weights of a run from a checkpoint, or from parts of one."""
+"""The initial weights of a run: drawn as a paper has them, or taken from a checkpoint."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,10 +7,24 @@ from torch import Tensor, nn
 
 from cortado.model import checkpoint
 from cortado.model.recognizer import Recognizer
-from cortado.training.learning.recipe import Part
+from cortado.training.learning.recipe import Initialisation, Part
 
 CONTEXT_FIRST = "decoder.combine.weight"  # of Luong's decoder, on the context and the LSTM's state
+CUT = 2  # deviations at which a normal distribution is cut off, as TensorFlow does
 SYMBOL_PARTS: tuple[Part, ...] = ("ctc", "decoder")  # whose outputs are symbols
+
+
+def initialise(model: Recognizer, wanted: Initialisation) -> None:
+    """Draw a recogniser's initial weights anew where a recipe says how; biases stay."""
+    if wanted.encoder is not None:
+        bound = CUT * wanted.encoder
+        for weight in model.encoder.parameters():
+            if weight.dim() > 1:
+                nn.init.trunc_normal_(weight, 0.0, wanted.encoder, -bound, bound)
+    if wanted.embedding is not None:
+        for module in model.modules():
+            if isinstance(module, nn.Embedding):
+                nn.init.uniform_(module.weight, -wanted.embedding, wanted.embedding)
 
 
 def begin_from(model: Recognizer, folder: Path, parts: Sequence[Part], widen: bool = False) -> None:

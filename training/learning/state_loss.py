@@ -8,48 +8,21 @@ networks of hybrid recognisers do (Dahl et al. 2012), some frames late, as recur
 (Sak et al. 2014). Spelling says little about sound; the states tell the encoder what to hear.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from cortado.model.recognizer import Recognizer
 from cortado.training.data.tied_states import UNKNOWN
 
 SMOOTHING = 0.1  # of the targets: an aligner's boundaries are not certain
 
 
 class StateHead(nn.Module):
-    """Logits of tied states on the encoder's output frames."""
+    """Logits of tied states on the encoder's output frames, under their name in snapshots."""
 
     def __init__(self, width: int, states: int) -> None:
         super().__init__()
         self.output = nn.Linear(width, states)
-
-    @contextmanager
-    def encoder_outputs(self, recognizer: Recognizer) -> Iterator[list[Tensor]]:
-        """Collect the (B, T', H) outputs of the encoder within the context, one for each call."""
-        outputs: list[Tensor] = []
-
-        def collect(_: nn.Module, __: object, output: Tensor) -> None:
-            outputs.append(output)
-
-        handle = recognizer.encoder.register_forward_hook(collect)
-        try:
-            yield outputs
-        finally:
-            handle.remove()
-
-    def loss(self, encoded: Tensor, states: Tensor) -> Tensor:
-        """Return the cross-entropy per aligned frame, in nats.
-
-        Args:
-            encoded: (B, T', H) of the encoder.
-            states: (B, T') of its frames, UNKNOWN where there is none.
-        """
-        return frame_loss(self.output, encoded, states)
 
 
 def phones_of(states: Tensor, phones: Tensor) -> Tensor:

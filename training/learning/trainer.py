@@ -29,14 +29,13 @@ from cortado.training.data.text_sampler import TextSampler
 from cortado.training.data.tied_states import UNKNOWN, States
 from cortado.training.learning import snapshot as runstate
 from cortado.training.learning.device import device_of, to_device
-from cortado.training.learning.initialisation import initialise
-from cortado.training.learning.losses import losses, text_loss
+from cortado.training.learning.losses import encode, losses, text_loss
 from cortado.training.learning.monitor import Monitor
 from cortado.training.learning.optimizers import optimizers
 from cortado.training.learning.recipe import Recipe, Stage
 from cortado.training.learning.schedule import learning_rate, noise
 from cortado.training.learning.sequence_loss import phone_trigram, sequence_loss
-from cortado.training.learning.start import begin_from, freeze
+from cortado.training.learning.start import begin_from, freeze, initialise
 from cortado.training.learning.state_loss import StateHead, frame_loss, phones_of
 from cortado.training.learning.weight_noise import weight_noise
 
@@ -279,11 +278,9 @@ class Trainer:
         with weight_noise(self.model, stage.weight_noise, seed, stage.weight_noise_on):
             parts = self._losses(batch, stage)
             if stage.text and self.text:
-                number = self.step * self.processes + self.rank
-                parts["text"] = text_loss(
-                    self.model, *to_device(self.text.batch(number), self.device)
-                )
-                parts["total"] = parts["total"] + stage.text * parts["text"]
+                text = self.text.batch(self.step * self.processes + self.rank)
+                loss = text_loss(self.model, *to_device(text, self.device))
+                add(parts, "text", stage.text, loss)
             parts["total"].backward()
         average_gradients(self.trained, self.processes)
         norm = nn.utils.clip_grad_norm_(self.trained.parameters(), self.recipe.clip)
@@ -299,24 +296,28 @@ class Trainer:
         }
 
     def _losses(self, batch: Batch, stage: Stage) -> dict[str, Tensor]:
-        head, tied = self.states, batch.states
-        if not (stage.states or stage.mmi) or head is None or tied is None:
-            return losses(self.model, batch, stage)
-        with head.encoder_outputs(self.model) as outputs:
-            parts = losses(self.model, batch, stage)
-        if stage.states:
-            parts["states"] = head.loss(outputs[0], tied)
-            parts["total"] = parts["total"] + stage.states * parts["states"]
-        if self.model.phones is None:
+        encoded = encode(self.model, batch)
+        parts = losses(self.model, batch, stage, encoded)
+        if self.states is None or batch.states is None or not (stage.states or stage.mmi):
             return parts
-        targets = phones_of(tied, self.phones)
-        if stage.mmi:
-            parts["mmi"] = sequence_loss(self.model.phones, outputs[0], targets, self.trigram)
-            parts["total"] = parts["total"] + stage.mmi * parts["mmi"]
-        else:
-            parts["phones"] = frame_loss(self.model.phones, outputs[0], targets)
-            parts["total"] = parts["total"] + stage.states * parts["phones"]
+        if stage.states:
+            loss = frame_loss(self.states.output, encoded, batch.states)
+            add(parts, "states", stage.states, loss)
+        if self.model.phones is not None:
+            targets = phones_of(batch.states, self.phones)
+            if stage.mmi:
+                loss = sequence_loss(self.model.phones, encoded, targets, self.trigram)
+                add(parts, "mmi", stage.mmi, loss)
+            else:
+                loss = frame_loss(self.model.phones, encoded, targets)
+                add(parts, "phones", stage.states, loss)
         return parts
+
+
+def add(parts: dict[str, Tensor], name: str, weight: float, loss: Tensor) -> None:
+    """Put one more loss among the others, weighed in their total."""
+    parts[name] = loss
+    parts["total"] = parts["total"] + weight * loss
 
 
 def freeze_norm(model: nn.Module) -> None:
@@ -378,11 +379,9 @@ def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
     torch._foreach_lerp_([old[n] for n in names], [new[n] for n in names], 1 - decay)
 
 
-def set_statistics(
-    model: Recognizer, corpora: Sequence[Corpus], weights: Any, seed: int = 0
-) -> None:
+def set_statistics(model: Recognizer, corpora: Sequence[Corpus], weights: Sequence[float]) -> None:
     """Set the features' mean and deviations from utterances drawn as in training."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     shares = np.array(weights) / sum(weights)
     frames = []
     for corpus in rng.choice(len(shares), STATISTICS_UTTERANCES, p=shares):

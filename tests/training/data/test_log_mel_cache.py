@@ -1,6 +1,5 @@
 """The cache of log-mel frames grows, and survives a kill at any byte."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from cortado.model.config import FeatureConfig
 from cortado.model.features.framing import HOP, MELS
 from cortado.model.features.log_mel import LogMel
 from cortado.model.vocabulary import Vocabulary
+from cortado.tests.training.recorded import rows_of, write_rows
 from cortado.tests.training.tiny import TEXTS, corpus, spoken
 from cortado.training.data import log_mel_cache as logmel
 from cortado.training.data.log_mel_cache import LogMelCorpus, cached
@@ -91,9 +91,9 @@ def test_a_manifest_that_lost_utterances_or_their_order_gets_its_own(tmp_path: P
 def test_a_corrected_text_is_the_manifest_s(tmp_path: Path, computed: list[str]) -> None:
     manifest = corpus(tmp_path / "tones", TWO)
     cached(manifest, tmp_path / "cache")
-    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    rows = rows_of(manifest)
     rows[1]["text"] = "its"
-    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(manifest, rows)
     found = cached(manifest, tmp_path / "cache")
     assert [utterance.text for utterance in found.utterances] == ["a cat", "its"]
     assert len(computed) == 2
@@ -145,8 +145,7 @@ def test_a_recording_shorter_than_a_frame_is_named(tmp_path: Path) -> None:
 
 def test_texts_may_hold_the_recogniser_s_characters_and_no_others(tmp_path: Path) -> None:
     manifest = corpus(tmp_path / "tones", ["x"])
-    row = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps(row | {"text": "x ~"}) + "\n")
+    write_rows(manifest, [rows_of(manifest)[0] | {"text": "x ~"}])
     with pytest.raises(ValueError, match="expected characters among"):
         cached(manifest, tmp_path / "cache")
     found = cached(manifest, tmp_path / "cache", vocabulary=Vocabulary(" x~"))

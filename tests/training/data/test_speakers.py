@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
 
 from cortado.clients import cli
 from cortado.model import checkpoint, checkpoint_reader
@@ -18,13 +17,15 @@ from cortado.model.adaptation import adapted
 from cortado.model.audio.decode import Samples, decode
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.features.speaker import statistics_of
+from cortado.model.progress import unwatched
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.settings import GREEDY
 from cortado.model.streaming.recordings import transcribe, transcribe_many
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.test_adaptation import CONFIG, recognizer
 from cortado.tests.model.untrained import noise
-from cortado.tests.training.recorded import write_corpus
+from cortado.tests.training.recorded import rows_of, write_corpus, write_rows
+from cortado.tests.training.scoring.heard import printed
 from cortado.tests.training.tiny import PLAIN, TEXTS, corpus, recipe
 from cortado.training.data.augment import FLOOR
 from cortado.training.data.batches import Drawn, Sampler
@@ -56,11 +57,8 @@ class Said(NamedTuple):
 
 def spoken_by(manifest: Path, speakers: list[str]) -> Path:
     """Give the utterances of a manifest to speakers."""
-    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
-    for k, row in enumerate(rows):
-        row["speaker"] = speakers[k % len(speakers)]
-    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return manifest
+    rows = enumerate(rows_of(manifest))
+    return write_rows(manifest, [row | {"speaker": speakers[k % len(speakers)]} for k, row in rows])
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +74,6 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tiny")
     said = [((1, 0.1)[k % 2] * noise(k, 1.0), "no no") for k in range(4)]
     return write_corpus(folder, said, "dev", "ab", "FLOAT")
-
-
-def ignore(name: str, done: int, total: int) -> None:
-    pass
 
 
 def test_utterances_of_unknown_speakers_stand_for_themselves() -> None:
@@ -186,8 +180,10 @@ def test_validation_hears_each_speaker_by_his_own_statistics(tmp_path: Path) -> 
     monitor = Monitor(tmp_path, {"tiny/dev": said})
     monitor.validate(recognizer(), Stage("attention", 1, attention=1.0), 1)
     monitor.close()
-    rows = [json.loads(line) for line in (tmp_path / "validation.jsonl").read_text().splitlines()]
-    assert [row["set"] for row in rows] == ["tiny/dev/ctc", "tiny/dev/offline"]
+    assert [row["set"] for row in rows_of(tmp_path / "validation.jsonl")] == [
+        "tiny/dev/ctc",
+        "tiny/dev/offline",
+    ]
 
 
 def test_validation_sets_know_who_speaks(manifest: Path) -> None:
@@ -202,7 +198,7 @@ def test_validation_sets_know_who_speaks(manifest: Path) -> None:
 @pytest.fixture(scope="module")
 def scored(manifest: Path) -> SetScore:
     greedy = online(recognizer(), "tiny", beam=GREEDY)
-    [found] = evaluate(greedy, gather([manifest]), Rules.named(), ignore)
+    [found] = evaluate(greedy, gather([manifest]), Rules.named(), unwatched)
     return found
 
 
@@ -222,12 +218,9 @@ def test_reports_say_that_whole_speakers_are_not_online(
 ) -> None:
     assert scored.delay is None
     assert set_as_json(scored)["speaker_statistics"] is True
-    console = Console(width=132)
-    with console.capture() as capture:
-        console.print(table([scored]))
-    told = " ".join(capture.get().split())
+    told = " ".join(printed(table([scored])).split())
     assert "over all that each speaker says in the set: not online" in told
-    write_page([scored], tmp_path / "page.html", recognizer(), PagePlan(1), ignore)
+    write_page([scored], tmp_path / "page.html", recognizer(), PagePlan(1), unwatched)
     text = (tmp_path / "page.html").read_text()
     [shown] = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.S)[0])["sets"]
     assert "not online" in shown["features"]
@@ -250,7 +243,7 @@ def test_a_recording_that_cannot_be_read_is_no_part_of_its_speaker(
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "dev-2.wav").write_text("no audio")
     system = online(recognizer(), "tiny", beam=GREEDY)
-    [found] = evaluate(system, gather([tmp_path / "dev.jsonl"]), Rules.named(), ignore)
+    [found] = evaluate(system, gather([tmp_path / "dev.jsonl"]), Rules.named(), unwatched)
     assert [one.utterance.id for one in found.results] == ["dev-0", "dev-1", "dev-3"]
     assert len(found.failures) == 1
     assert found.results[1].hypothesis == scored.results[1].hypothesis

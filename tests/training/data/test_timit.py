@@ -18,16 +18,16 @@ from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import END, START, pcm, rounded, running, say, spelt
 from cortado.tests.training.data.discs import write_timit
+from cortado.tests.training.recorded import rows_of, write_rows
+from cortado.tests.training.tiny import RECIPES
 from cortado.training.data.manifest import read
 from cortado.training.data.phones import PHONES_39, PHONES_61
 from cortado.training.data.prepare import prepare
 from cortado.training.data.recordings import samples_of
-from cortado.training.learning import recipe as recipes
 from cortado.training.learning.recipe import Corpus, Recipe
 from cortado.training.learning.recipe import read as read_recipe
 from cortado.training.learning.run import train
 
-RECIPES = Path(recipes.__file__).parents[1] / "recipes"
 SPEAKERS = [("train", "dr1", "fcjf0"), ("test", "dr1", "mdab0"), ("test", "dr1", "faks0")]
 
 Capture = pytest.CaptureFixture[str]
@@ -87,8 +87,8 @@ def test_a_run_leaves_a_checkpoint_of_its_recipe(trained: Trained) -> None:
     model = load(trained.output / "checkpoint")
     assert model.config == trained.recipe.model
     assert model.config.vocabulary.phones == PHONES_61
-    lines = (trained.output / "validation.jsonl").read_text().splitlines()
-    scores = [one for one in map(json.loads, lines) if one["set"].endswith("online")]
+    every = rows_of(trained.output / "validation.jsonl")
+    scores = [one for one in every if one["set"].endswith("online")]
     best = min(scores, key=lambda one: one["per"])  # of equal ones the first
     card = read_card(trained.output / "checkpoint")["card"]
     assert (card["steps"], card["validation"]) == (best["step"], {"per": best["per"]})
@@ -100,8 +100,7 @@ def test_a_run_leaves_a_checkpoint_of_its_recipe(trained: Trained) -> None:
 
 
 def test_validation_reads_phones(trained: Trained) -> None:
-    lines = (trained.output / "validation.jsonl").read_text().splitlines()
-    scores = [json.loads(line) for line in lines]
+    scores = rows_of(trained.output / "validation.jsonl")
     assert {one["set"] for one in scores} == {"manifests/dev/ctc", "manifests/dev/online"}
     assert all(one.keys() == {"step", "set", "per"} and one["per"] > 0 for one in scores)
 
@@ -164,9 +163,9 @@ def test_a_stream_of_the_server_writes_what_a_file_does(trained: Trained) -> Non
 
 
 def test_a_manifest_without_phones_is_refused(trained: Trained, tmp_path: Path) -> None:
-    rows = [json.loads(line) for line in trained.test.read_text().splitlines()]
+    rows = rows_of(trained.test)
     del rows[1]["phones"]
-    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "train.jsonl", rows)
     recipe = replace(trained.recipe, corpora=(Corpus(tmp_path / "train.jsonl", 1.0),))
     with pytest.raises(ValueError, match=f"expected phones in the manifest.*{rows[1]['id']}"):
         train(recipe, tmp_path / "run")

@@ -8,7 +8,7 @@ import pytest
 from cortado.model import checkpoint_reader
 from cortado.model.recognizer import Recognizer
 from cortado.tests.training.learning.test_trainer import Killed, Killer, equal, tensors, trainer
-from cortado.tests.training.tiny import corpus, recipe
+from cortado.tests.training.tiny import recipe
 from cortado.training.learning.recipe import Recipe, Stage
 
 COURSE = {4: 0.5, 6: 0.3, 7: 0.4}  # error rates of the decoder at a run's saves; it begins later
@@ -31,8 +31,8 @@ class Scripted(Killer):
 
 
 @pytest.fixture(scope="module")
-def wanted(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
-    return replace(recipe(corpus(tmp_path_factory.mktemp("tones"))), best="wer")
+def wanted(manifest: Path) -> Recipe:
+    return replace(recipe(manifest), best="wer")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from cortado.model.attention.config import MONOTONIC, AttentionConfig, Kind
 from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.model.operation import plain
 from cortado.model.recognizer import Recognizer
-from cortado.tests.training.tiny import MODEL, corpus, noise_batch, recipe
+from cortado.tests.training.tiny import MODEL, noise_batch, recipe
 from cortado.training.data.batches import Batch
 from cortado.training.data.log_mel_cache import cached
 from cortado.training.data.tied_states import States
@@ -105,11 +105,6 @@ def trained(
     with plain() if path == "plain" else nullcontext():
         trainer.run(None)
         yield trainer
-
-
-@pytest.fixture(scope="module")
-def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return corpus(tmp_path_factory.mktemp("tones"))
 
 
 def whole(manifest: Path, name: str, **changes: Any) -> Recipe:

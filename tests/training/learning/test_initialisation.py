@@ -5,8 +5,8 @@ import torch
 
 from cortado.model.recognizer import Recognizer
 from cortado.tests.training.tiny import MODEL
-from cortado.training.learning.initialisation import initialise
 from cortado.training.learning.recipe import Initialisation
+from cortado.training.learning.start import initialise
 
 
 def test_matrices_and_filters_of_the_encoder_and_embeddings_are_drawn_as_asked() -> None:

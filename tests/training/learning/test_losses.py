@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from cortado.model.emission import FLUSH_STEPS
-from cortado.model.recognizer import Recognizer
-from cortado.tests.training.tiny import MODEL, noise_batch
+from cortado.tests.training.tiny import fresh, noise_batch
 from cortado.training.data.batches import Batch
 from cortado.training.learning.losses import (
     corrupted,
@@ -36,11 +35,6 @@ EVERYTHING = Stage(
     neighbours=(0.015, 0.035, 0.035, 0.015),
 )
 BLANK = 28
-
-
-def recognizer() -> Recognizer:
-    torch.manual_seed(0)
-    return Recognizer(MODEL)
 
 
 def aligned(heard: Batch, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -154,7 +148,7 @@ def test_the_stop_loss_falls_to_zero_on_the_alignment() -> None:
     ids=["ordinary", "an empty text", "empty texts", "impossible", "one of two impossible"],
 )
 def test_losses_and_gradients_are_finite(texts: list[list[int]], steps: list[int]) -> None:
-    model = recognizer()
+    model = fresh()
     parts = losses(model, noise_batch(texts, steps), EVERYTHING)
     assert list(parts) == ["ctc", "attention", "stop", "quantity", "total"]
     assert all(value.isfinite() for value in parts.values())
@@ -163,14 +157,14 @@ def test_losses_and_gradients_are_finite(texts: list[list[int]], steps: list[int
 
 
 def test_the_total_is_the_weighted_sum() -> None:
-    model = recognizer().eval()
+    model = fresh().eval()
     parts = losses(model, noise_batch([[1, 2, 3], [4]], [12, 5]), EVERYTHING)
     weighted = sum(getattr(EVERYTHING, name) * parts[name] for name in parts if name != "total")
     torch.testing.assert_close(parts["total"], weighted)
 
 
 def test_the_encoder_s_stage_leaves_the_decoder_alone() -> None:
-    model = recognizer()
+    model = fresh()
     parts = losses(model, noise_batch([[1, 2]], [8]), Stage("encoder", 1, ctc=1.0))
     assert list(parts) == ["ctc", "total"]
     parts["total"].backward()
@@ -179,7 +173,7 @@ def test_the_encoder_s_stage_leaves_the_decoder_alone() -> None:
 
 
 def test_the_quantity_loss_counts_the_symbols_that_are_missing() -> None:
-    model, heard = recognizer(), noise_batch([[1, 2, 3], [4]], [12, 5])
+    model, heard = fresh(), noise_batch([[1, 2, 3], [4]], [12, 5])
     stage = replace(EVERYTHING, noise=0.0)
     with torch.no_grad():
         model.decoder.attention.monotonic.bias.fill_(-100)  # nothing is ever written
@@ -189,7 +183,7 @@ def test_the_quantity_loss_counts_the_symbols_that_are_missing() -> None:
 
 
 def test_symbols_beyond_a_text_s_end_count_nothing() -> None:
-    model, stage = recognizer().eval(), replace(EVERYTHING, noise=0.0)
+    model, stage = fresh().eval(), replace(EVERYTHING, noise=0.0)
     heard = noise_batch([[1, 2, 3], [4]], [12, 5])
     junk = heard.targets.clone()
     junk[1, 1:] = 9
@@ -225,7 +219,7 @@ def test_the_divergence_is_that_of_every_distribution_from_its_twin() -> None:
 
 
 def test_views_that_agree_are_not_apart() -> None:
-    model = recognizer().eval()
+    model = fresh().eval()
     one = noise_batch([[1, 2, 3], [4]], [12, 5])
     logmel, lengths, targets, counts = (torch.cat([x, x]) for x in one[:4])
     both = Batch(logmel, lengths, targets, counts)
@@ -240,7 +234,7 @@ def test_views_that_agree_are_not_apart() -> None:
 
 
 def test_the_encoder_s_stage_may_be_consistent_too() -> None:
-    model = recognizer()
+    model = fresh()
     both = noise_batch([[1, 2], [1, 2]], [8, 8])
     parts = losses(model, both, Stage("encoder", 1, ctc=1.0, consistency=0.2))
     assert list(parts) == ["ctc", "consistency", "total"]

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from cortado.model.attention import AttentionConfig
 from cortado.model.config import DecoderConfig
 from cortado.model.recognizer import Recognizer
-from cortado.tests.training.tiny import MODEL, noise_batch
+from cortado.tests.training.tiny import MODEL, fresh, noise_batch
 from cortado.training.data.batches import Batch
 from cortado.training.learning.losses import losses, with_end
 from cortado.training.learning.recipe import Stage
@@ -19,8 +19,7 @@ STAGE = Stage("all", 1, ctc=0.3, attention=1.0, stop=0.3, quantity=0.2)
 
 
 def recognizer(attention: Any, kind: Any = "bahdanau") -> Recognizer:
-    torch.manual_seed(0)
-    return Recognizer(replace(MODEL, decoder=DecoderConfig(8, 4, attention, kind)))
+    return fresh(replace(MODEL, decoder=DecoderConfig(8, 4, attention, kind)))
 
 
 def batch(texts: list[list[int]]) -> Batch:

@@ -15,11 +15,12 @@ from torch import Tensor
 from cortado.tests.training.learning.test_trainer import (
     ROOT,
     STEPS,
+    exit_codes,
     of_model,
     trainer,
     unused_port,
 )
-from cortado.tests.training.tiny import corpus, recipe
+from cortado.tests.training.tiny import recipe
 from cortado.training.data.batches import Batch
 from cortado.training.data.log_mel_cache import cached
 from cortado.training.learning import trainer as training
@@ -37,11 +38,6 @@ from cortado.training.learning.run import train
 manifest, output = map(Path, sys.argv[1:])
 train(replace(recipe(manifest), validation=()), output)
 """
-
-
-@pytest.fixture(scope="module")
-def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return corpus(tmp_path_factory.mktemp("tones"))
 
 
 def nodes(folder: Path, manifest: Path, *outputs: Path) -> list[tuple[int, str]]:
@@ -64,13 +60,8 @@ def nodes(folder: Path, manifest: Path, *outputs: Path) -> list[tuple[int, str]]
                     stderr=log,
                 )
             )
-    try:
-        codes = [process.wait() for process in running]
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-    return [(code, (folder / f"{rank}.log").read_text()) for rank, code in enumerate(codes)]
+    codes = enumerate(exit_codes(running))
+    return [(code, (folder / f"{rank}.log").read_text()) for rank, code in codes]
 
 
 class OfBoth(Trainer):

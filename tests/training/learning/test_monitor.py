@@ -1,7 +1,7 @@
 """What a person sees of a run: curves, scores, an alignment."""
 
-import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,15 @@ from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import flushed
-from cortado.tests.training.tiny import MODEL, spoken
-from cortado.training.learning.monitor import EVERY, Monitor, Recording, ctc_transcripts
+from cortado.tests.training.recorded import rows_of
+from cortado.tests.training.tiny import fresh, spoken
+from cortado.training.learning.monitor import (
+    EVERY,
+    Monitor,
+    Recording,
+    ValidationSet,
+    ctc_transcripts,
+)
 from cortado.training.learning.recipe import Stage
 
 ENCODER, DECODER = Stage("encoder", 10), Stage("attention", 10, attention=1.0)
@@ -23,9 +30,18 @@ SETS = {
 }
 
 
-def recognizer() -> Recognizer:
-    torch.manual_seed(0)
-    return Recognizer(MODEL)
+def validated(
+    folder: Path,
+    sets: Mapping[str, ValidationSet],
+    stage: Stage = DECODER,
+    step: int = 1,
+    model: Recognizer | None = None,
+) -> dict[str, float]:
+    """Return the error rates of a model, whose run is watched in a folder."""
+    monitor = Monitor(folder, sets)
+    found = monitor.validate(model or fresh(), stage, step)
+    monitor.close()
+    return found
 
 
 def curves(folder: Path) -> EventAccumulator:
@@ -55,10 +71,8 @@ def test_curves_are_means_since_the_last_point(tmp_path: Path) -> None:
 def test_validation_scores_every_set_on_every_path(
     tmp_path: Path, stage: Stage, paths: list[str]
 ) -> None:
-    monitor = Monitor(tmp_path, SETS)
-    found = monitor.validate(recognizer(), stage, 7)
-    monitor.close()
-    rows = [json.loads(line) for line in (tmp_path / "validation.jsonl").read_text().splitlines()]
+    found = validated(tmp_path, SETS, stage, 7)
+    rows = rows_of(tmp_path / "validation.jsonl")
     names = [f"{name}/{path}" for name in SETS for path in paths]
     assert [row["set"] for row in rows] == names
     assert all(row["step"] == 7 and row["cer"] >= 0 and row["wer"] >= 0 for row in rows)
@@ -76,37 +90,28 @@ def test_validation_adds_to_the_scores_of_before(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for step in (1, 2):  # a run that was resumed
-        monitor = Monitor(tmp_path, {"b/dev": SETS["b/dev"]})
         with caplog.at_level(logging.INFO):
-            monitor.validate(recognizer(), ENCODER, step)
-        monitor.close()
-    rows = (tmp_path / "validation.jsonl").read_text().splitlines()
-    assert [json.loads(row)["step"] for row in rows] == [1, 2]
+            validated(tmp_path, {"b/dev": SETS["b/dev"]}, ENCODER, step)
+    assert [row["step"] for row in rows_of(tmp_path / "validation.jsonl")] == [1, 2]
     assert "step 2 b/dev/ctc: CER" in caplog.text
 
 
 def test_validation_leaves_the_weights_alone(tmp_path: Path) -> None:
-    model = recognizer()
+    model = fresh()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    monitor = Monitor(tmp_path, SETS)
-    monitor.validate(model, DECODER, 1)
-    monitor.close()
+    validated(tmp_path, SETS, model=model)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
 def test_a_run_without_validation_sets_goes_on(tmp_path: Path) -> None:
-    monitor = Monitor(tmp_path, {})
-    monitor.validate(recognizer(), DECODER, 1)
-    monitor.close()
+    validated(tmp_path, {})
     assert not (tmp_path / "validation.jsonl").exists()
 
 
 def test_recordings_in_which_nobody_speaks_are_scored_too(tmp_path: Path) -> None:
     quiet = [Recording(spoken("no"), "", "0"), Recording(spoken("x"), "x", "1")]
-    monitor = Monitor(tmp_path, {"quiet/dev": quiet})
-    monitor.validate(recognizer(), DECODER, 1)
-    monitor.close()
+    validated(tmp_path, {"quiet/dev": quiet})
     assert (tmp_path / "validation.jsonl").exists()
 
 
@@ -118,7 +123,7 @@ def test_the_silence_of_serving_follows_a_recording() -> None:
 
 
 def test_ctc_text_is_the_greedy_path_without_repeats_and_blanks() -> None:
-    model = recognizer().eval()
+    model = fresh().eval()
     with torch.no_grad():
         model.ctc.weight.zero_()
         model.ctc.bias.zero_()

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from cortado.tests.training.tiny import RECIPES
 from cortado.training.data.batches import FRAMES_PER_SECOND
-from cortado.training.learning import recipe as recipes
 from cortado.training.learning.recipe import Recipe, read
 
-FOLDER = Path(recipes.__file__).parents[1] / "recipes"
-WSJ, TIMIT = (sorted(FOLDER.glob(f"{name}-*.toml")) for name in ("wsj", "timit"))
+WSJ, TIMIT = (sorted(RECIPES.glob(f"{name}-*.toml")) for name in ("wsj", "timit"))
 
 
 def rate_cuts(recipe: Recipe) -> list[int]:
@@ -51,8 +50,8 @@ def test_a_recipe_of_timit_is_as_the_paper_has_it(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["wsj-mocha", "wsj-hard-monotonic"])
 def test_a_soft_baseline_differs_in_its_attention_alone(name: str) -> None:
-    online = read(FOLDER / f"{name}.toml")
-    soft = read(FOLDER / f"{name.replace('wsj-mocha', 'wsj')}-soft.toml")
+    online = read(RECIPES / f"{name}.toml")
+    soft = read(RECIPES / f"{name.replace('wsj-mocha', 'wsj')}-soft.toml")
     own = [replace(s, ctc=0.0, stop=0.0, quantity=0.0, noise=0.0) for s in online.stages]
     assert soft.stages == tuple(own)  # what keeps a monotonic attention going apart
     attention = soft.model.decoder.attention

@@ -3,10 +3,8 @@ from pathlib import Path
 import pytest
 
 from cortado.model.config import RecognizerConfig
-from cortado.training.learning import recipe as recipes
+from cortado.tests.training.tiny import SHIPPED
 from cortado.training.learning.recipe import Recipe, read
-
-SHIPPED = sorted((Path(recipes.__file__).parents[1] / "recipes").glob("*.toml"))
 
 LEAST = """
 name = "a"

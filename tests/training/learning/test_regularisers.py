@@ -4,20 +4,14 @@ import copy
 
 import torch
 
-from cortado.model.recognizer import Recognizer
-from cortado.tests.training.tiny import MODEL
+from cortado.tests.training.tiny import fresh
 from cortado.training.learning.trainer import freeze_norm, set_dropout
 
 LOGMEL = torch.randn(2, 40, 80, generator=torch.Generator().manual_seed(1)) - 5
 
 
-def model() -> Recognizer:
-    torch.manual_seed(2)
-    return Recognizer(MODEL)
-
-
 def test_dropout_leaves_out_a_share_of_the_encoder_s_outputs() -> None:
-    recognizer = model().train()
+    recognizer = fresh(seed=2).train()
     freeze_norm(recognizer)
     whole = recognizer.encode_logmel(LOGMEL)
     set_dropout(recognizer, 0.5)
@@ -27,7 +21,7 @@ def test_dropout_leaves_out_a_share_of_the_encoder_s_outputs() -> None:
 
 
 def test_dropout_is_undone_for_a_stage_without_it_and_in_serving() -> None:
-    recognizer = model().train()
+    recognizer = fresh(seed=2).train()
     freeze_norm(recognizer)
     whole = recognizer.encode_logmel(LOGMEL)
     set_dropout(recognizer, 0.5)
@@ -40,7 +34,7 @@ def test_dropout_is_undone_for_a_stage_without_it_and_in_serving() -> None:
 
 
 def test_frozen_norms_keep_their_statistics() -> None:
-    free = model().train()
+    free = fresh(seed=2).train()
     frozen = copy.deepcopy(free)
     freeze_norm(frozen)
     before = copy.deepcopy(frozen.state_dict())

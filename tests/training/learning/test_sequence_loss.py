@@ -134,11 +134,6 @@ def test_a_recipe_without_a_head_of_phones_is_refused(tmp_path: Path) -> None:
         replace(plain, stages=(Stage("a", 2, mmi=1.0),))
 
 
-@pytest.fixture(scope="module")
-def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return corpus(tmp_path_factory.mktemp("tones"))
-
-
 def trainer(manifest: Path, output: Path) -> Trainer:
     """A short run by the criterion, whose phones are the letters."""
     tones = cached(manifest, manifest.parent / "cache")

@@ -19,6 +19,14 @@ def trained(seed: int, steps: int) -> tuple[nn.Module, torch.optim.Adam]:
     return module, optimizer
 
 
+Named = tuple[dict[str, nn.Module], dict[str, torch.optim.Optimizer]]
+
+
+def named(module: nn.Module, optimizer: torch.optim.Adam) -> Named:
+    """Return both by their names in snapshots."""
+    return {"model": module}, {"optimizer": optimizer}
+
+
 def advance(module: nn.Module, optimizer: torch.optim.Adam, steps: int) -> None:
     for step in range(steps):
         optimizer.zero_grad()
@@ -34,9 +42,9 @@ def same(one: nn.Module, other: nn.Module) -> bool:
 
 def test_what_was_saved_comes_back_with_its_moments(tmp_path: Path) -> None:
     module, optimizer = trained(0, 5)
-    save(tmp_path, 5, {"model": module}, {"optimizer": optimizer}, {"pool": 2})
+    save(tmp_path, 5, *named(module, optimizer), {"pool": 2})
     other, its_optimizer = trained(1, 0)
-    state = restore(tmp_path / "snapshot-00000005", {"model": other}, {"optimizer": its_optimizer})
+    state = restore(tmp_path / "snapshot-00000005", *named(other, its_optimizer))
     assert state == {"step": 5, "pool": 2}
     assert same(module, other)
     advance(module, optimizer, 3)
@@ -47,16 +55,16 @@ def test_what_was_saved_comes_back_with_its_moments(tmp_path: Path) -> None:
 def test_the_last_two_are_kept_in_the_order_of_their_steps(tmp_path: Path) -> None:
     module, optimizer = trained(0, 1)
     for step in (5, 10, 100):
-        save(tmp_path, step, {"model": module}, {"optimizer": optimizer}, {})
+        save(tmp_path, step, *named(module, optimizer), {})
     assert [path.name for path in snapshots(tmp_path)] == ["snapshot-00000010", "snapshot-00000100"]
 
 
 def test_a_snapshot_of_the_same_step_takes_its_place(tmp_path: Path) -> None:
     module, optimizer = trained(0, 1)
     for extra in ({"pool": 1}, {"pool": 2}):
-        save(tmp_path, 5, {"model": module}, {"optimizer": optimizer}, extra)
+        save(tmp_path, 5, *named(module, optimizer), extra)
     (found,) = snapshots(tmp_path)
-    assert restore(found, {"model": module}, {"optimizer": optimizer})["pool"] == 2
+    assert restore(found, *named(module, optimizer))["pool"] == 2
 
 
 @pytest.mark.parametrize("when", ["before the tensors", "within the state"])
@@ -64,7 +72,7 @@ def test_a_kill_while_saving_leaves_the_snapshot_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     module, optimizer = trained(0, 3)
-    save(tmp_path, 3, {"model": module}, {"optimizer": optimizer}, {})
+    save(tmp_path, 3, *named(module, optimizer), {})
 
     def killed(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -75,15 +83,11 @@ def test_a_kill_while_saving_leaves_the_snapshot_before(
         else:
             patch.setattr(Path, "write_text", killed)
         with pytest.raises(KeyboardInterrupt):
-            save(tmp_path, 6, {"model": module}, {"optimizer": optimizer}, {})
+            save(tmp_path, 6, *named(module, optimizer), {})
     assert (tmp_path / "snapshot.partial").exists()
     assert [path.name for path in snapshots(tmp_path)] == ["snapshot-00000003"]
-    assert (
-        restore(snapshots(tmp_path)[-1], {"model": module}, {"optimizer": optimizer})["step"] == 3
-    )
-    save(
-        tmp_path, 9, {"model": module}, {"optimizer": optimizer}, {}
-    )  # what is left over is no hindrance
+    assert restore(snapshots(tmp_path)[-1], *named(module, optimizer))["step"] == 3
+    save(tmp_path, 9, *named(module, optimizer), {})  # what is left over is no hindrance
     assert [path.name for path in snapshots(tmp_path)] == ["snapshot-00000003", "snapshot-00000009"]
     assert not (tmp_path / "snapshot.partial").exists()
 
@@ -94,8 +98,8 @@ def test_a_parameter_that_nothing_has_moved_begins_as_adam_begins(tmp_path: Path
         for parameter in module.parameters():
             parameter.grad = torch.zeros_like(parameter)
         optimizer.step()
-    save(tmp_path, 4, {"model": module}, {"optimizer": optimizer}, {})
-    restore(snapshots(tmp_path)[-1], {"model": module}, {"optimizer": optimizer})
+    save(tmp_path, 4, *named(module, optimizer), {})
+    restore(snapshots(tmp_path)[-1], *named(module, optimizer))
     assert optimizer.state_dict()["state"] == {}
 
 

@@ -11,17 +11,14 @@ import torch
 from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.attention import AttentionConfig
 from cortado.model.config import DecoderConfig, FeatureConfig, RecognizerConfig
-from cortado.model.recognizer import Recognizer
 from cortado.model.search import source_model as letters
 from cortado.model.vocabulary import Vocabulary
-from cortado.tests.training.tiny import MODEL, corpus, recipe
+from cortado.tests.training.learning.test_trainer import trainer
+from cortado.tests.training.tiny import MODEL, RECIPES, fresh, recipe
 from cortado.training import source_model
 from cortado.training.data import manifest as manifests
-from cortado.training.data.log_mel_cache import cached
-from cortado.training.learning import recipe as recipes
-from cortado.training.learning.recipe import PARTS, Part, Recipe, read
+from cortado.training.learning.recipe import PARTS, Part, read
 from cortado.training.learning.start import begin_from
-from cortado.training.learning.trainer import Trainer
 
 WITHOUT_DECODER: tuple[Part, ...] = ("features", "encoder", "ctc")
 SOFT = replace(MODEL, decoder=DecoderConfig(8, 4, AttentionConfig(8, kind="soft")))
@@ -36,21 +33,6 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("start")
     checkpoint.save(model, folder)
     return folder
-
-
-@pytest.fixture(scope="module")
-def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return corpus(tmp_path_factory.mktemp("tones"))
-
-
-def fresh(config: RecognizerConfig = MODEL, seed: int = 1) -> Recognizer:
-    torch.manual_seed(seed)
-    return Recognizer(config)
-
-
-def trainer(wanted: Recipe, output: Path) -> Trainer:
-    manifest = wanted.corpora[0].manifest
-    return Trainer(wanted, [cached(manifest, manifest.parent / "cache")], output)
 
 
 def test_a_run_begins_with_every_weight_and_statistic_of_its_start(
@@ -147,7 +129,7 @@ def test_a_start_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_the_recipe_of_fine_tuning_fits_the_shipped_model() -> None:
-    recipe = read(Path(recipes.__file__).parents[1] / "recipes" / "fine-tune.toml")
+    recipe = read(RECIPES / "fine-tune.toml")
     assert recipe.start is not None
     assert recipe.start.resolve() == checkpoint_reader.DEFAULT.resolve()
     if not (checkpoint_reader.DEFAULT / checkpoint_reader.WEIGHTS).exists():

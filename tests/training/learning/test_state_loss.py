@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from cortado.model import checkpoint
 from cortado.model.recognizer import Recognizer
 from cortado.model.vocabulary import Vocabulary
-from cortado.tests.training.learning.test_trainer import Killed, Killer, equal, tensors
-from cortado.tests.training.tiny import MODEL, PLAIN, corpus, letters_as_states, recipe
+from cortado.tests.training.learning.test_trainer import Killed, Killer, course, equal, tensors
+from cortado.tests.training.tiny import MODEL, PLAIN, letters_as_states, recipe
 from cortado.training.data.batches import Drawn, Sampler
 from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus, cached
 from cortado.training.data.pronounce import PHONES
@@ -26,15 +27,10 @@ from cortado.training.data.tied_states import (
 from cortado.training.learning.recipe import Recipe, Stage
 from cortado.training.learning.run import train
 from cortado.training.learning.snapshot import snapshots
-from cortado.training.learning.state_loss import SMOOTHING, StateHead
+from cortado.training.learning.state_loss import SMOOTHING, frame_loss
 from cortado.training.learning.trainer import Trainer
 
 LOOKAHEAD = 11  # frames of 10 ms
-
-
-@pytest.fixture(scope="module")
-def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return corpus(tmp_path_factory.mktemp("tones"))
 
 
 @pytest.fixture(scope="module")
@@ -100,15 +96,15 @@ def test_a_batch_has_the_states_of_its_frames(tones: LogMelCorpus, states: State
 
 def test_the_loss_is_the_mean_over_aligned_frames() -> None:
     torch.manual_seed(0)
-    head = StateHead(8, 5)
+    head = nn.Linear(8, 5)
     encoded = torch.randn(2, 3, 8)
     states = torch.tensor([[1, UNKNOWN, 4], [UNKNOWN, 0, UNKNOWN]])
-    log_probs = head.output(encoded).log_softmax(2)
+    log_probs = head(encoded).log_softmax(2)
     each = [log_probs[0, 0, 1], log_probs[0, 2, 4], log_probs[1, 1, 0]]
     spread = [log_probs[0, 0], log_probs[0, 2], log_probs[1, 1]]
     expected = -(1 - SMOOTHING) * sum(each) / 3 - SMOOTHING * torch.stack(spread).mean()
-    torch.testing.assert_close(head.loss(encoded, states), expected)
-    none = head.loss(encoded, torch.full((2, 3), UNKNOWN))
+    torch.testing.assert_close(frame_loss(head, encoded, states), expected)
+    none = frame_loss(head, encoded, torch.full((2, 3), UNKNOWN))
     assert none.item() == 0
 
 
@@ -118,15 +114,10 @@ def test_the_loss_falls_and_all_of_the_encoder_learns(
     stage = Stage("states", 40, ctc=0.0, states=1.0, augmentation=PLAIN)
     run = trainer(replace(learning(manifest), stages=(stage,)), tmp_path, tones, states)
     before = {name: value.clone() for name, value in run.model.encoder.named_parameters()}
-    run.model.train()
-    found = []
-    for _, batch in zip(range(40), run._batches(stage), strict=False):
-        found.append(run._update(batch, stage, 1e-2)["states"])
-        run.step += 1
+    found = course(run, stage, "states")
     assert sum(found[-5:]) < 0.8 * sum(found[:5])
     for name, value in run.model.encoder.named_parameters():
         assert not torch.equal(value, before[name]), name
-    assert not run.model.encoder._forward_hooks
 
 
 def test_a_run_that_is_killed_and_resumed_is_the_uninterrupted_one(

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.recognizer import Recognizer
-from cortado.tests.training.tiny import MODEL, PLAIN, corpus, recipe
+from cortado.tests.training.recorded import rows_of
+from cortado.tests.training.tiny import MODEL, PLAIN, recipe
 from cortado.training.data.batches import Batch, Drawn, Sampler
 from cortado.training.data.log_mel_cache import cached
 from cortado.training.learning.monitor import Monitor
@@ -53,11 +54,6 @@ class Killer(Monitor):
         return {}
 
 
-@pytest.fixture(scope="module")
-def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return corpus(tmp_path_factory.mktemp("tones"))
-
-
 def trainer(wanted: Recipe, output: Path) -> Trainer:
     manifest = wanted.corpora[0].manifest
     return Trainer(wanted, [cached(manifest, manifest.parent / "cache")], output)
@@ -77,6 +73,16 @@ def tensors(output: Path) -> dict[str, Tensor]:
 
 def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def course(run: Trainer, stage: Stage, name: str) -> list[float]:
+    """The loss of that name in each of 40 updates."""
+    run.model.train()
+    found = []
+    for _, batch in zip(range(40), run._batches(stage), strict=False):
+        found.append(run._update(batch, stage, 1e-2)[name])
+        run.step += 1
+    return found
 
 
 @pytest.mark.parametrize("kills", [[1], [2], [3], [5], [3, 6]])
@@ -129,11 +135,7 @@ def test_a_run_begun_with_other_processes_is_refused(manifest: Path, tmp_path: P
 def test_training_lowers_the_loss(manifest: Path, tmp_path: Path) -> None:
     stage = Stage("encoder", 40, ctc=1.0, learning_rate=1e-2, augmentation=PLAIN)
     run = trainer(replace(recipe(manifest), stages=(stage,), interval=1000), tmp_path)
-    run.model.train()
-    found = []
-    for _, batch in zip(range(40), run._batches(stage), strict=False):
-        found.append(run._update(batch, stage, 1e-2)["ctc"])
-        run.step += 1
+    found = course(run, stage, "ctc")
     assert sum(found[-5:]) < 0.6 * sum(found[:5])
 
 
@@ -218,6 +220,16 @@ def unused_port() -> int:
     raise OSError("expected an unused port, got none")
 
 
+def exit_codes(running: Sequence[subprocess.Popen[bytes]]) -> list[int]:
+    """Return how processes ended; whatever happens, none is left."""
+    try:
+        return [process.wait() for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
 def test_two_processes_train_and_agree(manifest: Path, tmp_path: Path) -> None:
     """As under torchrun, which tells each process its place in the environment."""
     place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unused_port())}
@@ -227,12 +239,7 @@ def test_two_processes_train_and_agree(manifest: Path, tmp_path: Path) -> None:
         subprocess.Popen(command, cwd=ROOT, env={**environment, "RANK": str(rank)})
         for rank in range(2)
     ]
-    try:
-        assert [process.wait() for process in running] == [0, 0]
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
+    assert exit_codes(running) == [0, 0]
     one, other = (load_file(tmp_path / f"rank-{rank}.safetensors") for rank in range(2))
     assert equal(one, other)
     assert equal({f"model/{name}": value for name, value in one.items()}, of_model(tmp_path))
@@ -253,7 +260,7 @@ def test_the_command_s_run_leaves_a_checkpoint_scores_and_curves(
     told: list[tuple[Any, ...]] = []
     folder = train(recipe(manifest), tmp_path, progress=lambda *what: told.append(what))
     assert checkpoint.load(folder).config == MODEL
-    scores = [json.loads(row) for row in (tmp_path / "validation.jsonl").read_text().splitlines()]
+    scores = rows_of(tmp_path / "validation.jsonl")
     assert {row["step"] for row in scores} == {2, 4, 6}
     assert scores[-1]["set"].endswith("/train/online")
     assert list((tmp_path / "tensorboard").iterdir())
