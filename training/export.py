@@ -121,11 +121,9 @@ def _words(folders: Sequence[Path], recognizer: Recognizer, lm: str | None) -> P
 
 
 def _described(folders: Sequence[Path], shares: Sequence[float]) -> list[dict[str, Any]]:
-    return [
-        {"share": round(share, 4)} | _origin(checkpoint_reader.read_card(folder).get("card", {}))
-        for folder, share in zip(folders, shares, strict=True)
-    ]
-
-
-def _origin(card: dict[str, Any]) -> dict[str, Any]:
-    return {key: card[key] for key in ("recipe", "steps") if key in card}
+    found = []
+    for folder, share in zip(folders, shares, strict=True):
+        card = checkpoint_reader.read_card(folder).get("card", {})
+        origin = {key: card[key] for key in ("recipe", "steps") if key in card}
+        found.append({"share": round(share, 4)} | origin)
+    return found

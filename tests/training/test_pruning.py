@@ -6,18 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cortado.model.search.language_model import STEPS, read
 from cortado.model.vocabulary import Vocabulary
-from cortado.tests.training.test_language_model import Arrays, Stored
+from cortado.tests.training.test_language_model import Arrays, Stored, lasting, texts
 from cortado.tests.training.trigram import BEGIN, LETTERS, numbered, sentences, used
 from cortado.training.language_model import Estimate, Numbers, estimate, write
 from cortado.training.pruning import fitted, packed, pruned, supported
-
-lasting = settings(deadline=None, max_examples=30)
-texts = st.builds(sentences, st.integers(0, 10_000), st.integers(1, 120))
 
 
 def without(model: Estimate, share: float, seed: int) -> Arrays:

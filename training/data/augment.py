@@ -53,12 +53,12 @@ def altered(
     if config.warp:
         frames = frames @ warp_matrix(int(rng.integers(WARPS)), config.warp, bands)
     if other is not None and rng.random() < config.babble:
-        frames = mixed(frames, repeated(other, len(frames)) - rng.uniform(2.0, 6.0))
+        frames = np.logaddexp(frames, np.resize(other, frames.shape) - rng.uniform(2.0, 6.0))
     if config.reverberation and rng.random() < config.reverberation:
         frames = reverberated(frames, rng.uniform(0.2, 0.8), rng.uniform(0.0, 2.5))
     if rng.random() < config.noise:
         level = float(np.percentile(frames, 75)) - rng.uniform(1.0, 7.0)
-        frames = mixed(frames, coloured_noise(len(frames), level, rng, bands))
+        frames = np.logaddexp(frames, coloured_noise(len(frames), level, rng, bands))
     if config.gain:
         frames = np.maximum(frames + rng.uniform(-1.5, 0.5) * config.gain / 1.5, FLOOR)
     if config.telephone and rng.random() < config.telephone:
@@ -96,11 +96,6 @@ def warp_matrix(step: int, largest: float, bands: int = MELS) -> Frames:
     return matrix
 
 
-def mixed(frames: Frames, noise: Frames) -> Frames:
-    """Return the log of the sum of two powers."""
-    return np.logaddexp(frames, noise)
-
-
 def reverberated(frames: Frames, seconds: float, below: float) -> Frames:
     """Return the frames with reverberation: the power of past frames decays exponentially.
 
@@ -130,14 +125,9 @@ def transmitted(frames: Frames, highest: float, lowest: float, rng: np.random.Ge
     sent = frames.copy()
     loudest = sent.max(1, keepdims=True)
     rough = loudest - rng.uniform(4.6, 10.4) + rng.normal(0, 0.7, sent.shape)
-    sent = mixed(sent, rough.astype(np.float32))
+    sent = np.logaddexp(sent, rough.astype(np.float32))
     sent[:, (hertz > highest) | (hertz < lowest)] = FLOOR
     return np.maximum(sent, FLOOR)
-
-
-def repeated(frames: Frames, length: int) -> Frames:
-    """Return `length` frames, the given ones over and over."""
-    return np.resize(frames, (length, frames.shape[1]))
 
 
 def coloured_noise(
@@ -182,14 +172,14 @@ def wordless(length: int, loudest: float, rng: np.random.Generator, bands: int =
     if rng.random() < 0.8:
         noise = coloured_noise(length, rng.uniform(-10.0, loudest), rng, bands)
         start, stop = np.sort(rng.integers(0, length + 1, 2))
-        frames[start:stop] = mixed(frames[start:stop], noise[start:stop])
+        frames[start:stop] = np.logaddexp(frames[start:stop], noise[start:stop])
     kind = rng.random()
     if kind < 0.3:
-        frames = mixed(frames, clicks(length, rng, bands))
+        frames = np.logaddexp(frames, clicks(length, rng, bands))
     elif kind < 0.6:
-        frames = mixed(frames, music(length, rng, bands))
+        frames = np.logaddexp(frames, music(length, rng, bands))
     elif kind < 0.7:
-        frames = mixed(frames, hum(rng, bands))
+        frames = np.logaddexp(frames, hum(rng, bands))
     return frames
 
 
@@ -207,7 +197,7 @@ def clicks(length: int, rng: np.random.Generator, bands: int = MELS) -> Frames:
         # a window sees it in 2 or 3 frames
         knock = coloured_noise(3, rng.uniform(-6.0, 2.0), rng, bands)
         knock[1:] -= rng.uniform(0.0, 6.0)
-        frames[at : at + 3] = mixed(frames[at : at + 3], knock[: length - at])
+        frames[at : at + 3] = np.logaddexp(frames[at : at + 3], knock[: length - at])
     return frames
 
 
@@ -228,7 +218,7 @@ def music(length: int, rng: np.random.Generator, bands: int = MELS) -> Frames:
             levels = rng.uniform(-2.0, 4.0) - slope * np.log(harmonics) * 2
             np.maximum.at(note, nearest, levels)
             faded = note - fade * np.arange(length - at)[:, None]
-            frames[at:] = mixed(frames[at:], np.maximum(faded, FLOOR).astype(np.float32))
+            frames[at:] = np.logaddexp(frames[at:], np.maximum(faded, FLOOR).astype(np.float32))
         at += max(1, int(pause if steady else rng.exponential(pause)))
     return frames
 

@@ -39,9 +39,7 @@ class Batch(NamedTuple):
     lengths: Tensor  # (B,) encoder frames, the flush included
     targets: Tensor  # (B, U) symbols, 0 on padding
     target_lengths: Tensor  # (B,)
-    states: Tensor | None = (
-        None  # (B, T') tied states of encoder frames, UNKNOWN where none is known
-    )
+    states: Tensor | None = None  # (B, T') tied states, UNKNOWN where none is known
 
 
 class Drawn(NamedTuple):
@@ -103,9 +101,9 @@ class Sampler:
             ValueError: a corpus has no utterance as short, or fewer batches than processes.
         """
         max_seconds = self.max_seconds if max_seconds is None else max_seconds
-        self._check_lengths(weights or self.weights, max_seconds)
-        rng = np.random.default_rng([self.seed, 1, number])
         weights = weights or self.weights
+        self._check_lengths(weights, max_seconds)
+        rng = np.random.default_rng([self.seed, 1, number])
         shares = np.array(weights) / sum(weights)
         drawn: list[Drawn] = []
         while len(drawn) < POOL:
@@ -157,9 +155,13 @@ class Sampler:
         rng = np.random.default_rng([self.seed, 2, seed])
         frames: list[NDArray[np.float32]] = []
         targets: list[list[int]] = []
-        each = [axes_kept(config) if self._untouched(config, rng) else config for _ in drawn]
+        each = [
+            axes_kept(config) if config.untouched and rng.random() < config.untouched else config
+            for _ in drawn
+        ]
         timed = [self._timed(one, own, rng) for one, own in zip(drawn, each, strict=True)]
-        for one, own, logmel in list(zip(drawn, each, timed, strict=True)) * views:
+        both = list(drawn) * views
+        for one, own, logmel in zip(both, each * views, timed * views, strict=True):
             if one.corpus < 0:
                 frames.append(logmel)
                 targets.append([])
@@ -167,9 +169,7 @@ class Sampler:
             corpus = self.corpora[one.corpus]
             other = corpus.logmel(int(rng.integers(len(corpus)))) if config.babble else None
             frames.append(altered(logmel, other, own, rng))
-            text = corpus.utterances[one.utterance].text
-            targets.append(self.vocabulary.encode(text))
-        both = list(drawn) * views
+            targets.append(self.vocabulary.encode(corpus.utterances[one.utterance].text))
         between = [
             followed(preceded(x, one.lead, rng) if one.lead > 0 else x[-one.lead :], one.trail, rng)
             for one, x in zip(both, frames, strict=True)
@@ -181,9 +181,6 @@ class Sampler:
             return batch
         statistics = [self._statistics(one, x) for one, x in zip(both, frames, strict=True)]
         return batch._replace(logmel=standardised(batch.logmel, statistics))
-
-    def _untouched(self, config: Augmentation, rng: np.random.Generator) -> bool:
-        return config.untouched > 0 and rng.random() < config.untouched
 
     def _timed(
         self, drawn: Drawn, config: Augmentation, rng: np.random.Generator
@@ -223,12 +220,8 @@ def collate(frames: Sequence[NDArray[np.float32]], targets: Sequence[Sequence[in
     logmel = np.full(shape, FLOOR, np.float32)
     for k, x in enumerate(frames):
         logmel[k, : len(x)] = x
-    return Batch(torch.from_numpy(logmel), torch.tensor(lengths), *_padded(targets))
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Return rows of numbers as one (B, U), 0 on padding, and their lengths (B,)."""
-    padded = torch.zeros(len(rows), max(1, *map(len, rows)), dtype=torch.long)
-    for k, row in enumerate(rows):
-        padded[k, : len(row)] = torch.tensor(row)
-    return padded, torch.tensor([len(row) for row in rows])
+    symbols = torch.zeros(len(targets), max(1, *map(len, targets)), dtype=torch.long)
+    for row, target in zip(symbols, targets, strict=True):
+        row[: len(target)] = torch.tensor(target)
+    counts = torch.tensor([len(target) for target in targets])
+    return Batch(torch.from_numpy(logmel), torch.tensor(lengths), symbols, counts)

@@ -7,7 +7,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -104,7 +104,8 @@ def prepare(
         if not disc.exists():
             raise ValueError(f"expected a folder, got {disc}, which does not exist")
     corpus = READERS[name](discs)
-    normalise = {"corpus": corpus.normalise, "english": english, "raw": _stripped}[text]
+    ways = {"corpus": corpus.normalise, "english": english, "raw": lambda x: " ".join(x.split())}
+    normalise = ways[text]
     found = [one for part in corpus.parts for one in part.utterances]
     seconds = _seconds_of({one.audio for one in found}, workers, progress)
     problems = list(corpus.problems)
@@ -123,29 +124,17 @@ def kinds(problems: Iterable[Problem]) -> dict[str, int]:
     return dict(Counter(categories).most_common())
 
 
-def _stripped(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _seconds_of(
     paths: Iterable[Path], workers: int, progress: Progress
 ) -> dict[Path, float | AudioError]:
     """Return how long each recording is, or what is wrong with it."""
     todo = sorted(paths)
     processes = min(workers, len(todo) // RECORDINGS_PER_PROCESS)
-    if processes > 1:
-        with get_context("spawn").Pool(processes) as pool:
-            return _gathered(todo, pool.imap(_seconds, todo, chunksize=8), progress)
-    return _gathered(todo, map(_seconds, todo), progress)
-
-
-def _gathered(
-    todo: Sequence[Path], measured: Iterable[float | AudioError], progress: Progress
-) -> dict[Path, float | AudioError]:
-    """Return what was measured of each recording, as it comes."""
     count = partial(progress, "recordings read")
     count(0, len(todo))
-    return dict(counted(zip(todo, measured, strict=True), len(todo), count))
+    with get_context("spawn").Pool(processes) if processes > 1 else nullcontext() as pool:
+        measured = pool.imap(_seconds, todo, chunksize=8) if pool else map(_seconds, todo)
+        return dict(counted(zip(todo, measured, strict=True), len(todo), count))
 
 
 def _seconds(path: Path) -> float | AudioError:

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import soxr
 
+from cortado.model.audio.decode import Samples
+from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Count, unwatched
 from cortado.model.whole_file import write_whole
-from cortado.training.synthesis.effects import SAMPLE_RATE, Samples, draw_effects, trim
+from cortado.training.synthesis.effects import draw_effects, trim
 from cortado.training.synthesis.engines import (
     PACKAGES,
     EngineError,

@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
-SAMPLE_RATE = 16000  # Hz
+from cortado.model.audio.decode import Samples
+from cortado.model.features.framing import SAMPLE_RATE
+
 TRIM_FLOOR = 0.003  # of the peak (-50 dB): quieter ends are the engine's silence, not speech
 TRIM_MARGIN = SAMPLE_RATE * 3 // 100  # 30 ms kept around the speech, for soft consonants
 BABBLE_SPEAKERS = (3, 6)
-
-Samples = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def apply_effects(
     samples = np.concatenate([_silence(effects.lead), speech, _silence(effects.tail)])
     if effects.reverb_time is not None:
         response = room_response(effects.reverb_time, effects.reverb_level, rng)
-        samples = _convolve(samples, response)[: len(samples)]
+        samples = _reverberated(samples, response)
     if effects.snr is not None:
         voices = babble if effects.babble else ()
         noise = (
@@ -139,10 +139,11 @@ def _fast_length(length: int) -> int:
     return power * 3 // 4 if power * 3 // 4 >= length else power
 
 
-def _convolve(samples: Samples, response: npt.NDArray[np.float64]) -> Samples:
+def _reverberated(samples: Samples, response: npt.NDArray[np.float64]) -> Samples:
+    """Return (N,) samples in a room, whose answer is cut off with them."""
     size = _fast_length(len(samples) + len(response) - 1)
     product = np.fft.rfft(samples, size) * np.fft.rfft(response, size)
-    return np.fft.irfft(product, size)[: len(samples) + len(response) - 1].astype(np.float32)
+    return np.fft.irfft(product, size)[: len(samples)].astype(np.float32)
 
 
 def _colour(samples: Samples, low_pass: float | None, tilt: float) -> Samples:

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from cortado.model.audio.decode import Samples
+from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.whole_file import whole
 from cortado.training.data.opus import write_opus
-from cortado.training.synthesis.effects import SAMPLE_RATE, Effects, Samples, apply_effects
+from cortado.training.synthesis.effects import Effects, apply_effects
 from cortado.training.synthesis.engines import EngineError, Voice, speak
 
 FALLBACK = Voice("espeak-ng", "en-us", rate=1.0, pitch=0.5, word_gap=0)

@@ -17,10 +17,8 @@ from cortado.training.data.augment import (
     coloured_noise,
     hum,
     masked,
-    mixed,
     music,
     preceded,
-    repeated,
     retimed,
     reverberated,
     silence,
@@ -108,11 +106,6 @@ def test_a_warp_keeps_the_level_of_a_flat_spectrum() -> None:
         np.testing.assert_allclose(flat @ warp_matrix(step, 0.1), flat, atol=1e-5)
 
 
-def test_mixing_adds_powers() -> None:
-    one, other = frames(seed=1), frames(seed=2)
-    np.testing.assert_allclose(np.exp(mixed(one, other)), np.exp(one) + np.exp(other), rtol=1e-4)
-
-
 def test_noise_adds_power_everywhere() -> None:
     config = dataclasses.replace(PLAIN, noise=1.0)
     for seed in range(10):
@@ -132,12 +125,6 @@ def test_babble_is_softer_than_the_speech() -> None:
     found = augmented(np.full((40, MELS), -3, np.float32), frames(7) * 0 - 3, config, random())
     assert (found > -3).all()
     assert (found < -3 + np.log(1.2)).all()
-
-
-def test_repeating_goes_round() -> None:
-    given = frames(3)
-    np.testing.assert_array_equal(repeated(given, 7), given[[0, 1, 2, 0, 1, 2, 0]])
-    np.testing.assert_array_equal(repeated(given, 2), given[:2])
 
 
 def test_gain_moves_all_frames_alike_down_to_the_floor() -> None:

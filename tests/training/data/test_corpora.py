@@ -180,7 +180,7 @@ def test_wsj_counts_are_the_published_ones() -> None:
     [
         ("Of course there isn\\'t [misc_noise]", "of course there isn't ~"),
         ("[loud_breath] I\\. B\\. M\\. today [door_slam>] ahead", "~ i. b. m. today ahead"),
-        ("a [phone_ring/] b c [/phone_ring] d", "a b c d"),
+        ("a [phone_ring/] b c [/phone_ring] d [<tick] e", "a b c d e"),
         ("<and> . !so re:ally *wrong* ~", "and so really wrong"),
         ("\\-\\-DASH \\{LEFT\\-BRACE \\&AMPERSAND", "-dash {left-brace &ampersand"),
         ("fif- fifty caf\xe9 (( ))", "fif- fifty @ @ @"),
@@ -195,8 +195,7 @@ def test_the_49_symbols_are_49() -> None:
     assert len(SYMBOLS) == len(set(SYMBOLS)) == 49
 
 
-def test_noise_may_be_left_out_and_lines_need_their_id() -> None:
-    assert normalise("[breath] no [<tick] noise", keep_noise=False) == "no noise"
+def test_lines_of_transcripts_need_their_id() -> None:
     assert transcripts("A b (01IC0201)\n\n") == {"01ic0201": "A b"}
     with pytest.raises(ValueError, match=r"expected lines that end in '\(01ic0201\)', got 'A b'"):
         transcripts("A b\n")

@@ -3,13 +3,13 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
 
 from cortado.tests.training.data.discs import tone, write_timit, write_wsj
+from cortado.tests.training.recorded import rows_of
 from cortado.training.data import recordings
 from cortado.training.data.corpora.source import Problem, Published
 from cortado.training.data.manifest import OURS, Utterance, read
@@ -25,10 +25,6 @@ def said(path: Path, text: str, seconds: float = 0.3) -> Path:
     soundfile.write(path, tone(round(seconds * 16000)).astype(np.int16), 16000)
     path.with_suffix(".txt").write_text(text, encoding="utf-8")
     return path
-
-
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
@@ -65,11 +61,11 @@ def test_wsj_text_has_its_49_symbols_or_plain_english(tmp_path: Path) -> None:
     texts = {}
     for text in ("corpus", "english", "raw"):
         prepare("wsj", discs, tmp_path / text, text=text)
-        texts[text] = [row["text"] for row in rows(tmp_path / text / "train_si84.jsonl")]
+        texts[text] = [row["text"] for row in rows_of(tmp_path / text / "train_si84.jsonl")]
     assert texts["corpus"][1] == "mr. smith isn't the winner -dash yet"
     assert texts["raw"][0] == 'The sale \\,COMMA was \\"DOUBLE\\-QUOTE cut [loud_breath]'
     assert texts["english"][0] == "the sale comma was double quote cut loud breath"
-    row = rows(tmp_path / "corpus/train_si84.jsonl")[1]
+    row = rows_of(tmp_path / "corpus/train_si84.jsonl")[1]
     assert row["transcript"].startswith("Mr\\. Smith isn\\'t <the>")
     assert row["recorded_as"] == "si_tr_s"
 
@@ -81,7 +77,7 @@ def test_what_cannot_be_used_is_left_out_and_listed(tmp_path: Path) -> None:
     said(tmp_path / "in/digits.wav", "Flight 101")
     said(tmp_path / "in/empty.wav", " ... ")
     prepared, problems = prepare("folder", [tmp_path / "in"], tmp_path / "out")
-    assert [row["id"] for row in rows(tmp_path / "out/all.jsonl")] == ["good"]
+    assert [row["id"] for row in rows_of(tmp_path / "out/all.jsonl")] == ["good"]
     assert read(tmp_path / "out/all.jsonl")[0].audio == good
     assert problems == [
         Problem(str(cut), "expected a whole file, got one cut 1000 bytes short"),
@@ -97,7 +93,7 @@ def test_what_cannot_be_used_is_left_out_and_listed(tmp_path: Path) -> None:
 def test_raw_text_keeps_everything(tmp_path: Path) -> None:
     said(tmp_path / "in/a.wav", "Flight  101, Zürich!\n")
     prepare("folder", [tmp_path / "in"], tmp_path / "out", text="raw")
-    assert rows(tmp_path / "out/all.jsonl")[0]["text"] == "Flight 101, Zürich!"
+    assert rows_of(tmp_path / "out/all.jsonl")[0]["text"] == "Flight 101, Zürich!"
 
 
 def test_parts_of_recordings_keep_their_place(tmp_path: Path) -> None:
@@ -136,7 +132,7 @@ def test_a_part_beyond_its_recording_is_an_error(tmp_path: Path) -> None:
 def test_what_was_prepared_may_be_prepared_again(tmp_path: Path) -> None:
     prepare("timit", [write_timit(tmp_path / "disc", SPEAKERS)], tmp_path / "once")
     prepare("nemo", [tmp_path / "once/test.jsonl"], tmp_path / "twice")
-    assert rows(tmp_path / "once/test.jsonl") == rows(tmp_path / "twice/test.jsonl")
+    assert rows_of(tmp_path / "once/test.jsonl") == rows_of(tmp_path / "twice/test.jsonl")
 
 
 @pytest.mark.parametrize(

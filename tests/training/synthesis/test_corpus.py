@@ -1,4 +1,3 @@
-import json
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cortado.tests.training.recorded import rows_of
 from cortado.training.data.opus import write_opus
 from cortado.training.synthesis.corpus import (
     SynthConfig,
@@ -48,10 +48,6 @@ def config(tmp_path: Path) -> SynthConfig:
     )
 
 
-def rows(manifest: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in manifest.read_text().splitlines()]
-
-
 def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
@@ -71,7 +67,7 @@ def program(folder: Path, name: str, script: str) -> None:
 def test_a_corpus_has_a_manifest_with_exact_durations_and_16_khz_mono_audio(
     config: SynthConfig,
 ) -> None:
-    written = rows(synthesise(config))
+    written = rows_of(synthesise(config))
     assert [row["id"] for row in written] == [f"synth-3-{index:07d}" for index in range(10)]
     for row in written:
         samples, rate = soundfile.read(config.output / row["audio"])
@@ -88,7 +84,7 @@ def test_the_number_of_workers_changes_no_byte(config: SynthConfig, tmp_path: Pa
     alone = synthesise(config)
     together = synthesise(replace(config, output=tmp_path / "other", workers=2))
     assert alone.read_text() == together.read_text()
-    for row in rows(alone):
+    for row in rows_of(alone):
         one, other = (folder.parent / row["audio"] for folder in (alone, together))
         assert one.read_bytes() == other.read_bytes()
 
@@ -96,7 +92,7 @@ def test_the_number_of_workers_changes_no_byte(config: SynthConfig, tmp_path: Pa
 @needs_espeak
 def test_a_rerun_makes_only_what_is_missing(config: SynthConfig) -> None:
     manifest = synthesise(replace(config, count=8))
-    whole = rows(manifest)
+    whole = rows_of(manifest)
     kept, lost, torn = (config.output / whole[index]["audio"] for index in (0, 3, 7))
     before = kept.stat().st_mtime_ns
     sound = lost.read_bytes()
@@ -106,7 +102,7 @@ def test_a_rerun_makes_only_what_is_missing(config: SynthConfig) -> None:
     calls: list[tuple[int, int]] = []
     synthesise(config, lambda done, n: calls.append((done, n)))
     assert calls == [(done, 10) for done in range(6, 11)]
-    assert rows(manifest)[:8] == whole
+    assert rows_of(manifest)[:8] == whole
     assert kept.stat().st_mtime_ns == before
     assert lost.read_bytes() == sound
     assert torn.stat().st_size > 4
@@ -137,7 +133,7 @@ def test_a_killed_run_leaves_no_process_behind_and_a_rerun_completes_the_corpus(
     done: list[int] = []
     synthesise(replace(config, count=count), lambda now, _: done.append(now))
     assert 1 <= done[0] < done[-1] == count
-    assert len(rows(manifest)) == count
+    assert len(rows_of(manifest)) == count
 
 
 @needs_espeak
@@ -155,7 +151,7 @@ def test_an_engine_that_fails_is_replaced_by_espeak_and_the_manifest_says_so(
 ) -> None:
     program(tmp_path / "bin", "flite", '[ "$1" = -lv ] && echo "Voices available: rms" || exit 1')
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    (row,) = rows(synthesise(replace(config, count=1, engines={"flite": 1.0})))
+    (row,) = rows_of(synthesise(replace(config, count=1, engines={"flite": 1.0})))
     assert row["engine"] == "espeak-ng"
     assert "flite (rms)" in row["fallback"]
 
@@ -169,7 +165,7 @@ def test_utterances_that_no_engine_speaks_are_reported_and_tried_again(
         with pytest.raises(SynthError, match="expected 2 utterances, 2 of them failed"):
             synthesise(replace(config, count=2))
     if shutil.which("espeak-ng"):
-        assert len(rows(synthesise(replace(config, count=2)))) == 2
+        assert len(rows_of(synthesise(replace(config, count=2)))) == 2
 
 
 def test_without_any_engine_the_error_names_the_debian_packages(

@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cortado.model.features.framing import SAMPLE_RATE
 from cortado.training.synthesis.effects import (
-    SAMPLE_RATE,
     Effects,
     apply_effects,
     coloured_noise,

@@ -16,15 +16,11 @@ SYMBOLS = DELIMITER + MARKS + LETTERS + NOISE + UNKNOWN
 
 _OVERLAPPING_NOISE = re.compile(r"\[<[\w-]+\]|\[[\w-]+>\]|\[[\w-]+/\]|\[/[\w-]+\]")
 _NOISE = re.compile(r"\[[\w-]+\]")
-_QUOTED_OR_NOTATION = re.compile(
-    r"\\(.)|[!:*<>]"
-)  # what is part of a word has a backslash before it
+# What is part of a word has a backslash before it.
+_QUOTED_OR_NOTATION = re.compile(r"\\(.)|[!:*<>]")
 _LINE = re.compile(r"(.*)\((\w+)\)\s*")
-_AS_SPOKEN = {
-    "%percent": "percent",
-    ".point": "point",
-    "--dash": "-dash",
-}  # as other recipes have it
+# As other recipes have it.
+_AS_SPOKEN = {"%percent": "percent", ".point": "point", "--dash": "-dash"}
 
 
 def transcripts(text: str) -> dict[str, str]:
@@ -43,7 +39,7 @@ def transcripts(text: str) -> dict[str, str]:
     return found
 
 
-def normalise(transcript: str, keep_noise: bool = True) -> str:
+def normalise(transcript: str) -> str:
     """Return a .dot transcript as words of the 49 symbols, in lower case.
 
     What goes: pauses (`.`), marks of a cut recording (`~`), noises that overlap words, backslashes,
@@ -51,15 +47,15 @@ def normalise(transcript: str, keep_noise: bool = True) -> str:
     or not in the prompt (`<word>`). A noise of its own becomes NOISE, a word that cannot be
     written or was not understood UNKNOWN.
     """
-    words = (_word(word, keep_noise) for word in transcript.lower().split())
+    words = (_word(word) for word in transcript.lower().split())
     return DELIMITER.join(word for word in words if word)
 
 
-def _word(word: str, keep_noise: bool) -> str:
+def _word(word: str) -> str:
     if _OVERLAPPING_NOISE.fullmatch(word):
         return ""
     if _NOISE.fullmatch(word):
-        return NOISE if keep_noise else ""
+        return NOISE
     word = _QUOTED_OR_NOTATION.sub(lambda match: match[1] or "", word)
     if word in ("", ".", "~"):
         return ""
