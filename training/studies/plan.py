@@ -101,12 +101,12 @@ class Plan:
         """A digest of what it shares with the others and of what tells it apart."""
         return digest([shared(self.study), self.row.decoder, self.seed])
 
-    def recipe(self, start: Path | None = None) -> Recipe:
+    def recipe(self, start: Path) -> Recipe:
         """Return its recipe, which begins with the weights and has the encoder of a checkpoint."""
         base = recipes.read(self.study.recipe)
-        encoder = read_checkpoint(start).config.encoder if start else base.model.encoder
+        encoder = read_checkpoint(start).config.encoder
         model = replace(base.model, encoder=encoder, decoder=self.row.decoder)
-        return replace(base, name=self.name, seed=self.seed, model=model, start=start or base.start)
+        return replace(base, name=self.name, seed=self.seed, model=model, start=start)
 
 
 def read(path: Path) -> Study:

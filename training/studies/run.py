@@ -162,16 +162,15 @@ def scored(one: SetScore) -> Scored:
     return Scored(one.name, one.mode, len(one.results), hours, words, characters, one.delay)
 
 
-def draw_all(recognizer: Recognizer, plan: Plan, sets: Sequence[NamedSet]) -> list[Path]:
-    """Draw the alignments of the study's utterances; return the pictures."""
-    paths = []
+def draw_all(recognizer: Recognizer, plan: Plan, sets: Sequence[NamedSet]) -> None:
+    """Draw the alignments of the study's utterances."""
+    folder = plan.study.results / "alignments"
+    folder.mkdir(parents=True, exist_ok=True)
     for one in _drawn(plan.study, sets):
         monotonic = recognizer.decoder.online
         found = attend(recognizer, samples_of(one), one.text, expected=monotonic)
-        paths.append(plan.study.results / "alignments" / f"{plan.row.name}-{one.id}.svg")
-        paths[-1].parent.mkdir(parents=True, exist_ok=True)
-        draw(found, paths[-1], f"{plan.row.title}: {one.text}")
-    return paths
+        path = folder / f"{plan.row.name}-{one.id}.svg"
+        draw(found, path, f"{plan.row.title}: {one.text}")
 
 
 def _drawn(study: Study, sets: Sequence[NamedSet]) -> list[Utterance]:

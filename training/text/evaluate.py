@@ -5,9 +5,10 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from cortado.model.progress import Progress, counted, unwatched
 from cortado.training.text.batches import collate
@@ -16,18 +17,11 @@ from cortado.training.text.model import TextModel
 from cortado.training.text.picture import draw
 from cortado.training.text.readers import Pair
 from cortado.training.text.recipe import Row, Task, TextRecipe, configuration
-from cortado.training.text.search import Source, Written, search
+from cortado.training.text.search import Source, search
 from cortado.training.text.train import RUN, folder_of, load, pairs_of
 
 Way = Literal["hard", "expected"]
 ROUGE = ("rouge1", "rouge2", "rougeL")
-
-
-class Found(NamedTuple):
-    """What was written of a source."""
-
-    text: list[str]
-    written: Written
 
 
 def evaluate(
@@ -55,12 +49,12 @@ def evaluate(
         texts = []
         found = written(recipe, model, pairs, way)
         count = partial(progress, f"{folder.name} {way}")
-        for number, one in enumerate(counted(found, len(pairs), count), 1):
-            texts.append(" ".join(one.text))
+        for number, (text, weights) in enumerate(counted(found, len(pairs), count), 1):
+            texts.append(" ".join(text))
             if way == ways[0] and seed == row.seeds[0] and number - 1 in recipe.pictures:
                 path = results / "alignments" / f"{recipe.name}-{row.name}-{number}.svg"
                 title = f"{recipe.name}: {row.title}"
-                draw(pairs[number - 1].source, one.text, one.written.weights, path, title)
+                draw(pairs[number - 1].source, text, weights, path, title)
         targets = [" ".join(pair.target) for pair in pairs]
         scores[way] = score(recipe.task, texts, targets)
         (folder / f"{way}.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
@@ -83,8 +77,11 @@ def evaluate(
 
 def written(
     recipe: TextRecipe, model: TextModel, pairs: Sequence[Pair], way: Way
-) -> Iterator[Found]:
-    """Yield what the model writes of each source, by hard stops or expected weights."""
+) -> Iterator[tuple[list[str], Tensor]]:
+    """Yield what the model writes of each source, by hard stops or expected weights.
+
+    Yields: U words, and the weights (U, T) of the source's words in each one's context.
+    """
     words, beam, limit = model.words.target, recipe.decoder.beam, recipe.data.longest_target
     for pair in pairs:
         extra = words.lacking(pair.source) if model.copies else ()
@@ -94,7 +91,7 @@ def written(
             len(extra),
         )
         found = search(model, source, way == "hard", beam, limit)
-        yield Found(words.decode(found.symbols, extra), found)
+        yield words.decode(found.symbols, extra), found.weights
 
 
 @torch.inference_mode()

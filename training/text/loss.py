@@ -21,7 +21,7 @@ class Loss(NamedTuple):
 
 def loss(model: TextModel, batch: TextBatch, training: Training) -> Loss:
     """Return the loss of a batch; noise and the sample of words are for training mode alone."""
-    encoded, decoder = model.encode(batch.source, batch.lengths), model.decoder
+    encoded, decoder = model.encoder.encode(batch.source, batch.lengths), model.decoder
     end = decoder.end
     wanted = nn.functional.pad(batch.wanted, (0, 1))
     wanted = wanted.scatter(1, batch.target_lengths.unsqueeze(1), end)

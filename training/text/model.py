@@ -39,10 +39,6 @@ class TextModel(nn.Module):
         self.gate = nn.Linear(config.embedding, 1, bias=False) if recipe.copies else None
         self.bridge = nn.Linear(self.encoder.width, width) if recipe.first == "encoder" else None
 
-    def encode(self, words: Tensor, lengths: Tensor) -> Encoded:
-        """Return encoded sources (B, T) of so many words (B,)."""
-        return self.encoder.encode(words, lengths)
-
     def first(self, encoded: Encoded) -> LSTMState | None:
         """Return the decoder's first state, of the encoder's last; None for zeros."""
         if self.bridge is None:

@@ -66,7 +66,7 @@ def search(
     if hard and not decoder.online:
         name = type(decoder.attention).__name__
         raise ValueError(f"expected a monotonic attention for hard stops, got {name}")
-    encoded = model.encode(source.words.unsqueeze(0), torch.tensor([len(source.words)]))
+    encoded = model.encoder.encode(source.words.unsqueeze(0), torch.tensor([len(source.words)]))
     look, place = (_hard if hard else _expected)(decoder, encoded.values)
     memory, scores = decoder.beginning(1, model.first(encoded)), torch.zeros(1)
     beam = [Written((), encoded.values.new_zeros(0, len(source.words)))]

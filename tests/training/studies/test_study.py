@@ -11,10 +11,8 @@ import torch
 from cortado.model import checkpoint
 from cortado.model.config import DecoderConfig
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.offline import decode, modes
-from cortado.tests.training.tiny import MODEL, TEXTS, corpus, noise_batch
+from cortado.tests.training.tiny import MODEL, RECIPES, TEXTS, corpus, takes_steps_and_decodes
 from cortado.training.learning import recipe as recipes
-from cortado.training.learning.losses import losses
 from cortado.training.learning.start import begin_from
 from cortado.training.scoring.delay import Delay
 from cortado.training.scoring.markdown import outside
@@ -24,7 +22,7 @@ from cortado.training.studies.plan import Plan, Row, Study, plans, shared
 from cortado.training.studies.record import CorpusShare, Count, Run, Scored, Start
 from cortado.training.studies.run import carry_out, run
 
-COMPARE = Path(recipes.__file__).parents[1] / "recipes" / "compare"
+COMPARE = RECIPES / "compare"
 WAYS = ["online", "uncapped", "hard-beam", "expected", "beam"]  # of decoding, of a monotonic row
 CAPPED = "greedy, hard stops with at most two symbols a frame"
 PAGE = "# Ours\n\n<!-- tiny: begin -->\n<!-- tiny: end -->\n\nmore\n"
@@ -340,17 +338,7 @@ def test_every_row_of_the_shipped_studies_begins_learns_and_decodes(
     wanted = each.recipe(shipped.start)
     model = Recognizer(wanted.model)
     begin_from(model, shipped.start, wanted.start_parts)
-    last, bands = len(wanted.model.vocabulary) - 1, wanted.model.features.bands
-    heard = noise_batch([[0, 1, 2, last], [3]], (9, 5), bands)
-    parts = losses(model, heard, wanted.stages[0])
-    parts["total"].backward()
-    assert parts["total"].isfinite()
-    model.eval()
-    with torch.no_grad():
-        encoded = model.encode_logmel(heard.logmel)
-    for mode in modes(model):
-        if mode != "sampled":
-            assert len(decode(model, encoded, heard.lengths, mode)) == len(encoded)
+    takes_steps_and_decodes(model, wanted.stages[:1])
 
 
 def test_the_stored_runs_are_those_of_the_study_in_the_tree(shipped: Study) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cortado.model.attention.config import AttentionConfig, Kind
-from cortado.tests.training.text.text_models import WORDS, kinds, model, recipe
+from cortado.tests.training.text.text_models import KINDS, WORDS, model, recipe
 from cortado.training.text.batches import collate
 from cortado.training.text.copying import coverage_loss, mixture
 from cortado.training.text.loss import loss
@@ -82,7 +82,7 @@ def test_its_gradients_are_differences_of_the_loops() -> None:
         )
 
 
-@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_word_that_the_vocabulary_lacks_is_likely_where_it_is_attended(kind: Kind) -> None:
     built = model(recipe(AttentionConfig(8, kind=kind), copies=True))
     with torch.no_grad():
@@ -117,7 +117,7 @@ def test_coverage_counts_what_was_attended_before() -> None:
     torch.testing.assert_close(coverage_loss(weights), expected)
 
 
-@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize("kind", KINDS)
 def test_coverage_changes_what_is_learnt_and_leaves_the_words_loss(kind: Kind) -> None:
     built = model(recipe(AttentionConfig(8, kind=kind), copies=True))
     batch = collate([Pair(tuple("abc"), tuple("cab"))], WORDS, True)

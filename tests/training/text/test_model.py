@@ -7,7 +7,7 @@ import torch
 
 from cortado.model.attention.config import AttentionConfig
 from cortado.model.config import DecoderConfig
-from cortado.tests.training.text.text_models import WORDS, kinds, model, recipe
+from cortado.tests.training.text.text_models import KINDS, WORDS, model, recipe
 from cortado.training.text.batches import collate, ordered
 from cortado.training.text.encoder import TokenEncoder
 from cortado.training.text.loss import loss, sampled
@@ -62,7 +62,7 @@ def test_a_decoder_of_texts_is_refused_for_a_stream() -> None:
         decoder.initial_state(1)
 
 
-@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("order", ["bahdanau", "luong"])
 @pytest.mark.parametrize("readout", ["linear", "maxout", "mlp"])
 def test_every_weight_learns(kind: str, order: str, readout: str) -> None:

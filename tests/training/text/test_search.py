@@ -9,9 +9,9 @@ import torch
 from cortado.model.attention.config import MONOTONIC, AttentionConfig, Kind
 from cortado.model.config import DecoderConfig
 from cortado.tests.training.text.text_models import (
+    KINDS,
     LETTERS,
     WORDS,
-    kinds,
     model,
     recipe,
     saturated,
@@ -56,7 +56,7 @@ def mean_nats(built: TextModel, target: tuple[str, ...]) -> float:
     return one.nats.item() / one.words
 
 
-@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("copies", [False, True])
 def test_a_beam_that_holds_every_text_finds_the_likeliest_of_them(kind: Kind, copies: bool) -> None:
     chosen = recipe(AttentionConfig(8, 3, kind=kind), copies=copies)
@@ -80,7 +80,7 @@ def test_one_hypothesis_is_the_greedy_text() -> None:
     text, decoder = source(TEXT), built.decoder
     found = search(built, text, False, 1, 6)
     with torch.inference_mode():
-        encoded = built.encode(text.words[None], torch.tensor([len(TEXT)]))
+        encoded = built.encoder.encode(text.words[None], torch.tensor([len(TEXT)]))
         targets = torch.tensor([found.symbols], dtype=torch.long).view(1, -1)
         decoded = decoder.teacher_forced(
             encoded.values, encoded.mask, targets, first=built.first(encoded)

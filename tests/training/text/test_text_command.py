@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from cortado.clients import cli
+from cortado.tests.training.tiny import RECIPES
 from cortado.training.text import recipe as recipes
 from cortado.training.text.evaluate import evaluate, score
 from cortado.training.text.table import order
 from cortado.training.text.train import train
 
-ROOT = Path(__file__).parents[3]
-RECIPES = sorted((ROOT / "training" / "recipes" / "text").glob("*.toml"))
+SHIPPED = sorted((RECIPES / "text").glob("*.toml"))
 MINIATURE = """
 name = "mini"
 title = "Miniature"
@@ -120,7 +120,7 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path: Path) -> No
     assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_the_recipes_that_ship_are_recipes(path: Path) -> None:
     recipe = recipes.read(path)
     assert recipe.name == path.stem
@@ -144,7 +144,7 @@ CORPORA = {  # the papers' own, in miniature: each set's files, and what is in t
 def test_a_paper_s_recipe_runs_on_a_miniature_of_its_corpus(tmp_path: Path, name: str) -> None:
     for file, text in CORPORA[name].items():
         (tmp_path / file).write_text(text, encoding="utf-8")
-    found = recipes.read(ROOT / "training" / "recipes" / "text" / f"{name}.toml")
+    found = recipes.read(RECIPES / "text" / f"{name}.toml")
     files = tuple(tmp_path / file for file in CORPORA[name])
     parts = (tmp_path,) if name == "cnn-dailymail" else files
     plan = replace(
@@ -162,8 +162,8 @@ def test_a_paper_s_recipe_runs_on_a_miniature_of_its_corpus(tmp_path: Path, name
 
 
 def test_rows_of_the_recipes_differ_in_their_attention_alone() -> None:
-    assert len(RECIPES) >= 6
-    for path in RECIPES:
+    assert len(SHIPPED) >= 6
+    for path in SHIPPED:
         rows = tomllib.loads(path.read_text())["rows"]
         assert all(set(row) <= {"name", "title", "seeds", "attention"} for row in rows)
 

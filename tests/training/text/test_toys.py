@@ -11,7 +11,7 @@ import pytest
 
 from cortado.model.attention.config import AttentionConfig, Kind
 from cortado.model.config import DecoderConfig
-from cortado.tests.training.text.text_models import kinds, learn, model, recipe
+from cortado.tests.training.text.text_models import KINDS, learn, model, recipe
 from cortado.training.text.recipe import TokenEncoderConfig, Training
 
 WIDTH = 32
@@ -30,7 +30,7 @@ def sorted_pairs(text: Sequence[str]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("task", [copied, reversed_pairs, sorted_pairs])
 def test_every_mechanism_learns_it_without_an_error(kind: Kind, task: object) -> None:
     training = Training(1500, 32, 1e-2, noise=2.0)

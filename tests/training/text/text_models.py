@@ -19,6 +19,7 @@ from cortado.training.text.vocabulary import Words
 
 LETTERS = "abcdef"
 WORDS = Vocabularies(Words(("<unk>", *LETTERS)), Words(("<unk>", *LETTERS)))
+KINDS: tuple[Kind, ...] = ("soft", "monotonic", "mocha")
 Task = Callable[[Sequence[str]], list[str]]
 
 
@@ -101,7 +102,3 @@ def saturated(built: TextModel) -> TextModel:
         for weight in (built.decoder.output.weight, built.decoder.lstm.weight_ih):
             weight.mul_(5)
     return built
-
-
-def kinds() -> tuple[Kind, ...]:
-    return ("soft", "monotonic", "mocha")
