@@ -205,7 +205,7 @@ def test_a_beam_is_no_worse_than_the_best_symbol_after_symbol(kind: Kind) -> Non
     assert isinstance(decoder, AttentionDecoder)
     values = torch.randn(10, 8)
     with torch.no_grad():
-        narrow = beam_search(decoder, values, 8)
+        narrow = beam_search(decoder, values, 8, 8)
         (greedy,) = expected(decoder, values[None], torch.ones(1, 10, dtype=torch.bool), 8)
         texts = [tuple(symbol for symbol, _ in path) for path in (narrow, greedy)]
         assert score(decoder, values, texts[0]) >= score(decoder, values, texts[1]) - 1e-4
