@@ -177,7 +177,6 @@ class Readable(Protocol):
 
     def read(self, size: int) -> bytes:
         """Return the next bytes, at most `size`, none at the end."""
-        ...
 
 
 class Arriving(Readable, Protocol):

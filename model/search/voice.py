@@ -45,5 +45,4 @@ def listen(shares: Array, voice: Array) -> None:
 @numba.njit(nogil=True)
 def strangeness(voice: Array) -> np.float32:
     """Return the nats by which the entropy at a voice's symbols is above the usual."""
-    excess: np.float32 = voice[EXCESS] / (voice[SYMBOLS] + FIRST)
-    return excess
+    return voice[EXCESS] / (voice[SYMBOLS] + FIRST)

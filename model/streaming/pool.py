@@ -140,8 +140,7 @@ class Pool:
     def _tree(self, phrases: Sequence[str]) -> NDArray[np.int16]:
         if self.recognizer.beam.width == 1:
             raise PhrasesError("expected no phrases for a greedy scan, which has no search")
-        found: NDArray[np.int16] = tree(phrases, self.recognizer.vocabulary)
-        return found
+        return tree(phrases, self.recognizer.vocabulary)
 
     def close(self, row: int) -> None:
         """Free a row; results of a step in progress are dropped."""
@@ -287,8 +286,7 @@ class Pool:
     def await_commit(self, rows: Rows) -> list[bool]:
         """Return for each of (R,) rows whether its best hypothesis has an uncommitted symbol."""
         self._begin(self._begun(rows))  # they may not have been stepped yet
-        found: list[bool] = (self.stepper.pending(rows) >= 0).tolist()
-        return found
+        return (self.stepper.pending(rows) >= 0).tolist()
 
     def snapshot(self, row: int) -> Snapshot:
         """Return a stream's snapshot, for any pool of the same recogniser, between its steps."""

@@ -88,8 +88,7 @@ class Utterances:
 
     def snapshot(self, row: int) -> list[int]:
         """Return what `restore` takes."""
-        state: list[int] = self._state[row].tolist()
-        return state
+        return self._state[row].tolist()
 
     def restore(self, row: int, state: list[int]) -> None:
         """Give a row what `snapshot` returned."""

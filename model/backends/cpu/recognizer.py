@@ -221,8 +221,7 @@ class FastStepper:
 
     def spoken(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return (R, HISTORY, P) what the phone head gave the streams' last frames."""
-        found: NDArray[np.float32] = self._hypotheses.spoken[rows]
-        return found
+        return self._hypotheses.spoken[rows]
 
     def restart_decoder(self, rows: NDArray[np.int64]) -> Emissions:
         """Restart the decoders of the streams in (R,) rows; return their uncommitted symbols."""

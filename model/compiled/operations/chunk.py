@@ -19,8 +19,7 @@ IN_ORDER = FAST - {"reassoc"}  # differences that must not be regrouped
 @kernel("expected_chunk", "CPU")
 def expected_chunk(alpha: Tensor, energies: Tensor, chunk: int) -> Tensor:
     """Return beta (B, T)."""
-    beta: Tensor = _ExpectedChunk.apply(alpha, energies, chunk)  # type: ignore[no-untyped-call]
-    return beta
+    return _ExpectedChunk.apply(alpha, energies, chunk)  # type: ignore[no-untyped-call]
 
 
 class _ExpectedChunk(torch.autograd.Function):

@@ -28,8 +28,7 @@ def conv_lstm(
     """Return what `encoder.conv_lstm` defines."""
     if len(inputs) < MIN_FRAMES or cell.dtype != torch.float32:
         return definition("conv_lstm")(inputs, weight, hidden, cell)
-    found: tuple[Tensor, Tensor] = Recurrence.apply(inputs, weight, hidden, cell)  # type: ignore[no-untyped-call]
-    return found
+    return Recurrence.apply(inputs, weight, hidden, cell)  # type: ignore[no-untyped-call]
 
 
 class Recurrence(torch.autograd.Function):

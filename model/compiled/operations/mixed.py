@@ -75,8 +75,7 @@ def sums(rows: int, bias: Array) -> Array:
 
 def numbers(x: Tensor, own: bool = False) -> Array:
     """Return what a tensor holds as contiguous float32; where it may be changed, one's own."""
-    found: Array = x.detach().to(torch.float32, copy=own).contiguous().numpy()
-    return found
+    return x.detach().to(torch.float32, copy=own).contiguous().numpy()
 
 
 def tensor(array: Array) -> Tensor:
