@@ -293,11 +293,13 @@ class Pool:
         self._begin(self._begun(np.array([row])))  # it may not have been stepped yet
         received, steps, flush, samples = self._buffer.snapshot(row)
         rules = self._endpointer.rules(row)
-        needs_vad = self._vad is not None and self._detector is not None and _needs_vad(rules)
+        detector, heard = "", b""
+        if self._vad and self._detector and _needs_vad(rules):
+            detector, heard = self._vad.digest.hex(), self._detector.snapshot(row)
         return Snapshot(
             backend=self.recognizer.name,
             model=self.recognizer.digest.hex(),
-            detector=self._vad.digest.hex() if self._vad and needs_vad else "",
+            detector=detector,
             rules=rules,
             received=received,
             steps=steps,
@@ -307,7 +309,7 @@ class Pool:
             alternatives=self._alternatives.snapshot(row),
             samples=samples,
             state=self.stepper.snapshot(row),
-            heard=self._detector.snapshot(row) if self._detector and needs_vad else b"",
+            heard=heard,
         )
 
     def check(self, snapshot: Snapshot) -> None:
