@@ -276,9 +276,8 @@ def _resampled(
     """
     resampler, rate, heard = None, 0, 0.0
     for new_rate, samples in pieces:
-        if (
-            resampler is None or new_rate != rate
-        ):  # the first, or the next link of a chained ogg file
+        # the first, or the next link of a chained ogg file
+        if resampler is None or new_rate != rate:
             if resampler is not None:
                 yield resampler.finish()
             rate = new_rate

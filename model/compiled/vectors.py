@@ -43,9 +43,8 @@ def _lanes() -> int:
 LANES = _lanes()  # float32 in a register
 VECTORS = 2  # registers beside each other in a block
 COLUMNS = LANES * VECTORS
-BLOCKS = (
-    (8, 4) if LANES != 8 else (5, 5)
-)  # rows of a large and a small block: their sums fit into the registers
+# rows of a large and a small block: their sums fit into the registers
+BLOCKS = (8, 4) if LANES != 8 else (5, 5)
 
 
 def has_bf16_products() -> bool:

@@ -331,9 +331,8 @@ class AttentionDecoder(Decoder):
         for _ in range(self.cap):
             query = self.query(memory)
             scanning = scanning & stops(attention.energy(query, key), generator)
-            if (
-                not scanning.is_cuda and not scanning.any()
-            ):  # on a GPU the question would wait for the device
+            # on a GPU the question would wait for the device
+            if not scanning.is_cuda and not scanning.any():
                 break
             logits, output = self.write(attention.context(query, keys, values, valid), memory)
             if choose is None:

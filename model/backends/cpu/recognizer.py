@@ -178,9 +178,8 @@ class FastStepper:
             )
             for _ in range(threads)
         ]
-        self._others = ThreadPoolExecutor(
-            max(threads - 1, 1), "step"
-        )  # starts no thread before it is needed
+        # starts no thread before it is needed
+        self._others = ThreadPoolExecutor(max(threads - 1, 1), "step")
         self.streams, self.threads = streams, threads
         self._begin(slice(None))  # the rest is zero: pages stay unused until a stream comes
 
