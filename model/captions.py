@@ -3,7 +3,9 @@
 The page's captions have the same rules and numbers (clients/web/captions.js).
 """
 
+import html
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -137,14 +139,8 @@ def _pieces(word: Word) -> list[Word]:
 
 def _lines(words: list[Word]) -> list[str]:
     """Return words in lines, each as full as it goes."""
-    lines = [words[0].text]
-    for word in words[1:]:
-        longer = f"{lines[-1]} {word.text}"
-        if len(longer) <= LINE:
-            lines[-1] = longer
-        else:
-            lines.append(word.text)
-    return lines
+    text = " ".join(word.text for word in words)
+    return textwrap.wrap(text, LINE, break_long_words=False, break_on_hyphens=False)
 
 
 def srt(captions: Iterable[Cue]) -> str:
@@ -154,7 +150,10 @@ def srt(captions: Iterable[Cue]) -> str:
 
 def vtt(captions: Iterable[Cue]) -> str:
     """Return captions as WebVTT."""
-    escaped = (one._replace(lines=tuple(map(_escaped, one.lines))) for one in captions)
+    escaped = (
+        one._replace(lines=tuple(html.escape(line, quote=False) for line in one.lines))
+        for one in captions
+    )
     return "WEBVTT\n\n" + "\n".join(_block(one, ".") for one in escaped)
 
 
@@ -167,7 +166,3 @@ def _timecode(seconds: float, mark: str) -> str:
     """Return hours:minutes:seconds, with milliseconds after `mark`."""
     rest, milliseconds = divmod(round(seconds * 1000), 1000)
     return f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}{mark}{milliseconds:03}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

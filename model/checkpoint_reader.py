@@ -31,16 +31,13 @@ class Parameters(Protocol):
     @property
     def config(self) -> RecognizerConfig:
         """What fixes the shape."""
-        ...
 
     @property
     def lookahead_ms(self) -> int:
         """The look-ahead in milliseconds, besides the 25 ms window."""
-        ...
 
     def state_dict(self) -> Mapping[str, Any]:
         """Return the tensors by name, of a kind that numpy takes."""
-        ...
 
 
 @dataclass(frozen=True)

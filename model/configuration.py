@@ -113,9 +113,6 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return what a tree of tables holds, by names with a dot between a table's and a key's."""
     found: dict[str, Any] = {}
     for name, value in tree.items():
-        found |= (
-            flat(value, f"{prefix}{name}.")
-            if isinstance(value, Mapping)
-            else {prefix + name: value}
-        )
+        inner = isinstance(value, Mapping)
+        found |= flat(value, f"{prefix}{name}.") if inner else {prefix + name: value}
     return found

@@ -42,8 +42,7 @@ class Emissions(NamedTuple):
     @property
     def emitted(self) -> NDArray[np.bool_]:
         """Which (R,) streams emit anything."""
-        found: NDArray[np.bool_] = np.any(self.symbols >= 0, axis=1)
-        return found
+        return np.any(self.symbols >= 0, axis=1)
 
     def of(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "Emissions":
         """Return the emissions of some of the streams, without empty columns."""

@@ -11,7 +11,7 @@ from cortado.model.audio.decode import STDIN, AudioError, Samples, decoded, open
 from cortado.model.audio.remote import is_remote
 from cortado.model.backends.choice import check_language_model_used, choose, load_recognizer
 from cortado.model.checkpoint_reader import read
-from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
+from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.search import language_model as language
 from cortado.model.search.settings import Beam
 from cortado.model.streaming.interface import BATCH, StreamingRecognizer
@@ -86,7 +86,7 @@ class _OpenFile:
         self._fetch: Future[BinaryIO] | None = None
         self._file: BinaryIO | None = None
         self.pieces = self._read()
-        self._samples, self._ended = 0, False
+        self._ended = False
         self._error: AudioError | None = None
         self.gathering = Gathering()
 
@@ -129,12 +129,10 @@ class _OpenFile:
                 self._ended = True
                 pool.end(row)
             else:
-                self._samples += len(piece)
                 pool.push(row, piece)
 
     def result(self) -> FileTranscript:
-        transcript = self.gathering.transcript(self._samples / SAMPLE_RATE)
-        return FileTranscript(self._number, self._path, transcript, self._error)
+        return FileTranscript(self._number, self._path, self.gathering.transcript(), self._error)
 
 
 def _leave(fetch: Future[BinaryIO]) -> None:

@@ -6,6 +6,7 @@ none after it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
 from typing import Any, TypeVar
 
 import torch
@@ -78,10 +79,7 @@ class Serial(Layer):
     @property
     def ratio(self) -> int:  # type: ignore[override]
         """Input frames of the first layer for one output frame of the last."""
-        ratio = 1
-        for layer in self.chain:
-            ratio *= layer.ratio
-        return ratio
+        return prod(layer.ratio for layer in self.chain)
 
     @property
     def lookahead(self) -> int:  # type: ignore[override]

@@ -64,13 +64,11 @@ class Recognizer(Serial):
 
     def encode_logmel(self, logmel: Tensor) -> Tensor:
         """Return (B, T / 4, H) encoder frames of whole (B, T, F) log-mel utterances."""
-        encoded: Tensor = self.encoder(self.features.normalizer(logmel))
-        return encoded
+        return self.encoder(self.features.normalizer(logmel))
 
     def encode(self, samples: Tensor) -> Tensor:
         """Return (B, T', H) encoder frames of (B, N) samples of whole utterances."""
-        encoded: Tensor = self.encoder(self.features(samples))
-        return encoded
+        return self.encoder(self.features(samples))
 
     def frame_mask(self, lengths: Tensor, frames: int) -> Tensor:
         """Return (B, T') true on the first `lengths` (B,) encoder frames."""

@@ -20,9 +20,8 @@ class Transcript:
 
     utterances: tuple[tuple[Character, ...], ...]
     duration: float  # seconds of sound
-    alternatives: Shares = field(
-        default_factory=dict
-    )  # of words, by the number of characters up to their end
+    # of words, by the number of characters up to their end
+    alternatives: Shares = field(default_factory=dict)
 
     @property
     def characters(self) -> tuple[Character, ...]:
@@ -66,9 +65,11 @@ class Gathering:
         self._open: list[Character] = []
         self._before = 0  # characters of the utterances that have ended
         self._alternatives: dict[int, tuple[Alternative, ...]] = {}
+        self._position = 0.0
 
     def add(self, update: Update) -> None:
         """Add the result of a step."""
+        self._position = update.position
         start = self._before + len(self._open)
         self._alternatives |= {start + one.end: one.alternatives for one in update.alternatives}
         self._open += update.characters
@@ -77,10 +78,10 @@ class Gathering:
             self._before += len(self._open)
             self._open = []
 
-    def transcript(self, duration: float) -> Transcript:
-        """Return the transcript of so many seconds of sound."""
+    def transcript(self) -> Transcript:
+        """Return the transcript of the stream up to the last update."""
         rest = [tuple(self._open)] if self._open else []
-        return Transcript((*self._ended, *rest), duration, self._alternatives)
+        return Transcript((*self._ended, *rest), self._position, self._alternatives)
 
 
 def _text(characters: tuple[Character, ...]) -> str:

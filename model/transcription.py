@@ -58,20 +58,13 @@ class Transcriber:
         pieces = (
             _resampled(audio, sample_rate) if isinstance(audio, np.ndarray) else stream(Path(audio))
         )
-        count, gathering = 0, Gathering()
-
-        def counted() -> Iterator[Samples]:
-            nonlocal count
-            for piece in pieces:
-                count += len(piece)
-                yield piece
-
+        gathering = Gathering()
         with closing(pieces):
             for update in listen(
-                self._recognizer, counted(), phrases=phrases, alternatives=alternatives
+                self._recognizer, pieces, phrases=phrases, alternatives=alternatives
             ):
                 gathering.add(update)
-        return gathering.transcript(count / SAMPLE_RATE)
+        return gathering.transcript()
 
     def stream(self, sample_rate: int = SAMPLE_RATE, phrases: Sequence[str] = ()) -> "Live":
         """Begin a live stream of samples at a rate in Hz, in which `phrases` are likely.

@@ -109,8 +109,7 @@ def additive(query: Tensor, keys: Keys) -> Tensor:
     """Return direction' tanh(W_s s + W_h h + b) (B, T) of (B, H) queries."""
     projected, sink, matrix, unit = keys
     projected_query = matrix.multiply(query)
-    energies: Tensor = _Energies.apply(projected_query, projected, unit, sink)  # type: ignore[no-untyped-call]
-    return energies
+    return _Energies.apply(projected_query, projected, unit, sink)  # type: ignore[no-untyped-call]
 
 
 class AdditiveEnergy(nn.Module):

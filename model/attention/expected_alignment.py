@@ -104,5 +104,4 @@ def expected_alignments(p: Tensor, previous: Tensor | None = None) -> Tensor:
     if previous is None:
         previous = first_alignment(p.shape[0], p.shape[2], p.device).to(p)
     first, previous = checked_inputs(p=p[:, 0], previous=previous)
-    alpha: Tensor = _ExpectedAlignment.apply(p.to(first), previous)  # type: ignore[no-untyped-call]
-    return alpha
+    return _ExpectedAlignment.apply(p.to(first), previous)  # type: ignore[no-untyped-call]

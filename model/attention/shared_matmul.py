@@ -64,5 +64,4 @@ class SharedMatrix:
 
     def multiply(self, x: Tensor) -> Tensor:
         """Return the (..., M, N) product of a (..., M, K) and the matrix."""
-        product: Tensor = _Product.apply(x, self._matrix, self._factors)  # type: ignore[no-untyped-call]
-        return product
+        return _Product.apply(x, self._matrix, self._factors)  # type: ignore[no-untyped-call]

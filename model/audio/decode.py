@@ -177,7 +177,6 @@ class Readable(Protocol):
 
     def read(self, size: int) -> bytes:
         """Return the next bytes, at most `size`, none at the end."""
-        ...
 
 
 class Arriving(Readable, Protocol):
@@ -277,9 +276,8 @@ def _resampled(
     """
     resampler, rate, heard = None, 0, 0.0
     for new_rate, samples in pieces:
-        if (
-            resampler is None or new_rate != rate
-        ):  # the first, or the next link of a chained ogg file
+        # the first, or the next link of a chained ogg file
+        if resampler is None or new_rate != rate:
             if resampler is not None:
                 yield resampler.finish()
             rate = new_rate

@@ -86,8 +86,6 @@ def text_of(path: Path) -> str:
 
     Raises: OSError where it cannot be read.
     """
-    if not is_remote(path):
-        return path.read_text(encoding="utf-8")
     with _one_error(path):
         return path.read_text(encoding="utf-8")
 
@@ -113,18 +111,18 @@ def changed(path: Path) -> float:
     """
     if str(path).startswith(WEB):  # fsspec does not ask it
         return 0.0
-    if not is_remote(path):
-        return path.stat().st_mtime
     with _one_error(path):
         return float(path.stat().st_mtime)
 
 
 @contextmanager
 def _one_error(path: Path) -> Iterator[None]:
-    """Let each store's own errors be an OSError, which says them on one line."""
+    """Let each store's own errors be an OSError, which says them on one line; a disk's are one."""
     try:
         yield
     except Exception as error:  # each plugin has classes of its own
+        if not is_remote(path):
+            raise
         found: BaseException = error
         if isinstance(error, FileNotFoundError):
             # On the web, fsspec calls whatever goes wrong so.

@@ -39,11 +39,9 @@ def load_recognizer(
     _check_known(backend)  # before torch is asked for, which a misspelt name does not need
     data = read(folder)
     words = language.of(folder, data.config.vocabulary, lm)
-    found = (
-        _fast(data, backend, folder, with_model(beam, words, data.config))
-        if backend in FAST
-        else None
-    )
+    found: StreamingRecognizer | None = None
+    if backend in FAST:
+        found = _fast(data, backend, folder, with_model(beam, words, data.config))
     if found is None:
         from cortado.model.checkpoint import restored
 

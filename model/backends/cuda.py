@@ -116,8 +116,7 @@ class DeviceStepper(ReferenceStepper):
         else:
             weight, bias = self._head
             found = (search.values[index, -1] @ weight + bias).softmax(1)[:, 0] >= BLANK
-        blank: NDArray[np.bool_] = found.cpu().numpy()
-        return blank
+        return found.cpu().numpy()
 
 
 def captured(step: Callable[[], Tensor], device: torch.device) -> Callable[[], Tensor]:

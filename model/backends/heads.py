@@ -50,14 +50,12 @@ def logits(frames: NDArray[np.float32], head: Head) -> NDArray[np.float32]:
 
     Each row is summed in the same order whatever the batch, unlike in a library's product.
     """
-    found: NDArray[np.float32] = _logits(np.ascontiguousarray(frames), *head)
-    return found
+    return _logits(np.ascontiguousarray(frames), *head)
 
 
 def blanks(frames: NDArray[np.float32], head: Head) -> NDArray[np.bool_]:
     """Return (R,) whether the CTC head gives the blank at encoder frames (R, H)."""
-    found: NDArray[np.bool_] = _blanks(logits(frames, head), BLANK)
-    return found
+    return _blanks(logits(frames, head), BLANK)
 
 
 @cached_njit()

@@ -183,8 +183,7 @@ class ReferenceStepper:
         """Return (R,) whether the CTC head gave the blank at the streams' last step."""
         search, index = self._state[-1], self._index(rows)
         if isinstance(search, CtcState):
-            found: NDArray[np.bool_] = (search.symbol[index] == self._blank).numpy()
-            return found
+            return (search.symbol[index] == self._blank).numpy()
         return blanks(search.values[index, -1].numpy(), self._recognizer.head)
 
     def pending(self, rows: Rows) -> NDArray[np.int32]:

@@ -18,11 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import (
-    CompileResultCacheImpl,
-    FunctionCache,
-    UserProvidedCacheLocator,
-)
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 
 PACKAGE = "cortado."
 log = logging.getLogger(__name__)

@@ -34,11 +34,8 @@ from cortado.model.compiled.vectors import (
 
 Array = NDArray[Any]
 
-WEIGHT_TYPES = {
-    "amx": BF16_PAIRS,
-    "bf16": BF16,
-    "fp32": np.float32,
-}  # the type of packed weights, by name
+# the type of packed weights, by name
+WEIGHT_TYPES = {"amx": BF16_PAIRS, "bf16": BF16, "fp32": np.float32}
 CACHE_LINE = 64  # bytes, which tiles and registers load at once
 
 LARGE, SMALL = BLOCKS

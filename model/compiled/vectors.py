@@ -43,9 +43,8 @@ def _lanes() -> int:
 LANES = _lanes()  # float32 in a register
 VECTORS = 2  # registers beside each other in a block
 COLUMNS = LANES * VECTORS
-BLOCKS = (
-    (8, 4) if LANES != 8 else (5, 5)
-)  # rows of a large and a small block: their sums fit into the registers
+# rows of a large and a small block: their sums fit into the registers
+BLOCKS = (8, 4) if LANES != 8 else (5, 5)
 
 
 def has_bf16_products() -> bool:
@@ -237,11 +236,6 @@ def _narrowed(typing, x):  # type: ignore[no-untyped-def]
     return types.uint16(types.float32), generate
 
 
-def _bits_of(typing, x):  # type: ignore[no-untyped-def]
-    """Return the bits of a float32 as an int32."""
-    return types.int32(types.float32), lambda c, builder, s, a: builder.bitcast(a[0], _INT32)
-
-
 def _float_of(typing, bits):  # type: ignore[no-untyped-def]
     """Return the float32 that an int32's bits are."""
     return types.float32(types.int32), lambda c, builder, s, a: builder.bitcast(a[0], _FLOAT)
@@ -296,6 +290,5 @@ def _fetch_and_increment(typing, counter):  # type: ignore[no-untyped-def]
 # Functions for compiled code only; numba types them there.
 fetch_and_increment: Any = intrinsic(_fetch_and_increment)
 narrowed: Any = intrinsic(_narrowed)
-bits_of: Any = intrinsic(_bits_of)
 float_of: Any = intrinsic(_float_of)
 butterfly: Any = intrinsic(_butterfly)

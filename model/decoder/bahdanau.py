@@ -9,10 +9,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from cortado.model.attention.shared_matmul import SharedMatrix
 from cortado.model.config import DecoderConfig
 from cortado.model.decoder.decoder import AttentionDecoder, Memory, Output, readout
-from cortado.model.encoder.lstm import LSTMState, lstm, lstm_cell
+from cortado.model.encoder.lstm import LSTMState, lstm
 
 
 class BahdanauDecoder(AttentionDecoder):
@@ -40,13 +39,11 @@ class BahdanauDecoder(AttentionDecoder):
         first: LSTMState | None = None,
     ) -> Tensor:
         """Return (B, U, R), what the output reads after each of the known symbols (B, U)."""
-        embedded, recurrent = self._gates(previous)
-        state, outputs = first or self.zeros(embedded, len(previous)), []
-        for gate in embedded.unbind():
-            found, below = context(self.top(state.hidden)), self.bottom(state)
-            gates = gate + recurrent.multiply(torch.cat([found, below.hidden], 1))
-            i, f, g, o = gates.chunk(4, 1)
-            state = self.climb(lstm_cell(i, f, g, o, below.cell), state)
+        known, others = self.known(previous)
+        state, outputs = first or self.zeros(known, len(previous)), []
+        for given in known.unbind():
+            found = context(self.top(state.hidden))
+            state = self.stepped_known(given, others, found, state)
             outputs.append(self._read(self.top(state.hidden), found))
         return torch.stack(outputs, 1)
 
@@ -65,13 +62,6 @@ class BahdanauDecoder(AttentionDecoder):
         """Return the output layer's input."""
         return hidden if self.direct else torch.cat([hidden, context], 1)
 
-    def _gates(self, previous: Tensor) -> tuple[Tensor, SharedMatrix]:
-        """Return (U, B, 4 H) the previous symbols' part of the gates, and the other weights."""
-        cell, width = self.lstm, self.embedding.embedding_dim
-        embedded = self.embedding(previous.t()) @ cell.weight_ih[:, :width].t()
-        others = torch.cat([cell.weight_ih[:, width:], cell.weight_hh], 1)  # context, hidden
-        return embedded + (cell.bias_ih + cell.bias_hh), SharedMatrix(others.t())
-
     def beginning(self, streams: int, first: LSTMState | None = None) -> Memory:
         """Return the memory before the first symbol, given the LSTM's first state (S, L H)."""
         weight = self.output.weight
@@ -80,9 +70,7 @@ class BahdanauDecoder(AttentionDecoder):
 
     def write(self, context: Tensor, memory: Memory) -> tuple[Tensor, Output]:
         """Return the next symbol's logits (S, V) given its (S, H) context."""
-        inputs = torch.cat([self.embedding(memory.symbol), context], 1)
-        below = LSTMState(*self.lstm(inputs, self.bottom(memory.lstm)))
-        state = self.climb(below, memory.lstm)
+        state = self.stepped(memory.symbol, context, memory.lstm)
         logits = self.output(self.readout(self._read(self.top(state.hidden), context)))
         return logits, Output(state, context[:, :0])
 

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from cortado.model.attention.build import attention
 from cortado.model.attention.interface import Attended, Attention, MonotonicAttention, stops
+from cortado.model.attention.shared_matmul import SharedMatrix
 from cortado.model.config import MAX_SYMBOLS_PER_STEP, DecoderConfig
-from cortado.model.encoder.lstm import LSTMState
-from cortado.model.layer import Layer
+from cortado.model.encoder.lstm import LSTMState, lstm_cell
+from cortado.model.layer import Layer, merged
 
 
 class Decoded(NamedTuple):
@@ -72,11 +73,7 @@ class Decoder(Layer):
     readout: nn.Module  # between the states and the output
     output: nn.Linear
     cap = MAX_SYMBOLS_PER_STEP
-
-    @property
-    def ends(self) -> bool:
-        """Whether it writes an end-of-sequence symbol."""
-        return not self.online
+    ends = False  # whether it writes an end-of-sequence symbol
 
     def teacher_forced(
         self,
@@ -139,16 +136,11 @@ class AttentionDecoder(Decoder):
         self.embedding = nn.Embedding(symbols + 1, config.embedding)
         self.attention = attention(config.attention, config.width, encoder_width)
         self.online = self.attention.online
-        self._text = text
+        self.ends = text or not self.online
         self.lstm = nn.LSTMCell(config.embedding + lstm_input_width, config.width)
         self.upper = nn.ModuleList(
             nn.LSTMCell(config.width, config.width) for _ in range(config.layers - 1)
         )
-
-    @property
-    def ends(self) -> bool:
-        """Whether it writes an end-of-sequence symbol."""
-        return self._text or not self.online
 
     def teacher_forced(
         self,
@@ -180,8 +172,7 @@ class AttentionDecoder(Decoder):
         """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero."""
         before = nn.functional.pad(targets[:, :-1], (1, 0), value=self.start)
         silence = self.embedding.weight.new_zeros(len(targets), self.encoder_width)
-        logits: Tensor = self.output(self.readout(self.states(before, lambda query: silence)))
-        return logits
+        return self.output(self.readout(self.states(before, lambda query: silence)))
 
     def states(
         self,
@@ -246,6 +237,30 @@ class AttentionDecoder(Decoder):
             states.append(LSTMState(*cell(states[-1].hidden, tuple(old))))
         hidden, cells = (torch.cat(parts, 1) for parts in zip(*states, strict=True))
         return LSTMState(hidden, cells)
+
+    def stepped(self, symbol: Tensor, beside: Tensor, state: LSTMState) -> LSTMState:
+        """Return the state (S, L H) after symbols (S,), read with what is beside them (S, H)."""
+        inputs = torch.cat([self.embedding(symbol), beside], 1)
+        return self.climb(LSTMState(*self.lstm(inputs, self.bottom(state))), state)
+
+    def known(self, symbols: Tensor) -> tuple[Tensor, SharedMatrix]:
+        """Return (U, B, 4 H), what known symbols (B, U) give the first LSTM's gates; other weights.
+
+        Those are of what is read beside a symbol and of the hidden state, for `stepped_known`.
+        """
+        cell, width = self.lstm, self.embedding.embedding_dim
+        embedded = self.embedding(symbols.t()) @ cell.weight_ih[:, :width].t()
+        others = torch.cat([cell.weight_ih[:, width:], cell.weight_hh], 1)
+        return embedded + (cell.bias_ih + cell.bias_hh), SharedMatrix(others.t())
+
+    def stepped_known(
+        self, given: Tensor, others: SharedMatrix, beside: Tensor, state: LSTMState
+    ) -> LSTMState:
+        """Return what `stepped` does, from what `known` gave for the symbols (B, 4 H)."""
+        below = self.bottom(state)
+        gates = given + others.multiply(torch.cat([beside, below.hidden], 1))
+        i, f, g, o = gates.chunk(4, 1)
+        return self.climb(lstm_cell(i, f, g, o, below.cell), state)
 
     def decoded(self, logits: Tensor, steps: list[Attended]) -> Decoded:
         """Return the results of a pass, given its logits and each symbol's attention."""
@@ -316,9 +331,8 @@ class AttentionDecoder(Decoder):
         for _ in range(self.cap):
             query = self.query(memory)
             scanning = scanning & stops(attention.energy(query, key), generator)
-            if (
-                not scanning.is_cuda and not scanning.any()
-            ):  # on a GPU the question would wait for the device
+            # on a GPU the question would wait for the device
+            if not scanning.is_cuda and not scanning.any():
                 break
             logits, output = self.write(attention.context(query, keys, values, valid), memory)
             if choose is None:
@@ -362,9 +376,7 @@ def readout(config: DecoderConfig, width: int) -> tuple[nn.Module, int]:
 def update_rows(memory: Memory, new: Memory, rows: Tensor) -> Memory:
     """Return the memory, with the rows (S,) that are true taken from the new one."""
     wide = rows.unsqueeze(1)
-    hidden = torch.where(wide, new.lstm.hidden, memory.lstm.hidden)
-    cell = torch.where(wide, new.lstm.cell, memory.lstm.cell)
-    return Memory(LSTMState(hidden, cell), torch.where(rows, new.symbol, memory.symbol))
+    return merged(memory, new, lambda a, b: torch.where(rows if a.dim() == 1 else wide, b, a))
 
 
 def push(window: Tensor, newest: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from cortado.model.attention.shared_matmul import SharedMatrix
 from cortado.model.config import DecoderConfig
 from cortado.model.decoder.decoder import AttentionDecoder, Memory, Output, readout
-from cortado.model.encoder.lstm import LSTMState, lstm_cell
+from cortado.model.encoder.lstm import LSTMState
 
 
 class LuongDecoder(AttentionDecoder):
@@ -42,18 +42,12 @@ class LuongDecoder(AttentionDecoder):
         first: LSTMState | None = None,
     ) -> Tensor:
         """Return the attentional states (B, U, H) after each of the known symbols (B, U)."""
-        lstm, width = self.lstm, self.embedding.embedding_dim
-        embedded = self.embedding(previous.t()) @ lstm.weight_ih[:, :width].t()
-        embedded = embedded + (lstm.bias_ih + lstm.bias_hh)
-        recurrent = SharedMatrix(torch.cat([lstm.weight_ih[:, width:], lstm.weight_hh], 1).t())
+        known, others = self.known(previous)
         combine = SharedMatrix(self.combine.weight.t())
-        state, outputs = first or self.zeros(embedded, len(previous)), []
+        state, outputs = first or self.zeros(known, len(previous)), []
         attentional = torch.zeros_like(self.top(state.hidden))
-        for gate in embedded.unbind():
-            lstm_input, below = self._lstm_input(attentional), self.bottom(state)
-            gates = gate + recurrent.multiply(torch.cat([lstm_input, below.hidden], 1))
-            i, f, g, o = gates.chunk(4, 1)
-            state = self.climb(lstm_cell(i, f, g, o, below.cell), state)
+        for given in known.unbind():
+            state = self.stepped_known(given, others, self._lstm_input(attentional), state)
             query = self.top(state.hidden)
             attentional = combine.multiply(torch.cat([context(query), query], 1)).tanh()
             outputs.append(attentional)
@@ -86,6 +80,4 @@ class LuongDecoder(AttentionDecoder):
 
     def read(self, symbol: Tensor, output: Output) -> Memory:
         """Return the memory after the LSTM has read the symbols (S,) that were chosen."""
-        inputs = torch.cat([self.embedding(symbol), output.lstm_input], 1)
-        below = LSTMState(*self.lstm(inputs, self.bottom(output.lstm)))
-        return Memory(self.climb(below, output.lstm), symbol)
+        return Memory(self.stepped(symbol, output.lstm_input, output.lstm), symbol)

@@ -12,10 +12,9 @@ from cortado.model.attention.interface import MonotonicAttention
 from cortado.model.decoder.decoder import AttentionDecoder, Memory, push
 from cortado.model.emission import Emissions
 from cortado.model.encoder.lstm import LSTMState
-from cortado.model.layer import Layer
+from cortado.model.layer import Layer, select
 from cortado.model.search import beam as search
 from cortado.model.search.commit import commit, uncommitted
-from cortado.model.search.expected_beam import select_rows
 from cortado.model.search.hypotheses import Candidates, Hypotheses, candidates, hypotheses, restart
 from cortado.model.search.settings import Beam, max_committed
 from cortado.model.search.survivors import prune
@@ -143,7 +142,7 @@ class BeamSearch(Layer):
             symbols = torch.from_numpy(e.written[r, k, count].astype(np.int64))
             e.slots[r, k] = len(pool) + np.arange(scanning)
             stopped = torch.ones(scanning, dtype=torch.bool)
-            new = decoder.read(symbols, select_rows(output, parents))
+            new = decoder.read(symbols, select(output, parents))
             pool.add(new, scan.stopped(valid[parents], stopped))
         moves = torch.from_numpy(e.moves[: prune(rows, beam, h, e)])
         to, slots = (moves[:, 0], moves[:, 1]), moves[:, 2]

@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from cortado.model.attention.interface import Attended, Attention
-from cortado.model.decoder.decoder import AttentionDecoder, Output
-from cortado.model.encoder.lstm import LSTMState
+from cortado.model.decoder.decoder import AttentionDecoder
+from cortado.model.layer import select
 
-WIDTH = 8
 PRUNING = 3.0  # nats below the best hypothesis of the same length at which others are dropped
 
 Path = tuple[tuple[int, int], ...]  # (symbol, frame) of each symbol
@@ -33,7 +32,7 @@ def beam_search(
     decoder: AttentionDecoder,
     values: Tensor,
     limit: int,
-    width: int = WIDTH,
+    width: int,
     pruning: float = PRUNING,
 ) -> Path:
     """Return the best text's (symbol, frame) pairs, `limit` at most, for (T, H) encoder frames."""
@@ -56,7 +55,7 @@ def beam_search(
         alignment = (attended.memory if decoder.online else attended.weights).argmax(1)
         paths = extend(paths, rows, symbols, alignment)
         past = attended.memory[rows]
-        memory = decoder.read(symbols, select_rows(output, rows))
+        memory = decoder.read(symbols, select(output, rows))
     # At the limit a text may go on still; one that has ended far behind it is no better.
     return paths[0] if scores[0] - pruning > finished.score else finished.path
 
@@ -109,9 +108,3 @@ def outcomes(
     ending = ending.clamp(max=-1e-12)
     going = (-ending.expm1()).log()
     return going.to(log_probs).unsqueeze(1) + log_probs, ending.to(log_probs)
-
-
-def select_rows(output: Output, rows: Tensor) -> Output:
-    """Return an output's chosen rows."""
-    (hidden, cell), lstm_input = output
-    return Output(LSTMState(hidden[rows], cell[rows]), lstm_input[rows])

@@ -13,16 +13,8 @@ from torch import Tensor
 
 from cortado.model.attention.interface import MonotonicAttention, stops
 from cortado.model.decoder.decoder import AttentionDecoder, Memory
-from cortado.model.search.expected_beam import (
-    PRUNING,
-    WIDTH,
-    Hypothesis,
-    Path,
-    better,
-    extend,
-    ranked,
-    select_rows,
-)
+from cortado.model.layer import select
+from cortado.model.search.expected_beam import PRUNING, Hypothesis, Path, better, extend, ranked
 
 
 class Frames(NamedTuple):
@@ -44,7 +36,7 @@ def hard_beam_search(
     decoder: AttentionDecoder,
     values: Tensor,
     limit: int,
-    width: int = WIDTH,
+    width: int,
     pruning: float = PRUNING,
 ) -> Path:
     """Return the best text's (symbol, frame) pairs, `limit` at most, for (T, H) encoder frames.
@@ -74,7 +66,7 @@ def hard_beam_search(
         best = ranked(going, width, pruning)
         scores, rows, symbols = (part[best[0] > -torch.inf] for part in best)
         paths = extend(paths, rows, symbols, scans.frames)
-        memory = decoder.read(symbols, select_rows(output, rows))
+        memory = decoder.read(symbols, select(output, rows))
         valid = attention.stopped(scans.valid, torch.ones_like(stopped))
         scans = Scans(scans.frames[rows], valid[rows])
     return finished.path if finished.score > -torch.inf else paths[0]  # none has ended

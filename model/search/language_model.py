@@ -48,9 +48,7 @@ class Language(NamedTuple):
     letter: float  # log of the price of each letter outside it
     space: int  # the symbol that ends a word
     symbols: Array  # (N,) int32: a node's last letter; -1 where the vocabulary lacks it
-    children: (
-        Array  # (N + 1,) int32: where a node's children begin; they end where the next node's begin
-    )
+    children: Array  # (N + 1,) int32: where a node's children begin; they end where the next's do
     words: Array  # (N,) int32: the word that a node ends, -1 for none
     lows: Array  # (N,) int32: the first word below a node
     highs: Array  # (N,) int32: the one after the last

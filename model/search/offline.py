@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from cortado.model.attention.interface import Attention
 from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.decoder import AttentionDecoder, Decoder
-from cortado.model.emission import FLUSH_STEPS, Character, to_characters
-from cortado.model.features.framing import SAMPLES_PER_STEP, STEP_SECONDS
+from cortado.model.emission import FLUSH_STEPS, Character, step_time, to_characters
+from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.expected_beam import beam_search
 from cortado.model.search.hard_beam import hard_beam_search
@@ -129,7 +129,7 @@ def flushed(samples: NDArray[np.float32]) -> Tensor:
 
 def seconds(recognizer: Recognizer, frame: int) -> float:
     """Return the time in seconds at which an encoder frame, counted from 0, ends."""
-    return round(max(frame + 1 - recognizer.delay_steps, 0) * STEP_SECONDS, 3)
+    return step_time(frame, recognizer.delay_steps)
 
 
 @torch.inference_mode()

@@ -17,13 +17,8 @@ from cortado.model.compiled.functions import log
 
 Array = NDArray[Any]
 
-EXCESS, SYMBOLS = (
-    0,
-    1,
-)  # of a voice: nats above the usual entropy, summed over symbols; their number
-USUAL = np.float32(
-    0.9
-)  # nats: the mean of voices that are read, recorded by strangers, and foreign
+EXCESS, SYMBOLS = 0, 1  # of a voice: nats above the usual entropy, over all symbols; their number
+USUAL = np.float32(0.9)  # nats: the mean of voices that read, of strangers' recordings, of foreign
 FIRST = np.float32(5)  # symbols of a usual voice that a stream begins with
 MEMORY = np.float32(100)  # symbols that count at most: some eight seconds of speech
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -45,5 +40,4 @@ def listen(shares: Array, voice: Array) -> None:
 @numba.njit(nogil=True)
 def strangeness(voice: Array) -> np.float32:
     """Return the nats by which the entropy at a voice's symbols is above the usual."""
-    excess: np.float32 = voice[EXCESS] / (voice[SYMBOLS] + FIRST)
-    return excess
+    return voice[EXCESS] / (voice[SYMBOLS] + FIRST)

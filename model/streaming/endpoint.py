@@ -132,8 +132,7 @@ class Endpointer:
     def need_vad(self, rows: Rows) -> NDArray[np.bool_]:
         """Return (R,) which streams have rules with quiet."""
         asks = np.array([any(rule.quiet for rule in rules) for rules in self._known])
-        found: NDArray[np.bool_] = asks[self._which[rows]]
-        return found
+        return asks[self._which[rows]]
 
     def step(
         self,
@@ -160,8 +159,7 @@ class Endpointer:
 
     def snapshot(self, row: int) -> list[int]:
         """Return what `restore` takes."""
-        counts: list[int] = self._counts[row].tolist()
-        return counts
+        return self._counts[row].tolist()
 
     def restore(self, row: int, counts: list[int]) -> None:
         """Give a row what `snapshot` returned."""

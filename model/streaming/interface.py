@@ -24,15 +24,12 @@ class Stepper(Protocol):
     @property
     def bytes_per_stream(self) -> int:
         """Size of a stream's state in bytes."""
-        ...
 
     def reset(self, rows: Rows) -> None:
         """Reset the streams in (R,) rows to the state before any audio."""
-        ...
 
     def expect(self, row: int, tree: NDArray[np.int16]) -> None:
         """Set the tree of phrases that a stream expects (phrases.py), after `reset`."""
-        ...
 
     def step(self, samples: Samples, rows: Rows) -> Emissions:
         """Step the streams in `rows`; return their emissions.
@@ -44,18 +41,15 @@ class Stepper(Protocol):
         Raises:
             ValueError: samples of another shape.
         """
-        ...
 
     def blanks(self, rows: Rows) -> NDArray[np.bool_]:
         """Return (R,) whether the CTC head gave the blank at the streams' last step."""
-        ...
 
     def pending(self, rows: Rows) -> NDArray[np.int32]:
         """Return (R,) frames since the newest symbol that awaits its commit, -1 for none.
 
         The symbol is the best hypothesis'; a greedy scan never has one.
         """
-        ...
 
     def spoken(self, rows: Rows) -> NDArray[np.float32]:
         """Return (R, HISTORY, P) what the phone head gave the streams' last frames.
@@ -63,7 +57,6 @@ class Stepper(Protocol):
         The scores are those of `pronunciation.relative`, the oldest frame first; for a search that
         weighs pronunciations.
         """
-        ...
 
     def restart_decoder(self, rows: Rows) -> Emissions:
         """Restart the decoders of the streams in (R,) rows; return their uncommitted symbols.
@@ -71,15 +64,12 @@ class Stepper(Protocol):
         Features and encoder keep their state, so the next utterance loses no sound. The symbols
         are those of the best hypothesis.
         """
-        ...
 
     def snapshot(self, row: int) -> bytes:
         """Return a stream's state, bytes_per_stream long."""
-        ...
 
     def restore(self, row: int, state: bytes) -> None:
         """Set a row to the state that `snapshot` returned, in any process with the same model."""
-        ...
 
 
 class StreamingRecognizer(Protocol):
@@ -96,11 +86,9 @@ class StreamingRecognizer(Protocol):
     @property
     def digest(self) -> bytes:
         """A digest of the backend and the weights, for snapshots."""
-        ...
 
     def stepper(self, streams: int, threads: int | None = None) -> Stepper:
         """Return new states of `streams` streams, stepped by `threads` threads.
 
         None is one thread; 0 is as many as are worth it on this machine.
         """
-        ...

@@ -140,8 +140,7 @@ class Pool:
     def _tree(self, phrases: Sequence[str]) -> NDArray[np.int16]:
         if self.recognizer.beam.width == 1:
             raise PhrasesError("expected no phrases for a greedy scan, which has no search")
-        found: NDArray[np.int16] = tree(phrases, self.recognizer.vocabulary)
-        return found
+        return tree(phrases, self.recognizer.vocabulary)
 
     def close(self, row: int) -> None:
         """Free a row; results of a step in progress are dropped."""
@@ -287,19 +286,20 @@ class Pool:
     def await_commit(self, rows: Rows) -> list[bool]:
         """Return for each of (R,) rows whether its best hypothesis has an uncommitted symbol."""
         self._begin(self._begun(rows))  # they may not have been stepped yet
-        found: list[bool] = (self.stepper.pending(rows) >= 0).tolist()
-        return found
+        return (self.stepper.pending(rows) >= 0).tolist()
 
     def snapshot(self, row: int) -> Snapshot:
         """Return a stream's snapshot, for any pool of the same recogniser, between its steps."""
         self._begin(self._begun(np.array([row])))  # it may not have been stepped yet
         received, steps, flush, samples = self._buffer.snapshot(row)
         rules = self._endpointer.rules(row)
-        needs_vad = self._vad is not None and self._detector is not None and _needs_vad(rules)
+        detector, heard = "", b""
+        if self._vad and self._detector and _needs_vad(rules):
+            detector, heard = self._vad.digest.hex(), self._detector.snapshot(row)
         return Snapshot(
             backend=self.recognizer.name,
             model=self.recognizer.digest.hex(),
-            detector=self._vad.digest.hex() if self._vad and needs_vad else "",
+            detector=detector,
             rules=rules,
             received=received,
             steps=steps,
@@ -309,7 +309,7 @@ class Pool:
             alternatives=self._alternatives.snapshot(row),
             samples=samples,
             state=self.stepper.snapshot(row),
-            heard=self._detector.snapshot(row) if self._detector and needs_vad else b"",
+            heard=heard,
         )
 
     def check(self, snapshot: Snapshot) -> None:

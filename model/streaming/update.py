@@ -59,9 +59,7 @@ class Results(NamedTuple):
     def updates(self, vocabulary: Vocabulary, delay_steps: int) -> Iterator[tuple[int, Update]]:
         """Yield each row with its update."""
         columns = self.rows, self.numbers, self.positions, self.finished, *self.parting
-        plain = (
-            column.tolist() for column in columns
-        )  # Python's numbers are faster here than NumPy's
+        plain = (column.tolist() for column in columns)  # Python's numbers are faster than NumPy's
         streams = zip(self.emissions.lists(), *plain, strict=True)
         for place, stream in enumerate(streams):
             emissions, row, number, position, finished, space, utterance, start, end = stream
@@ -71,15 +69,13 @@ class Results(NamedTuple):
                 characters.insert(0, replace(characters[0], text=SPACE))
             ended = utterance >= 0
             endpoint = Endpoint(utterance, seconds(start), seconds(end)) if ended else None
-            alternatives = [
+            places = [
                 Place(space + sum(map(len, written[: at.symbols])), at.alternatives)
                 for at in self.word_ends.get(place, ())
             ]
             yield (
                 row,
-                Update(
-                    characters, position, finished, endpoint=endpoint, alternatives=alternatives
-                ),
+                Update(characters, position, finished, endpoint=endpoint, alternatives=places),
             )
 
 

@@ -71,25 +71,14 @@ class Utterances:
             ended: (R,) whether the utterance ends with the step.
         """
         found = np.zeros((4, len(rows)), np.int64)
+        news = emissions.symbols, emissions.late, numbers, ended
         symbols = self._lengths, self._begins, self._closes
-        sizes = self._spaced, self._delay_steps
-        _part(
-            rows,
-            emissions.symbols,
-            emissions.late,
-            numbers,
-            ended,
-            *symbols,
-            *sizes,
-            self._state,
-            found,
-        )
+        _part(rows, *news, *symbols, self._spaced, self._delay_steps, self._state, found)
         return Parting(found[0] != 0, *found[1:])
 
     def snapshot(self, row: int) -> list[int]:
         """Return what `restore` takes."""
-        state: list[int] = self._state[row].tolist()
-        return state
+        return self._state[row].tolist()
 
     def restore(self, row: int, state: list[int]) -> None:
         """Give a row what `snapshot` returned."""

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from cortado.model.decoder.decoder import Memory
-from cortado.model.search.expected_beam import PRUNING, ranked, select_rows
+from cortado.model.layer import select
+from cortado.model.search.expected_beam import PRUNING, ranked
 from cortado.model.search.hard_beam import Frames, Scans, next_stops, windows
 from cortado.training.text.model import TextModel
 from cortado.training.text.vocabulary import UNKNOWN
@@ -100,7 +101,7 @@ def search(
             for k, symbol in zip(rows.tolist(), symbols.tolist(), strict=True)
         ]
         known = symbols.where(symbols <= decoder.end, UNKNOWN)  # what is read of a copied word
-        memory = decoder.read(known, select_rows(output, rows))
+        memory = decoder.read(known, select(output, rows))
         place = tuple(part[rows] for part in looked.place)
     return best
 

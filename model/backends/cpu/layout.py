@@ -83,9 +83,8 @@ class DecoderWeights(NamedTuple):
     a context is a mean of frames, so its part is the mean of their parts.
     """
 
-    frames: (
-        Matrix | QuantizedMatrix
-    )  # (H, 2 d + V + U): keys, monotonic and chunkwise; to the logits; the heads'
+    # (H, 2 d + V + U): keys, monotonic and chunkwise; to the logits; the heads'
+    frames: Matrix | QuantizedMatrix
     frame_gates: Matrix | QuantizedMatrix  # (H, 4 D)
     states: Matrix | QuantizedMatrix  # (D, 2 d + V): queries; to the logits
     lstm: Matrix | QuantizedMatrix  # (D, 4 D)

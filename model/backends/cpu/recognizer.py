@@ -178,9 +178,8 @@ class FastStepper:
             )
             for _ in range(threads)
         ]
-        self._others = ThreadPoolExecutor(
-            max(threads - 1, 1), "step"
-        )  # starts no thread before it is needed
+        # starts no thread before it is needed
+        self._others = ThreadPoolExecutor(max(threads - 1, 1), "step")
         self.streams, self.threads = streams, threads
         self._begin(slice(None))  # the rest is zero: pages stay unused until a stream comes
 
@@ -221,8 +220,7 @@ class FastStepper:
 
     def spoken(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return (R, HISTORY, P) what the phone head gave the streams' last frames."""
-        found: NDArray[np.float32] = self._hypotheses.spoken[rows]
-        return found
+        return self._hypotheses.spoken[rows]
 
     def restart_decoder(self, rows: NDArray[np.int64]) -> Emissions:
         """Restart the decoders of the streams in (R,) rows; return their uncommitted symbols."""

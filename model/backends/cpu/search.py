@@ -64,11 +64,8 @@ def _write(
         row, base, slot = few[r], e.origins[r, h], e.slots[r, h]
         query = state.query[row, base] if slot < 0 else p.query[slot]
         hidden = state.decoder_hidden[row, base] if slot < 0 else p.hidden[slot]
-        query, keys, frame_count = (
-            query[query_width // 2 :],
-            state.keys[row],
-            state.frame_count[row, 0],
-        )
+        query, keys = query[query_width // 2 :], state.keys[row]
+        frame_count = state.frame_count[row, 0]
         attention_shares(query, keys, frame_count, w.directions[1], w.biases[1], t.shares[n])
         copied(hidden, 0, t.states, n * d, d)
     affine(w.lstm, t.states, d, d, t.decoder_gates, count, t.codes, t.scales)

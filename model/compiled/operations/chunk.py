@@ -19,8 +19,7 @@ IN_ORDER = FAST - {"reassoc"}  # differences that must not be regrouped
 @kernel("expected_chunk", "CPU")
 def expected_chunk(alpha: Tensor, energies: Tensor, chunk: int) -> Tensor:
     """Return beta (B, T)."""
-    beta: Tensor = _ExpectedChunk.apply(alpha, energies, chunk)  # type: ignore[no-untyped-call]
-    return beta
+    return _ExpectedChunk.apply(alpha, energies, chunk)  # type: ignore[no-untyped-call]
 
 
 class _ExpectedChunk(torch.autograd.Function):
@@ -37,10 +36,8 @@ class _ExpectedChunk(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         alpha, energies = ctx.saved_tensors
         found = torch.empty_like(alpha), torch.empty_like(energies)
-        grad, (grad_alpha, grad_energies) = (
-            grads[0].contiguous().numpy(),
-            (one.numpy() for one in found),
-        )
+        grad = grads[0].contiguous().numpy()
+        grad_alpha, grad_energies = (one.numpy() for one in found)
         _backward(alpha.numpy(), energies.numpy(), ctx.chunk, grad, grad_alpha, grad_energies)
         return *found, None
 

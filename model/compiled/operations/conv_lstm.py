@@ -28,8 +28,7 @@ def conv_lstm(
     """Return what `encoder.conv_lstm` defines."""
     if len(inputs) < MIN_FRAMES or cell.dtype != torch.float32:
         return definition("conv_lstm")(inputs, weight, hidden, cell)
-    found: tuple[Tensor, Tensor] = Recurrence.apply(inputs, weight, hidden, cell)  # type: ignore[no-untyped-call]
-    return found
+    return Recurrence.apply(inputs, weight, hidden, cell)  # type: ignore[no-untyped-call]
 
 
 class Recurrence(torch.autograd.Function):
@@ -44,7 +43,7 @@ class Recurrence(torch.autograd.Function):
         channels, kind = width // 4, mixed.kind()
         matrix, zero_bias = mixed.matrix(weight, kind)
         columns = mixed.factors(kind, frames + 1, batch, frequencies, mixed.even(len(weight)))
-        cells = mixed.floats(frames + 1, batch, frequencies, channels)
+        cells = np.empty((frames + 1, batch, frequencies, channels), np.float32)
         cells[0] = mixed.numbers(cell)
         gates, hiddens = mixed.numbers(inputs, True), np.empty_like(cells[1:])
         first, sums = mixed.numbers(hidden), mixed.sums(batch * frequencies, zero_bias)

@@ -7,6 +7,7 @@ compiled loop forward and one backward. torch's layer (oneDNN) is slower, mostly
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -51,7 +52,7 @@ class Recurrence(torch.autograd.Function):
         matrix, zero_bias = mixed.matrix(weight.t(), kind)
         states = mixed.factors(kind, frames + 1, batch, mixed.even(width))
         mixed.tensor(states)[0, :, :width] = hidden.detach()
-        cells = mixed.floats(frames + 1, batch, width)
+        cells = np.empty((frames + 1, batch, width), np.float32)
         cells[0] = mixed.numbers(cell)
         gates = mixed.numbers(inputs, True)
         _forward(gates, states, cells, matrix, zero_bias, mixed.sums(batch, zero_bias))

@@ -61,13 +61,6 @@ def factors(kind: Any, *shape: int) -> Array:
     return found
 
 
-def floats(*shape: int) -> Array:
-    """Return room for (T, ...) float32, the first frame's zero."""
-    found = np.empty(shape, np.float32)
-    found[:1] = 0
-    return found
-
-
 def sums(rows: int, bias: Array) -> Array:
     """Return room for a product of so many rows, and for a tile's beyond."""
     return aligned(np.float32, (rows + ROWS) * len(bias))
@@ -75,8 +68,7 @@ def sums(rows: int, bias: Array) -> Array:
 
 def numbers(x: Tensor, own: bool = False) -> Array:
     """Return what a tensor holds as contiguous float32; where it may be changed, one's own."""
-    found: Array = x.detach().to(torch.float32, copy=own).contiguous().numpy()
-    return found
+    return x.detach().to(torch.float32, copy=own).contiguous().numpy()
 
 
 def tensor(array: Array) -> Tensor:

@@ -28,8 +28,7 @@ def running_means(
     """Return what `features.running_mean` defines."""
     if x.shape[1] <= MIN_FRAMES or x.dtype != torch.float32:
         return definition("running_means")(x, mean, count, prior, deviation)
-    found: tuple[Tensor, Tensor, Tensor] = _RunningMeans.apply(x, mean, count, prior, deviation)  # type: ignore[no-untyped-call]
-    return found
+    return _RunningMeans.apply(x, mean, count, prior, deviation)  # type: ignore[no-untyped-call]
 
 
 class _RunningMeans(torch.autograd.Function):
@@ -54,8 +53,7 @@ class _RunningMeans(torch.autograd.Function):
 
 
 def _array(x: Tensor) -> Array:
-    found: Array = x.detach().cpu().contiguous().numpy()
-    return found
+    return x.detach().cpu().contiguous().numpy()
 
 
 @cached_njit(fastmath=FAST, error_model="numpy")

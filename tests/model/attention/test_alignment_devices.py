@@ -16,6 +16,7 @@ import cortado.model.compiled.operations  # noqa: F401
 from cortado.model.attention.expected_alignment import expected_alignment, expected_alignments
 from cortado.model.attention.scan import reverse_scan, scan, shifted
 from cortado.model.operation import definition
+from cortado.tests.model.attention.stopping import probabilities
 
 FRAMES = [1, 2, 10, 33, 100, 1000]
 KINDS = ["near 0", "near 1", "mixed", "exactly 0 and 1", "r = -4", "r = 4"]
@@ -24,15 +25,7 @@ KINDS = ["near 0", "near 1", "mixed", "exactly 0 and 1", "r = -4", "r = 4"]
 def drawn(kind: str, frames: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     """p, previous and a gradient, each (2, T)."""
     torch.manual_seed(frames)
-    noise = torch.randn(2, frames)
-    p = {
-        "near 0": 1e-6 * torch.rand(2, frames),
-        "near 1": 1 - 1e-6 * torch.rand(2, frames),
-        "mixed": (20 * noise).sigmoid(),
-        "exactly 0 and 1": (noise > 1).float(),
-        "r = -4": (noise - 4).sigmoid(),
-        "r = 4": (noise + 4).sigmoid(),
-    }[kind]
+    p = probabilities(kind, 2, frames)
     previous = torch.rand(2, frames) / frames
     return p.to(dtype), previous.to(dtype), torch.randn(2, frames).to(dtype)
 

@@ -24,8 +24,7 @@ def _compiled(
     begun: Floats, heard: Floats, phones: NDArray[np.int32], first: int, ended: Floats
 ) -> np.float32:
     word = begun, heard, heard.shape[1], phones, len(phones), first, len(heard)
-    found: np.float32 = lay(*word, MISSED, BEYOND, UNSPOKEN, ended)
-    return found
+    return lay(*word, MISSED, BEYOND, UNSPOKEN, ended)
 
 
 compiled: Any = numba.njit(_compiled)

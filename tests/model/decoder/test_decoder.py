@@ -102,8 +102,7 @@ def algorithm_1(module: BahdanauDecoder, values: Doubles, cap: int) -> list[Writ
 def online(module: BahdanauDecoder, values: Tensor, cap: int) -> Tensor:
     """(S, T, cap) symbols."""
     module.cap = cap
-    found: Tensor = module(values)
-    return found
+    return module(values)
 
 
 def stops(written: Tensor) -> list[tuple[int, int]]:

@@ -22,8 +22,7 @@ from cortado.tests.model.contract import close
 def whole(x: Tensor, prior: Tensor, deviation: Tensor) -> Tensor:
     """The means of (B, T, F) frames from a stream's start."""
     count = torch.full((len(x), 1), float(PRIOR_FRAMES))
-    means: Tensor = running_means(x, prior.expand(len(x), -1), count, prior, deviation)[0]
-    return means
+    return running_means(x, prior.expand(len(x), -1), count, prior, deviation)[0]
 
 
 def test_the_running_mean_forgets_beyond_its_memory() -> None:

@@ -14,13 +14,13 @@ from cortado.model.backends.choice import choose
 from cortado.model.backends.cpu.recognizer import FastRecognizer
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.config import MAX_SYMBOLS_PER_STEP, Confidence
-from cortado.model.emission import FLUSH_STEPS, Emissions
+from cortado.model.emission import FLUSH_STEPS, Emission, Emissions
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search import beam as search
 from cortado.model.search import ctc_score, look_ahead
 from cortado.model.search import language_model as language
 from cortado.model.search.commit import commit, uncommitted
-from cortado.model.search.hypotheses import candidates, hypotheses, restart
+from cortado.model.search.hypotheses import Hypotheses, candidates, hypotheses, restart
 from cortado.model.search.language_model import NONE, Language
 from cortado.model.search.settings import (
     DEFAULT_BEAM,
@@ -44,6 +44,9 @@ CAP = MAX_SYMBOLS_PER_STEP
 SYMBOLS = 2
 Text = tuple[int, ...]
 Numbers = Callable[[Text, int], tuple[float, NDArray[np.float64]]]  # energy, logits
+
+# gives up no text and commits none
+PATIENT = Beam(max_wait=25, rival_wait=25, pruning=1e9, min_stop_probability=1e-30, agreement=1.1)
 
 lasting = settings(deadline=None, max_examples=40)
 
@@ -188,17 +191,7 @@ def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
 ) -> None:
     numbers, words = decoder(seed), made()
     wanted = likelihoods(numbers, frames, words, letters)
-    beam = Beam(
-        width=600,
-        max_wait=25,
-        rival_wait=25,
-        pruning=1e9,
-        min_stop_probability=1e-30,
-        agreement=1.1,
-        letters=letters,
-        words=words,
-    )
-    one = Searched(numbers, beam)
+    one = Searched(numbers, PATIENT._replace(width=600, letters=letters, words=words))
     for _ in range(frames):
         one.step()
     assert len(wanted) == (one.h.scores[0] > -np.inf).sum()
@@ -216,16 +209,7 @@ def test_the_ctc_head_weighs_the_text_of_every_hypothesis(
     seed: int, frames: int, unheard: float
 ) -> None:
     numbers, weight = decoder(seed), 0.7
-    beam = Beam(
-        width=100,
-        max_wait=25,
-        rival_wait=25,
-        pruning=1e9,
-        min_stop_probability=1e-30,
-        agreement=1.1,
-        ctc=weight,
-        unheard=unheard,
-    )
+    beam = PATIENT._replace(width=100, ctc=weight, unheard=unheard)
     one, head = Searched(numbers, beam, seed), np.zeros((frames, SYMBOLS + 1), np.float32)
     for frame in range(frames):
         one.step()
@@ -257,14 +241,7 @@ def test_what_is_committed_is_in_time_and_is_the_beginning_of_every_hypothesis(
     seed: int, width: int, wait: int, more: int, agreement: float
 ) -> None:
     rival_wait = wait + more
-    beam = Beam(
-        width=width,
-        max_wait=wait,
-        rival_wait=rival_wait,
-        pruning=4.0,
-        min_stop_probability=0.01,
-        agreement=agreement,
-    )
+    beam = Beam(width, wait, rival_wait, 4.0, min_stop_probability=0.01, agreement=agreement)
     one = Searched(decoder(seed), beam)
     for _ in range(30):
         one.step()
@@ -293,11 +270,9 @@ def test_a_likelier_beginning_wins_though_another_was_best_at_first() -> None:
             np.array([9.0, 0.0]) if certain else np.array([0.0, 0.0])
         )
 
-    patient = Searched(
-        numbers, Beam(width=4, max_wait=2, rival_wait=2, pruning=9.0, min_stop_probability=1e-3)
-    )
-    hasty = Searched(
-        numbers, Beam(width=4, max_wait=0, rival_wait=0, pruning=9.0, min_stop_probability=1e-3)
+    patient, hasty = (
+        Searched(numbers, Beam(4, wait, wait, pruning=9.0, min_stop_probability=1e-3))
+        for wait in (2, 0)
     )
     for one in (patient, hasty):
         for _ in range(4):
@@ -325,6 +300,23 @@ def test_all_that_a_hypothesis_has_heard_is_committed_once_it_is_the_best() -> N
     assert most > 8
 
 
+def two_of_a_symbol(beam: Beam) -> Hypotheses:
+    """One stream's, of which the other lies a nat behind the best and has another symbol."""
+    h = hypotheses(1, beam, CAP, SYMBOLS)
+    h.scores[0], h.lengths[0], h.symbols[0, :, 0], h.clock[0] = (0, -1), 1, (0, 1), 3
+    return h
+
+
+def only_committed(beam: Beam, h: Hypotheses) -> Emission:
+    """The symbol that is committed, which is the one that was not yet."""
+    row, found = np.zeros(1, np.int64), Emissions.nothing(1, max_committed(beam, CAP))
+    [[rest]] = uncommitted(row, beam, h).lists()
+    commit(row, beam, h, *found)
+    [[committed]] = found.lists()
+    assert committed == rest
+    return committed
+
+
 @pytest.mark.parametrize(
     ("numbers", "confidence"),
     [
@@ -339,40 +331,27 @@ def test_a_symbol_is_as_sure_as_the_hypotheses_that_have_it(
     numbers: Confidence, confidence: int
 ) -> None:
     """Odds of e to 0.4, since scores are 1 nat apart."""
-    beam, row = Beam(width=2, max_wait=4, agreement=0.5, confidence=numbers), np.zeros(1, np.int64)
-    h = hypotheses(1, beam, CAP, SYMBOLS)
-    h.scores[0], h.lengths[0], h.symbols[0, :, 0], h.clock[0] = (0, -1), 1, (0, 1), 3
+    beam = Beam(width=2, max_wait=4, agreement=0.5, confidence=numbers)
+    h = two_of_a_symbol(beam)
     h.voice[0] = 8, 10 - FIRST
-    [[rest]] = uncommitted(row, beam, h).lists()
-    found = Emissions.nothing(1, max_committed(beam, CAP))
-    commit(row, beam, h, *found)
-    [[committed]] = found.lists()
-    assert committed == rest
+    committed = only_committed(beam, h)
     assert (committed.symbol, committed.late, committed.confidence) == (0, 2, confidence)
 
 
 @pytest.mark.parametrize(("deciding", "symbol"), [(1.0, 0), (0.6, 0), (0.4, 1)])
 def test_the_decoder_counts_less_where_hypotheses_are_weighed(deciding: float, symbol: int) -> None:
     """The best is a nat ahead of the other one, the decoder alone two."""
-    beam, row = Beam(width=2, max_wait=0, deciding=deciding), np.zeros(1, np.int64)
-    h = hypotheses(1, beam, CAP, SYMBOLS)
-    h.scores[0], h.lengths[0], h.symbols[0, :, 0], h.clock[0] = (0, -1), 1, (0, 1), 3
+    beam = Beam(width=2, max_wait=0, deciding=deciding)
+    h = two_of_a_symbol(beam)
     h.decoded[0] = 0, -2
-    [[rest]] = uncommitted(row, beam, h).lists()
-    found = Emissions.nothing(1, max_committed(beam, CAP))
-    commit(row, beam, h, *found)
-    [[committed]] = found.lists()
-    assert committed == rest
-    assert committed.symbol == symbol
+    assert only_committed(beam, h).symbol == symbol
     assert np.isfinite(h.scores[0]).tolist() == [symbol == 0, symbol == 1]
 
 
 def test_a_wait_counts_for_no_more_than_the_longest() -> None:
     """Where all is committed at once, a symbol may still come late: of one that was not best."""
-    beam, row = Beam(width=2, max_wait=0, confidence=Confidence(wait=-1.0)), np.zeros(1, np.int64)
-    h = hypotheses(1, beam, CAP, SYMBOLS)
-    h.scores[0], h.lengths[0], h.symbols[0, :, 0], h.clock[0] = (0, -1), 1, (0, 1), 3
-    [[rest]] = uncommitted(row, beam, h).lists()
+    beam = Beam(width=2, max_wait=0, confidence=Confidence(wait=-1.0))
+    [[rest]] = uncommitted(np.zeros(1, np.int64), beam, two_of_a_symbol(beam)).lists()
     assert rest.confidence == round(1000 / (1 + np.exp(0.6)))
 
 
@@ -419,17 +398,12 @@ def test_characters_say_how_late_they_were_committed() -> None:
 
 
 def test_a_search_that_needs_less_agreement_commits_earlier() -> None:
-    earlier, beam = (
-        0,
-        Beam(width=6, max_wait=5, rival_wait=8, pruning=4.0, min_stop_probability=0.01),
-    )
+    earlier, beam = 0, Beam(6, 5, 8, pruning=4.0, min_stop_probability=0.01)
     for seed in range(30):
         sooner, later = (
             Searched(decoder(seed), beam._replace(agreement=agreement)) for agreement in (0.6, 0.95)
         )
-        while (
-            sooner.committed == later.committed and later.frame < 30
-        ):  # until then, they are the same
+        while sooner.committed == later.committed and later.frame < 30:
             sooner.step()
             later.step()
         assert sooner.committed[: len(later.committed)] == later.committed

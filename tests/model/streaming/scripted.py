@@ -59,8 +59,7 @@ class ScriptedStepper:
         return np.ones(len(rows), np.bool_)
 
     def pending(self, rows: Rows) -> NDArray[np.int32]:
-        found: NDArray[np.int32] = self.waits[rows]
-        return found
+        return self.waits[rows]
 
     def expect(self, row: int, tree: NDArray[np.int16]) -> None:
         """Expect nothing."""

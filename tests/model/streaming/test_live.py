@@ -17,7 +17,6 @@ from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.checkpoint_reader import DEFAULT
 from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.live import LiveStream
-from cortado.model.streaming.recordings import transcribe
 from cortado.model.streaming.snapshot import SnapshotError
 from cortado.model.streaming.update import Update
 from cortado.tests.model.untrained import TINY, noise, untrained
@@ -71,12 +70,6 @@ def test_a_stream_may_be_suspended_while_it_is_flushed() -> None:
     ending = stream.end()
     heard.append(next(ending))
     assert heard + list(moved(stream).end()) == whole()
-
-
-def test_a_live_stream_is_the_whole_recording() -> None:
-    stream = LiveStream(online())
-    heard = [*stream.push(speech()), *stream.end()]
-    assert [one for step in heard for one in step.characters] == transcribe(online(), speech())
 
 
 @pytest.mark.parametrize("place", [0, 20, 24, 60, 300, -1])
