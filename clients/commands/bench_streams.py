@@ -47,7 +47,7 @@ class Part(StrEnum):
     MEMORY = "memory"
 
 
-def streams(
+def bench_streams(
     part: Annotated[
         list[Part] | None,
         typer.Option(

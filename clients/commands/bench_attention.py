@@ -22,7 +22,7 @@ class Part(StrEnum):
     STEP = "step"
 
 
-def attention(
+def bench_attention(
     part: Annotated[
         list[Part] | None,
         typer.Option(
