@@ -28,18 +28,12 @@ FLAGS = (
     "--autoplay-policy=no-user-gesture-required",
     "--remote-debugging-port=0",
 )
-FAKE_MICROPHONE = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
 
 
 def executable() -> str | None:
     """Return the path of the Chromium of this machine, if there is one."""
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
     return next((path for name in names if (path := shutil.which(name))), None)
-
-
-def playing(recording: Path) -> tuple[str, ...]:
-    """Return the flags that make the wav file `recording`, once through, the microphone."""
-    return (*FAKE_MICROPHONE, f"--use-file-for-fake-audio-capture={recording}%noloop")
 
 
 class Page(Watched):
