@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from cortado.tests.clients.browser import Watched, begun, running
@@ -34,6 +35,13 @@ def executable() -> str | None:
     """Return the path of the Chromium of this machine, if there is one."""
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
     return next((path for name in names if (path := shutil.which(name))), None)
+
+
+NEEDS_CHROMIUM = [  # the marks of a module whose tests drive it
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
+]
 
 
 class Page(Watched):
