@@ -16,9 +16,9 @@ from cortado.clients.commands.terminal import (
     Lm,
     Width,
     check_places,
+    console,
     examples,
     load_served,
-    width,
 )
 
 if TYPE_CHECKING:
@@ -77,8 +77,6 @@ def bench_streams(
     checkpoint: Checkpoint = None,
 ) -> None:
     """Measure how many live streams this machine carries, at the pace of speech."""
-    from rich.console import Console
-
     from cortado.clients.bench.streams import report
     from cortado.clients.bench.streams.memory import memory, work
     from cortado.clients.progress import progress_bar
@@ -106,11 +104,11 @@ def bench_streams(
         report.write_json(json_file, points, facts)
     if svg is not None:
         report.plot(points, svg)
-    console = Console(width=width())
+    out = console()
     if points:
-        console.print(report.table(points))
+        out.print(report.table(points))
     for line in report.lines(points, facts):
-        console.print(line)
+        out.print(line)
 
 
 def _speech(paths: list[Path]) -> "list[Samples]":

@@ -16,9 +16,9 @@ from cortado.clients.commands.terminal import (
     Lm,
     Width,
     check_places,
+    console,
     examples,
     use_one_thread,
-    width,
 )
 
 if TYPE_CHECKING:
@@ -88,8 +88,6 @@ def evaluate(
     checkpoint: Checkpoint = None,
 ) -> None:
     """Score a model or a server: error rates, delays, confusions."""
-    from rich.console import Console
-
     from cortado.clients.progress import progress_bar
     from cortado.model.search.settings import beam_from_options
     from cortado.training.data.evaluation_sets import gather
@@ -118,13 +116,13 @@ def evaluate(
         if html is not None:
             plan = PagePlan(worst, fields, comparisons)
             write_page(scores, html, system.recognizer, plan, progress)
-    console = Console(width=width())
-    console.print(report.table(scores))
+    out = console()
+    out.print(report.table(scores))
     for one in scores:
         for table in report.further(one, fields):
-            console.print(table)
+            out.print(table)
     for line in comparisons:
-        console.print(report.comparison(line))
+        out.print(report.comparison(line))
     failures = [failure for one in scores for failure in one.failures]
     for failure in failures:
         complain(failure)
