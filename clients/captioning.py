@@ -111,7 +111,7 @@ async def caption(captions: Captions, url: str, tell: Callable[[str], None]) -> 
             tell("Speak; Ctrl-C ends.")
         sending = asyncio.create_task(send_all(stream, microphone))
         try:
-            with _FirstInterrupt(microphone.stop), captions.shown():
+            with _first_interrupt(microphone.stop), captions.shown():
                 async for message in stream.messages():
                     captions.add(message)
                 captions.end_utterance()
@@ -123,27 +123,25 @@ async def caption(captions: Captions, url: str, tell: Callable[[str], None]) -> 
         tell("The server was too slow for live speech; the text ends where it fell behind.")
 
 
-class _FirstInterrupt:
-    """A context in which the first Ctrl-C calls `stop`; the second interrupts as ever."""
+@contextmanager
+def _first_interrupt(stop: Callable[[], None]) -> Iterator[None]:
+    """Let the first Ctrl-C call `stop` while the block runs; the second interrupts as ever."""
+    loop = asyncio.get_running_loop()
 
-    def __init__(self, stop: Callable[[], None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = stop
-
-    def __enter__(self) -> None:
+    def forget() -> None:
         with suppress(NotImplementedError):  # Windows: Ctrl-C interrupts at once
-            self._loop.add_signal_handler(signal.SIGINT, self._first)
+            loop.remove_signal_handler(signal.SIGINT)
 
-    def __exit__(self, *exception: object) -> None:
-        self._forget()
+    def first() -> None:
+        forget()
+        stop()
 
-    def _first(self) -> None:
-        self._forget()
-        self._stop()
-
-    def _forget(self) -> None:
-        with suppress(NotImplementedError):
-            self._loop.remove_signal_handler(signal.SIGINT)
+    with suppress(NotImplementedError):
+        loop.add_signal_handler(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        forget()
 
 
 def _text(characters: list[Character]) -> str:

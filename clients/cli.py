@@ -1,10 +1,10 @@
 """The console command `cortado`: where the four packages meet.
 
-A command NAME is the function NAME of the module `clients.commands.NAME` (`function_of`), which is
-imported when the command is run; the module imports what it needs inside that function. A user's
-mistake (an unknown option, `ValueError` from a boundary, `OSError` on a file, an extra that is not
-installed) is one line on stderr and exit code 2; Ctrl-C is 130; anything else is a fault of ours
-and shows its traceback.
+The command `bench streams` is the function `bench_streams` of the module of that name in
+`clients.commands`, which is imported when the command is run; what it needs is imported inside that
+function. A user's mistake (an unknown option, `ValueError` from a boundary, `OSError` on a file, an
+extra that is not installed) is one line on stderr and exit code 2; Ctrl-C is 130; anything else is
+a fault of ours and shows its traceback.
 """
 
 import os
@@ -48,7 +48,7 @@ COMMANDS = {  # each with the first line of its help
     "bench streams": "Measure how many live streams this machine carries, at the pace of speech.",
     "bench endless": "Push hours of speech, silence, noise, music and worse through one stream.",
 }
-GROUPS = ("bench", "deploy", "text")  # first words of commands of two
+GROUPS = {name.split()[0] for name in COMMANDS if " " in name}
 HELP = """\
 Usage: cortado [--help] [--version] COMMAND ...
 
@@ -95,16 +95,10 @@ def _run(words: list[str]) -> int:
     raise ValueError(f"expected a command, got {name!r}: {known}")
 
 
-def function_of(name: str) -> str:
-    """Return the name of a command's function and module: of two words the second, or both."""
-    group, _, last = name.rpartition(" ")
-    return f"{group}_{last}" if group == "text" else last
-
-
 def _call(name: str, arguments: list[str]) -> int:
     from cortado.clients.commands.terminal import run
 
-    function = function_of(name)
+    function = name.replace(" ", "_")
     module = import_module(f"cortado.clients.commands.{function}")
     options = getattr(module, "OPTIONS", {})
     return run(name, getattr(module, function), arguments, epilog=module.EXAMPLES, **options)

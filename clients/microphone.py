@@ -33,7 +33,6 @@ class Input(NamedTuple):
 
     number: int
     name: str
-    channels: int
     is_default: bool
 
 
@@ -46,7 +45,7 @@ def inputs() -> list[Input]:
     sound = _sounddevice()
     default = sound.default.device[0]
     return [
-        Input(number, device["name"], device["max_input_channels"], number == default)
+        Input(number, device["name"], number == default)
         for number, device in enumerate(sound.query_devices())
         if device["max_input_channels"] > 0
     ]

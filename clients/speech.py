@@ -4,10 +4,11 @@ import asyncio
 import queue
 import threading
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -92,21 +93,20 @@ def stream(
             doubt has there; up to 10.
         key: the server's API key; that of the environment (`CORTADO_API_KEY`) if not given.
     """
-    address = SERVER if url is None else url
-    options = _Options(encoding, silence_ms, tuple(phrases), alternatives, key)
-    return Speech(lambda: _messages(audio, address, sample_rate, options))
-
-
-class _Options(NamedTuple):
-    encoding: Encoding
-    silence_ms: int | None
-    phrases: tuple[str, ...]
-    alternatives: int
-    key: str | None
+    connecting = partial(
+        connect,
+        SERVER if url is None else url,
+        encoding=encoding,
+        silence_ms=silence_ms,
+        phrases=tuple(phrases),
+        alternatives=alternatives,
+        key=key,
+    )
+    return Speech(lambda: _messages(audio, sample_rate, connecting))
 
 
 async def _messages(
-    audio: Source, url: str, sample_rate: int, options: _Options
+    audio: Source, sample_rate: int, connecting: Callable[..., AbstractAsyncContextManager[Stream]]
 ) -> AsyncIterator[Chars | Endpoint]:
     pieces: Pieces
     if isinstance(audio, Microphone):
@@ -115,7 +115,7 @@ async def _messages(
         pieces, sample_rate = decoded(Path(audio)), DEFAULT_SAMPLE_RATE
     else:
         pieces = [audio] if isinstance(audio, bytes | np.ndarray) else audio
-    async with connect(url, sample_rate=sample_rate, **options._asdict()) as connected:
+    async with connecting(sample_rate=sample_rate) as connected:
         sending = asyncio.create_task(send_all(connected, pieces))
         try:
             async for message in connected.messages():

@@ -24,7 +24,7 @@ def transcribe_served(
         StreamError: the server is not there, refuses, or ends a stream with an error.
     """
     waiting = enumerate(recordings)
-    live: set[asyncio.Task[tuple[int, list[Character]]]] = set()
+    live = set[asyncio.Task[tuple[int, list[Character]]]]()
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         while True:
@@ -32,17 +32,9 @@ def transcribe_served(
                 live.add(loop.create_task(_one(url, *following)))
             if not live:
                 return
-            done, live = runner.run(_first(live))
+            done, live = runner.run(asyncio.wait(live, return_when=asyncio.FIRST_COMPLETED))
             for task in done:
                 yield task.result()
-
-
-async def _first(
-    live: set[asyncio.Task[tuple[int, list[Character]]]],
-) -> tuple[
-    set[asyncio.Task[tuple[int, list[Character]]]], set[asyncio.Task[tuple[int, list[Character]]]]
-]:
-    return await asyncio.wait(live, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _one(url: str, index: int, samples: Samples) -> tuple[int, list[Character]]:

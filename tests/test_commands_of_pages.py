@@ -9,7 +9,7 @@ import click
 import pytest
 import typer
 
-from cortado.clients.cli import COMMANDS, function_of
+from cortado.clients.cli import COMMANDS
 from cortado.clients.commands.terminal import STYLE
 
 ROOT = Path(__file__).parent.parent
@@ -36,7 +36,7 @@ def test_a_command_of_a_page_is_understood(page: str, line: str) -> None:
     words = [word for word in shlex.split(line) if word != "…"]
     name = next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
     assert name, f"expected a command, got {line}"
-    function = function_of(name)
+    function = name.replace(" ", "_")
     module = import_module(f"cortado.clients.commands.{function}")
     app = typer.Typer(**STYLE)
     app.command(**getattr(module, "OPTIONS", {}))(getattr(module, function))

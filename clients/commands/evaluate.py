@@ -1,7 +1,7 @@
 """`cortado evaluate`: the error rates of a recogniser or of a running server."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
@@ -16,22 +16,18 @@ from cortado.clients.commands.terminal import (
     Lm,
     Width,
     check_places,
+    console,
     examples,
     use_one_thread,
-    width,
 )
 
 if TYPE_CHECKING:
-    from cortado.model.audio.decode import Samples
-    from cortado.model.progress import Progress
     from cortado.model.recognizer import Recognizer
     from cortado.model.search.offline import Mode as OfflineMode
     from cortado.model.search.settings import Beam
     from cortado.training.data.evaluation_sets import NamedSet
-    from cortado.training.scoring.comparison import Compared
-    from cortado.training.scoring.evaluate import SetScore
     from cortado.training.scoring.spoken_ends import SpokenEnds
-    from cortado.training.scoring.systems import Hypotheses, System, Transcribe
+    from cortado.training.scoring.systems import System, Transcribe
 
 EXAMPLES = examples(
     "cortado evaluate ../shared/data/librispeech-mini/dev.jsonl",
@@ -42,16 +38,6 @@ EXAMPLES = examples(
 
 
 Mode = Literal["online", "uncapped", "hard-beam", "expected", "beam"]
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where reports go; None where they are not wanted."""
-
-    json: Path | None
-    html: Path | None
-    sclite: Path | None
-    fields: Sequence[str]
 
 
 def evaluate(
@@ -102,37 +88,41 @@ def evaluate(
     checkpoint: Checkpoint = None,
 ) -> None:
     """Score a model or a server: error rates, delays, confusions."""
-    from rich.console import Console
-
     from cortado.clients.progress import progress_bar
     from cortado.model.search.settings import beam_from_options
     from cortado.training.data.evaluation_sets import gather
-    from cortado.training.scoring import report
+    from cortado.training.scoring import outputs, report
     from cortado.training.scoring.comparison import compared, read_other
     from cortado.training.scoring.evaluate import Rules
     from cortado.training.scoring.evaluate import evaluate as run
+    from cortado.training.scoring.page import PagePlan, write_page
 
     use_one_thread()
-    places = Places(json_file, html, trn, by or [])
+    fields = by or []
     check_places(json_file, html)
     other = read_other(compare) if compare else None
     chosen = gather(sets)
-    asked = {"--beam": beam, "--hold": hold, "--lm": lm}
-    _check_search([name for name, value in asked.items() if value is not None], server, mode)
+    _check_search(server, mode, {"--beam": beam, "--hold": hold, "--lm": lm})
     rules = Rules.named(unit, normalise)
     system = _system(checkpoint, server, mode, backend, beam_from_options(beam, hold, lm), lm)
     ends = _spoken_ends(aligner, chosen) if aligner else None
     with progress_bar() as progress:
         scores = run(system, chosen, rules, progress, ends)
         comparisons = [] if other is None else compared(scores, other)
-        _write(scores, places, system, worst, comparisons, progress)
-    console = Console(width=width())
-    console.print(report.table(scores))
+        if json_file is not None:
+            outputs.write_json(scores, json_file, fields)
+        if trn is not None:
+            outputs.write_sclite(scores, trn)
+        if html is not None:
+            plan = PagePlan(worst, fields, comparisons)
+            write_page(scores, html, system.recognizer, plan, progress)
+    out = console()
+    out.print(report.table(scores))
     for one in scores:
-        for table in report.further(one, places.fields):
-            console.print(table)
+        for table in report.further(one, fields):
+            out.print(table)
     for line in comparisons:
-        console.print(report.comparison(line))
+        out.print(report.comparison(line))
     failures = [failure for one in scores for failure in one.failures]
     for failure in failures:
         complain(failure)
@@ -140,11 +130,12 @@ def evaluate(
         raise typer.Exit(EXIT_FAILURE)
 
 
-def _check_search(asked: Sequence[str], server: str | None, mode: Mode) -> None:
+def _check_search(server: str | None, mode: Mode, options: Mapping[str, object]) -> None:
     """Look whether what is asked of the search of streams has one here.
 
     Raises: ValueError where a server, or a search of whole utterances, would not heed it.
     """
+    asked = [name for name, value in options.items() if value is not None]
     if asked and (server is not None or mode != "online"):
         got = "--server" if server is not None else f"--mode {mode}"
         raise ValueError(
@@ -165,6 +156,7 @@ def _system(
     Raises: ValueError where a server is asked for another search than its own, or the checkpoint
     cannot be loaded.
     """
+    from cortado.clients.through_server import transcribe_served
     from cortado.model.attention.config import MONOTONIC
     from cortado.model.backends.choice import load_recognizer
     from cortado.model.checkpoint_reader import DEFAULT, read
@@ -175,7 +167,8 @@ def _system(
             raise ValueError(f"expected --mode online with --server, got {mode}")
         # Emission delays need the server's model here; nobody but the user knows which it is.
         known = _in_torch(checkpoint) if checkpoint else None
-        return System(server, "online", in_order(_served(server)), known, "server")
+        hear = in_order(partial(transcribe_served, server))
+        return System(server, "online", hear, known, "server")
     folder = checkpoint or DEFAULT
     config = read(folder).config
     streams = config.decoder.kind == "ctc" or config.decoder.attention.kind in MONOTONIC
@@ -225,11 +218,9 @@ def _in_reference(
         return system
 
     def search(one: "Recognizer") -> "Transcribe":
-        def transcribe(audio: "Iterable[Samples]") -> "Hypotheses":
-            for index, samples in enumerate(audio):
-                yield index, transcribe_offline(one, samples, wanted)
-
-        return transcribe
+        return lambda audio: (
+            (index, transcribe_offline(one, samples, wanted)) for index, samples in enumerate(audio)
+        )
 
     return offline(recognizer, folder.name, mode, search)
 
@@ -237,35 +228,3 @@ def _in_reference(
 def _offline(mode: Mode) -> "OfflineMode":
     """Return the name of a search among those of whole utterances."""
     return "hard" if mode == "online" else mode
-
-
-def _served(url: str) -> "Transcribe":
-    from cortado.clients.through_server import transcribe_served
-    from cortado.model.emission import Character
-
-    def transcribe(audio: "Iterable[Samples]") -> "Hypotheses":
-        for index, heard in transcribe_served(url, audio):
-            yield index, [Character(one.text, one.time) for one in heard]
-
-    return transcribe
-
-
-def _write(
-    scores: "Sequence[SetScore]",
-    places: Places,
-    system: "System",
-    worst: int,
-    comparisons: "Sequence[Compared]",
-    progress: "Progress",
-) -> None:
-    from cortado.training.scoring import outputs
-
-    if places.json is not None:
-        outputs.write_json(scores, places.json, places.fields)
-    if places.sclite is not None:
-        outputs.write_sclite(scores, places.sclite)
-    if places.html is not None:
-        from cortado.training.scoring.page import PagePlan, write_page
-
-        plan = PagePlan(worst, places.fields, comparisons)
-        write_page(scores, places.html, system.recognizer, plan, progress)

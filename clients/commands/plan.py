@@ -39,7 +39,7 @@ def plan(
     capacity: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Streams that a server carries; 300, as two cores of a Xeon with AMX."
+            min=1, help="Streams that a server carries; 300, as two cores of a Xeon without AMX."
         ),
     ] = None,
     cores: Annotated[int | None, typer.Option(min=1, help="Cores of a server; 2.")] = None,
@@ -96,12 +96,12 @@ def plan(
 
 def _server(measured: Path | None, capacity: int | None, cores: int | None) -> tuple[int, int]:
     """Return the streams that a server carries, and its cores."""
-    from cortado.clients.bench.measured import measured as read
     from cortado.clients.bench.plan import CORES, Fleet
+    from cortado.clients.bench.streams.report import capacity_and_cores
 
     if measured is None:
         return capacity or Fleet.capacity, cores or CORES
     for name, value in (("capacity", capacity), ("cores", cores)):
         if value is not None:
             raise ValueError(f"expected --measured or --{name}, got both: {measured} and {value}")
-    return read(measured)
+    return capacity_and_cores(measured)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cortado.clients.commands.failures import EXIT_FAILURE
-from cortado.clients.commands.terminal import examples, width
+from cortado.clients.commands.terminal import console, examples
 
 EXAMPLES = examples(
     "cortado prepare timit /cdrom/timit corpora/timit",
@@ -39,7 +39,6 @@ def prepare(
     """Write manifests of a corpus, and list what is wrong in it."""
     import os
 
-    from rich.console import Console
     from rich.table import Table
 
     from cortado.clients.progress import progress_bar
@@ -59,7 +58,7 @@ def prepare(
         counts = (f"{one.utterances:,}", f"{one.speakers:,}", f"{one.hours:.2f}")
         verdict = "differs" if one.differences() else "the same" if one.published else "-"
         table.add_row(str(one.manifest), *counts, verdict)
-    Console(width=width()).print(table)
+    console().print(table)
     for one in prepared:
         for difference in one.differences():
             typer.echo(f"{one.name}: {difference}")

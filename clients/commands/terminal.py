@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from typer.exceptions import TyperException
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from cortado.model.streaming.interface import StreamingRecognizer
 
 STYLE: dict[str, Any] = {  # of every command
@@ -132,6 +134,8 @@ def use_one_thread() -> None:
         os.environ["OMP_NUM_THREADS"] = "1"
 
 
-def width() -> int | None:
-    """Return the columns that a table may take; None leaves it to the terminal."""
-    return None if sys.stdout.isatty() else WIDTH_OF_A_FILE
+def console() -> "Console":
+    """Return where tables are printed: the terminal in its width, or a file in a fixed one."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_FILE)

@@ -4,9 +4,9 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cortado.model.files import FileTranscript, Report
     from cortado.model.workers import Loading
 
-    Transcribe = Callable[[Sequence[Path], Report | None], Iterator[FileTranscript]]
+    Transcribe = Callable[..., Iterator[FileTranscript]]  # of files, with a report
 
 EXAMPLES = examples(
     "cortado transcribe talk.mp3",
@@ -41,24 +41,8 @@ EXAMPLES = examples(
 )
 
 
-class Format(StrEnum):
-    """How a transcript is written."""
-
-    TXT = "txt"
-    SRT = "srt"
-    VTT = "vtt"
-    JSON = "json"
-    CTM = "ctm"
-
-
-CAPTIONS = (Format.SRT, Format.VTT)  # of one file each
-
-
-class Wanted(NamedTuple):
-    """What is wanted of each stream."""
-
-    phrases: Sequence[str]
-    alternatives: int
+Format = Literal["txt", "srt", "vtt", "json", "ctm"]
+CAPTIONS = ("srt", "vtt")  # of one file each
 
 
 def transcribe(
@@ -103,9 +87,7 @@ def transcribe(
     phrase: Annotated[
         list[str] | None,
         typer.Option(
-            "--phrase",
-            help="What is likely to be said, such as a name; may be given up to 100 times.",
-            show_default=False,
+            help="What is likely to be said, such as a name; may be given up to 100 times."
         ),
     ] = None,
     workers: Annotated[
@@ -133,7 +115,6 @@ def transcribe(
     alternatives: Annotated[
         int,
         typer.Option(
-            "--alternatives",
             min=0,
             max=10,
             help="With --format json: how many other words each word in doubt has at most.",
@@ -163,9 +144,9 @@ def transcribe(
         how = "--ray" if ray else f"--workers {workers}"
         raise ValueError(f"expected files for {how}, got standard input")
     folder = output if output is not None and _is_folder(output) else None
-    chosen = form or _ending(output) or Format.TXT
-    name = "jsonl" if as_json else chosen.value
-    if alternatives and chosen is not Format.JSON:
+    chosen = form or _ending(output) or "txt"
+    written = "jsonl" if as_json else chosen
+    if alternatives and chosen != "json":
         raise ValueError(f"expected --alternatives with --format json, got it with {chosen}")
     if folder is None and chosen in CAPTIONS and len(sources) > 1:
         raise ValueError(f"expected --output FOLDER for {chosen} of {len(sources)} files")
@@ -174,18 +155,15 @@ def transcribe(
     use_one_thread()
     search = beam_from_options(beam, hold, lm)
     loading = Loading(checkpoint or DEFAULT, backend, search, lm, vad)
-    if output is None and name == "txt" and len(paths) == 1 and not ray:
+    if output is None and written == "txt" and len(paths) == 1 and not ray:
         complete = _as_it_is_said(loading, paths[0], phrase or ())
     else:
-        wanted = Wanted(phrase or (), alternatives)
-        if ray:
-            by = _in_cluster(loading, workers, address, wanted)
-        else:
-            by = _transcriber(loading, workers or 1, wanted)
+        wanted = {"phrases": phrase or (), "alternatives": alternatives}
+        by = _transcriber(loading, workers, ray, address, wanted)
         if folder is None:
-            complete = _into_one(by, paths, name, output)
+            complete = _into_one(by, paths, written, output)
         else:
-            complete = _into_folder(by, sources, name, folder)
+            complete = _into_folder(by, sources, written, folder)
     if not complete:
         raise typer.Exit(EXIT_USER_ERROR)
 
@@ -198,39 +176,35 @@ def _as_it_is_said(loading: "Loading", path: Path, phrases: Sequence[str]) -> bo
     return write_text(recognizer_for, path, sys.stdout, complain, vad, phrases)
 
 
-def _transcriber(loading: "Loading", workers: int, wanted: Wanted) -> "Transcribe":
-    """Return what transcribes files here, or in so many processes."""
+def _transcriber(
+    loading: "Loading",
+    workers: int | None,
+    ray: bool,
+    address: str | None,
+    wanted: dict[str, Any],
+) -> "Transcribe":
+    """Return what transcribes files: this process, several, or those of a cluster."""
     from cortado.model.files import transcripts
     from cortado.model.workers import transcripts_by
 
-    if workers > 1:
-        return lambda files, report: transcripts_by(workers, loading, files, report, *wanted)
+    if ray:
+        from cortado.clients.commands.cluster import join
+        from cortado.model.ray_processes import CLUSTER, cores
+
+        join(address)
+        return partial(transcripts_by, workers or cores(), loading, place=CLUSTER, **wanted)
+    if workers and workers > 1:
+        return partial(transcripts_by, workers, loading, **wanted)
     recognizer_for, vad = loading.load()
-    return lambda files, report: transcripts(recognizer_for, files, vad, report, *wanted)
-
-
-def _in_cluster(
-    loading: "Loading", workers: int | None, address: str | None, wanted: Wanted
-) -> "Transcribe":
-    """Return what transcribes files in the processes of a cluster, as many as it has cores."""
-    from cortado.clients.commands.cluster import join
-    from cortado.model.workers import transcripts_by
-
-    join(address)
-    from cortado.model.ray_processes import CLUSTER, cores
-
-    count = workers or cores()
-    return lambda files, report: transcripts_by(
-        count, loading, files, report, *wanted, place=CLUSTER
-    )
+    return partial(transcripts, recognizer_for, vad=vad, **wanted)
 
 
 def _ending(output: Path | None) -> Format | None:
     """Return the format that a file's name says."""
     ending = output.suffix[1:].lower() if output else ""
     if ending == "jsonl":
-        return Format.JSON
-    return Format(ending) if ending in list(Format) else None
+        return "json"
+    return next((form for form in get_args(Format) if form == ending), None)
 
 
 def _is_folder(output: Path) -> bool:
@@ -248,7 +222,7 @@ def _into_one(
     # A bar would stand in the text.
     bar = nullcontext() if output is None and sys.stdout.isatty() else _progress(files)
     with bar as report:
-        found = transcribe(files, report)
+        found = transcribe(files, report=report)
         complete = write_results(found, len(files), form, out, complain)
     if output is not None and isinstance(out, io.StringIO) and (complete or len(files) > 1):
         write_whole(output, out.getvalue())
@@ -268,7 +242,7 @@ def _into_folder(
     files = [path for path, _ in left]
     complete = True
     with _progress(files) as report:
-        for number, path, transcript, error in transcribe(files, report):
+        for number, path, transcript, error in transcribe(files, report=report):
             if error is None:
                 write_whole(left[number][1], FORMATS[form](path, transcript))
             else:

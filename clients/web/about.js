@@ -3,7 +3,7 @@
 const percent = (...shares) => `${shares.map((share) => (100 * share).toFixed(1)).join(" to ")} %`;
 
 /** The scores of a model's card. @param {any} info what /v1/info answers */
-export function scores(info) {
+function scores(info) {
   const found = info?.card?.card?.scores;
   return Array.isArray(found) ? found.filter((each) => Number.isFinite(each?.wer)) : [];
 }

@@ -239,8 +239,7 @@ function start(source, anew) {
 }
 
 function startMicrophone() {
-  const { device, cleanUp } = { device: byId("device").value, cleanUp: byId("clean-up").checked };
-  start(microphone({ device, cleanUp }), startMicrophone);
+  start(microphone(byId("device").value, byId("clean-up").checked), startMicrophone);
 }
 
 const startSample = () => start(new Sample(), startSample);

@@ -1,16 +1,16 @@
 /** The whole path from a device's samples to what is sent: resampled, cut, encoded, measured. */
 
-import { Framer, SAMPLE_RATE, encode, loudness } from "./pcm.js";
+import { Framer, encode, loudness } from "./pcm.js";
 import { Resampler } from "./resample.js";
 
 /**
- * @typedef {{bytes: ArrayBuffer, samples: number, rms: number, peak: number}} Frame
+ * @typedef {{bytes: ArrayBuffer, samples: number, rms: number}} Frame
  */
 
 export class Packer {
   /** @param {number} inputRate Hz */
   constructor(inputRate) {
-    this.resampler = new Resampler(inputRate, SAMPLE_RATE);
+    this.resampler = new Resampler(inputRate);
     this.framer = new Framer();
   }
 
@@ -27,5 +27,5 @@ export class Packer {
 }
 
 function pack(samples) {
-  return { bytes: encode(samples), samples: samples.length, ...loudness(samples) };
+  return { bytes: encode(samples), samples: samples.length, rms: loudness(samples) };
 }

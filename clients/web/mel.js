@@ -4,7 +4,7 @@ import { SAMPLE_RATE } from "./pcm.js";
 
 export const BANDS = 80;
 export const HOP = SAMPLE_RATE / 100; // samples: 10 ms
-export const WINDOW = SAMPLE_RATE / 40; // samples: 25 ms
+const WINDOW = SAMPLE_RATE / 40; // samples: 25 ms
 export const OVERLAP = WINDOW - HOP; // samples before a frame's own that it is made from
 const FFT = 512;
 const QUIET = -40; // dB, drawn as paper

@@ -2,7 +2,6 @@
 
 export const SAMPLE_RATE = 16000; // Hz, what the model hears
 export const FRAME = 640; // samples: 40 ms, one step of the model
-export const BYTES_PER_SECOND = SAMPLE_RATE * 2;
 
 /** One channel, the mean of all, as a new array. @param {Float32Array[]} channels */
 export function mono(channels) {
@@ -25,15 +24,15 @@ export function encode(samples) {
   return bytes;
 }
 
-/** Root mean square and peak of samples, 0 to 1. */
+/** Samples in [-1, 1) of 16-bit bytes. @param {ArrayBuffer} bytes */
+export function decode(bytes) {
+  return Float32Array.from(new Int16Array(bytes), (value) => value / 32768);
+}
+
+/** The root mean square of samples, 0 to 1. */
 export function loudness(samples) {
-  let squares = 0;
-  let peak = 0;
-  for (const sample of samples) {
-    squares += sample * sample;
-    peak = Math.max(peak, Math.abs(sample));
-  }
-  return { rms: samples.length ? Math.sqrt(squares / samples.length) : 0, peak };
+  const squares = samples.reduce((sum, sample) => sum + sample * sample, 0);
+  return samples.length ? Math.sqrt(squares / samples.length) : 0;
 }
 
 /** Where a loudness stands between silence (-60 dB of full scale: 0) and full scale (1). */

@@ -1,3 +1,5 @@
+import { firstThat } from "./bisect.js";
+
 /**
  * The last sound of a stream, so that it can be sent again over another connection.
  *
@@ -39,19 +41,12 @@ export class ReplayBuffer {
     this.start = this.pieces.length ? this.pieces[0].at : this.end;
   }
 
-  /** The piece that holds a sample, found by bisection; the number of pieces if none does. */
+  /** The piece that holds a sample; the number of pieces if none does. */
   #index(sample) {
     if (sample < this.start) {
       throw new RangeError(`expected a sample from ${this.start} on, got ${sample}`);
     }
-    let low = 0;
-    let high = this.pieces.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      const { at, bytes } = this.pieces[middle];
-      if (at + bytes.length / this.sampleBytes <= sample) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    const endsAfter = ({ at, bytes }) => at + bytes.length / this.sampleBytes > sample;
+    return firstThat(this.pieces, endsAfter);
   }
 }

@@ -1,14 +1,16 @@
 /**
- * Resampling of a stream to another rate: a windowed-sinc low-pass, evaluated only at the instants
+ * Resampling of a stream to the model's rate: a windowed-sinc low-pass, evaluated only at the instants
  * that are wanted (a polyphase filter).
  *
- * The output sample n stands for the instant n / outputRate exactly, so nothing is delayed in the
+ * The output sample n stands for the instant n / SAMPLE_RATE exactly, so nothing is delayed in the
  * result; the filter's own half length (under 6 ms at any rate) is only how long a sample waits.
  * Every output is the same sum in the same order whatever the block sizes, so the result of a
  * stream does not depend on how it was cut.
  *
  * Kaiser window after J. F. Kaiser 1974; the band edges are those of the lower of the two rates.
  */
+
+import { SAMPLE_RATE } from "./pcm.js";
 
 const STOP_DB = 96; // the noise floor of the 16-bit samples that are sent
 const PASS = 0.875; // of the lower rate's half: 7 kHz of 8 kHz pass unchanged
@@ -28,19 +30,12 @@ function greatestCommonDivisor(a, b) {
   return b === 0 ? a : greatestCommonDivisor(b, a % b);
 }
 
-function checkedRate(name, rate) {
-  if (!Number.isInteger(rate) || rate < 4000 || rate > 768000) {
-    throw new RangeError(`${name}: expected a whole number of 4000 to 768000 Hz, got ${rate}`);
-  }
-  return rate;
-}
-
 /**
  * The filter's taps, phase after phase: `up` rows of 2 * half coefficients.
  * Each row sums to one, so a constant passes as itself at every phase.
  */
-function designPhases(inputRate, outputRate, up) {
-  const stop = Math.min(inputRate, outputRate) / 2 / inputRate; // cycles per input sample
+function designPhases(inputRate, up) {
+  const stop = Math.min(inputRate, SAMPLE_RATE) / 2 / inputRate; // cycles per input sample
   const width = stop * (1 - PASS);
   const cutoff = stop - width / 2;
   const beta = 0.1102 * (STOP_DB - 8.7);
@@ -62,18 +57,18 @@ function designPhases(inputRate, outputRate, up) {
 }
 
 export class Resampler {
-  /** @param {number} inputRate Hz  @param {number} outputRate Hz */
-  constructor(inputRate, outputRate = 16000) {
-    const divisor = greatestCommonDivisor(
-      checkedRate("inputRate", inputRate),
-      checkedRate("outputRate", outputRate),
-    );
-    this.up = outputRate / divisor;
+  /** @param {number} inputRate Hz, a whole number */
+  constructor(inputRate) {
+    if (!Number.isInteger(inputRate) || inputRate < 4000 || inputRate > 768000) {
+      throw new RangeError(`inputRate: expected a whole number of 4000 to 768000 Hz, got ${inputRate}`);
+    }
+    const divisor = greatestCommonDivisor(inputRate, SAMPLE_RATE);
+    this.up = SAMPLE_RATE / divisor;
     this.down = inputRate / divisor;
-    this.same = inputRate === outputRate;
+    this.same = inputRate === SAMPLE_RATE;
     const { taps, half } = this.same
       ? { taps: new Float64Array([1]), half: 0 }
-      : designPhases(inputRate, outputRate, this.up);
+      : designPhases(inputRate, this.up);
     this.taps = taps;
     this.half = half;
     this.received = 0; // input samples, without the padding of flush

@@ -2,7 +2,7 @@
 
 const KEY = "cortado";
 let unkept = {}; // what was chosen in this visit, where the browser keeps nothing
-export const DEFAULTS = { device: "", cleanUp: false, picture: true, size: "normal", theme: "system", key: "" };
+const DEFAULTS = { device: "", cleanUp: false, picture: true, size: "normal", theme: "system", key: "" };
 
 /** The settings as they are kept; what is not kept or cannot be read is as by default. */
 export function read() {

@@ -3,7 +3,7 @@
  * keeps outside the page's own memory and puts on the disk where there are many.
  */
 
-import { SAMPLE_RATE } from "./pcm.js";
+import { SAMPLE_RATE, decode } from "./pcm.js";
 
 const BLOB = 10 * SAMPLE_RATE; // samples in each
 
@@ -36,7 +36,6 @@ export class Sound {
     const blobs = this.#blobs.slice(first, last);
     if (last > this.#blobs.length) blobs.push(...this.#frames);
     const part = new Blob(blobs).slice((from - first * BLOB) * 2, (to - first * BLOB) * 2);
-    const values = new Int16Array(await part.arrayBuffer());
-    return Float32Array.from(values, (value) => value / 32768);
+    return decode(await part.arrayBuffer());
   }
 }

@@ -24,8 +24,8 @@ export async function devices() {
   return all.filter((each) => each.kind === "audioinput" && each.deviceId && each.label);
 }
 
-/** @param {{device?: string, cleanUp?: boolean}} choices */
-export function microphone({ device = "", cleanUp = false } = {}) {
+/** @param {string} device its id, "" for the system's default  @param {boolean} cleanUp the sound, by the browser */
+export function microphone(device, cleanUp) {
   const constraints = {
     channelCount: { ideal: 1 },
     echoCancellation: cleanUp,

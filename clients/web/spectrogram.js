@@ -4,11 +4,11 @@
  */
 
 import { BANDS, HOP, MelStream, OVERLAP, frames } from "./mel.js";
-import { SAMPLE_RATE } from "./pcm.js";
+import { SAMPLE_RATE, decode } from "./pcm.js";
 
 const TILE_FRAMES = 500;
 const FRAMES_PER_SECOND = SAMPLE_RATE / HOP;
-export const TILE_SECONDS = TILE_FRAMES / FRAMES_PER_SECOND;
+const TILE_SECONDS = TILE_FRAMES / FRAMES_PER_SECOND;
 const TILE_SAMPLES = TILE_FRAMES * HOP;
 const TILES = 12; // kept: a minute
 const REFILL = 250; // ms between two looks for more sound of a file that is still being read
@@ -53,8 +53,7 @@ export class Spectrogram {
 
   /** Take the sound's latest 16-bit samples; the others are made when they are looked at. */
   push(bytes) {
-    const samples = Float32Array.from(new Int16Array(bytes), (value) => value / 32768);
-    const levels = this.#mel.push(samples);
+    const levels = this.#mel.push(decode(bytes));
     const first = Math.floor(this.sound.samples / HOP) - levels.length / BANDS;
     for (let at = 0; at < levels.length; at += BANDS) {
       const number = Math.floor((first + at / BANDS) / TILE_FRAMES);

@@ -25,20 +25,21 @@ export interface Failure extends Error {
 }
 
 export interface Handlers {
-  characters?(characters: Character[]): void;
-  endpoint?(utterance: Utterance): void;
-  state?(state: State, reason?: Failure): void;
-  restarted?(seconds: number): void;
+  characters?(characters: Character[]): void; // as they are decided; never revised
+  endpoint?(utterance: Utterance): void; // after the characters of an utterance
+  state?(state: State, reason?: Failure): void; // "lost": it is connecting again
+  restarted?(seconds: number): void; // the server began anew from there
 }
 
 export interface Options {
   sampleRate?: number; // Hz, 16000 if not given
   encoding?: "pcm_s16le" | "pcm_f32le";
-  keep?: boolean;
+  keep?: boolean; // whether the server keeps the stream if the connection is lost; true if not given
   silenceMs?: number; // milliseconds of silence that end an utterance, 300 to 5000
   phrases?: string[]; // that are likely to be said, such as names
   alternatives?: number; // the most texts that the end of an utterance has, up to 10
-  key?: string | (() => string | Promise<string>); // an API key or a short-lived secret
+  // Of the server: an API key or a short-lived secret, or what gives one for each connection.
+  key?: string | (() => string | Promise<string>);
   WebSocket?: unknown; // where there is no global one, as in Node before 22
 }
 

@@ -11,7 +11,7 @@
  * It loses nothing when its connection is lost. It connects again, goes on where the server
  * stopped hearing, and sends what was spoken in between. Where the server cannot go on, because it
  * was restarted, a new stream begins after the last character that came.
- * docs/protocol.md describes the messages.
+ * docs/protocol.md describes the messages, stream.d.ts the types.
  */
 
 import { Failure, closeFailure } from "./failures.js";
@@ -46,32 +46,6 @@ const FATAL = new Set([
   "not-understood",
 ]);
 
-/**
- * @typedef {{text: string, time: number, confidence: number}} Character  time in seconds of the
- *   whole stream; confidence is the probability that its word is right, by what was known of it
- * @typedef {{start: number, end: number}} Utterance  in seconds of the whole stream
- * @typedef {"new" | "connecting" | "open" | "lost" | "paused" | "done" | "failed" | "closed"} State
- *
- * @typedef {object} Handlers
- * @property {(characters: Character[]) => void} [characters]  as they are decided; never revised
- * @property {(utterance: Utterance) => void} [endpoint]  after the characters of an utterance
- * @property {(state: State, reason?: Failure) => void} [state]  "lost": it is connecting again
- * @property {(seconds: number) => void} [restarted]  the server began anew from there
- *
- * @typedef {object} Options
- * @property {number} [sampleRate]  Hz, 16000 if not given
- * @property {"pcm_s16le" | "pcm_f32le"} [encoding]
- * @property {boolean} [keep]  whether the server keeps the stream if the connection is lost
- * @property {number} [silenceMs]  milliseconds of silence that end an utterance, 300 to 5000
- * @property {string[]} [phrases]  that are likely to be said, such as names
- * @property {number} [alternatives]  the most texts that the end of an utterance has; 0 for none
- * @property {string | (() => string | Promise<string>)} [key]  of the server: an API key or a
- *   short-lived secret, or what gives one for each connection
- * @property {any} [WebSocket]  where there is no global one, as in Node before 22
- *
- * @typedef {{session: string, model: string, lookahead_ms: number, step_ms: number}} Ready
- */
-
 export class Stream {
   #socket = null;
   #welcome = null; // {resolve, reject} until the server is ready
@@ -91,8 +65,8 @@ export class Stream {
 
   /**
    * @param {string | URL} address of /v1/stream, by the scheme ws or wss
-   * @param {Handlers} [handlers]
-   * @param {Options} [options]
+   * @param {import("./stream.js").Handlers} [handlers]
+   * @param {import("./stream.js").Options} [options]
    */
   constructor(address, handlers = {}, options = {}) {
     const { sampleRate = MODEL_RATE, encoding = "pcm_s16le", keep = true } = options;
@@ -100,21 +74,19 @@ export class Stream {
     this.address = new URL(address);
     this.handlers = handlers;
     this.sampleRate = sampleRate;
-    this.encoding = encoding;
-    this.keep = keep;
     const { silenceMs, phrases = [], alternatives = 0 } = options;
     const silence = silenceMs !== undefined && { silence_ms: silenceMs };
     this.asked = { encoding, keep, phrases, ...silence, ...(alternatives && { alternatives }) };
     this.key = options.key ?? "";
     this.WebSocket = options.WebSocket ?? globalThis.WebSocket;
     if (!this.WebSocket) throw new TypeError("expected a WebSocket constructor in the options, got none");
-    /** @type {State} */
+    /** @type {import("./stream.js").State} */
     this.state = "new";
     this.part = new Part(0, sampleRate);
     this.replay = new ReplayBuffer(SAMPLE_BYTES[encoding]);
   }
 
-  /** Connect, once; what goes wrong from then on is mended. @returns {Promise<Ready>} */
+  /** Connect, once; what goes wrong from then on is mended. @returns {Promise<import("./stream.js").Ready>} */
   async open() {
     this.#enter("connecting");
     try {

@@ -1,5 +1,7 @@
 /** The characters of a take at the instants where they were heard, and where its utterances end. */
 
+import { firstThat } from "./bisect.js";
+
 /**
  * @typedef {{text: string, time: number, confidence: number, from: number | null, place: number, row: number}} Mark a
  *   character: the second where it was heard, where the sound begins that the attention weighed,
@@ -52,19 +54,9 @@ export class Timeline {
     return this.marks.length ? Math.min(this.seconds, this.marks.at(-1).place + 0.6) : this.seconds;
   }
 
-  /** The marks whose letters stand within [from, to) seconds, found by bisection. */
+  /** The marks whose letters stand within [from, to) seconds. */
   marksWithin(from, to) {
-    return this.marks.slice(this.#firstFrom(from), this.#firstFrom(to));
-  }
-
-  #firstFrom(place) {
-    let low = 0;
-    let high = this.marks.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.marks[middle].place < place) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    const first = (place) => firstThat(this.marks, (mark) => mark.place >= place);
+    return this.marks.slice(first(from), first(to));
   }
 }

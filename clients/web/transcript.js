@@ -1,5 +1,6 @@
 /** The text on the page: a block for each utterance, with the time at which it began. */
 
+import { firstThat } from "./bisect.js";
 import { clock, seconds } from "./format.js";
 
 const STICKY = 48; // px from the end within which the view follows new text
@@ -78,14 +79,8 @@ export class Transcript {
     if (second === null) return;
     const article = [...this.root.children].find((each) => this.#timelines.get(each) === timeline);
     const words = article?.querySelectorAll(".word") ?? [];
-    let low = 0;
-    let high = words.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (Number(words[middle].dataset.time) - LEAD <= second) low = middle + 1;
-      else high = middle;
-    }
-    this.pointed = words[low - 1] ?? null;
+    const later = firstThat(words, (word) => Number(word.dataset.time) - LEAD > second);
+    this.pointed = words[later - 1] ?? null;
     this.pointed?.classList.add("played");
   }
 

@@ -358,8 +358,8 @@ class Suspended(Answer):
 
     type: Literal["suspended"] = "suspended"
     state: str
-    """The snapshot of the stream, for `resume`: some 60,000 characters of base64, 64,000 with a
-    voice activity detector, however long the stream has lasted."""
+    """The snapshot of the stream, for `resume`: some 190,000 characters of base64, 4,000 more
+    with a voice activity detector, however long the stream has lasted."""
     received: int
     """Samples of the stream that were received."""
     characters: int

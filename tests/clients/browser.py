@@ -34,6 +34,10 @@ class Watched:
                 raise TimeoutError(f"{expression} is not true: {text} {self.messages}")
             time.sleep(0.05)
 
+    def wait_for_state(self, state: str, seconds: float = 60) -> None:
+        """Wait until the page says that it is in a state, such as listening or idle."""
+        self.wait_for(f"document.body.dataset.state === {state!r}", seconds)
+
     def click(self, element: str) -> None:
         """Press the element with that id as a person does."""
         self.evaluate(f"document.getElementById({element!r}).click()")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from cortado.tests.clients.browser import Watched, begun, running
@@ -28,7 +29,6 @@ FLAGS = (
     "--autoplay-policy=no-user-gesture-required",
     "--remote-debugging-port=0",
 )
-FAKE_MICROPHONE = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
 
 
 def executable() -> str | None:
@@ -37,9 +37,11 @@ def executable() -> str | None:
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
-def playing(recording: Path) -> tuple[str, ...]:
-    """Return the flags that make the wav file `recording`, once through, the microphone."""
-    return (*FAKE_MICROPHONE, f"--use-file-for-fake-audio-capture={recording}%noloop")
+NEEDS_CHROMIUM = [  # the marks of a module whose tests drive it
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
+]
 
 
 class Page(Watched):

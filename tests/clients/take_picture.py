@@ -53,7 +53,7 @@ def main(target: str = "") -> None:
                     page.click("sample")
                     page.wait_for(SPEAKING)
                     found["speech", scheme, width] = shown(page)
-                    page.wait_for("document.body.dataset.state === 'idle'")
+                    page.wait_for_state("idle")
                     found["after", scheme, width] = shown(page)
             for state in STATES:
                 sheet(found, state).save(images / f"page-{state}.webp", quality=60, method=6)

@@ -4,20 +4,14 @@ import json
 import time
 from pathlib import Path
 
-import pytest
 from websockets.sync.client import connect
 
-from cortado.tests.clients.chromium import Page, executable
+from cortado.tests.clients.chromium import NEEDS_CHROMIUM, Page
 from cortado.tests.clients.cutting import way_to
 from cortado.tests.clients.serving import Served, serving
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
-]
+pytestmark = NEEDS_CHROMIUM
 
-STATE = "document.body.dataset.state === '{}'"
 LINK = "document.body.dataset.link === '{}'"
 HEARD = "window.cortadoTakes.at(-1).timeline.marks.map(({ text, time }) => [text, time])"
 
@@ -25,7 +19,7 @@ HEARD = "window.cortadoTakes.at(-1).timeline.marks.map(({ text, time }) => [text
 def speak(page: Page) -> None:
     """Play the sample, which ends by itself."""
     page.click("sample")
-    page.wait_for(STATE.format("listening"))
+    page.wait_for_state("listening")
 
 
 def expected(server: Served, pcm: bytes) -> list[list[object]]:
@@ -58,7 +52,7 @@ def test_a_connection_that_is_cut_in_mid_speech_costs_no_character(
             way.open = True
             page.wait_for(LINK.format("open"))
             assert page.text("status") == "Connected again, nothing was lost"
-        page.wait_for(STATE.format("idle"), seconds=90)
+        page.wait_for_state("idle", seconds=90)
     heard_here = page.evaluate(HEARD)
     assert heard_here
     assert heard_here == expected(server, page.sent()), "no character is lost, doubled or moved"
@@ -76,7 +70,7 @@ def test_a_server_that_is_killed_and_started_again_goes_on_with_the_take(
         before = browser.transcript()
         with serving(model, folder / "again.log") as again:
             way.target = again.port
-            browser.wait_for(STATE.format("idle"), seconds=180)
+            browser.wait_for_state("idle", seconds=180)
             after = browser.transcript()
             assert after.startswith(before), "what was told stands"
             assert len(after) > len(before) + 20, "what was spoken in between is there"
@@ -93,7 +87,7 @@ def test_a_server_that_is_killed_and_started_again_goes_on_with_the_take(
             browser.wait_for("document.getElementById('toggle-label').textContent === 'Give up'")
             before = browser.transcript()
             browser.click("toggle")
-            browser.wait_for(STATE.format("idle"))
+            browser.wait_for_state("idle")
             assert browser.text("failure-title").startswith("The connection was lost")
             assert browser.transcript() == before, "the text stays"
 
@@ -108,7 +102,7 @@ def test_a_pause_takes_no_sound_and_the_take_goes_on_after_it(page: Page) -> Non
     time.sleep(0.7)
     assert page.evaluate("window.cortadoSent.length") - sent <= 5
     page.click("pause")
-    page.wait_for(STATE.format("idle"), seconds=90)
+    page.wait_for_state("idle", seconds=90)
     text = "".join(each for each, _ in page.evaluate(HEARD))
     assert len(text.split()) > 15
     assert page.messages == []

@@ -11,18 +11,13 @@ import pytest
 
 import cortado
 from cortado.tests.clients.axe import violations
-from cortado.tests.clients.chromium import Page, executable
+from cortado.tests.clients.chromium import NEEDS_CHROMIUM, Page
 from cortado.tests.clients.layout import LAID_OUT, SIZES
 from cortado.tests.clients.serving import Served, transcribe
 from cortado.tests.clients.speech import write
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
-]
+pytestmark = NEEDS_CHROMIUM
 
-STATE = "document.body.dataset.state === '{}'"
 PICTURE = "window.cortadoPicture"
 
 # Texts whose contrast is below 4.5 (WCAG 2.2, 1.4.3); that of what is disabled may be.
@@ -289,7 +284,7 @@ def test_menus_close_by_escape_and_by_a_press_elsewhere(page: Page) -> None:
 
 def test_the_microphone_can_be_chosen_and_the_picture_frozen_while_it_runs(page: Page) -> None:
     page.click("toggle")
-    page.wait_for(STATE.format("listening"))
+    page.wait_for_state("listening")
     page.wait_for("document.querySelectorAll('#device option').length > 1")
     page.wait_for("window.cortadoSent.length > 20")
     assert not page.evaluate("document.getElementById('freeze').hidden")
@@ -302,7 +297,7 @@ def test_the_microphone_can_be_chosen_and_the_picture_frozen_while_it_runs(page:
     page.click("freeze")
     page.wait_for(f"{PICTURE}.end > Math.max({end}, window.cortadoSent.length / 25 - 1)")
     page.click("toggle")
-    page.wait_for(STATE.format("idle"))
+    page.wait_for_state("idle")
 
 
 COUNT = """(() => {
@@ -319,14 +314,14 @@ def test_a_picture_that_is_switched_off_is_not_drawn_and_comes_back(page: Page) 
     page.click("seen")
     page.evaluate(COUNT)
     page.click("toggle")
-    page.wait_for(STATE.format("listening"))
+    page.wait_for_state("listening")
     page.wait_for("window.cortadoSent.length > 20")
     assert page.evaluate("window.drawn") == 0
     assert not page.evaluate("document.getElementById('picture').checkVisibility()")
     page.click("seen")
     page.wait_for("window.drawn > 3")
     page.click("toggle")
-    page.wait_for(STATE.format("idle"))
+    page.wait_for_state("idle")
     assert page.evaluate("JSON.parse(localStorage.cortado).picture")
 
 
@@ -343,11 +338,11 @@ def test_the_sound_of_a_tab_is_heard_until_it_is_no_longer_shared(page: Page) ->
         }"""
     )
     page.click("share")
-    page.wait_for(STATE.format("listening"))
+    page.wait_for_state("listening")
     page.wait_for("window.cortadoSent.length > 10")
     assert page.evaluate("Number(document.getElementById('meter').ariaValueNow)") > 50
     page.evaluate("window.shared.dispatchEvent(new Event('ended'))")
-    page.wait_for(STATE.format("idle"))
+    page.wait_for_state("idle")
     assert page.evaluate("document.getElementById('failure').hidden")
 
 

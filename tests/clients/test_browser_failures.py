@@ -5,19 +5,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pytest
 from websockets.sync.client import connect
 
-from cortado.tests.clients.chromium import Page, executable
+from cortado.tests.clients.chromium import NEEDS_CHROMIUM, Page
 from cortado.tests.clients.conftest import ELSEWHERE
 from cortado.tests.clients.layout import LAID_OUT, SIZES
 from cortado.tests.clients.serving import Served
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 @contextmanager
@@ -29,11 +24,6 @@ def occupied(served: Served, streams: int) -> Iterator[None]:
             socket.send('{"type": "start"}')
             assert json.loads(socket.recv(timeout=20))["type"] == "ready"
         yield
-
-
-def start(page: Page) -> None:
-    page.click("toggle")
-    page.wait_for("document.body.dataset.state === 'listening'")
 
 
 def wait_for_failure(page: Page) -> str:
@@ -49,10 +39,10 @@ def test_a_denied_microphone_is_told_and_can_be_tried_again(page: Page) -> None:
     assert "icon beside the address" in page.text("failure-advice")
     page.allow_microphone("granted")
     page.click("retry")
-    page.wait_for("document.body.dataset.state === 'listening'")
+    page.wait_for_state("listening")
     assert page.evaluate("document.getElementById('failure').hidden")
     page.click("toggle")
-    page.wait_for("document.body.dataset.state === 'idle'")
+    page.wait_for_state("idle")
 
 
 def test_a_microphone_that_is_gone_is_told(page: Page) -> None:

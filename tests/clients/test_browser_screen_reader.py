@@ -3,8 +3,6 @@
 from itertools import groupby
 from pathlib import Path
 
-import pytest
-
 from cortado.tests.clients.accessibility import (
     CONTROLS,
     LANDMARKS,
@@ -15,17 +13,12 @@ from cortado.tests.clients.accessibility import (
     read,
     text,
 )
-from cortado.tests.clients.chromium import Page, executable
+from cortado.tests.clients.chromium import NEEDS_CHROMIUM, Page
 from cortado.tests.clients.cutting import way_to
 from cortado.tests.clients.serving import Served
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
-]
+pytestmark = NEEDS_CHROMIUM
 
-STATE = "document.body.dataset.state === '{}'"
 SOURCES = ["Hear a sample", "Open a recording", "Share a tab’s sound"]
 AT_REST = ["How it was tested", "Start", "Loudness", *SOURCES, "Copy", "Download", "Clear"]
 AT_REST += ["Captions", "Settings"]
@@ -44,7 +37,7 @@ def menus(nodes: list[Node], name: str) -> list[Node]:
 def speak(page: Page) -> None:
     page.wait_for("!document.getElementById('errors').hidden")
     page.click("sample")
-    page.wait_for(STATE.format("listening"))
+    page.wait_for_state("listening")
 
 
 def test_at_rest_the_page_has_a_heading_landmarks_in_order_and_a_name_for_each_control(
@@ -74,7 +67,7 @@ def test_speech_is_announced_by_utterances_and_each_change_of_state_once(page: P
     assert names(nodes)[:6] == ["How it was tested", PICTURE, "Freeze", "Stop", "Pause", "Loudness"]
     live = [one.states["live"] for one in nodes if one.states.get("root") or "live" in one.states]
     assert "polite" in live
-    page.wait_for(STATE.format("idle"), seconds=90)
+    page.wait_for_state("idle", seconds=90)
     *said, end = announced(page, "spoken")
     assert " ".join(said) == " ".join(page.transcript().split())
     lines = page.transcript()
@@ -121,7 +114,7 @@ def test_a_lost_connection_and_its_return_are_announced_once_each(
         page.wait_for("document.body.dataset.link === 'lost'")
         way.open = True
         page.wait_for("document.body.dataset.link === 'open'")
-        page.wait_for(STATE.format("idle"), seconds=90)
+        page.wait_for_state("idle", seconds=90)
     states = announced(page, "status")
     lost = states.index("Connection lost; what you say is kept")
     assert states[lost + 1] == "Connected again, nothing was lost"

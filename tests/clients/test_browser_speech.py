@@ -11,16 +11,12 @@ import pytest
 from jiwer import cer
 from numpy.typing import NDArray
 
-from cortado.tests.clients.chromium import Page, executable
+from cortado.tests.clients.chromium import NEEDS_CHROMIUM, Page
 from cortado.tests.clients.conftest import BEFORE
 from cortado.tests.clients.serving import transcribe
 from cortado.tests.clients.speech import RATE, write
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
-]
+pytestmark = NEEDS_CHROMIUM
 
 Samples = NDArray[np.float32]
 
@@ -59,11 +55,11 @@ def test_the_text_on_the_page_is_the_transcription_of_what_was_heard(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     page.click("toggle")
-    page.wait_for("document.body.dataset.state === 'listening'")
+    page.wait_for_state("listening")
     heard = BEFORE + len(spoken) / RATE + 0.5
     page.wait_for(f"window.cortadoSent.length * 0.04 > {heard}", seconds=heard + 20)
     page.click("toggle")
-    page.wait_for("document.body.dataset.state === 'idle'")
+    page.wait_for_state("idle")
 
     sent = np.frombuffer(page.sent(), "<i2").astype(np.float32) / np.float32(32768)
     exact, original = transcribe(model, write(tmp_path / "sent.wav", sent), recording)
@@ -146,18 +142,18 @@ def test_the_page_is_used_by_keyboard_alone(page: Page) -> None:
             break
     assert page.evaluate(ring), "the focus is seen"
     page.press("Enter")
-    page.wait_for("document.body.dataset.state === 'listening'")
+    page.wait_for_state("listening")
     assert page.text("toggle-label") == "Stop"
     page.press("Tab")
     assert page.evaluate(focused) == "pause"
     page.press(" ")
-    page.wait_for("document.body.dataset.state === 'paused'")
+    page.wait_for_state("paused")
     page.press(" ")
-    page.wait_for("document.body.dataset.state === 'listening'")
+    page.wait_for_state("listening")
     time.sleep(0.3)
     page.evaluate("document.getElementById('toggle').focus()")
     page.press(" ")
-    page.wait_for("document.body.dataset.state === 'idle'")
+    page.wait_for_state("idle")
     assert page.text("toggle-label") == "Start"
     for _ in range(24):
         page.press("Tab")

@@ -35,7 +35,7 @@ def test_help_lists_every_command_with_the_first_line_of_its_own_help(capsys: Ca
         assert cli.main([*command.split(), "--help"]) == 0
         assert f" {line} " in " ".join(capsys.readouterr().out.split())
     modules = {path.stem for path in (ROOT / "clients" / "commands").glob("[a-z]*.py")}
-    unlisted = modules - {cli.function_of(name) for name in COMMANDS}
+    unlisted = modules - {name.replace(" ", "_") for name in COMMANDS}
     assert unlisted == {"cluster", "failures", "terminal"}
 
 

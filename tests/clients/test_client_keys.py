@@ -154,7 +154,7 @@ def test_the_page_asks_for_the_key_keeps_it_and_forgets_it(
     enter(page, "ck_wrong")
     page.wait_for("document.querySelector('#key-form [role=alert]').textContent")
     page.click("sample")
-    page.wait_for("document.body.dataset.state === 'idle'")
+    page.wait_for_state("idle")
     page.wait_for(FORM)
     enter(page, f" {locked.key} ")
     page.wait_for(f"!({FORM})")

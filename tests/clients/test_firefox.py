@@ -47,10 +47,10 @@ def test_what_is_said_into_firefox_is_read_in_it(
     with sound(tmp_path / "sound") as heard, firefox(tmp_path / "profile", heard) as page:
         page.open(server.page + "/?debug=1")
         page.click("toggle")
-        page.wait_for("document.body.dataset.state === 'listening'", seconds=60)
+        page.wait_for_state("listening", seconds=60)
         heard.play(said)
         page.click("toggle")
-        page.wait_for("document.body.dataset.state === 'idle'", seconds=60)
+        page.wait_for_state("idle", seconds=60)
         pcm = np.frombuffer(base64.b64decode(page.evaluate(SENT)), "<i2")
         text = page.evaluate(
             "[...document.querySelectorAll('.text')].map((each) => each.textContent).join(' ')"

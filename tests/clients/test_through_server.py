@@ -28,6 +28,7 @@ def test_evaluate_scores_a_running_server_over_its_protocol(
     )
     [found] = json.loads(scores.read_text())["sets"]
     assert (found["system"], found["utterances"]) == (server.stream, 2)
+    assert min(bin["confidence"] for bin in found["reliability"]) < 1  # as the server tells it
     heard = {row["id"]: row["hypothesis"] for row in found["results"]}
     alone = stream(recording, server.stream).characters
     assert heard["said.wav"] == "".join(one.text for one in alone)

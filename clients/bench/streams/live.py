@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from cortado.clients.bench.streams.delays import Point, percentiles
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.streaming.interface import Samples, StreamingRecognizer
-from cortado.model.streaming.update import Update
 from cortado.server.engine import Engine
 from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics
@@ -71,10 +70,6 @@ def measure(
     return Point("engine", recognizer.name, chunk_ms, streams, seconds, *figures, len(delays), busy)
 
 
-def _ignore(update: Update) -> None:
-    """Drop a result."""
-
-
 async def _run(
     engine: Engine,
     recorder: _Recorder,
@@ -87,7 +82,7 @@ async def _run(
     chunk = SAMPLE_RATE * chunk_ms // 1000
     pieces = _pieces(speech, chunk)
     engine.start()
-    streams = [engine.open(SAMPLE_RATE, _ignore) for _ in range(count)]
+    streams = [engine.open(SAMPLE_RATE, lambda update: None) for _ in range(count)]
     starts = np.random.default_rng(0).integers(len(pieces), size=count).tolist()
     gc.collect()
     gc.disable()  # its pauses would count as the engine's

@@ -2,47 +2,62 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.clients.bench.served import Served
+from cortado.clients.bench.streams.delays import Point, percentiles
 from cortado.clients.connection import Connection, open_connection
+from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Progress
+from cortado.model.streaming.interface import Samples
 from cortado.server.protocol.messages import Chars, End, Final, Start
 from cortado.server.protocol.pcm import encode
 
-RATE = 16_000  # Hz
 AT_ONCE = 50  # connections that are opened at a time
 WARM_UP = 2.0  # seconds of speech that are not counted
 
-Samples = NDArray[np.float32]
 
-
-async def measure(
-    url: str,
+def measure(
+    server: Served,
     speech: Sequence[Samples],
     *,
+    backend: str,
     streams: int,
     chunk_ms: int,
     seconds: float,
     progress: Progress,
-    started: Callable[[], None] = lambda: None,
-) -> NDArray[np.float64]:
-    """Return, for each message of characters, the seconds since the audio they rest on was sent.
+) -> Point:
+    """Return the delays of `streams` live streams: from sending the audio to its characters.
 
     Args:
-        url: of the server's stream.
+        server: that hears them.
         speech: recordings; each stream speaks one after another, from one of its own on.
+        backend: of the server, by its name.
         streams: how many at once; their chunks are spread over the time evenly.
         chunk_ms: audio in a message.
         seconds: to measure, after WARM_UP.
         progress: called with the number of streams that are connected.
-        started: called when all are, before the first speaks.
     """
+    delays, used = asyncio.run(_speak(server, speech, streams, chunk_ms, seconds, progress))
+    busy = used / (seconds + WARM_UP)
+    figures = percentiles(np.array(delays))
+    return Point("websockets", backend, chunk_ms, streams, seconds, *figures, len(delays), busy)
+
+
+async def _speak(
+    server: Served,
+    speech: Sequence[Samples],
+    streams: int,
+    chunk_ms: int,
+    seconds: float,
+    progress: Progress,
+) -> tuple[list[float], float]:
+    """Return the delay of each message of characters, and the processor seconds of the server."""
     joined = np.concatenate(list(speech))
-    needed = round((WARM_UP + seconds) * RATE)
+    needed = round((WARM_UP + seconds) * SAMPLE_RATE)
     joined = np.tile(joined, 1 + needed // len(joined) + 1)
     starts = np.random.default_rng(0).integers(len(joined) - needed, size=streams)
     ready, everybody = asyncio.Event(), asyncio.Semaphore(AT_ONCE)
@@ -52,7 +67,7 @@ async def measure(
     async def one(k: int) -> list[float]:
         nonlocal connected
         async with everybody:
-            connection, _ = await open_connection(url, Start())
+            connection, _ = await open_connection(server.url, Start())
         connected += 1
         progress("connected", connected, streams)
         try:
@@ -70,27 +85,27 @@ async def measure(
             for task in tasks:
                 if task.done():
                     task.result()  # what went wrong
-        started()
+        used = server.processor_seconds()
         began = perf_counter() + 0.1
         ready.set()
         delays = [delay for delays in await asyncio.gather(*tasks) for delay in delays]
+        return delays, server.processor_seconds() - used
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    return np.array(delays)
 
 
 async def _talk(
     connection: Connection, samples: Samples, began: float, chunk_ms: int
 ) -> list[float]:
-    piece = RATE * chunk_ms // 1000
+    piece = SAMPLE_RATE * chunk_ms // 1000
     sent: list[float] = []
     delays: list[float] = []
 
     async def speak() -> None:
         for start in range(0, len(samples), piece):
-            await asyncio.sleep(max(0.0, began + (start + piece) / RATE - perf_counter()))
+            await asyncio.sleep(max(0.0, began + (start + piece) / SAMPLE_RATE - perf_counter()))
             await connection.send(encode(samples[start : start + piece], "pcm_s16le"))
             sent.append(perf_counter())
         await connection.send(End().model_dump_json())
@@ -101,8 +116,10 @@ async def _talk(
             now = perf_counter()
             if not isinstance(message, Chars):
                 continue
-            if WARM_UP <= message.position < len(samples) / RATE:  # not what the end brings out
-                delays.append(now - sent[math.ceil(message.position * RATE / piece) - 1])
+            if (
+                WARM_UP <= message.position < len(samples) / SAMPLE_RATE
+            ):  # not what the end brings out
+                delays.append(now - sent[math.ceil(message.position * SAMPLE_RATE / piece) - 1])
         await speaking
     finally:
         speaking.cancel()
@@ -114,8 +131,8 @@ async def first_character(url: str, samples: Samples) -> float | None:
     """Speak at once, as a file; return when (`perf_counter`) the first character came."""
     connection, _ = await open_connection(url, Start())
     try:
-        for start in range(0, len(samples), RATE):
-            await connection.send(encode(samples[start : start + RATE], "pcm_s16le"))
+        for start in range(0, len(samples), SAMPLE_RATE):
+            await connection.send(encode(samples[start : start + SAMPLE_RATE], "pcm_s16le"))
         await connection.send(End().model_dump_json())
         while not isinstance(message := await connection.receive(), Final):
             if isinstance(message, Chars):

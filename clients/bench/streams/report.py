@@ -3,12 +3,16 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from math import floor
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from cortado.clients.bench.streams.delays import TARGET, Point
+
+USED = 2 / 3  # of a server's cores at most; the rest is for moments in which much comes at once
+COMMAND = "cortado bench streams --part websockets --json FILE"
 
 
 def table(points: Sequence[Point]) -> Table:
@@ -71,6 +75,31 @@ def write_json(path: Path, points: Sequence[Point], facts: Mapping[str, Any]) ->
     """Write points (delays in seconds) and facts."""
     content = {"points": [asdict(point) for point in points], **facts}
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def capacity_and_cores(path: Path) -> tuple[int, int]:
+    """Return the streams that a server carries, and its cores, by what `write_json` wrote.
+
+    Each stream takes the processor time of one in the largest load that was carried. How many that
+    load had is not the limit, for the load's own generator took a part of the same cores.
+
+    Raises:
+        ValueError: the file has no such measurements, or none was carried.
+        OSError: it cannot be read.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        points = [Point(**one) for one in content["points"]]
+        cores = int(content["cores"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"expected the JSON of {COMMAND}, got {path}: {error!r}") from error
+    served = [one for one in points if one.part == "websockets"]
+    carried = [one for one in served if one.carried and one.busy > 0]
+    if not carried:
+        got = f"{len(served)} points of websockets, none of them carried"
+        raise ValueError(f"expected {path} to hold a load that a server carried, got {got}")
+    most = max(carried, key=lambda one: one.streams)
+    return max(1, floor(USED * cores * most.streams / most.busy)), cores
 
 
 def plot(points: Sequence[Point], path: Path) -> None:

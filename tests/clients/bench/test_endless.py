@@ -14,7 +14,7 @@ import soundfile
 from cortado.clients.bench.endless import run
 from cortado.clients.bench.endless.run import Findings, run_day
 from cortado.clients.bench.endless.sounds import BLOCK, STRETCHES, Spoken, day, recordings
-from cortado.clients.commands.endless import lines
+from cortado.clients.commands.bench_endless import lines
 from cortado.model.attention import AttentionConfig
 from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.tests.model.untrained import noise, untrained

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortado.clients.bench.measured import COMMAND, measured
 from cortado.clients.bench.plan import Fleet, Load, place, simulate
 from cortado.clients.bench.streams.delays import Point
+from cortado.clients.bench.streams.report import COMMAND, capacity_and_cores
 from cortado.clients.cli import main
 
 NEVER = 1e9  # hours
@@ -111,7 +111,10 @@ def test_a_server_carries_what_was_measured_on_one_like_it(
 ) -> None:
     file = tmp_path / "streams.json"
     file.write_text(measurements((1, 0.01, 0.02), (300, 0.05, 1.0), (450, 0.3, 1.9)))
-    assert measured(file) == (800, 4)  # two thirds of four cores, for 1/300 of a core each
+    assert capacity_and_cores(file) == (
+        800,
+        4,
+    )  # two thirds of four cores, for 1/300 of a core each
     assert main(["plan", "--streams", "700", "--hours", "1", "--measured", str(file)]) == 0
     rows = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
     assert rows["a server"].split() == ["800", "streams", "on", "4", "cores"]

@@ -23,9 +23,9 @@ test("every 16-bit value survives the way through a float", () => {
   assert.deepEqual(back, values);
 });
 
-test("loudness is the root mean square and the peak", () => {
-  assert.deepEqual(loudness(Float32Array.of(0.5, -0.5, 0.5, -0.5)), { rms: 0.5, peak: 0.5 });
-  assert.deepEqual(loudness(new Float32Array(0)), { rms: 0, peak: 0 });
+test("loudness is the root mean square", () => {
+  assert.equal(loudness(Float32Array.of(0.5, -0.5, 0.5, -0.5)), 0.5);
+  assert.equal(loudness(new Float32Array(0)), 0);
 });
 
 test("the meter stands at 0 for silence, at 1 for full scale, between in decibels", () => {

@@ -29,7 +29,7 @@ EXAMPLES = examples(
 )
 
 
-def endless(
+def bench_endless(
     manifest: Annotated[
         Path, typer.Argument(help="Recordings with texts, played again and again.")
     ],

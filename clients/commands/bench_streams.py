@@ -3,7 +3,6 @@
 import dataclasses
 import os
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,13 +16,12 @@ from cortado.clients.commands.terminal import (
     Lm,
     Width,
     check_places,
+    console,
     examples,
     load_served,
-    width,
 )
 
 if TYPE_CHECKING:
-    from cortado.clients.bench.served import Served
     from cortado.clients.bench.streams.delays import Point
     from cortado.model.progress import Progress
     from cortado.model.streaming.interface import Samples, StreamingRecognizer
@@ -47,7 +45,7 @@ class Part(StrEnum):
     MEMORY = "memory"
 
 
-def streams(
+def bench_streams(
     part: Annotated[
         list[Part] | None,
         typer.Option(
@@ -65,7 +63,7 @@ def streams(
     seconds: Annotated[float, typer.Option(min=0.5, help="Length of each measurement.")] = 8.0,
     audio: Annotated[
         list[Path] | None,
-        typer.Option(help="Speech: files, or folders of them; synthetic if not given."),
+        typer.Option(help="Speech: files, or folders of them; the page's sample if not given."),
     ] = None,
     backend: Backend = "auto",
     beam: Width = None,
@@ -79,8 +77,6 @@ def streams(
     checkpoint: Checkpoint = None,
 ) -> None:
     """Measure how many live streams this machine carries, at the pace of speech."""
-    from rich.console import Console
-
     from cortado.clients.bench.streams import report
     from cortado.clients.bench.streams.memory import memory, work
     from cortado.clients.progress import progress_bar
@@ -95,17 +91,10 @@ def streams(
         if Part.ENGINE in parts:
             points += _engine(recognizer, speech, chunk, count, seconds, threads, progress)
         if Part.WEBSOCKETS in parts:
-            found, more = _websockets(
-                speech,
-                chunk,
-                count,
-                seconds,
-                backend,
-                threads,
-                checkpoint,
-                {"beam": beam, "hold": hold, "lm": lm},
-                progress,
-            )
+            options = {"checkpoint": checkpoint, "beam": beam, "hold": hold, "lm": lm}
+            settings = {name: str(value) for name, value in options.items() if value is not None}
+            settings |= {"backend": backend, "threads": str(threads)}
+            found, more = _websockets(settings, speech, chunk, count, seconds, progress)
             points += found
             facts |= more
         if Part.MEMORY in parts:
@@ -115,15 +104,11 @@ def streams(
         report.write_json(json_file, points, facts)
     if svg is not None:
         report.plot(points, svg)
-    console = Console(width=width())
+    out = console()
     if points:
-        console.print(report.table(points))
+        out.print(report.table(points))
     for line in report.lines(points, facts):
-        console.print(line)
-
-
-def _append_processor_seconds(used: list[float], server: "Served") -> None:
-    used.append(server.processor_seconds())
+        out.print(line)
 
 
 def _speech(paths: list[Path]) -> "list[Samples]":
@@ -173,53 +158,37 @@ def _engine(
 
 
 def _websockets(
+    settings: dict[str, str],
     speech: "list[Samples]",
     chunks: list[int] | None,
     counts: list[int] | None,
     seconds: float,
-    backend: str,
-    threads: int,
-    checkpoint: Path | None,
-    search: dict[str, int | str | None],
     progress: "Progress",
 ) -> "tuple[list[Point], dict[str, Any]]":
     """Return the points of a server in a process of its own, and what it takes."""
     import asyncio
 
     from cortado.clients.bench.served import served
-    from cortado.clients.bench.streams import load
-    from cortado.clients.bench.streams.delays import Point, percentiles
+    from cortado.clients.bench.streams.load import first_character, measure
 
-    settings = {"backend": backend, "threads": str(threads), "headroom": "1", "log-level": "error"}
-    if checkpoint is not None:
-        settings["checkpoint"] = str(checkpoint)
-    settings |= {name: str(value) for name, value in search.items() if value is not None}
     points, facts = [], {}
-    with served(settings) as server:
-        first = asyncio.run(load.first_character(server.url, speech[0]))
+    with served(settings | {"headroom": "1", "log-level": "error"}) as server:
+        first = asyncio.run(first_character(server.url, speech[0]))
         if first is not None:
             facts["seconds_to_first_character"] = first - server.launched
         for chunk in chunks or (100,):
             for count in counts or WEBSOCKET_LADDER:
-                used: list[float] = []
-                delays = asyncio.run(
-                    load.measure(
-                        server.url,
-                        speech,
-                        streams=count,
-                        chunk_ms=chunk,
-                        seconds=seconds,
-                        progress=progress,
-                        started=partial(_append_processor_seconds, used, server),
-                    )
+                point = measure(
+                    server,
+                    speech,
+                    backend=settings["backend"],
+                    streams=count,
+                    chunk_ms=chunk,
+                    seconds=seconds,
+                    progress=progress,
                 )
-                busy = (server.processor_seconds() - used[0]) / (seconds + load.WARM_UP)
-                figures = percentiles(delays)
-                name = Part.WEBSOCKETS
-                points.append(
-                    Point(name, backend, chunk, count, seconds, *figures, len(delays), busy)
-                )
+                points.append(point)
                 facts[f"server_bytes_after_{count}_streams"] = server.resident()
-                if not counts and points[-1].p99 > 1:
+                if not counts and point.p99 > 1:
                     break
     return points, facts

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cortado.clients.commands.terminal import Json, check_places, examples, width
+from cortado.clients.commands.terminal import Json, check_places, console, examples
 
 EXAMPLES = examples(
     "cortado bench attention",
@@ -22,7 +22,7 @@ class Part(StrEnum):
     STEP = "step"
 
 
-def attention(
+def bench_attention(
     part: Annotated[
         list[Part] | None,
         typer.Option(
@@ -39,8 +39,6 @@ def attention(
     ] = None,
 ) -> None:
     """Measure the attentions: decoding, training, whole updates."""
-    from rich.console import Console
-
     from cortado.clients.bench.attention import decoding, learning, report, step
     from cortado.clients.progress import progress_bar
 
@@ -56,11 +54,11 @@ def attention(
         report.write_json(json_file, report.as_json(curves, learnt, steps))
     if svg is not None:
         report.plot(curves, svg)
-    console = Console(width=width())
+    out = console()
     if curves:
         for energy in decoding.ENERGIES:
-            console.print(report.decoding_table(curves, energy))
+            out.print(report.decoding_table(curves, energy))
     if learnt:
-        console.print(report.learning_table(learnt))
+        out.print(report.learning_table(learnt))
     if steps:
-        console.print(report.step_table(steps))
+        out.print(report.step_table(steps))

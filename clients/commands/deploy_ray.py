@@ -12,7 +12,7 @@ EXAMPLES = examples(
 )
 
 
-def ray(
+def deploy_ray(
     address: Annotated[
         str | None,
         typer.Option(
@@ -43,7 +43,7 @@ def ray(
     import os
     import signal
 
-    import ray as cluster
+    import ray
 
     from cortado.clients.commands.cluster import join
     from cortado.server.ray_replicas import ENVIRONMENT, Replicas, run
@@ -56,7 +56,7 @@ def ray(
     settings = bound(given, lambda line: typer.echo(line, err=True))
     os.environ |= ENVIRONMENT
     join(address)
-    had = int(cluster.cluster_resources().get("CPU", 0))
+    had = int(ray.cluster_resources().get("CPU", 0))
     if address is None and fewest * cores > had:  # Ray would wait for them; elsewhere more may come
         raise ValueError(f"expected {fewest * cores} cores for {fewest} x {cores}, got {had} here")
     replicas = Replicas(fewest, most or fewest, cores, leave_seconds)
@@ -64,4 +64,4 @@ def ray(
     typer.echo(f"Cortado listens: open http://{settings.host}:{settings.port}")
     if address is None:
         signal.sigwait({signal.SIGINT, signal.SIGTERM})
-        cluster.shutdown()
+        ray.shutdown()
