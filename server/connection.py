@@ -10,8 +10,9 @@ from typing import Any, Protocol, Self
 
 from starlette.websockets import WebSocketDisconnect
 
+from cortado.server.protocol.errors import REASONS
 from cortado.server.protocol.events import Event, State
-from cortado.server.protocol.messages import CLOSE_CODES, ErrorCode, ProtocolError
+from cortado.server.protocol.messages import ErrorCode, ProtocolError
 from cortado.server.protocol.server import ServerProtocol
 
 logger = logging.getLogger(__name__)
@@ -142,6 +143,6 @@ class Connection:
             logger.exception("session failed")
             protocol.fail(ErrorCode.INTERNAL_ERROR, "the server failed")
             with suppress(WebSocketDisconnect, RuntimeError):
-                await self._socket.close(CLOSE_CODES[ErrorCode.INTERNAL_ERROR])
+                await self._socket.close(REASONS[ErrorCode.INTERNAL_ERROR].close)
             protocol.receive_eof()
         self.advance()

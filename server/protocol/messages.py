@@ -59,33 +59,6 @@ class ErrorCode(StrEnum):
     INTERNAL_ERROR = "internal_error"
 
 
-# RFC 6455, section 7.4.1, and the IANA registry that continues it.
-CLOSE_CODES: dict[ErrorCode, int] = {
-    ErrorCode.INVALID_MESSAGE: 1007,
-    ErrorCode.UNEXPECTED_MESSAGE: 1008,
-    ErrorCode.UNSUPPORTED_ENCODING: 1003,
-    ErrorCode.UNSUPPORTED_SAMPLE_RATE: 1003,
-    ErrorCode.INVALID_AUDIO: 1007,
-    ErrorCode.INVALID_STATE: 1007,
-    ErrorCode.UNKNOWN_STREAM: 1008,
-    ErrorCode.MESSAGE_TOO_BIG: 1009,
-    ErrorCode.START_TIMEOUT: 1008,
-    ErrorCode.IDLE_TIMEOUT: 1008,
-    ErrorCode.STREAM_TOO_LONG: 1008,
-    ErrorCode.SLOW_CLIENT: 1008,
-    ErrorCode.TAKEN_OVER: 1008,
-    ErrorCode.TOO_MANY_STREAMS: 1013,
-    ErrorCode.SHUTTING_DOWN: 1012,
-    ErrorCode.INTERNAL_ERROR: 1011,
-}
-
-
-RETRY_AFTER = {  # seconds after which a client may come again
-    ErrorCode.TOO_MANY_STREAMS: 5.0,
-    ErrorCode.SHUTTING_DOWN: 1.0,
-}
-
-
 class ProtocolError(Exception):
     """An error that ends a conversation: its code, and its message to the client."""
 

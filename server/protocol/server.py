@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 from cortado.model.captions import Placed
 from cortado.server.protocol.deadlines import Deadlines, too_long
 from cortado.server.protocol.dialect import Dialect, Own, Read, Reply
+from cortado.server.protocol.errors import REASONS
 from cortado.server.protocol.events import (
     DISCONNECTED,
     FINAL,
@@ -36,9 +37,7 @@ from cortado.server.protocol.events import (
 )
 from cortado.server.protocol.limits import Limits
 from cortado.server.protocol.messages import (
-    CLOSE_CODES,
     DEFAULT_SAMPLE_RATE,
-    RETRY_AFTER,
     Acknowledged,
     Chars,
     ClientMessage,
@@ -319,7 +318,8 @@ class ServerProtocol:
     def fail(self, code: ErrorCode, message: str) -> None:
         """End the conversation with an error, unless it has ended or all is said but not read."""
         if self.ending is None and not self._finished:
-            self.error = Error(code=code, message=message, retry_after=RETRY_AFTER.get(code))
+            retry_after = REASONS[code].retry_after
+            self.error = Error(code=code, message=message, retry_after=retry_after)
         self._over(code.value)
 
     def _over(self, ending: str) -> None:
@@ -361,7 +361,9 @@ class ServerProtocol:
         """Return how the connection is to be closed, once everything is sent."""
         if self.state is not State.CLOSING or self._queue or self._in_flight:
             return None
-        return Close(CLOSE_CODES[self.error.code], self.error.code) if self.error else Close(1000)
+        if self.error is None:
+            return Close(1000)
+        return Close(REASONS[self.error.code].close, self.error.code)
 
     # ---- what the client is sent
 

@@ -37,6 +37,7 @@ def test_every_field_of_a_message_has_a_meaning(message: type[BaseModel]) -> Non
 def test_every_error_has_its_reason() -> None:
     assert list(REASONS) == list(ErrorCode)
     assert all(reason.why.endswith(".") for reason in REASONS.values())
+    assert all(1001 < reason.close < 1016 for reason in REASONS.values())
 
 
 def test_every_metric_is_listed_and_has_a_help_text() -> None:

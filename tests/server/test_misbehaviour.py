@@ -13,7 +13,8 @@ from torch import Tensor
 from cortado.model.backends.reference import ReferenceRecognizer, State
 from cortado.model.streaming.recordings import transcribe
 from cortado.server.protocol.dialect import Own
-from cortado.server.protocol.messages import CLOSE_CODES, ErrorCode
+from cortado.server.protocol.errors import REASONS
+from cortado.server.protocol.messages import ErrorCode
 from cortado.server.timeline import Timeline
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (
@@ -63,7 +64,7 @@ def refused(heard: Heard, code: ErrorCode) -> bool:
     """Return whether a client was told of `code`, in words, and then closed upon."""
     return (
         heard.error == code
-        and heard.close_code == CLOSE_CODES[code]
+        and heard.close_code == REASONS[code].close
         and heard.messages[-1]["message"].startswith("expected ")
     )
 

@@ -4,7 +4,6 @@ import pytest
 from pydantic import ValidationError
 
 from cortado.server.protocol.messages import (
-    CLOSE_CODES,
     Chars,
     Endpoint,
     Error,
@@ -128,8 +127,3 @@ def test_a_stream_is_resumed_by_its_state_or_by_its_token(fields: str) -> None:
 def test_every_character_has_its_time() -> None:
     with pytest.raises(ValidationError, match="expected 2 times, got 1"):
         Chars(text="he", times=[0.48], confidences=[1.0], position=0.68)
-
-
-def test_every_error_closes_with_a_code() -> None:
-    assert set(CLOSE_CODES) == set(ErrorCode)
-    assert all(1001 < code < 1016 for code in CLOSE_CODES.values())
