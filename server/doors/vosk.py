@@ -11,7 +11,7 @@ from cortado.model.nbest import texts
 from cortado.server.doors.audio import Decoder, decoder
 from cortado.server.doors.words import Segment, SentWord, confidence_of, text_of
 from cortado.server.protocol import messages as own
-from cortado.server.protocol.dialect import Read, Written
+from cortado.server.protocol.dialect import Dialect, Read, Written
 from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 
@@ -48,11 +48,6 @@ class Word(SentWord):
 
     conf: float
 
-    @classmethod
-    def of(cls, word: OwnWord) -> "Word":
-        """Return a word of ours."""
-        return cls(conf=word.confidence, word=word.text, start=word.start, end=word.end)
-
 
 class Result(BaseModel):
     """An utterance, or the rest at the end."""
@@ -88,7 +83,7 @@ class Error(BaseModel):
     error: str
 
 
-class Vosk:
+class Vosk(Dialect):
     """The dialect of one connection."""
 
     def __init__(self) -> None:
@@ -98,10 +93,6 @@ class Vosk:
         self._decoder: Decoder | None = None  # once there is audio
         self._segment = Segment()
         self._ended: deque[list[OwnWord]] = deque()  # utterances that were not answered with yet
-
-    def greeting(self) -> list[str]:
-        """Return nothing."""
-        return []
 
     def read(self, data: str | bytes) -> Iterator[Read]:
         """Yield what a message means."""
@@ -136,9 +127,6 @@ class Vosk:
                 yield self._answer(words)
             case own.Error():
                 yield Error(error=message.message).model_dump_json()
-
-    def close(self) -> None:
-        """Do nothing: raw audio has no thread."""
 
     def _configure(self, config: Config) -> None:
         given = config.model_fields_set
@@ -182,7 +170,9 @@ class Vosk:
         return _text(Alternatives(alternatives=found, warnings=warnings))
 
     def _result(self, words: Sequence[OwnWord]) -> list[Word] | None:
-        return [Word.of(one) for one in words] if self._has_words and words else None
+        if not self._has_words or not words:
+            return None
+        return [Word.of(one, conf=one.confidence) for one in words]
 
 
 def _text(message: BaseModel) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cortado.model.audio.decode import Channel
+from cortado.server.doors.deepgram.messages import Warning
 from cortado.server.protocol.messages import (
     MAX_ALTERNATIVES,
     MAX_PHRASE,
@@ -63,7 +64,7 @@ class Parameters:
     utterances: bool = False  # of a file
     alternatives: int = 1  # texts of a result
     phrases: list[str] = field(default_factory=list)  # that are expected
-    warnings: list[dict[str, str]] = field(default_factory=list)
+    warnings: list[Warning] = field(default_factory=list)
 
     @property
     def raw(self) -> bool:
@@ -91,9 +92,7 @@ class Parameters:
     def warn(self, parameter: str, message: str) -> None:
         """Answer a parameter with a warning."""
         if len(self.warnings) < MAX_WARNINGS:
-            self.warnings.append(
-                {"parameter": parameter, "type": "unsupported", "message": message}
-            )
+            self.warnings.append(Warning(parameter=parameter, message=message))
 
 
 def read(query: Iterable[tuple[str, str]]) -> Parameters:

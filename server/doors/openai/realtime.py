@@ -34,7 +34,7 @@ from cortado.server.doors.openai.messages import (
 )
 from cortado.server.doors.words import Segment
 from cortado.server.protocol import messages as own
-from cortado.server.protocol.dialect import Read, Reply, Written
+from cortado.server.protocol.dialect import Dialect, Read, Reply, Written
 from cortado.server.protocol.messages import ErrorCode, explained
 
 KINDS = (
@@ -46,7 +46,7 @@ _CLIENT: TypeAdapter[ClientEvent] = TypeAdapter(ClientEvent)
 OURS = {ErrorCode.INTERNAL_ERROR, ErrorCode.SHUTTING_DOWN, ErrorCode.TOO_MANY_STREAMS}
 
 
-class Realtime:
+class Realtime(Dialect):
     """The dialect of one session; a piece of speech is an item."""
 
     def __init__(self, session: str, configuration: Configuration) -> None:
@@ -89,9 +89,6 @@ class Realtime:
         """Yield a message as OpenAI's clients read it."""
         for one in self._messages(message):
             yield _text(one)
-
-    def close(self) -> None:
-        """Do nothing: raw audio has no thread."""
 
     def _failed(self, message: str, event: str | None) -> Reply:
         """Return the answer to a message that means nothing."""
