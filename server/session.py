@@ -39,8 +39,8 @@ logger = logging.getLogger(__name__)
 class Session:
     """Does for the protocol what it takes an engine for; what anything means the protocol says."""
 
-    def __init__(self, socket: Socket, streams: Streams, dialect: Dialect | None = None) -> None:
-        """Talk over `socket` with a client that speaks `dialect`, our own if None."""
+    def __init__(self, socket: Socket, streams: Streams, dialect: Dialect) -> None:
+        """Talk over `socket` with a client that speaks `dialect`."""
         self.id = secrets.token_hex(8)
         self.facts: dict[str, Any] = {}  # how the stream was, once it is over
         self._streams, self._metrics = streams, streams.metrics
@@ -92,10 +92,10 @@ class Session:
             assert stream is not None
             assert start is not None
             if isinstance(event, Audio):
-                self._metrics.audio.inc(len(event.samples) / start.sample_rate)
+                seconds = len(event.samples) / start.sample_rate
+                self._metrics.audio.inc(seconds)
                 self._record()
                 await stream.push(event.samples)
-                seconds = len(event.samples) / start.sample_rate
                 if wait := self._pace.wait(seconds, monotonic()):
                     await asyncio.sleep(wait)
             elif isinstance(event, WhenProcessed):
@@ -217,7 +217,7 @@ class Session:
     def _take(self, snapshot: Snapshot) -> None:
         """Take the stream that comes back from the engine: to be held here, or by the client."""
         if self._snapshot is None:
-            state = self._streams.signed(snapshot)
+            state = self._streams.signer.sign(snapshot.to_bytes())
             self._protocol.send_suspended(state, snapshot.received, snapshot.characters)
         elif not self._snapshot.done():
             self._snapshot.set_result(snapshot)
@@ -259,8 +259,11 @@ class Session:
         if self._stream is not None:
             self._metrics.endings.labels(protocol.ending).inc()
             self._metrics.duration.observe(protocol.duration)
-            self.facts = {"ending": protocol.ending, "seconds": round(protocol.duration, 3)}
-            self.facts |= {"characters": protocol.characters}
+            self.facts |= {
+                "ending": protocol.ending,
+                "seconds": round(protocol.duration, 3),
+                "characters": protocol.characters,
+            }
             logger.info("stream ended", extra=self.facts)
         self._connection.advance()
 

@@ -12,6 +12,7 @@ from cortado.model.audio.decode import AudioError, Channel, decoded
 from cortado.model.captions import Word
 from cortado.server.doors.audio import NAME, decoder
 from cortado.server.doors.words import Segment
+from cortado.server.protocol.dialect import Own
 from cortado.server.protocol.messages import (
     Chars,
     End,
@@ -30,18 +31,8 @@ from cortado.server.service import Service
 CHUNK = 65_536  # bytes of a file that are read at a time
 MESSAGE = 64_000  # bytes of a message, a second of samples
 WAITING = 64  # messages that may wait for who reads them
-STATUS = {  # of the HTTP answer; 500 for any other error
-    ErrorCode.INVALID_AUDIO: 400,
-    ErrorCode.MESSAGE_TOO_BIG: 413,
-    ErrorCode.STREAM_TOO_LONG: 413,
-    ErrorCode.SLOW_CLIENT: 408,
-    ErrorCode.TOO_MANY_STREAMS: 429,
-    ErrorCode.SHUTTING_DOWN: 503,
-}
 
 logger = logging.getLogger(__name__)
-
-STATUSES = (401, 403, *sorted(set(STATUS.values())), 500)  # of a refusal
 
 
 class File(NamedTuple):
@@ -172,7 +163,7 @@ async def answers(service: Service, upload: Upload) -> AsyncGenerator[ServerMess
     Raises:
         ProtocolError: it ended with an error.
     """
-    talk = asyncio.create_task(service.talk(upload))
+    talk = asyncio.create_task(service.talk(upload, Own()))
     try:
         while True:
             answer = asyncio.create_task(upload.answers.get())

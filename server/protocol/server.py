@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 
 from cortado.model.captions import Placed
 from cortado.server.protocol.deadlines import Deadlines, too_long
-from cortado.server.protocol.dialect import Dialect, Own, Read, Reply
+from cortado.server.protocol.dialect import Dialect, Read, Reply
 from cortado.server.protocol.errors import REASONS
 from cortado.server.protocol.events import (
     DISCONNECTED,
@@ -67,10 +67,8 @@ LEAST_AUDIO = 0.02  # of the idle time, in audio, or a byte now and then would h
 class ServerProtocol:
     """The order, the limits, the deadlines and the outgoing queue of one conversation."""
 
-    def __init__(
-        self, limits: Limits, facts: ServerFacts, now: float, dialect: Dialect | None = None
-    ) -> None:
-        """Begin with a client that speaks `dialect`, our own if None."""
+    def __init__(self, limits: Limits, facts: ServerFacts, now: float, dialect: Dialect) -> None:
+        """Begin with a client that speaks `dialect`."""
         self.state = State.OPENING
         self.ending: str | None = None  # how the conversation has ended: see `events`, or a code
         self.error: Error | None = None  # the last message, if the ending is a code
@@ -82,7 +80,7 @@ class ServerProtocol:
         self._deadlines = Deadlines(limits, now)
         self._credited = 0  # samples received when the client last got time for more
         self._is_kept = False  # the message that is being handled asks for more time
-        self.dialect = dialect or Own()
+        self.dialect = dialect
         self._incoming: Iterator[Read] = iter(())  # of the message that is being handled
         self._arrived = now  # when it came
         self._decoder = PcmDecoder("pcm_s16le")

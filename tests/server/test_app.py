@@ -131,7 +131,7 @@ def test_a_step_that_does_not_end_is_said_at_once_and_given_up_in_the_end(
 def test_info_tells_the_models_facts_and_the_limits(server: Running) -> None:
     info = httpx.get(f"{server.page}/v1/info").json()
     assert info["model"] == "untrained"
-    assert info["lookahead_ms"] == server.service.lookahead_ms
+    assert info["lookahead_ms"] == server.service.engine.recognizer.lookahead_ms
     assert info["accepts"]["encodings"][:2] == ["pcm_s16le", "pcm_f32le"]
     assert "webm" in info["accepts"]["encodings"]
     assert info["limits"]["max_streams"] == 2048

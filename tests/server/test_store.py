@@ -273,6 +273,6 @@ def test_the_key_is_made_once_and_a_shared_store_needs_one_that_is_shared(
     assert os.stat(tmp_path / "state.key").st_mode & 0o077 == 0
     settings = read_settings(store=redis_address)
     with pytest.raises(ValueError, match="expected a state_key"):
-        Streams(service.engine, service.metrics, settings, "model")
+        Streams(service.metrics, settings)
     settings = read_settings(store=redis_address, state_key=SECRET)
-    Streams(service.engine, service.metrics, settings, "model")
+    Streams(service.metrics, settings)
