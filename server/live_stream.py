@@ -23,36 +23,19 @@ class Heard(NamedTuple):
     made: int
 
 
+OnSaved = Callable[[Snapshot, Heard], None]
+
+
 class Host(Protocol):
-    """The engine, as a live stream sees it."""
+    """The engine, as a live stream sees it; `Engine` says what its methods do."""
 
-    def push(self, stream: "EngineStream", samples: Samples) -> bool:
-        """Add (N,) samples at 16 kHz; return False if the buffer is too full."""
-        ...
-
-    def end(self, stream: "EngineStream", samples: Samples) -> None:
-        """Add the last (N,) samples and end the input."""
-        ...
-
-    def suspend(self, stream: "EngineStream", samples: Samples) -> None:
-        """Add (N,) samples; once all steps are done, an update has the snapshot."""
-        ...
-
-    def save(self, stream: "EngineStream") -> None:
-        """Call `stream.saved` with its snapshot, between two of its steps."""
-        ...
-
-    def watch(self, stream: "EngineStream") -> None:
-        """Call `stream.all_done` once all whole steps are done and their updates delivered."""
-        ...
-
-    def waiting(self, stream: "EngineStream") -> int:
-        """Return the number of samples that wait for a step."""
-        ...
-
-    def close(self, stream: "EngineStream") -> None:
-        """Free the row."""
-        ...
+    def push(self, stream: "EngineStream", samples: Samples) -> bool: ...
+    def end(self, stream: "EngineStream", samples: Samples) -> None: ...
+    def suspend(self, stream: "EngineStream", samples: Samples) -> None: ...
+    def save(self, stream: "EngineStream", on_saved: OnSaved) -> None: ...
+    def watch(self, stream: "EngineStream") -> None: ...
+    def waiting(self, stream: "EngineStream") -> int: ...
+    def close(self, stream: "EngineStream") -> None: ...
 
 
 class EngineStream:
@@ -71,7 +54,6 @@ class EngineStream:
         self._turn = 0  # samples pushed since other tasks last had their turn
         self._space, self._all_done = asyncio.Event(), asyncio.Event()
         self._awaits_commit = False  # when all was done
-        self._on_saved: Callable[[Snapshot, Heard], None] | None = None
         self.coming = self.heard = Heard(0, *self.resampler.state())  # with the next push; so far
 
     def go_on(self, resampler: StreamResampler, taken: int) -> None:
@@ -99,18 +81,12 @@ class EngineStream:
                 self._turn = 0
                 await asyncio.sleep(0)  # other tasks' turn
 
-    def save(self, on_saved: Callable[[Snapshot, Heard], None]) -> None:
+    def save(self, on_saved: OnSaved) -> None:
         """Call `on_saved` with a snapshot after the updates that it contains; the stream goes on.
 
         It is called on the event loop with what the snapshot has heard, unless the stream closes.
         """
-        self._on_saved = on_saved
-        self._host.save(self)
-
-    def saved(self, snapshot: Snapshot, heard: "Heard") -> None:
-        """Take the snapshot that `save` has asked for."""
-        if self._on_saved:
-            self._on_saved(snapshot, heard)
+        self._host.save(self, on_saved)
 
     async def processed(self) -> bool:
         """Wait until all whole steps of what was pushed are done and their updates delivered.
