@@ -399,13 +399,14 @@ def expected_field(name: str, message: str) -> str:
     return f"expected {name} to be {message.partition('should be ')[2] or message.lower()}"
 
 
-def explained(error: ValidationError, expected: str) -> str:
-    """Return what is wrong first; `expected` says what the whole should be."""
+def explained(error: ValidationError, expected: str, *within: str) -> str:
+    """Return what is wrong first, `within` a part; `expected` says what the whole should be."""
     first = error.errors(include_url=False)[0]
     got = repr(first["input"])[:QUOTED]
     if not first["loc"]:
         return f"{expected}, got {got}"
-    return f"{expected_field('.'.join(map(str, first['loc'])), first['msg'])}, got {got}"
+    where = ".".join(map(str, (*within, *first["loc"])))
+    return f"{expected_field(where, first['msg'])}, got {got}"
 
 
 def _explained(error: ValidationError) -> ProtocolError:
@@ -430,7 +431,7 @@ def _explained(error: ValidationError) -> ProtocolError:
         return ProtocolError(
             ErrorCode.INVALID_MESSAGE, f"{first['ctx']['error']}, got both or none"
         )
-    if where in ("state", "token", "characters", "utterances", "endpoints", "keep"):
+    if len(first["loc"]) > 1:  # of a field, not of the whole
         message = f"{expected_field(str(where), first['msg'])}, got {got}"
         return ProtocolError(ErrorCode.INVALID_MESSAGE, message)
     kinds = '"start", "resume", "flush", "keep_alive", "suspend" or "end"'
