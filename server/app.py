@@ -13,7 +13,7 @@ from cortado.server.doors.deepgram import routes as deepgram
 from cortado.server.doors.openai import routes as openai
 from cortado.server.doors.own import OwnDoor
 from cortado.server.doors.vosk import Vosk
-from cortado.server.reference.routes import add_reference
+from cortado.server.reference.page import add_reference
 from cortado.server.service import Service
 
 SECRET_SECONDS = 60  # for which a secret of our own lets connections in

@@ -96,8 +96,7 @@ def decoder(
     rate: int = SAMPLE_RATE,
     channels: int = 1,
     channel: Channel | None = None,
-    *,
-    endpoints: bool = True,
+    **said: object,
 ) -> tuple[Start, Decoder]:
     """Return how a stream begins, and its decoder.
 
@@ -106,15 +105,17 @@ def decoder(
         rate: of a raw encoding, in Hz.
         channels: of a raw encoding.
         channel: the one to hear; None for the mean of all.
-        endpoints: whether the stream is divided into utterances.
+        said: other fields of `Start`, which are right.
     """
+    start, source = Start(encoding="pcm_f32le"), Decoder()
     if encoding not in SAMPLE_BYTES:
-        return Start(encoding="pcm_f32le", endpoints=endpoints), compressed(encoding, channel)
-    if channels == 1:
-        start = Start(sample_rate=rate, encoding=cast(Encoding, encoding), endpoints=endpoints)
-        return start, Decoder()
-    start = Start(sample_rate=rate, encoding="pcm_f32le", endpoints=endpoints)
-    return start, Interleaved(encoding, channels, channel)
+        source = compressed(encoding, channel)
+    elif channels == 1:
+        start = Start(sample_rate=rate, encoding=cast(Encoding, encoding))
+    else:
+        start = Start(sample_rate=rate, encoding="pcm_f32le")
+        source = Interleaved(encoding, channels, channel)
+    return start.model_copy(update=said), source
 
 
 def compressed(encoding: str | None, channel: Channel | None = None) -> Compressed:

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import logging
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -123,13 +123,11 @@ def open_upload(
     rate: int = 16_000,
     channels: int = 1,
     channel: Channel | None = None,
-    *,
-    phrases: Sequence[str] = (),
-    alternatives: int = 0,
+    **said: object,
 ) -> Upload:
     """Return the client that sends a file, which has a raw `encoding` if that is given.
 
-    It sends one `channel`, or the mean of all.
+    It sends one `channel`, or the mean of all; `said` are other fields of `Start`.
 
     Raises:
         ProtocolError: the file is empty.
@@ -137,14 +135,12 @@ def open_upload(
     if not file.read(1):
         raise ProtocolError(ErrorCode.INVALID_AUDIO, f"{NAME}: expected a file, got an empty one")
     file.seek(0)
-    asked = {"phrases": tuple(phrases), "alternatives": alternatives}
     if encoding is None:
         decoding = decoded(Path(NAME), file, channel)
         pieces = (piece.astype("<f4").tobytes() for piece in decoding)
-        start = Start(encoding="pcm_f32le").model_copy(update=asked)
+        start = Start(encoding="pcm_f32le").model_copy(update=said)
         return Upload(start, pieces, most)
-    start, source = decoder(encoding, rate, channels, channel)
-    start = start.model_copy(update=asked)
+    start, source = decoder(encoding, rate, channels, channel, **said)
 
     def audio() -> Iterator[bytes]:
         try:

@@ -16,9 +16,6 @@ from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 
 DEFAULT_RATE = 8000  # Hz, vosk-server's own
-WITHOUT_EFFECT = {
-    "model": "the model of this server writes the text",
-}
 
 
 class Config(BaseModel):
@@ -101,10 +98,11 @@ class Vosk(Dialect):
             self._configure(message.config)
             return
         if self._decoder is None:
-            start, self._decoder = decoder("pcm_s16le", self._rate)
             others = min(self._alternatives, own.MAX_ALTERNATIVES) if self._alternatives > 1 else 0
-            said = {"phrases": self._phrases, "alternatives": others}
-            yield start.model_copy(update=said)
+            start, self._decoder = decoder(
+                "pcm_s16le", self._rate, phrases=self._phrases, alternatives=others
+            )
+            yield start
         if isinstance(data, bytes):
             yield from self._decoder.push(data)
             yield WhenProcessed()
@@ -142,9 +140,8 @@ class Vosk(Dialect):
         self._has_words = self._has_words if config.words is None else config.words
         if others > own.MAX_ALTERNATIVES:
             self._warnings.append(f"max_alternatives: there are at most {own.MAX_ALTERNATIVES}")
-        self._warnings += [
-            f"{name}: {why}" for name, why in WITHOUT_EFFECT.items() if name in given
-        ]
+        if "model" in given:
+            self._warnings.append("model: the model of this server writes the text")
 
     def _stay(self, name: str, before: object, after: object) -> None:
         """Answer a change that comes too late with a warning."""

@@ -60,13 +60,10 @@ class Live(Dialect):
             parameters.channels,
             channel,
             endpoints=parameters.endpoints,
+            phrases=parameters.phrases,
+            alternatives=parameters.others,
+            silence_ms=parameters.silence_ms,
         )
-        said = {
-            "phrases": tuple(parameters.phrases),
-            "alternatives": parameters.others,
-            "silence_ms": parameters.silence_ms,
-        }
-        self._start = self._start.model_copy(update=said)
         self._began, self._closed = False, False
         self._digest = hashlib.sha256()
         self._model = ""

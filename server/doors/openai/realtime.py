@@ -106,10 +106,14 @@ class Realtime(Dialect):
             got = str(error).lower()
             raise ValueError(f"audio: expected base64, got another text: {got}") from None
         if self._decoder is None:
-            start, self._decoder = decoder(self._configuration.encoding, self._configuration.rate)
             chosen = self._configuration.chosen
-            said = {"silence_ms": chosen.silence_ms, "phrases": chosen.phrases}
-            yield start.model_copy(update=said)
+            start, self._decoder = decoder(
+                self._configuration.encoding,
+                self._configuration.rate,
+                silence_ms=chosen.silence_ms,
+                phrases=chosen.phrases,
+            )
+            yield start
         self._waiting += len(data)
         yield from self._decoder.push(data)
 
