@@ -95,7 +95,8 @@ class Engine:
         # Measuring also warms the model up, so that no client waits for its first step.
         self.capacity = Capacity(max_streams, headroom)
         self._pool.warm()
-        self._limit(self.capacity.measure(recognizer, self._pool.stepper.threads, vad))
+        self.capacity.measure(recognizer, self._pool.stepper.threads, vad)
+        self._report_capacity()
 
     @property
     def active(self) -> int:
@@ -204,7 +205,7 @@ class Engine:
                 return True  # the stream was closed
             if self._pool.waiting(stream.row) + len(samples) > self._room:
                 self._waits[stream.row] = True
-                stream.wait_for_space()
+                stream.space.clear()
                 return False
             self._push(stream.row, samples, now or perf_counter())
             stream.heard = stream.coming
@@ -275,11 +276,10 @@ class Engine:
         """Step the streams that there are; another engine has the new ones, and the gauges."""
         self._retired = True
 
-    def _limit(self, cost: float) -> None:
-        if self._retired:
-            return
-        self._metrics.cost.set(cost)
-        self._metrics.capacity.set(self.capacity.streams)
+    def _report_capacity(self) -> None:
+        if not self._retired:
+            self._metrics.cost.set(self.capacity.cost)
+            self._metrics.capacity.set(self.capacity.streams)
 
     def _run(self) -> None:
         self._busy_since = perf_counter()
@@ -289,7 +289,7 @@ class Engine:
                 if batch is not None:
                     self._advance(batch, arrivals)
                 if self.capacity.due == 0 and self.capacity.calibrate():
-                    self._limit(self.capacity.cost)
+                    self._report_capacity()
         except Exception:
             logger.exception("engine failed")
         finally:
@@ -370,7 +370,7 @@ class Engine:
     ) -> None:
         """Count a batch that took from `started` to `ended`; its audio came at `arrivals`."""
         if self.capacity.observe(streams, started, ended):
-            self._limit(self.capacity.cost)
+            self._report_capacity()
         self._metrics.step.observe(ended - started)
         self._metrics.batch.observe(streams)
         self._metrics.delay.observe_many(ended - arrivals)
@@ -385,7 +385,7 @@ class Engine:
     ) -> None:
         """Give each stream its update, unless it has lost its row."""
         for stream in senders:
-            stream.wake()
+            stream.space.set()
         characters = 0
         for stream, (_, update) in zip(owners, self._pool.updates(results), strict=True):
             characters += len(update.characters)

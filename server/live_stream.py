@@ -52,7 +52,8 @@ class EngineStream:
         self.resampler = StreamResampler(sample_rate)
         self._pending = NOTHING  # resampled samples that the full buffer has not taken
         self._turn = 0  # samples pushed since other tasks last had their turn
-        self._space, self._all_done = asyncio.Event(), asyncio.Event()
+        self.space = asyncio.Event()  # in the full buffer: a waiting `push` goes on
+        self._all_done = asyncio.Event()
         self._awaits_commit = False  # when all was done
         self.coming = self.heard = Heard(0, *self.resampler.state())  # with the next push; so far
 
@@ -74,7 +75,7 @@ class EngineStream:
             self.taken += len(piece)
             self.coming = Heard(self.taken, *self.resampler.state())
             while not self._host.push(self, self._pending):
-                await self._space.wait()
+                await self.space.wait()
             self._pending = NOTHING
             self._turn += len(piece)
             if self._turn >= self._piece:
@@ -114,11 +115,3 @@ class EngineStream:
     def close(self) -> None:
         """Give the row back; no further update comes."""
         self._host.close(self)
-
-    def wait_for_space(self) -> None:
-        """Make `push` wait until `wake` is called."""
-        self._space.clear()
-
-    def wake(self) -> None:
-        """Let a waiting `push` continue."""
-        self._space.set()

@@ -97,7 +97,8 @@ class Upload:
         """Return the next message; after the last, wait to be cancelled."""
         try:
             async for frame in self._frames:
-                return {"type": "websocket.receive", _kind(frame): frame}
+                kind = "text" if isinstance(frame, str) else "bytes"
+                return {"type": "websocket.receive", kind: frame}
         except AudioError as error:
             raise ProtocolError(ErrorCode.INVALID_AUDIO, str(error)) from None
         await asyncio.Event().wait()
@@ -110,10 +111,6 @@ class Upload:
     async def close(self, code: int = 1000, reason: str | None = None) -> None:
         """Take the end."""
         await self.answers.put(None)
-
-
-def _kind(frame: str | bytes) -> str:
-    return "text" if isinstance(frame, str) else "bytes"
 
 
 def open_upload(
