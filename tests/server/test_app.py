@@ -207,8 +207,7 @@ def test_streams_are_told_of_a_shutdown_and_keep_what_was_decided(
             await connection.send(pcm(noise(1, 2.0)))
             first = [json.loads(await connection.recv()) for _ in range(3)]
             server.server.should_exit = True
-            rest = await listened(connection)
-            return Heard(first + rest.messages, rest.close_code)
+            return await listened(connection, *first)
 
     with running(online) as server:
         heard = asyncio.run(speak(server))
@@ -288,8 +287,7 @@ def test_a_reload_is_for_new_streams_and_live_ones_stay_with_their_model(
             assert answer.json() == {"model": "other"}
             await connection.send(samples[len(samples) // 2 :])
             await connection.send(END)
-            rest = await listened(connection)
-        return Heard(first + rest.messages, rest.close_code)
+            return await listened(connection, *first)
 
     with running(online) as server:
         before = say(server.url, START, samples, END)
