@@ -67,12 +67,12 @@ class Session:
         """Talk until the connection is closed."""
         bind_contextvars(session=self.id)  # in each line of the log
         try:
-            async with self._connection as connection:
-                await connection.over()
+            async with self._connection.open():
+                await self._connection.over()
                 await self._stop_saving()
                 await self._detach()
                 self._release()
-                await connection.closed()
+                await self._connection.closed()
         finally:  # whatever went wrong
             self._give_back()
             self._protocol.dialect.close()

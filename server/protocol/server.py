@@ -16,7 +16,7 @@ A conversation that is over has an `ending`. The shell then detaches the stream 
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from cortado.model.captions import Placed
 from cortado.server.protocol.deadlines import Deadlines, too_long
@@ -117,10 +117,10 @@ class ServerProtocol:
         assert not self._deadlines.handling, "expected the last message to be handled"
         if self.ending is not None:
             return
-        try:
-            _check_size(data, self._limits.max_message_bytes)
-        except ProtocolError as error:
-            self.fail(error.code, error.message)
+        size = len(data if isinstance(data, bytes) else data.encode(errors="surrogatepass"))
+        if size > (most := self._limits.max_message_bytes):
+            message = f"expected messages of at most {most} bytes, got {size}"
+            self.fail(ErrorCode.MESSAGE_TOO_BIG, message)
             return
         self._deadlines.handling = True
         self._incoming, self._arrived = self.dialect.read(data), now
@@ -370,19 +370,19 @@ class ServerProtocol:
         if self._sending or self.state is State.CLOSED:
             return None
         while not self._texts:
-            self._in_flight = self._queue.pop()
-            if self._in_flight is None:
+            self._in_flight = message = self._queue.pop()
+            if message is None:
                 return None
-            self._texts.extend(self._texts_of(self._in_flight))
+            if isinstance(message, Reply):
+                self._texts.append(message.text)
+            else:
+                self._texts.extend(self.dialect.write(message))
             if not self._texts:
                 self._sent()
         self._sending = True
         if self.ending is None:
             self._deadlines.send(now)
         return self._texts.popleft()
-
-    def _texts_of(self, message: Queued) -> Iterable[str]:
-        return [message.text] if isinstance(message, Reply) else self.dialect.write(message)
 
     def data_sent(self) -> None:
         """Note that there is room for the next text: the last is sent."""
@@ -411,17 +411,7 @@ class ServerProtocol:
             self.fail(error.code, error.message)
 
 
-def _check_size(data: str | bytes, most: int) -> None:
-    """Raise `ProtocolError` if a message has more bytes than `most`."""
-    size = len(data if isinstance(data, bytes) else data.encode(errors="surrogatepass"))
-    if size > most:
-        message = f"expected messages of at most {most} bytes, got {size}"
-        raise ProtocolError(ErrorCode.MESSAGE_TOO_BIG, message)
-
-
 def _unexpected(expected: str, message: ClientMessage | WhenProcessed | bytes) -> ProtocolError:
-    if isinstance(message, bytes | WhenProcessed):  # the wish comes with audio
-        got = "audio"
-    else:
-        got = message.type
+    # the wish for `Processed` comes with audio
+    got = "audio" if isinstance(message, bytes | WhenProcessed) else message.type
     return ProtocolError(ErrorCode.UNEXPECTED_MESSAGE, f"expected {expected}, got {got}")
