@@ -97,19 +97,6 @@ def test_a_client_that_falls_silent_is_closed(online: ReferenceRecognizer) -> No
         assert server.is_at_rest()
 
 
-def test_a_stream_may_last_only_so_long_in_audio(online: ReferenceRecognizer) -> None:
-    with running(online, max_stream_seconds=5.0) as server:
-        heard = say(server.url, START, *[pcm(SPEECH)] * 6)
-        assert refused(heard, ErrorCode.STREAM_TOO_LONG)
-        assert server.is_at_rest()
-
-
-def test_a_stream_may_last_only_so_long_by_the_clock(online: ReferenceRecognizer) -> None:
-    with running(online, max_stream_seconds=1.5) as server:
-        assert refused(say(server.url, START, pcm(SPEECH)), ErrorCode.STREAM_TOO_LONG)
-        assert server.is_at_rest()
-
-
 def test_one_stream_too_many_is_refused_and_counted(strict: Running) -> None:
     async def three() -> Heard:
         async with (

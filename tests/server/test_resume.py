@@ -119,12 +119,6 @@ def test_a_state_that_is_damaged_or_foreign_is_refused(
     assert all(server.is_at_rest() for server in pair)
 
 
-def test_a_state_larger_than_a_message_is_refused(online: ReferenceRecognizer) -> None:
-    with running(online, max_message_bytes=1024) as server:
-        heard = say(server.url, resume(state="A" * 2000))
-        assert (heard.error, heard.close_code) == (ErrorCode.MESSAGE_TOO_BIG, 1009)
-
-
 def is_kept(server: Running) -> bool:
     """Wait until the server has noticed that a connection is lost."""
     resumable = server.service.streams.resumable
