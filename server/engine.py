@@ -26,7 +26,7 @@ from cortado.model.streaming.update import FAILED, Results, Update
 from cortado.model.streaming.vad import Vad
 from cortado.server.arrivals import Arrivals
 from cortado.server.capacity import Capacity
-from cortado.server.live_stream import PIECE_SECONDS, EngineStream, Heard, OnSaved
+from cortado.server.live_stream import PIECE_SECONDS, EngineStream, Intake, OnSaved
 from cortado.server.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -208,7 +208,7 @@ class Engine:
                 stream.space.clear()
                 return False
             self._push(stream.row, samples, now or perf_counter())
-            stream.heard = stream.coming
+            stream.intake = stream.coming
             self._wake()
         return True
 
@@ -328,7 +328,7 @@ class Engine:
         for row, on_saved in self._saving.items():
             if stream := self._streams[row]:
                 snapshot = self._pool.snapshot(row)
-                self._call(self._saved, stream, on_saved, snapshot, stream.heard)
+                self._call(self._saved, stream, on_saved, snapshot, stream.intake)
         self._saving.clear()
         if done := [row for row in self._watched if self._pool.drained(row)]:
             self._watched.difference_update(done)
@@ -399,11 +399,11 @@ class Engine:
             stream.on_update(Update([], snapshot.position, True, snapshot=snapshot))
 
     def _saved(
-        self, stream: EngineStream, on_saved: OnSaved, snapshot: Snapshot, heard: Heard
+        self, stream: EngineStream, on_saved: OnSaved, snapshot: Snapshot, intake: Intake
     ) -> None:
         """Give who asked for it a stream's snapshot."""
         if self._holds(stream):
-            on_saved(snapshot, heard)
+            on_saved(snapshot, intake)
 
     def _fail(self, streams: list[EngineStream]) -> None:
         """Send streams the update that the model failed."""

@@ -15,15 +15,14 @@ PIECE_SECONDS = 0.25  # a large message is resampled piecewise, so as not to hol
 NOTHING = np.zeros(0, np.float32)
 
 
-class Heard(NamedTuple):
+class Intake(NamedTuple):
     """How much of a stream has gone into the engine."""
 
     taken: int  # samples at the client's rate
-    recent: Samples  # the state of its resampler after them
-    made: int
+    resampler: tuple[Samples, int]  # its state after them
 
 
-OnSaved = Callable[[Snapshot, Heard], None]
+OnSaved = Callable[[Snapshot, Intake], None]
 
 
 class Host(Protocol):
@@ -55,12 +54,12 @@ class EngineStream:
         self.space = asyncio.Event()  # in the full buffer: a waiting `push` goes on
         self._all_done = asyncio.Event()
         self._awaits_commit = False  # when all was done
-        self.coming = self.heard = Heard(0, *self.resampler.state())  # with the next push; so far
+        self.coming = self.intake = Intake(0, self.resampler.state())  # with the next push; so far
 
     def go_on(self, resampler: StreamResampler, taken: int) -> None:
         """Go on where another stream has stopped, which had taken so many samples."""
         self.resampler, self.taken = resampler, taken
-        self.coming = self.heard = Heard(taken, *resampler.state())
+        self.coming = self.intake = Intake(taken, resampler.state())
 
     @property
     def waiting(self) -> int:
@@ -73,7 +72,7 @@ class EngineStream:
             piece = samples[start : start + self._piece]
             self._pending = self.resampler.push(piece)
             self.taken += len(piece)
-            self.coming = Heard(self.taken, *self.resampler.state())
+            self.coming = Intake(self.taken, self.resampler.state())
             while not self._host.push(self, self._pending):
                 await self.space.wait()
             self._pending = NOTHING
@@ -85,7 +84,7 @@ class EngineStream:
     def save(self, on_saved: OnSaved) -> None:
         """Call `on_saved` with a snapshot after the updates that it contains; the stream goes on.
 
-        It is called on the event loop with what the snapshot has heard, unless the stream closes.
+        It is called on the event loop with what went into the snapshot, unless the stream closes.
         """
         self._host.save(self, on_saved)
 

@@ -13,7 +13,7 @@ from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import Update
 from cortado.server.connection import Connection, Socket
 from cortado.server.detached import DetachedStream, packed
-from cortado.server.live_stream import EngineStream, Heard
+from cortado.server.live_stream import EngineStream, Intake
 from cortado.server.protocol.dialect import Dialect
 from cortado.server.protocol.events import Audio, Event, State, WhenProcessed
 from cortado.server.protocol.messages import (
@@ -155,13 +155,13 @@ class Session:
         if self._stream and self._protocol.state is State.STREAMING:
             self._stream.save(self._on_saved)
 
-    def _on_saved(self, snapshot: Snapshot, heard: Heard) -> None:
+    def _on_saved(self, snapshot: Snapshot, intake: Intake) -> None:
         """Store a snapshot of the stream, which goes on."""
         protocol, token = self._protocol, self._protocol.token
         if token and protocol.state is State.STREAMING and protocol.ending is None:
-            point = protocol.resume_point(heard.taken, snapshot.position, is_whole=False)
-            data = packed(point, snapshot, (heard.recent, heard.made), self._timeline)
-            self._saving = asyncio.create_task(self._store(token, data, heard.taken))
+            point = protocol.resume_point(intake.taken, snapshot.position, is_whole=False)
+            data = packed(point, snapshot, intake.resampler, self._timeline)
+            self._saving = asyncio.create_task(self._store(token, data, intake.taken))
 
     async def _store(self, token: str, data: bytes, received: int) -> None:
         resumable = self._streams.resumable
