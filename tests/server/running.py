@@ -131,7 +131,7 @@ async def lose(url: str, start: str, audio: bytes, characters: int = 0) -> dict[
         ready: dict[str, Any] = json.loads(await connection.recv())
         await connection.send(audio)
         while characters > 0:
-            characters -= len(json.loads(await connection.recv())["text"])
+            characters -= len(json.loads(await connection.recv()).get("text", ""))
         connection.transport.abort()
     return ready
 
