@@ -9,9 +9,11 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response, WebSocke
 from fastapi.responses import JSONResponse
 
 from cortado.server import metrics, web
+from cortado.server.doors.deepgram import routes as deepgram
+from cortado.server.doors.openai import routes as openai
 from cortado.server.doors.own import OwnDoor
-from cortado.server.doors.routes import add_doors
-from cortado.server.reference.routes import add_reference
+from cortado.server.doors.vosk import Vosk
+from cortado.server.reference.page import add_reference
 from cortado.server.service import Service
 
 SECRET_SECONDS = 60  # for which a secret of our own lets connections in
@@ -48,22 +50,17 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
     async def stream(socket: WebSocket) -> None:
         await service.connect(socket, OwnDoor())
 
-    async def known(request: Request) -> None:
-        if refused := service.stranger(request):
-            raise HTTPException(refused.status, refused.reason, refused.headers)
-
-    @app.get("/v1/info", dependencies=[Depends(known)])
+    @app.get("/v1/info", dependencies=[Depends(service.known)])
     async def info() -> dict[str, Any]:
         return service.info()
 
     @app.post("/v1/secrets", responses={403: {"description": "A secret asks for another."}})
     async def secret(request: Request) -> dict[str, Any]:
-        if refused := service.no_secret(request):
-            raise HTTPException(refused.status, refused.reason, refused.headers)
+        service.identify_by_key(request)
         made, _ = service.secret(SECRET_SECONDS)
         return {"secret": made if service.keys else None, "seconds": SECRET_SECONDS}
 
-    @app.post("/reload", dependencies=[Depends(known)])
+    @app.post("/reload", dependencies=[Depends(service.known)])
     async def reload() -> dict[str, str]:
         if not service.may_reload():
             raise HTTPException(403, "operator")
@@ -87,12 +84,18 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
         response.status_code = 503
         return {"status": "draining" if service.streams.draining else "the model does not run"}
 
-    @app.get("/metrics", dependencies=[Depends(known)])
+    @app.get("/metrics", dependencies=[Depends(service.known)])
     async def exposition() -> Response:
         found = await page() if page else service.metrics.exposition()
         return Response(found, media_type=metrics.CONTENT_TYPE)
 
-    add_doors(app, service)
+    app.include_router(deepgram.routes(service))
+    app.include_router(openai.routes(service))
+
+    @app.websocket("/")
+    async def vosk(socket: WebSocket) -> None:
+        await service.connect(socket, Vosk())
+
     add_reference(app)
 
     @app.websocket("/{path:path}")

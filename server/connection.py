@@ -2,16 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from starlette.websockets import WebSocketDisconnect
 
+from cortado.server.protocol.errors import REASONS
 from cortado.server.protocol.events import Event, State
-from cortado.server.protocol.messages import CLOSE_CODES, ErrorCode, ProtocolError
+from cortado.server.protocol.messages import ErrorCode, ProtocolError
 from cortado.server.protocol.server import ServerProtocol
 
 logger = logging.getLogger(__name__)
@@ -24,15 +24,12 @@ class Socket(Protocol):
 
     async def receive(self) -> MutableMapping[str, Any]:
         """Return the next message, as ASGI has them."""
-        ...
 
     async def send_text(self, data: str) -> None:
         """Send a message; return once there is room for the next."""
-        ...
 
     async def close(self, code: int = 1000, reason: str | None = None) -> None:
         """Close the connection."""
-        ...
 
 
 class Connection:
@@ -50,24 +47,19 @@ class Connection:
         self._timer: asyncio.TimerHandle | None = None
         self._to_send, self._over, self._closed = (asyncio.Event() for _ in range(3))
 
-    async def __aenter__(self) -> Self:
-        """Begin to read and to write; the handshake is accepted."""
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Read and write, the handshake being accepted; stop in the end, whatever is left."""
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
-        self._set_timer()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stop, whatever is left."""
-        if self._timer:
-            self._timer.cancel()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            self._set_timer()
+            yield
+        finally:
+            if self._timer:
+                self._timer.cancel()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def over(self) -> None:
         """Wait until the conversation has ended; nothing is read or handled then."""
@@ -142,6 +134,6 @@ class Connection:
             logger.exception("session failed")
             protocol.fail(ErrorCode.INTERNAL_ERROR, "the server failed")
             with suppress(WebSocketDisconnect, RuntimeError):
-                await self._socket.close(CLOSE_CODES[ErrorCode.INTERNAL_ERROR])
+                await self._socket.close(REASONS[ErrorCode.INTERNAL_ERROR].close)
             protocol.receive_eof()
         self.advance()

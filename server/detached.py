@@ -58,10 +58,10 @@ class DetachedStream(NamedTuple):
 
 
 def packed(
-    point: ResumePoint, snapshot: Snapshot, heard: tuple[Samples, int], timeline: Timeline
+    point: ResumePoint, snapshot: Snapshot, resampler: tuple[Samples, int], timeline: Timeline
 ) -> bytes:
-    """Return the bytes of a stream, whose resampler has the state `heard`."""
-    recent, made = heard
+    """Return the bytes of a stream, whose resampler has the state `resampler`."""
+    recent, made = resampler
     about, text = point.transcript.state()
     parts = [recent.astype("<f4").tobytes(), *text]
     facts = {

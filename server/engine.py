@@ -26,7 +26,7 @@ from cortado.model.streaming.update import FAILED, Results, Update
 from cortado.model.streaming.vad import Vad
 from cortado.server.arrivals import Arrivals
 from cortado.server.capacity import Capacity
-from cortado.server.live_stream import PIECE_SECONDS, EngineStream, Heard
+from cortado.server.live_stream import PIECE_SECONDS, EngineStream, Intake, OnSaved
 from cortado.server.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,9 @@ class Engine:
         self._waits = np.zeros(max_streams, np.bool_)  # rows whose senders wait for space
         self._leaving: set[int] = set()  # rows to suspend once all their steps are done
         self._watched: set[int] = set()  # rows whose streams want to know when that is
-        self._saving: set[int] = set()  # rows whose streams want a snapshot and go on
+        self._saving: dict[
+            int, OnSaved
+        ] = {}  # by row: who wants a snapshot of a stream that goes on
         self._condition = threading.Condition()  # guards the rows and the pool, except its step
         self._asleep = False  # until audio comes
         self._busy_since: float | None = None  # by `perf_counter`; None while it waits for audio
@@ -93,7 +95,8 @@ class Engine:
         # Measuring also warms the model up, so that no client waits for its first step.
         self.capacity = Capacity(max_streams, headroom)
         self._pool.warm()
-        self._limit(self.capacity.measure(recognizer, self._pool.stepper.threads, vad))
+        self.capacity.measure(recognizer, self._pool.stepper.threads, vad)
+        self._report_capacity()
 
     @property
     def active(self) -> int:
@@ -202,24 +205,24 @@ class Engine:
                 return True  # the stream was closed
             if self._pool.waiting(stream.row) + len(samples) > self._room:
                 self._waits[stream.row] = True
-                stream.wait_for_space()
+                stream.space.clear()
                 return False
             self._push(stream.row, samples, now or perf_counter())
-            stream.heard = stream.coming
+            stream.intake = stream.coming
             self._wake()
         return True
 
-    def _push(self, row: int, samples: Samples, now: float, *, last: bool = False) -> None:
+    def _push(self, row: int, samples: Samples, now: float) -> None:
         """Add samples to a row, whose buffer grows if needed."""
         self._arrivals.stamp(row, self._pool.push(row, samples), now)
-        if last:
-            self._arrivals.stamp(row, self._pool.end(row), now)
 
     def end(self, stream: EngineStream, samples: Samples) -> None:
         """Add the last (N,) samples to `stream` and end its input."""
         with self._condition:
             if self._holds(stream):
-                self._push(stream.row, samples, perf_counter(), last=True)
+                now = perf_counter()
+                self._push(stream.row, samples, now)
+                self._arrivals.stamp(stream.row, self._pool.end(stream.row), now)
                 self._wake()
 
     def suspend(self, stream: EngineStream, samples: Samples) -> None:
@@ -230,11 +233,11 @@ class Engine:
                 self._leaving.add(stream.row)
                 self._wake()
 
-    def save(self, stream: EngineStream) -> None:
-        """Call `stream.saved` with its snapshot, between two of its steps."""
+    def save(self, stream: EngineStream, on_saved: OnSaved) -> None:
+        """Call `on_saved` with the stream's snapshot, between two of its steps."""
         with self._condition:
             if self._holds(stream):
-                self._saving.add(stream.row)
+                self._saving[stream.row] = on_saved
                 self._wake()
 
     def watch(self, stream: EngineStream) -> None:
@@ -256,7 +259,7 @@ class Engine:
             self._streams[stream.row] = None
             self._leaving.discard(stream.row)
             self._watched.discard(stream.row)
-            self._saving.discard(stream.row)
+            self._saving.pop(stream.row, None)
             self._pool.close(stream.row)
         self._metrics.active.dec()
 
@@ -273,11 +276,10 @@ class Engine:
         """Step the streams that there are; another engine has the new ones, and the gauges."""
         self._retired = True
 
-    def _limit(self, cost: float) -> None:
-        if self._retired:
-            return
-        self._metrics.cost.set(cost)
-        self._metrics.capacity.set(self.capacity.streams)
+    def _report_capacity(self) -> None:
+        if not self._retired:
+            self._metrics.cost.set(self.capacity.cost)
+            self._metrics.capacity.set(self.capacity.streams)
 
     def _run(self) -> None:
         self._busy_since = perf_counter()
@@ -287,7 +289,7 @@ class Engine:
                 if batch is not None:
                     self._advance(batch, arrivals)
                 if self.capacity.due == 0 and self.capacity.calibrate():
-                    self._limit(self.capacity.cost)
+                    self._report_capacity()
         except Exception:
             logger.exception("engine failed")
         finally:
@@ -323,9 +325,10 @@ class Engine:
 
     def _report_waiting(self) -> None:
         """Tell streams whose steps are all done; send snapshots of those to suspend or to save."""
-        for row in self._saving:
+        for row, on_saved in self._saving.items():
             if stream := self._streams[row]:
-                self._call(self._saved, stream, self._pool.snapshot(row), stream.heard)
+                snapshot = self._pool.snapshot(row)
+                self._call(self._saved, stream, on_saved, snapshot, stream.intake)
         self._saving.clear()
         if done := [row for row in self._watched if self._pool.drained(row)]:
             self._watched.difference_update(done)
@@ -367,7 +370,7 @@ class Engine:
     ) -> None:
         """Count a batch that took from `started` to `ended`; its audio came at `arrivals`."""
         if self.capacity.observe(streams, started, ended):
-            self._limit(self.capacity.cost)
+            self._report_capacity()
         self._metrics.step.observe(ended - started)
         self._metrics.batch.observe(streams)
         self._metrics.delay.observe_many(ended - arrivals)
@@ -382,7 +385,7 @@ class Engine:
     ) -> None:
         """Give each stream its update, unless it has lost its row."""
         for stream in senders:
-            stream.wake()
+            stream.space.set()
         characters = 0
         for stream, (_, update) in zip(owners, self._pool.updates(results), strict=True):
             characters += len(update.characters)
@@ -395,10 +398,12 @@ class Engine:
         if self._holds(stream):
             stream.on_update(Update([], snapshot.position, True, snapshot=snapshot))
 
-    def _saved(self, stream: EngineStream, snapshot: Snapshot, heard: Heard) -> None:
-        """Give a stream the snapshot that it has asked for."""
+    def _saved(
+        self, stream: EngineStream, on_saved: OnSaved, snapshot: Snapshot, intake: Intake
+    ) -> None:
+        """Give who asked for it a stream's snapshot."""
         if self._holds(stream):
-            stream.saved(snapshot, heard)
+            on_saved(snapshot, intake)
 
     def _fail(self, streams: list[EngineStream]) -> None:
         """Send streams the update that the model failed."""

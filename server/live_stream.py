@@ -15,44 +15,26 @@ PIECE_SECONDS = 0.25  # a large message is resampled piecewise, so as not to hol
 NOTHING = np.zeros(0, np.float32)
 
 
-class Heard(NamedTuple):
+class Intake(NamedTuple):
     """How much of a stream has gone into the engine."""
 
     taken: int  # samples at the client's rate
-    recent: Samples  # the state of its resampler after them
-    made: int
+    resampler: tuple[Samples, int]  # its state after them
+
+
+OnSaved = Callable[[Snapshot, Intake], None]
 
 
 class Host(Protocol):
-    """The engine, as a live stream sees it."""
+    """The engine, as a live stream sees it; `Engine` says what its methods do."""
 
-    def push(self, stream: "EngineStream", samples: Samples) -> bool:
-        """Add (N,) samples at 16 kHz; return False if the buffer is too full."""
-        ...
-
-    def end(self, stream: "EngineStream", samples: Samples) -> None:
-        """Add the last (N,) samples and end the input."""
-        ...
-
-    def suspend(self, stream: "EngineStream", samples: Samples) -> None:
-        """Add (N,) samples; once all steps are done, an update has the snapshot."""
-        ...
-
-    def save(self, stream: "EngineStream") -> None:
-        """Call `stream.saved` with its snapshot, between two of its steps."""
-        ...
-
-    def watch(self, stream: "EngineStream") -> None:
-        """Call `stream.all_done` once all whole steps are done and their updates delivered."""
-        ...
-
-    def waiting(self, stream: "EngineStream") -> int:
-        """Return the number of samples that wait for a step."""
-        ...
-
-    def close(self, stream: "EngineStream") -> None:
-        """Free the row."""
-        ...
+    def push(self, stream: "EngineStream", samples: Samples) -> bool: ...
+    def end(self, stream: "EngineStream", samples: Samples) -> None: ...
+    def suspend(self, stream: "EngineStream", samples: Samples) -> None: ...
+    def save(self, stream: "EngineStream", on_saved: OnSaved) -> None: ...
+    def watch(self, stream: "EngineStream") -> None: ...
+    def waiting(self, stream: "EngineStream") -> int: ...
+    def close(self, stream: "EngineStream") -> None: ...
 
 
 class EngineStream:
@@ -69,15 +51,15 @@ class EngineStream:
         self.resampler = StreamResampler(sample_rate)
         self._pending = NOTHING  # resampled samples that the full buffer has not taken
         self._turn = 0  # samples pushed since other tasks last had their turn
-        self._space, self._all_done = asyncio.Event(), asyncio.Event()
+        self.space = asyncio.Event()  # in the full buffer: a waiting `push` goes on
+        self._all_done = asyncio.Event()
         self._awaits_commit = False  # when all was done
-        self._on_saved: Callable[[Snapshot, Heard], None] | None = None
-        self.coming = self.heard = Heard(0, *self.resampler.state())  # with the next push; so far
+        self.coming = self.intake = Intake(0, self.resampler.state())  # with the next push; so far
 
     def go_on(self, resampler: StreamResampler, taken: int) -> None:
         """Go on where another stream has stopped, which had taken so many samples."""
         self.resampler, self.taken = resampler, taken
-        self.coming = self.heard = Heard(taken, *resampler.state())
+        self.coming = self.intake = Intake(taken, resampler.state())
 
     @property
     def waiting(self) -> int:
@@ -90,27 +72,21 @@ class EngineStream:
             piece = samples[start : start + self._piece]
             self._pending = self.resampler.push(piece)
             self.taken += len(piece)
-            self.coming = Heard(self.taken, *self.resampler.state())
+            self.coming = Intake(self.taken, self.resampler.state())
             while not self._host.push(self, self._pending):
-                await self._space.wait()
+                await self.space.wait()
             self._pending = NOTHING
             self._turn += len(piece)
             if self._turn >= self._piece:
                 self._turn = 0
                 await asyncio.sleep(0)  # other tasks' turn
 
-    def save(self, on_saved: Callable[[Snapshot, Heard], None]) -> None:
+    def save(self, on_saved: OnSaved) -> None:
         """Call `on_saved` with a snapshot after the updates that it contains; the stream goes on.
 
-        It is called on the event loop with what the snapshot has heard, unless the stream closes.
+        It is called on the event loop with what went into the snapshot, unless the stream closes.
         """
-        self._on_saved = on_saved
-        self._host.save(self)
-
-    def saved(self, snapshot: Snapshot, heard: "Heard") -> None:
-        """Take the snapshot that `save` has asked for."""
-        if self._on_saved:
-            self._on_saved(snapshot, heard)
+        self._host.save(self, on_saved)
 
     async def processed(self) -> bool:
         """Wait until all whole steps of what was pushed are done and their updates delivered.
@@ -138,11 +114,3 @@ class EngineStream:
     def close(self) -> None:
         """Give the row back; no further update comes."""
         self._host.close(self)
-
-    def wait_for_space(self) -> None:
-        """Make `push` wait until `wake` is called."""
-        self._space.clear()
-
-    def wake(self) -> None:
-        """Let a waiting `push` continue."""
-        self._space.set()

@@ -1,6 +1,7 @@
 """The server's Prometheus metrics, in a registry of their own; docs/metrics.md lists them."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,64 +72,54 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        self.build = Gauge(
+        gauge = partial(Gauge, registry=registry)
+        counter = partial(Counter, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        self.build = gauge(
             "cortado_build_info",
             "1, with the version, the model and the backend as labels.",
             ["version", "model", "backend"],
-            registry=registry,
         )
-        self.active = Gauge("cortado_streams_active", "Live streams.", registry=registry)
-        self.endings = Counter(
+        self.active = gauge("cortado_streams_active", "Live streams.")
+        self.endings = counter(
             "cortado_streams",
             "Streams that were let in and are over, by how they ended:"
             " final, suspended, disconnected or an error code.",
             ["ending"],
-            registry=registry,
         )
-        self.refused = Counter(
+        self.refused = counter(
             "cortado_connections_refused",
             "Connections that were not let in, by reason.",
             ["reason"],
-            registry=registry,
         )
-        self.errors = Counter(
-            "cortado_errors",
-            "Error messages sent to clients, by code.",
-            ["code"],
-            registry=registry,
+        self.errors = counter(
+            "cortado_errors", "Error messages sent to clients, by code.", ["code"]
         )
-        self.audio = Counter(
-            "cortado_audio_seconds", "Seconds of audio received.", registry=registry
-        )
-        self.characters = Counter("cortado_characters", "Characters committed.", registry=registry)
-        self.duration = Histogram(
+        self.audio = counter("cortado_audio_seconds", "Seconds of audio received.")
+        self.characters = counter("cortado_characters", "Characters committed.")
+        self.duration = histogram(
             "cortado_stream_duration_seconds",
             "Seconds of audio in a stream that is over.",
             buckets=DURATION_BUCKETS,
-            registry=registry,
         )
-        self.batch = Histogram(
+        self.batch = histogram(
             "cortado_step_batch_streams",
             "Streams that one step of the model served together.",
             buckets=BATCH_BUCKETS,
-            registry=registry,
         )
-        self.step = Histogram(
+        self.step = histogram(
             "cortado_step_duration_seconds",
             "Seconds that one step of the model took; each stream in it advances by 0.04 s.",
             buckets=STEP_BUCKETS,
-            registry=registry,
         )
-        self.capacity = Gauge(
+        self.capacity = gauge(
             "cortado_streams_capacity",
             "Live streams that the engine lets in: what it measured that it can carry, at most"
             " max_streams.",
-            registry=registry,
         )
-        self.cost = Gauge(
+        self.cost = gauge(
             "cortado_step_cost_seconds",
             "Seconds of the model for one stream's step in a large batch, as measured last.",
-            registry=registry,
         )
         self.delay = ManyHistogram(
             "cortado_processing_delay_seconds",
@@ -139,13 +130,13 @@ class Metrics:
         )
 
         # A counter that begins with its first event does not grow by it.
-        for counter, values in (
+        for labelled, values in (
             (self.refused, REFUSALS),
             (self.endings, ENDINGS),
             (self.errors, ErrorCode),
         ):
             for value in values:
-                counter.labels(str(value))
+                labelled.labels(str(value))
 
     def exposition(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from importlib.metadata import version
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
-from starlette.requests import HTTPConnection
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -42,18 +42,14 @@ RETRY_SECONDS = 5  # after which a client that was one too many may come again
 logger = logging.getLogger(__name__)
 
 
-class Refused(NamedTuple):
-    """Why a request is not let in: an HTTP status and a word."""
+HELP = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": str(RETRY_SECONDS)}}
 
-    status: int
-    reason: str
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers of the answer: what helps."""
-        if self.status == 401:
-            return {"WWW-Authenticate": "Bearer"}
-        return {"Retry-After": str(RETRY_SECONDS)} if self.status == 429 else {}
+class Refused(HTTPException):
+    """A request that is not let in: an HTTP status, a word, and headers that say what helps."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(status, reason, HELP.get(status))
 
 
 class Service:
@@ -72,14 +68,13 @@ class Service:
         self.metrics = Metrics()
         self.tracing = Tracing(settings.traces) if settings.traces else None
         self.callers = Callers(settings)
-        self.engine = self._engine(online)
-        self.streams = Streams(self.engine, self.metrics, settings, name)
+        self.streams = Streams(self.metrics, settings)
         self.short_lived = ShortLived(self.streams.signer.key)
         self.keys = Keys(KeyFile(settings.keys), self.short_lived) if settings.keys else None
         self._sessions: dict[Session, asyncio.Task[None]] = {}
         self._retired: dict[Engine, asyncio.Task[None]] = {}  # that step their last streams
         self._reloading = asyncio.Lock()
-        self._serve(self.engine, facts, name)
+        self._serve(self._engine(online), facts, name)
 
     def _engine(self, online: StreamingRecognizer) -> Engine:
         """Return an engine of a recogniser; it takes seconds, for its speed is measured."""
@@ -102,7 +97,6 @@ class Service:
             own |= {"vad": vad.name} if vad else {}
             recorder = Recorder(self.settings.record, own, self.settings.record_streams)
         self.engine, self._facts, self.model_name = engine, facts, name
-        self.lookahead_ms = online.lookahead_ms
         self.streams.use(engine, name, recorder)
         self.metrics.build.clear()
         self.metrics.build.labels(version("cortado-asr"), name, online.name).set(1)
@@ -156,7 +150,7 @@ class Service:
             "model": self.model_name,
             "sample_rate": SAMPLE_RATE,
             "step_ms": STEP_MS,
-            "lookahead_ms": self.lookahead_ms,
+            "lookahead_ms": self.engine.recognizer.lookahead_ms,
             "accepts": {
                 "encodings": list(get_args(AnyEncoding)),
                 "min_sample_rate": MIN_SAMPLE_RATE,
@@ -173,37 +167,50 @@ class Service:
             "card": self._facts,
         }
 
-    def refusal(self, request: HTTPConnection, streams: int = 1) -> Refused | None:
-        """Return why a request for so many streams is not let in; None if it is."""
-        refused = self.stranger(request)
-        if refused is None and (reason := self.callers.full(caller.get(), streams)):
-            refused = self._refused(429, reason)
-        return refused
+    def admit(self, request: HTTPConnection, streams: int = 1) -> None:
+        """Note who calls, for so many streams.
 
-    def stranger(self, request: HTTPConnection) -> Refused | None:
-        """Return why a request is not let in at all; None if it is, and note who calls."""
+        Raises:
+            Refused: the request is not let in.
+        """
+        self.identify(request)
+        if reason := self.callers.full(caller.get(), streams):
+            raise self._refused(429, reason)
+
+    def identify(self, request: HTTPConnection) -> None:
+        """Note who calls.
+
+        Raises:
+            Refused: a page of this origin may not call, or the request has no key.
+        """
         origin, host = request.headers.get("origin"), request.headers.get("host")
         if not allowed(origin, request.url.scheme, host, self.settings.allowed_origins):
-            return self._refused(403, "origin")
+            raise self._refused(403, "origin")
         name, is_short_lived = None, self.passed(request) is not None
         if self.keys is not None:
             name = self.keys.name(credentials(request.headers).key)
             if name is None:
-                return self._refused(401, "key")
+                raise self._refused(401, "key")
         address = request.client.host if request.client else ""
         caller.set(Caller(name, address, is_short_lived))
-        return None
+
+    async def known(self, request: Request) -> None:
+        """Do what `identify` does, as a dependency of an address."""
+        self.identify(request)
 
     def passed(self, request: HTTPConnection) -> Pass | None:
         """Return what the short-lived secret of a request stands for; None if it has none."""
         return self.short_lived.read(credentials(request.headers).key)
 
-    def no_secret(self, request: HTTPConnection) -> Refused | None:
-        """Return why a request gets no short-lived secret; it cannot be asked for with another."""
-        refused = self.stranger(request)
-        if refused is None and caller.get().short_lived:
-            refused = self._refused(403, "short_lived_secret")
-        return refused
+    def identify_by_key(self, request: HTTPConnection) -> None:
+        """Note who calls, and who asks for a short-lived secret, which no other can get.
+
+        Raises:
+            Refused: as `identify` does, or the request comes with such a secret itself.
+        """
+        self.identify(request)
+        if caller.get().short_lived:
+            raise self._refused(403, "short_lived_secret")
 
     def secret(self, seconds: float, session: Any = None) -> tuple[str, Pass]:
         """Return a short-lived secret that stands for who calls, and what it says."""
@@ -227,39 +234,34 @@ class Service:
         Of several each is that of one channel of the audio, which is a stream of its own.
         """
         with suppress(WebSocketDisconnect):  # gone before it was let in
-            if refused := self.refusal(socket, len(dialects)):
-                body = {"error": refused.reason}
-                await socket.send_denial_response(
-                    JSONResponse(body, refused.status, refused.headers)
-                )
+            try:
+                self.admit(socket, len(dialects))
+            except Refused as refused:
+                body = {"error": refused.detail}
+                answer = JSONResponse(body, refused.status_code, refused.headers)
+                await socket.send_denial_response(answer)
+                return
+            await socket.accept(credentials(socket.headers).subprotocol)
+            if len(dialects) > 1:
+                talks = [partial(self.talk, dialect=one) for one in dialects]
+                await Channels(socket, len(dialects)).talk(talks)
             else:
-                await socket.accept(credentials(socket.headers).subprotocol)
-                if len(dialects) > 1:
-                    talks = [partial(self.talk, dialect=one) for one in dialects]
-                    await Channels(socket, len(dialects)).talk(talks)
-                else:
-                    await self.talk(socket, *dialects)
+                await self.talk(socket, *dialects)
 
-    async def talk(self, socket: Socket, dialect: Dialect | None = None) -> None:
+    async def talk(self, socket: Socket, dialect: Dialect) -> None:
         """Serve the client at the other end of `socket`, which is let in."""
         session = Session(socket, self.streams, dialect)
         task = asyncio.current_task()
         assert task is not None
         self._sessions[session] = task
         try:
-            with self.callers.counted(caller.get()), self._traced(session):
+            tracing = (
+                self.tracing.stream(session.id, session.facts) if self.tracing else nullcontext()
+            )
+            with self.callers.counted(caller.get()), tracing:
                 await session.run()
         finally:
             del self._sessions[session]
-
-    @contextmanager
-    def _traced(self, session: Session) -> Iterator[None]:
-        if self.tracing is None:
-            yield
-            return
-        with self.tracing.stream(session.id) as facts:
-            yield
-            facts |= session.facts
 
     async def drain(self) -> None:
         """Let no stream in any more, and tell those that are live that the server goes."""

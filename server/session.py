@@ -13,7 +13,7 @@ from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import Update
 from cortado.server.connection import Connection, Socket
 from cortado.server.detached import DetachedStream, packed
-from cortado.server.live_stream import EngineStream, Heard
+from cortado.server.live_stream import EngineStream, Intake
 from cortado.server.protocol.dialect import Dialect
 from cortado.server.protocol.events import Audio, Event, State, WhenProcessed
 from cortado.server.protocol.messages import (
@@ -39,8 +39,8 @@ logger = logging.getLogger(__name__)
 class Session:
     """Does for the protocol what it takes an engine for; what anything means the protocol says."""
 
-    def __init__(self, socket: Socket, streams: Streams, dialect: Dialect | None = None) -> None:
-        """Talk over `socket` with a client that speaks `dialect`, our own if None."""
+    def __init__(self, socket: Socket, streams: Streams, dialect: Dialect) -> None:
+        """Talk over `socket` with a client that speaks `dialect`."""
         self.id = secrets.token_hex(8)
         self.facts: dict[str, Any] = {}  # how the stream was, once it is over
         self._streams, self._metrics = streams, streams.metrics
@@ -67,12 +67,12 @@ class Session:
         """Talk until the connection is closed."""
         bind_contextvars(session=self.id)  # in each line of the log
         try:
-            async with self._connection as connection:
-                await connection.over()
+            async with self._connection.open():
+                await self._connection.over()
                 await self._stop_saving()
                 await self._detach()
                 self._release()
-                await connection.closed()
+                await self._connection.closed()
         finally:  # whatever went wrong
             self._give_back()
             self._protocol.dialect.close()
@@ -92,10 +92,10 @@ class Session:
             assert stream is not None
             assert start is not None
             if isinstance(event, Audio):
-                self._metrics.audio.inc(len(event.samples) / start.sample_rate)
+                seconds = len(event.samples) / start.sample_rate
+                self._metrics.audio.inc(seconds)
                 self._record()
                 await stream.push(event.samples)
-                seconds = len(event.samples) / start.sample_rate
                 if wait := self._pace.wait(seconds, monotonic()):
                     await asyncio.sleep(wait)
             elif isinstance(event, WhenProcessed):
@@ -155,13 +155,13 @@ class Session:
         if self._stream and self._protocol.state is State.STREAMING:
             self._stream.save(self._on_saved)
 
-    def _on_saved(self, snapshot: Snapshot, heard: Heard) -> None:
+    def _on_saved(self, snapshot: Snapshot, intake: Intake) -> None:
         """Store a snapshot of the stream, which goes on."""
         protocol, token = self._protocol, self._protocol.token
         if token and protocol.state is State.STREAMING and protocol.ending is None:
-            point = protocol.resume_point(heard.taken, snapshot.position, is_whole=False)
-            data = packed(point, snapshot, (heard.recent, heard.made), self._timeline)
-            self._saving = asyncio.create_task(self._store(token, data, heard.taken))
+            point = protocol.resume_point(intake.taken, snapshot.position, is_whole=False)
+            data = packed(point, snapshot, intake.resampler, self._timeline)
+            self._saving = asyncio.create_task(self._store(token, data, intake.taken))
 
     async def _store(self, token: str, data: bytes, received: int) -> None:
         resumable = self._streams.resumable
@@ -217,7 +217,7 @@ class Session:
     def _take(self, snapshot: Snapshot) -> None:
         """Take the stream that comes back from the engine: to be held here, or by the client."""
         if self._snapshot is None:
-            state = self._streams.signed(snapshot)
+            state = self._streams.signer.sign(snapshot.to_bytes())
             self._protocol.send_suspended(state, snapshot.received, snapshot.characters)
         elif not self._snapshot.done():
             self._snapshot.set_result(snapshot)
@@ -259,8 +259,11 @@ class Session:
         if self._stream is not None:
             self._metrics.endings.labels(protocol.ending).inc()
             self._metrics.duration.observe(protocol.duration)
-            self.facts = {"ending": protocol.ending, "seconds": round(protocol.duration, 3)}
-            self.facts |= {"characters": protocol.characters}
+            self.facts |= {
+                "ending": protocol.ending,
+                "seconds": round(protocol.duration, 3),
+                "characters": protocol.characters,
+            }
             logger.info("stream ended", extra=self.facts)
         self._connection.advance()
 

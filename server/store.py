@@ -37,7 +37,6 @@ class Store(Protocol):
         Raises:
             StoreError: it cannot be held.
         """
-        ...
 
     def get(self, token: str) -> bytes | None:
         """Return what is held, if anything is.
@@ -45,11 +44,9 @@ class Store(Protocol):
         Raises:
             StoreError: the store cannot be reached.
         """
-        ...
 
     def close(self) -> None:
         """Close what is open; what is held stays."""
-        ...
 
 
 def _name(token: str) -> str:

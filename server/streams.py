@@ -32,23 +32,18 @@ logger = logging.getLogger(__name__)
 class Streams:
     """Lets streams in, and finds those that go on over another connection."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        metrics: Metrics,
-        settings: Settings,
-        model: str,
-    ) -> None:
-        """Open streams of `engine`, whose model has the name `model`."""
+    engine: Engine  # of new streams, as `use` has it
+
+    def __init__(self, metrics: Metrics, settings: Settings) -> None:
+        """Find the store and the key of streams that go on; `use` says where they open."""
         self.metrics, self.settings = metrics, settings
         self.draining = False  # no stream is let in any more
-        self.use(engine, model, None)
         store = open_store(settings.store, settings.keep_streams + settings.max_streams)
         self.signer = Signer(_key(settings, store))
         self.resumable = ResumableStreams(settings, store, self.signer)
 
     def use(self, engine: Engine, model: str, recorder: Recorder | None) -> None:
-        """Open new streams of `engine` from now on."""
+        """Open new streams of `engine` from now on, whose model has the name `model`."""
         self.engine, self._model, self.recorder = engine, model, recorder
 
     def facts(self, session: str) -> ServerFacts:
@@ -81,12 +76,11 @@ class Streams:
                 raise ProtocolError(ErrorCode.TOO_MANY_STREAMS, message)
             if not self.engine.alive:
                 raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the model does not run")
-            snapshot = detached.snapshot if detached else None
             stream = self.engine.open(
                 start.sample_rate,
                 on_update,
                 endpoints=start.endpoints,
-                snapshot=snapshot,
+                snapshot=detached.snapshot if detached else None,
                 phrases=start.phrases,
                 alternatives=start.alternatives,
                 silence=None if start.silence_ms is None else start.silence_ms / 1000,
@@ -150,10 +144,6 @@ class Streams:
         spaced = self.engine.recognizer.vocabulary.spaced
         resampler, timeline = StreamResampler(SAMPLE_RATE), Timeline(spaced=spaced)
         return DetachedStream(point, snapshot, resampler, timeline)
-
-    def signed(self, snapshot: Snapshot) -> str:
-        """Return a suspended stream as a client carries it."""
-        return self.signer.sign(snapshot.to_bytes())
 
 
 def _key(settings: Settings, store: Store | None) -> str | None:

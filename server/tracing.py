@@ -46,14 +46,14 @@ class Tracing:
         )
 
     @contextmanager
-    def stream(self, session: str) -> Iterator[dict[str, Any]]:
-        """Trace a stream; what the block puts into the dictionary is told of it."""
-        facts: dict[str, Any] = {"session": session}
+    def stream(self, session: str, facts: dict[str, Any]) -> Iterator[None]:
+        """Trace a stream; what is in `facts` after the block is told of it."""
         with self._tracer.start_as_current_span("stream") as span:
             try:
-                yield facts
+                yield
             finally:
-                span.set_attributes({f"{NAME}.{name}": value for name, value in facts.items()})
+                told = {"session": session, **facts}
+                span.set_attributes({f"{NAME}.{name}": value for name, value in told.items()})
 
     def stop(self) -> None:
         """Send what is left."""

@@ -1,7 +1,7 @@
 """Audio as clients send it: bytes of some encoding in, bytes that the protocol reads out."""
 
 from collections.abc import Iterator
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from cortado.server.protocol.pcm import samples_of
 NAME = "audio"  # of the client's stream, in error messages
 
 
-class Decoder(Protocol):
-    """Bytes of a stream to pieces of what the protocol reads."""
+class Decoder:
+    """Bytes of a stream to pieces of what the protocol reads; raw samples of one channel pass."""
 
     def push(self, data: bytes) -> Iterator[bytes]:
         """Yield what is complete with `data`, lazily.
@@ -29,37 +29,21 @@ class Decoder(Protocol):
         Raises:
             ProtocolError: it is not the audio that was announced.
         """
-        ...
+        yield data
 
     def end(self) -> Iterator[bytes]:
-        """Yield the rest.
+        """Yield the rest; of raw audio nothing, for an incomplete sample is dropped.
 
         Raises:
             ProtocolError: as `push` does.
         """
-        ...
-
-    def close(self) -> None:
-        """Give back what it holds."""
-        ...
-
-
-class Plain:
-    """Raw samples of one channel: they pass as they are."""
-
-    def push(self, data: bytes) -> Iterator[bytes]:
-        """Yield the data."""
-        yield data
-
-    def end(self) -> Iterator[bytes]:
-        """Yield nothing: an incomplete sample is dropped."""
         return iter(())
 
     def close(self) -> None:
-        """Do nothing."""
+        """Give back what it holds."""
 
 
-class Interleaved(Plain):
+class Interleaved(Decoder):
     """Raw samples of several channels: one of them, or their mean."""
 
     def __init__(self, encoding: str, channels: int, channel: Channel | None) -> None:
@@ -80,12 +64,11 @@ class Interleaved(Plain):
         yield one.astype("<f4").tobytes()
 
 
-class Compressed:
+class Compressed(Decoder):
     """Any other encoding, as samples at 16 kHz."""
 
     def __init__(self, source: StreamedAudio | OpusPackets) -> None:
         self._source = source
-        self.close = source.close
 
     def push(self, data: bytes) -> Iterator[bytes]:
         """Yield decoded pieces."""
@@ -94,6 +77,10 @@ class Compressed:
     def end(self) -> Iterator[bytes]:
         """Yield the last pieces."""
         return _checked(self._source.end())
+
+    def close(self) -> None:
+        """End the decoder."""
+        self._source.close()
 
 
 def _checked(pieces: Iterator[Samples]) -> Iterator[bytes]:
@@ -109,8 +96,7 @@ def decoder(
     rate: int = SAMPLE_RATE,
     channels: int = 1,
     channel: Channel | None = None,
-    *,
-    endpoints: bool = True,
+    **said: object,
 ) -> tuple[Start, Decoder]:
     """Return how a stream begins, and its decoder.
 
@@ -119,15 +105,17 @@ def decoder(
         rate: of a raw encoding, in Hz.
         channels: of a raw encoding.
         channel: the one to hear; None for the mean of all.
-        endpoints: whether the stream is divided into utterances.
+        said: other fields of `Start`, which are right.
     """
+    start, source = Start(encoding="pcm_f32le"), Decoder()
     if encoding not in SAMPLE_BYTES:
-        return Start(encoding="pcm_f32le", endpoints=endpoints), compressed(encoding, channel)
-    if channels == 1:
-        start = Start(sample_rate=rate, encoding=cast(Encoding, encoding), endpoints=endpoints)
-        return start, Plain()
-    start = Start(sample_rate=rate, encoding="pcm_f32le", endpoints=endpoints)
-    return start, Interleaved(encoding, channels, channel)
+        source = compressed(encoding, channel)
+    elif channels == 1:
+        start = Start(sample_rate=rate, encoding=cast(Encoding, encoding))
+    else:
+        start = Start(sample_rate=rate, encoding="pcm_f32le")
+        source = Interleaved(encoding, channels, channel)
+    return start.model_copy(update=said), source
 
 
 def compressed(encoding: str | None, channel: Channel | None = None) -> Compressed:

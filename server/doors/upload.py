@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import logging
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -12,6 +12,7 @@ from cortado.model.audio.decode import AudioError, Channel, decoded
 from cortado.model.captions import Word
 from cortado.server.doors.audio import NAME, decoder
 from cortado.server.doors.words import Segment
+from cortado.server.protocol.dialect import Own
 from cortado.server.protocol.messages import (
     Chars,
     End,
@@ -30,18 +31,8 @@ from cortado.server.service import Service
 CHUNK = 65_536  # bytes of a file that are read at a time
 MESSAGE = 64_000  # bytes of a message, a second of samples
 WAITING = 64  # messages that may wait for who reads them
-STATUS = {  # of the HTTP answer; 500 for any other error
-    ErrorCode.INVALID_AUDIO: 400,
-    ErrorCode.MESSAGE_TOO_BIG: 413,
-    ErrorCode.STREAM_TOO_LONG: 413,
-    ErrorCode.SLOW_CLIENT: 408,
-    ErrorCode.TOO_MANY_STREAMS: 429,
-    ErrorCode.SHUTTING_DOWN: 503,
-}
 
 logger = logging.getLogger(__name__)
-
-STATUSES = (401, 403, *sorted(set(STATUS.values())), 500)  # of a refusal
 
 
 class File(NamedTuple):
@@ -106,7 +97,8 @@ class Upload:
         """Return the next message; after the last, wait to be cancelled."""
         try:
             async for frame in self._frames:
-                return {"type": "websocket.receive", _kind(frame): frame}
+                kind = "text" if isinstance(frame, str) else "bytes"
+                return {"type": "websocket.receive", kind: frame}
         except AudioError as error:
             raise ProtocolError(ErrorCode.INVALID_AUDIO, str(error)) from None
         await asyncio.Event().wait()
@@ -121,10 +113,6 @@ class Upload:
         await self.answers.put(None)
 
 
-def _kind(frame: str | bytes) -> str:
-    return "text" if isinstance(frame, str) else "bytes"
-
-
 def open_upload(
     file: BinaryIO,
     most: int,
@@ -132,13 +120,11 @@ def open_upload(
     rate: int = 16_000,
     channels: int = 1,
     channel: Channel | None = None,
-    *,
-    phrases: Sequence[str] = (),
-    alternatives: int = 0,
+    **said: object,
 ) -> Upload:
     """Return the client that sends a file, which has a raw `encoding` if that is given.
 
-    It sends one `channel`, or the mean of all.
+    It sends one `channel`, or the mean of all; `said` are other fields of `Start`.
 
     Raises:
         ProtocolError: the file is empty.
@@ -146,14 +132,12 @@ def open_upload(
     if not file.read(1):
         raise ProtocolError(ErrorCode.INVALID_AUDIO, f"{NAME}: expected a file, got an empty one")
     file.seek(0)
-    asked = {"phrases": tuple(phrases), "alternatives": alternatives}
     if encoding is None:
         decoding = decoded(Path(NAME), file, channel)
         pieces = (piece.astype("<f4").tobytes() for piece in decoding)
-        start = Start(encoding="pcm_f32le").model_copy(update=asked)
+        start = Start(encoding="pcm_f32le").model_copy(update=said)
         return Upload(start, pieces, most)
-    start, source = decoder(encoding, rate, channels, channel)
-    start = start.model_copy(update=asked)
+    start, source = decoder(encoding, rate, channels, channel, **said)
 
     def audio() -> Iterator[bytes]:
         try:
@@ -172,7 +156,7 @@ async def answers(service: Service, upload: Upload) -> AsyncGenerator[ServerMess
     Raises:
         ProtocolError: it ended with an error.
     """
-    talk = asyncio.create_task(service.talk(upload))
+    talk = asyncio.create_task(service.talk(upload, Own()))
     try:
         while True:
             answer = asyncio.create_task(upload.answers.get())

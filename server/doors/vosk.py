@@ -11,14 +11,11 @@ from cortado.model.nbest import texts
 from cortado.server.doors.audio import Decoder, decoder
 from cortado.server.doors.words import Segment, SentWord, confidence_of, text_of
 from cortado.server.protocol import messages as own
-from cortado.server.protocol.dialect import Read, Written
+from cortado.server.protocol.dialect import Dialect, Read, Written
 from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 
 DEFAULT_RATE = 8000  # Hz, vosk-server's own
-WITHOUT_EFFECT = {
-    "model": "the model of this server writes the text",
-}
 
 
 class Config(BaseModel):
@@ -47,11 +44,6 @@ class Word(SentWord):
     """A word with its confidence."""
 
     conf: float
-
-    @classmethod
-    def of(cls, word: OwnWord) -> "Word":
-        """Return a word of ours."""
-        return cls(conf=word.confidence, word=word.text, start=word.start, end=word.end)
 
 
 class Result(BaseModel):
@@ -88,7 +80,7 @@ class Error(BaseModel):
     error: str
 
 
-class Vosk:
+class Vosk(Dialect):
     """The dialect of one connection."""
 
     def __init__(self) -> None:
@@ -99,10 +91,6 @@ class Vosk:
         self._segment = Segment()
         self._ended: deque[list[OwnWord]] = deque()  # utterances that were not answered with yet
 
-    def greeting(self) -> list[str]:
-        """Return nothing."""
-        return []
-
     def read(self, data: str | bytes) -> Iterator[Read]:
         """Yield what a message means."""
         message = Control() if isinstance(data, bytes) else _control(data)
@@ -110,10 +98,11 @@ class Vosk:
             self._configure(message.config)
             return
         if self._decoder is None:
-            start, self._decoder = decoder("pcm_s16le", self._rate)
             others = min(self._alternatives, own.MAX_ALTERNATIVES) if self._alternatives > 1 else 0
-            said = {"phrases": self._phrases, "alternatives": others}
-            yield start.model_copy(update=said)
+            start, self._decoder = decoder(
+                "pcm_s16le", self._rate, phrases=self._phrases, alternatives=others
+            )
+            yield start
         if isinstance(data, bytes):
             yield from self._decoder.push(data)
             yield WhenProcessed()
@@ -137,9 +126,6 @@ class Vosk:
             case own.Error():
                 yield Error(error=message.message).model_dump_json()
 
-    def close(self) -> None:
-        """Do nothing: raw audio has no thread."""
-
     def _configure(self, config: Config) -> None:
         given = config.model_fields_set
         rate = int(config.sample_rate or self._rate)
@@ -154,9 +140,8 @@ class Vosk:
         self._has_words = self._has_words if config.words is None else config.words
         if others > own.MAX_ALTERNATIVES:
             self._warnings.append(f"max_alternatives: there are at most {own.MAX_ALTERNATIVES}")
-        self._warnings += [
-            f"{name}: {why}" for name, why in WITHOUT_EFFECT.items() if name in given
-        ]
+        if "model" in given:
+            self._warnings.append("model: the model of this server writes the text")
 
     def _stay(self, name: str, before: object, after: object) -> None:
         """Answer a change that comes too late with a warning."""
@@ -182,7 +167,9 @@ class Vosk:
         return _text(Alternatives(alternatives=found, warnings=warnings))
 
     def _result(self, words: Sequence[OwnWord]) -> list[Word] | None:
-        return [Word.of(one) for one in words] if self._has_words and words else None
+        if not self._has_words or not words:
+            return None
+        return [Word.of(one, conf=one.confidence) for one in words]
 
 
 def _text(message: BaseModel) -> str:

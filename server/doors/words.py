@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Self
 
 from pydantic import BaseModel
 
@@ -19,9 +20,9 @@ class SentWord(BaseModel):
     end: float
 
     @classmethod
-    def of(cls, word: Word) -> "SentWord":
-        """Return a word of ours."""
-        return cls(word=word.text, start=word.start, end=word.end)
+    def of(cls, word: Word, **more: float) -> Self:
+        """Return a word of ours, with `more` fields of a door's own."""
+        return cls(word=word.text, start=word.start, end=word.end, **more)
 
 
 class Segment:

@@ -4,8 +4,9 @@ A door of `server/doors/` is a dialect: a translator without socket, clock or mo
 messages, the limits, the deadlines and the engine stay in `ServerProtocol` and its shell.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ClientMessage, ServerMessage, parse_client
@@ -21,36 +22,31 @@ Read = ClientMessage | WhenProcessed | Reply | bytes  # bytes are audio, in the 
 Written = ServerMessage | Processed
 
 
-class Dialect(Protocol):
+class Dialect(ABC):
     """One client's language."""
 
     def greeting(self) -> list[str]:
-        """Return the texts to send before the client's first message."""
-        ...
+        """Return the texts to send before the client's first message: none, if it begins."""
+        return []
 
+    @abstractmethod
     def read(self, data: str | bytes) -> Iterator[Read]:
         """Yield the meaning of a client's message; large audio comes in pieces, lazily.
 
         Raises:
             ProtocolError: the message is not understood.
         """
-        ...
 
+    @abstractmethod
     def write(self, message: Written) -> Iterable[str]:
         """Return a message as texts in the client's language; there may be none."""
-        ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Give back what a decoder holds: the conversation is over, however it ended."""
-        ...
 
 
-class Own:
+class Own(Dialect):
     """The language of docs/protocol.md."""
-
-    def greeting(self) -> list[str]:
-        """Return nothing: the client begins."""
-        return []
 
     def read(self, data: str | bytes) -> Iterator[Read]:
         """Yield the message itself."""
@@ -58,9 +54,6 @@ class Own:
 
     def write(self, message: Written) -> Iterable[str]:
         """Return the message itself."""
-        return (
-            () if isinstance(message, Processed) else (message.model_dump_json(exclude_none=True),)
-        )
-
-    def close(self) -> None:
-        """Do nothing."""
+        if isinstance(message, Processed):
+            return ()
+        return (message.model_dump_json(exclude_none=True),)

@@ -59,33 +59,6 @@ class ErrorCode(StrEnum):
     INTERNAL_ERROR = "internal_error"
 
 
-# RFC 6455, section 7.4.1, and the IANA registry that continues it.
-CLOSE_CODES: dict[ErrorCode, int] = {
-    ErrorCode.INVALID_MESSAGE: 1007,
-    ErrorCode.UNEXPECTED_MESSAGE: 1008,
-    ErrorCode.UNSUPPORTED_ENCODING: 1003,
-    ErrorCode.UNSUPPORTED_SAMPLE_RATE: 1003,
-    ErrorCode.INVALID_AUDIO: 1007,
-    ErrorCode.INVALID_STATE: 1007,
-    ErrorCode.UNKNOWN_STREAM: 1008,
-    ErrorCode.MESSAGE_TOO_BIG: 1009,
-    ErrorCode.START_TIMEOUT: 1008,
-    ErrorCode.IDLE_TIMEOUT: 1008,
-    ErrorCode.STREAM_TOO_LONG: 1008,
-    ErrorCode.SLOW_CLIENT: 1008,
-    ErrorCode.TAKEN_OVER: 1008,
-    ErrorCode.TOO_MANY_STREAMS: 1013,
-    ErrorCode.SHUTTING_DOWN: 1012,
-    ErrorCode.INTERNAL_ERROR: 1011,
-}
-
-
-RETRY_AFTER = {  # seconds after which a client may come again
-    ErrorCode.TOO_MANY_STREAMS: 5.0,
-    ErrorCode.SHUTTING_DOWN: 1.0,
-}
-
-
 class ProtocolError(Exception):
     """An error that ends a conversation: its code, and its message to the client."""
 
@@ -426,13 +399,14 @@ def expected_field(name: str, message: str) -> str:
     return f"expected {name} to be {message.partition('should be ')[2] or message.lower()}"
 
 
-def explained(error: ValidationError, expected: str) -> str:
-    """Return what is wrong first; `expected` says what the whole should be."""
+def explained(error: ValidationError, expected: str, *within: str) -> str:
+    """Return what is wrong first, `within` a part; `expected` says what the whole should be."""
     first = error.errors(include_url=False)[0]
     got = repr(first["input"])[:QUOTED]
     if not first["loc"]:
         return f"{expected}, got {got}"
-    return f"{expected_field('.'.join(map(str, first['loc'])), first['msg'])}, got {got}"
+    where = ".".join(map(str, (*within, *first["loc"])))
+    return f"{expected_field(where, first['msg'])}, got {got}"
 
 
 def _explained(error: ValidationError) -> ProtocolError:
@@ -457,7 +431,7 @@ def _explained(error: ValidationError) -> ProtocolError:
         return ProtocolError(
             ErrorCode.INVALID_MESSAGE, f"{first['ctx']['error']}, got both or none"
         )
-    if where in ("state", "token", "characters", "utterances", "endpoints", "keep"):
+    if len(first["loc"]) > 1:  # of a field, not of the whole
         message = f"{expected_field(str(where), first['msg'])}, got {got}"
         return ProtocolError(ErrorCode.INVALID_MESSAGE, message)
     kinds = '"start", "resume", "flush", "keep_alive", "suspend" or "end"'

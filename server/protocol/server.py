@@ -16,11 +16,12 @@ A conversation that is over has an `ending`. The shell then detaches the stream 
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from cortado.model.captions import Placed
 from cortado.server.protocol.deadlines import Deadlines, too_long
-from cortado.server.protocol.dialect import Dialect, Own, Read, Reply
+from cortado.server.protocol.dialect import Dialect, Read, Reply
+from cortado.server.protocol.errors import REASONS
 from cortado.server.protocol.events import (
     DISCONNECTED,
     FINAL,
@@ -36,9 +37,7 @@ from cortado.server.protocol.events import (
 )
 from cortado.server.protocol.limits import Limits
 from cortado.server.protocol.messages import (
-    CLOSE_CODES,
     DEFAULT_SAMPLE_RATE,
-    RETRY_AFTER,
     Acknowledged,
     Chars,
     ClientMessage,
@@ -68,10 +67,8 @@ LEAST_AUDIO = 0.02  # of the idle time, in audio, or a byte now and then would h
 class ServerProtocol:
     """The order, the limits, the deadlines and the outgoing queue of one conversation."""
 
-    def __init__(
-        self, limits: Limits, facts: ServerFacts, now: float, dialect: Dialect | None = None
-    ) -> None:
-        """Begin with a client that speaks `dialect`, our own if None."""
+    def __init__(self, limits: Limits, facts: ServerFacts, now: float, dialect: Dialect) -> None:
+        """Begin with a client that speaks `dialect`."""
         self.state = State.OPENING
         self.ending: str | None = None  # how the conversation has ended: see `events`, or a code
         self.error: Error | None = None  # the last message, if the ending is a code
@@ -83,7 +80,7 @@ class ServerProtocol:
         self._deadlines = Deadlines(limits, now)
         self._credited = 0  # samples received when the client last got time for more
         self._is_kept = False  # the message that is being handled asks for more time
-        self.dialect = dialect or Own()
+        self.dialect = dialect
         self._incoming: Iterator[Read] = iter(())  # of the message that is being handled
         self._arrived = now  # when it came
         self._decoder = PcmDecoder("pcm_s16le")
@@ -120,10 +117,10 @@ class ServerProtocol:
         assert not self._deadlines.handling, "expected the last message to be handled"
         if self.ending is not None:
             return
-        try:
-            _check_size(data, self._limits.max_message_bytes)
-        except ProtocolError as error:
-            self.fail(error.code, error.message)
+        size = len(data if isinstance(data, bytes) else data.encode(errors="surrogatepass"))
+        if size > (most := self._limits.max_message_bytes):
+            message = f"expected messages of at most {most} bytes, got {size}"
+            self.fail(ErrorCode.MESSAGE_TOO_BIG, message)
             return
         self._deadlines.handling = True
         self._incoming, self._arrived = self.dialect.read(data), now
@@ -319,7 +316,8 @@ class ServerProtocol:
     def fail(self, code: ErrorCode, message: str) -> None:
         """End the conversation with an error, unless it has ended or all is said but not read."""
         if self.ending is None and not self._finished:
-            self.error = Error(code=code, message=message, retry_after=RETRY_AFTER.get(code))
+            retry_after = REASONS[code].retry_after
+            self.error = Error(code=code, message=message, retry_after=retry_after)
         self._over(code.value)
 
     def _over(self, ending: str) -> None:
@@ -361,7 +359,9 @@ class ServerProtocol:
         """Return how the connection is to be closed, once everything is sent."""
         if self.state is not State.CLOSING or self._queue or self._in_flight:
             return None
-        return Close(CLOSE_CODES[self.error.code], self.error.code) if self.error else Close(1000)
+        if self.error is None:
+            return Close(1000)
+        return Close(REASONS[self.error.code].close, self.error.code)
 
     # ---- what the client is sent
 
@@ -370,19 +370,19 @@ class ServerProtocol:
         if self._sending or self.state is State.CLOSED:
             return None
         while not self._texts:
-            self._in_flight = self._queue.pop()
-            if self._in_flight is None:
+            self._in_flight = message = self._queue.pop()
+            if message is None:
                 return None
-            self._texts.extend(self._texts_of(self._in_flight))
+            if isinstance(message, Reply):
+                self._texts.append(message.text)
+            else:
+                self._texts.extend(self.dialect.write(message))
             if not self._texts:
                 self._sent()
         self._sending = True
         if self.ending is None:
             self._deadlines.send(now)
         return self._texts.popleft()
-
-    def _texts_of(self, message: Queued) -> Iterable[str]:
-        return [message.text] if isinstance(message, Reply) else self.dialect.write(message)
 
     def data_sent(self) -> None:
         """Note that there is room for the next text: the last is sent."""
@@ -411,17 +411,7 @@ class ServerProtocol:
             self.fail(error.code, error.message)
 
 
-def _check_size(data: str | bytes, most: int) -> None:
-    """Raise `ProtocolError` if a message has more bytes than `most`."""
-    size = len(data if isinstance(data, bytes) else data.encode(errors="surrogatepass"))
-    if size > most:
-        message = f"expected messages of at most {most} bytes, got {size}"
-        raise ProtocolError(ErrorCode.MESSAGE_TOO_BIG, message)
-
-
 def _unexpected(expected: str, message: ClientMessage | WhenProcessed | bytes) -> ProtocolError:
-    if isinstance(message, bytes | WhenProcessed):  # the wish comes with audio
-        got = "audio"
-    else:
-        got = message.type
+    # the wish for `Processed` comes with audio
+    got = "audio" if isinstance(message, bytes | WhenProcessed) else message.type
     return ProtocolError(ErrorCode.UNEXPECTED_MESSAGE, f"expected {expected}, got {got}")

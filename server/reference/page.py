@@ -1,9 +1,14 @@
-"""The reference of all addresses as one page, which needs no script and no other site."""
+"""The reference of all addresses: one page, which needs no script and no other site."""
 
 import re
 from html import escape
+from importlib.metadata import version
 from typing import Any
 
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse, Response
+
+from cortado.server.reference.asyncapi import document
 from cortado.server.reference.tables import kind
 
 STYLE = """
@@ -23,14 +28,35 @@ a { color: #0645ad; }
 """
 
 
+def add_reference(app: FastAPI) -> None:
+    """Add `/docs` and what it is made of; the addresses that `app` has by then are in it."""
+    sockets = document(version("cortado-asr"))
+
+    @app.get("/asyncapi.json", include_in_schema=False)
+    async def asyncapi() -> dict[str, Any]:
+        return sockets
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(page(app.openapi(), sockets))
+
+    @app.get("/docs.css", include_in_schema=False)
+    async def style() -> Response:
+        return Response(STYLE, media_type="text/css")
+
+
 def page(http: dict[str, Any], sockets: dict[str, Any]) -> str:
     """Return the page of an OpenAPI and an AsyncAPI document."""
     schemas = http.get("components", {}).get("schemas", {})
-    parts = [_operation(*one) for one in _operations(http)]
+    parts = [
+        _operation(method.upper(), path, operation)
+        for path, methods in http["paths"].items()
+        for method, operation in methods.items()
+    ]
     parts.append("<h2>Websockets</h2>")
     parts += [_channel(sockets, name, one) for name, one in sockets["channels"].items()]
     parts.append("<h2>Types of the answers over HTTP</h2>")
-    parts += [_schema("h3", name, one) for name, one in sorted(schemas.items())]
+    parts += [_schema(name, one) for name, one in sorted(schemas.items())]
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -50,33 +76,25 @@ def page(http: dict[str, Any], sockets: dict[str, Any]) -> str:
 """
 
 
-def _operations(http: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
-    return [
-        (method.upper(), path, operation)
-        for path, methods in http["paths"].items()
-        for method, operation in methods.items()
-    ]
-
-
 def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
     asked = {
         one["name"]: {**one["schema"], "description": one.get("description", "")}
         for one in operation.get("parameters", [])
     }
     body = operation.get("requestBody", {}).get("content", {})
-    given = "".join(_body(kind, one.get("schema", {})) for kind, one in body.items())
+    given = "".join(
+        f"<p>Body: <code>{escape(kind)}</code></p>{_fields(one.get('schema', {}))}"
+        for kind, one in body.items()
+    )
     answers = ", ".join(f"<code>{escape(status)}</code>" for status in operation["responses"])
     text = escape(operation.get("description", operation.get("summary", "")))
     heading = f"<h3><code>{method} {escape(path)}</code></h3><p>{text}</p>"
     return f"{heading}{_fields({'properties': asked})}{given}<p>Answers: {answers}</p>"
 
 
-def _body(kind: str, schema: dict[str, Any]) -> str:
-    return f"<p>Body: <code>{escape(kind)}</code></p>{_fields(schema)}"
-
-
 def _channel(sockets: dict[str, Any], name: str, channel: dict[str, Any]) -> str:
-    told = _references(sockets, f"{name}Listens")
+    listens = sockets["operations"][f"{name}Listens"]["messages"]
+    told = {one["$ref"].rpartition("/")[2] for one in listens}
     schemas = sockets["components"]["schemas"]
     found = []
     for title, message in channel["messages"].items():
@@ -88,13 +106,9 @@ def _channel(sockets: dict[str, Any], name: str, channel: dict[str, Any]) -> str
     return f"<h3><code>WS {address}</code></h3><p>{text}</p>{''.join(found)}"
 
 
-def _references(sockets: dict[str, Any], operation: str) -> set[str]:
-    return {one["$ref"].rpartition("/")[2] for one in sockets["operations"][operation]["messages"]}
-
-
-def _schema(level: str, name: str, schema: dict[str, Any]) -> str:
+def _schema(name: str, schema: dict[str, Any]) -> str:
     text = escape(schema.get("description", ""))
-    heading = f"<{level} id='{escape(name)}'><code>{escape(name)}</code></{level}>"
+    heading = f"<h3 id='{escape(name)}'><code>{escape(name)}</code></h3>"
     return f"{heading}<p>{text}</p>{_fields(schema)}"
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from cortado.server.protocol.errors import REASONS
-from cortado.server.protocol.messages import CLOSE_CODES, ClientMessage, ServerMessage
+from cortado.server.protocol.messages import ClientMessage, ServerMessage
 from cortado.server.settings import ENV_PREFIX, flag, listed
 
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
@@ -88,9 +88,7 @@ def _default(name: str, field: FieldInfo) -> str:
 
 
 def _errors() -> str:
-    rows = [
-        (f"`{code}`", str(CLOSE_CODES[code]), why, helps) for code, (why, helps) in REASONS.items()
-    ]
+    rows = [(f"`{code}`", str(one.close), one.why, one.helps) for code, one in REASONS.items()]
     return _table(("code", "close", "why", "what helps"), rows)
 
 

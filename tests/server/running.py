@@ -112,9 +112,9 @@ class Heard:
         return [time for m in self.messages if m["type"] == "chars" for time in m["times"]]
 
 
-async def listened(connection: websockets.ClientConnection) -> Heard:
-    """Read until the close."""
-    messages = []
+async def listened(connection: websockets.ClientConnection, *before: dict[str, Any]) -> Heard:
+    """Read until the close; return all that came, `before` as well."""
+    messages = list(before)
     try:
         async with asyncio.timeout(PATIENCE):
             async for frame in connection:
@@ -122,6 +122,18 @@ async def listened(connection: websockets.ClientConnection) -> Heard:
     except websockets.ConnectionClosedError:
         pass
     return Heard(messages, connection.close_code)
+
+
+async def lose(url: str, start: str, audio: bytes, characters: int = 0) -> dict[str, Any]:
+    """Speak, hear so many characters, and lose the connection; return `ready`."""
+    async with websockets.connect(url) as connection:
+        await connection.send(start)
+        ready: dict[str, Any] = json.loads(await connection.recv())
+        await connection.send(audio)
+        while characters > 0:
+            characters -= len(json.loads(await connection.recv()).get("text", ""))
+        connection.transport.abort()
+    return ready
 
 
 async def converse(url: str, *frames: str | bytes, **options: Any) -> Heard:

@@ -131,7 +131,7 @@ def test_a_step_that_does_not_end_is_said_at_once_and_given_up_in_the_end(
 def test_info_tells_the_models_facts_and_the_limits(server: Running) -> None:
     info = httpx.get(f"{server.page}/v1/info").json()
     assert info["model"] == "untrained"
-    assert info["lookahead_ms"] == server.service.lookahead_ms
+    assert info["lookahead_ms"] == server.service.engine.recognizer.lookahead_ms
     assert info["accepts"]["encodings"][:2] == ["pcm_s16le", "pcm_f32le"]
     assert "webm" in info["accepts"]["encodings"]
     assert info["limits"]["max_streams"] == 2048
@@ -207,8 +207,7 @@ def test_streams_are_told_of_a_shutdown_and_keep_what_was_decided(
             await connection.send(pcm(noise(1, 2.0)))
             first = [json.loads(await connection.recv()) for _ in range(3)]
             server.server.should_exit = True
-            rest = await listened(connection)
-            return Heard(first + rest.messages, rest.close_code)
+            return await listened(connection, *first)
 
     with running(online) as server:
         heard = asyncio.run(speak(server))
@@ -288,8 +287,7 @@ def test_a_reload_is_for_new_streams_and_live_ones_stay_with_their_model(
             assert answer.json() == {"model": "other"}
             await connection.send(samples[len(samples) // 2 :])
             await connection.send(END)
-            rest = await listened(connection)
-        return Heard(first + rest.messages, rest.close_code)
+            return await listened(connection, *first)
 
     with running(online) as server:
         before = say(server.url, START, samples, END)

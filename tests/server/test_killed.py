@@ -74,8 +74,7 @@ async def go_on(url: str, token: str, heard: Heard, audio: bytes) -> Heard:
         for piece in cut(audio[2 * ready["received"] :], 3):
             await socket.send(piece)
         await socket.send(END)
-        rest = await listened(socket)
-    return Heard(heard.messages + rest.messages, rest.close_code)
+        return await listened(socket, *heard.messages)
 
 
 def test_a_killed_server_loses_and_doubles_no_character(tmp_path: Path) -> None:

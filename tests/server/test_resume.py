@@ -4,7 +4,6 @@ import asyncio
 import base64
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +25,7 @@ from cortado.tests.server.running import (
     Running,
     converse,
     listened,
+    lose,
     pcm,
     resume,
     rounded,
@@ -117,24 +117,6 @@ def test_a_state_that_is_damaged_or_foreign_is_refused(
         assert heard.error == ErrorCode.INVALID_STATE
         assert "expected a stream of the model" in heard.messages[-1]["message"]
     assert all(server.is_at_rest() for server in pair)
-
-
-def test_a_state_larger_than_a_message_is_refused(online: ReferenceRecognizer) -> None:
-    with running(online, max_message_bytes=1024) as server:
-        heard = say(server.url, resume(state="A" * 2000))
-        assert (heard.error, heard.close_code) == (ErrorCode.MESSAGE_TOO_BIG, 1009)
-
-
-async def lose(url: str, start: str, audio: bytes, characters: int = 0) -> dict[str, Any]:
-    """Speak, hear so many characters, and lose the connection; return `ready`."""
-    async with websockets.connect(url) as connection:
-        await connection.send(start)
-        ready: dict[str, Any] = json.loads(await connection.recv())
-        await connection.send(audio)
-        while characters > 0:
-            characters -= len(json.loads(await connection.recv())["text"])
-        connection.transport.abort()
-    return ready
 
 
 def is_kept(server: Running) -> bool:

@@ -48,8 +48,7 @@ async def speak_until_it_ends(server: Served, sent: signal.Signals) -> Heard:
         ready = json.loads(await connection.recv())
         await connection.send(pcm(noise(1, 2.0)))
         server.process.send_signal(sent)
-        rest = await listened(connection)
-    return Heard([ready, *rest.messages], rest.close_code)
+        return await listened(connection, ready)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])

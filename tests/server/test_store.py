@@ -27,10 +27,13 @@ from cortado.server.streams import Streams
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (
     END,
+    KEPT,
     Heard,
     Running,
     listened,
+    lose,
     pcm,
+    resume,
     rounded,
     running,
     say,
@@ -175,12 +178,7 @@ async def until_stopped(server: Running, start: str, audio: bytes, wait: int) ->
         await connection.send(audio)
         first = [json.loads(await connection.recv()) for _ in range(wait)]
         server.server.should_exit = True
-        rest = await listened(connection)
-    return Heard(first + rest.messages, rest.close_code), first[0]["token"]
-
-
-def resume(token: str, **fields: Any) -> str:
-    return json.dumps({"type": "resume", "token": token} | fields)
+        return await listened(connection, *first), first[0]["token"]
 
 
 @pytest.mark.parametrize("rate", [16_000, 44_100])
@@ -198,12 +196,11 @@ def test_a_restart_loses_and_doubles_no_character(
 
         async def go_on() -> Heard:
             async with websockets.connect(server.url) as connection:
-                await connection.send(resume(token, characters=has))
+                await connection.send(resume(token=token, characters=has))
                 ready = json.loads(await connection.recv())
                 await connection.send(pcm(samples[ready["received"] :]))
                 await connection.send(END)
-                rest = await listened(connection)
-                return Heard([ready, *rest.messages], rest.close_code)
+                return await listened(connection, ready)
 
         after = asyncio.run(go_on())
         expected = say(server.url, start, pcm(samples), END)
@@ -214,17 +211,7 @@ def test_a_restart_loses_and_doubles_no_character(
 
 def lost(server: Running, audio: bytes) -> str:
     """Speak, and lose the connection; return the token once the server has noticed."""
-
-    async def speak() -> str:
-        async with websockets.connect(server.url) as connection:
-            await connection.send('{"type":"start","keep":true}')
-            await connection.send(audio)
-            ready = json.loads(await connection.recv())
-            await connection.recv()
-            connection.transport.abort()
-        return str(ready["token"])
-
-    token = asyncio.run(speak())
+    token: str = asyncio.run(lose(server.url, KEPT, audio, 1))["token"]
     assert wait_for(lambda: len(server.service.streams.resumable) > 0)
     return token
 
@@ -235,11 +222,11 @@ def test_a_lost_stream_goes_on_at_another_server_and_at_one_only(
     shared = {"store": where, "state_key": SECRET}
     with serving(online, **shared) as one, serving(online, **shared) as two:
         token = lost(one, pcm(SPEECH))
-        heard = say(two.url, resume(token), END)
+        heard = say(two.url, resume(token=token), END)
         assert heard.close_code == 1000
         assert heard.text == say(two.url, '{"type":"start"}', pcm(SPEECH), END).text
         for server in (one, two):
-            assert say(server.url, resume(token)).error == ErrorCode.UNKNOWN_STREAM
+            assert say(server.url, resume(token=token)).error == ErrorCode.UNKNOWN_STREAM
 
 
 def test_a_store_that_fails_harms_no_stream(online: ReferenceRecognizer, tmp_path: Path) -> None:
@@ -247,7 +234,7 @@ def test_a_store_that_fails_harms_no_stream(online: ReferenceRecognizer, tmp_pat
         store = server.service.streams.resumable._store
         assert isinstance(store, SqliteStore)
         store.close()
-        assert say(server.url, resume(lost(server, pcm(SPEECH))), END).close_code == 1000
+        assert say(server.url, resume(token=lost(server, pcm(SPEECH))), END).close_code == 1000
 
 
 def test_what_somebody_else_put_into_a_store_is_not_read(
@@ -260,7 +247,7 @@ def test_what_somebody_else_put_into_a_store_is_not_read(
         with sqlite3.connect(path) as database:
             database.execute("UPDATE streams SET data = data || x'00'")
         database.close()
-        assert say(server.url, resume(token)).error == ErrorCode.UNKNOWN_STREAM
+        assert say(server.url, resume(token=token)).error == ErrorCode.UNKNOWN_STREAM
 
 
 def test_the_key_is_made_once_and_a_shared_store_needs_one_that_is_shared(
@@ -273,6 +260,6 @@ def test_the_key_is_made_once_and_a_shared_store_needs_one_that_is_shared(
     assert os.stat(tmp_path / "state.key").st_mode & 0o077 == 0
     settings = read_settings(store=redis_address)
     with pytest.raises(ValueError, match="expected a state_key"):
-        Streams(service.engine, service.metrics, settings, "model")
+        Streams(service.metrics, settings)
     settings = read_settings(store=redis_address, state_key=SECRET)
-    Streams(service.engine, service.metrics, settings, "model")
+    Streams(service.metrics, settings)

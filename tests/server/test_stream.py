@@ -78,12 +78,6 @@ def test_frames_may_be_cut_anywhere(
     assert (heard.text, heard.times) == spelt(transcribe(online, rounded(SPEECH)))
 
 
-def test_floats_give_the_same_text(at_rest: Running, online: ReferenceRecognizer) -> None:
-    start = '{"type":"start","encoding":"pcm_f32le"}'
-    heard = say(at_rest.url, start, *cut(SPEECH.astype("<f4").tobytes(), 5), END)
-    assert (heard.text, heard.times) == spelt(transcribe(online, SPEECH))
-
-
 @pytest.mark.parametrize("rate", [8000, 44_100, 48_000])
 def test_other_rates_are_resampled(
     rate: int, at_rest: Running, online: ReferenceRecognizer

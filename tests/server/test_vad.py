@@ -13,7 +13,6 @@ from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.vad import load_vad
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.recorder import read
-from cortado.server.settings import read_settings
 from cortado.server.signing import Signer
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (
@@ -98,10 +97,3 @@ def test_a_stream_that_began_without_the_detector_goes_on_without(
     second = say(hearing.url, resume(state=state), pcm(SPEECH[20_000:]), END)
     characters = [one for step in listen(online, [SPEECH]) for one in step.characters]
     assert (first.text + second.text, first.times + second.times) == spelt(characters)
-
-
-def test_the_setting_is_off_and_set_by_flag_or_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read_settings().vad is False
-    monkeypatch.setenv("CORTADO_VAD", "true")
-    assert read_settings().vad is True
-    assert read_settings(vad=False).vad is False

@@ -11,7 +11,6 @@ from cortado.server.doors.deepgram.messages import (
     FileResults,
     ModelInfo,
     Utterance,
-    Warning,
 )
 from cortado.server.doors.deepgram.parameters import Parameters
 from cortado.server.doors.upload import Heard
@@ -30,7 +29,7 @@ def response(
         channels=len(heard),
         models=[first.model],
         model_info={first.model: ModelInfo(name=first.model)},
-        warnings=[Warning(**one) for one in asked.warnings],
+        warnings=asked.warnings,
     )
     channels = [Channel.of(one.words, asked.alternatives) for one in heard]
     utterances = _utterances(heard) if asked.utterances else None

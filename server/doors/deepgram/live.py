@@ -20,12 +20,11 @@ from cortado.server.doors.deepgram.messages import (
     ResultsMetadata,
     SpeechStarted,
     UtteranceEnd,
-    Warning,
 )
 from cortado.server.doors.deepgram.parameters import Parameters
 from cortado.server.doors.words import Segment
 from cortado.server.protocol import messages as own
-from cortado.server.protocol.dialect import Read, Written
+from cortado.server.protocol.dialect import Dialect, Read, Written
 from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 
@@ -41,7 +40,7 @@ class Shared:
     failed: bool = False
 
 
-class Live:
+class Live(Dialect):
     """The dialect of one connection, or of one of its channels."""
 
     def __init__(
@@ -61,13 +60,10 @@ class Live:
             parameters.channels,
             channel,
             endpoints=parameters.endpoints,
+            phrases=parameters.phrases,
+            alternatives=parameters.others,
+            silence_ms=parameters.silence_ms,
         )
-        said = {
-            "phrases": tuple(parameters.phrases),
-            "alternatives": parameters.others,
-            "silence_ms": parameters.silence_ms,
-        }
-        self._start = self._start.model_copy(update=said)
         self._began, self._closed = False, False
         self._digest = hashlib.sha256()
         self._model = ""
@@ -78,10 +74,6 @@ class Live:
         self._sent = 0.0  # seconds of audio
         self._word_end: float | None = None  # of the last word, until the end of speech is told
         self._awaited: float | None = None  # the same, while the audio behind it is processed
-
-    def greeting(self) -> list[str]:
-        """Return nothing."""
-        return []
 
     def read(self, data: str | bytes) -> Iterator[Read]:
         """Yield what a message means."""
@@ -205,7 +197,7 @@ class Live:
 
     def _results(self, words: list[OwnWord], until: float, *, is_final: bool) -> Results:
         start = min([self._place, *(word.start for word in words[:1])])
-        warnings = None if self._warned or not self._asked.warnings else self._warnings()
+        warnings = None if self._warned else self._asked.warnings or None
         self._warned = True
         return Results(
             channel_index=self._channel,
@@ -229,11 +221,8 @@ class Live:
             duration=duration,
             channels=self._asked.channels,
             models=[self._model],
-            warnings=self._warnings(),
+            warnings=self._asked.warnings,
         )
-
-    def _warnings(self) -> list[Warning]:
-        return [Warning(**one) for one in self._asked.warnings]
 
 
 def _control(data: str) -> Control:

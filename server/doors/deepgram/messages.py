@@ -23,11 +23,6 @@ class Word(SentWord):
 
     confidence: float
 
-    @classmethod
-    def of(cls, word: OwnWord) -> "Word":
-        """Return a word of ours."""
-        return cls(word=word.text, start=word.start, end=word.end, confidence=word.confidence)
-
 
 class Alternative(BaseModel):
     """A text of a result; its confidence is the mean of its words'."""
@@ -39,7 +34,7 @@ class Alternative(BaseModel):
     @classmethod
     def of(cls, words: Sequence[OwnWord]) -> "Alternative":
         """Return words of ours."""
-        found = [Word.of(word) for word in words]
+        found = [Word.of(word, confidence=word.confidence) for word in words]
         return cls(transcript=text_of(words), confidence=confidence_of(words), words=found)
 
 
@@ -58,7 +53,7 @@ class Warning(BaseModel):
     """A parameter without effect."""
 
     parameter: str
-    type: str
+    type: str = "unsupported"
     message: str
 
 

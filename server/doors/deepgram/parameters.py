@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cortado.model.audio.decode import Channel
+from cortado.server.doors.deepgram.messages import Warning
 from cortado.server.protocol.messages import (
     MAX_ALTERNATIVES,
     MAX_PHRASE,
@@ -12,6 +13,7 @@ from cortado.server.protocol.messages import (
     MAX_SILENCE_MS,
     MIN_SAMPLE_RATE,
     MIN_SILENCE_MS,
+    SAMPLE_BYTES,
 )
 
 ENCODINGS = {  # ours for each of theirs
@@ -23,7 +25,6 @@ ENCODINGS = {  # ours for each of theirs
     "ogg-opus": "ogg",
     "flac": "flac",
 }
-RAW = ("linear16", "linear32", "mulaw", "alaw")
 EFFECTIVE = {  # parameters, and what they do; docs/doors.md says more
     "encoding": f"of the audio: {', '.join(ENCODINGS)}; without it the data says what it is",
     "sample_rate": "of a raw encoding, in Hz",
@@ -62,13 +63,13 @@ class Parameters:
     vad_events: bool = False
     utterances: bool = False  # of a file
     alternatives: int = 1  # texts of a result
-    phrases: list[str] = field(default_factory=list)  # that are expected
-    warnings: list[dict[str, str]] = field(default_factory=list)
+    phrases: tuple[str, ...] = ()  # that are expected
+    warnings: list[Warning] = field(default_factory=list)
 
     @property
     def raw(self) -> bool:
         """Whether the audio has a raw encoding."""
-        return self.encoding in [ENCODINGS[name] for name in RAW]
+        return self.encoding in SAMPLE_BYTES
 
     @property
     def others(self) -> int:
@@ -91,9 +92,7 @@ class Parameters:
     def warn(self, parameter: str, message: str) -> None:
         """Answer a parameter with a warning."""
         if len(self.warnings) < MAX_WARNINGS:
-            self.warnings.append(
-                {"parameter": parameter, "type": "unsupported", "message": message}
-            )
+            self.warnings.append(Warning(parameter=parameter, message=message))
 
 
 def read(query: Iterable[tuple[str, str]]) -> Parameters:
@@ -110,21 +109,21 @@ def read(query: Iterable[tuple[str, str]]) -> Parameters:
         if encoding not in ENCODINGS:
             raise ValueError(f"encoding: expected {', '.join(ENCODINGS)}, got {encoding[:40]!r}")
         found.encoding = ENCODINGS[encoding]
-    if encoding in RAW and "sample_rate" not in given:
+    if found.raw and "sample_rate" not in given:
         raise ValueError(f"sample_rate: expected a number beside encoding {encoding}, got none")
-    rate = given.pop("sample_rate", "16000")
-    if encoding in RAW:
+    rate = given.pop("sample_rate", "")
+    if found.raw:
         found.sample_rate = _number("sample_rate", rate, MIN_SAMPLE_RATE, MAX_SAMPLE_RATE)
     found.has_channels = "channels" in given
     found.channels = _number("channels", given.pop("channels", "1"), 1, MAX_CHANNELS)
-    found.interim_results = _boolean("interim_results", given.pop("interim_results", "false"))
-    found.vad_events = _boolean("vad_events", given.pop("vad_events", "false"))
-    found.utterances = _boolean("utterances", given.pop("utterances", "false"))
+    found.interim_results = _boolean("interim_results", given)
+    found.vad_events = _boolean("vad_events", given)
+    found.utterances = _boolean("utterances", given)
     found.alternatives = _number(
         "alternatives", given.pop("alternatives", "1"), 1, MAX_ALTERNATIVES
     )
-    found.multichannel = _boolean("multichannel", given.pop("multichannel", "false"))
-    if found.multichannel and encoding in RAW:
+    found.multichannel = _boolean("multichannel", given)
+    if found.multichannel and found.raw:
         found.require_channels()
     if found.multichannel and encoding == "opus" and found.channels > 2:
         raise ValueError(f"channels: expected 1 or 2 of encoding opus, got {found.channels}")
@@ -135,7 +134,7 @@ def read(query: Iterable[tuple[str, str]]) -> Parameters:
     return found
 
 
-def _phrases(query: Iterable[tuple[str, str]]) -> list[str]:
+def _phrases(query: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return the phrases of `keyterm` and `keywords`."""
     found = []
     for name, value in query:
@@ -148,7 +147,7 @@ def _phrases(query: Iterable[tuple[str, str]]) -> list[str]:
         raise ValueError(
             f"keyterm: expected at most {MAX_PHRASE} characters, got {longest[0][:40]!r}..."
         )
-    return found
+    return tuple(found)
 
 
 def _is_number(text: str) -> bool:
@@ -188,7 +187,9 @@ def _number(name: str, value: str, least: int, most: int) -> int:
     return int(value)
 
 
-def _boolean(name: str, value: str) -> bool:
+def _boolean(name: str, given: dict[str, str]) -> bool:
+    """Take a parameter that is true or false out of `given`; false if it is not there."""
+    value = given.pop(name, "false")
     if value.lower() not in BOOLEANS:
         raise ValueError(f"{name}: expected true or false, got {value[:40]!r}")
     return BOOLEANS[value.lower()]

@@ -21,7 +21,8 @@ from cortado.server.doors.deepgram.messages import (
     GrantAsked,
     Refusal,
 )
-from cortado.server.doors.upload import STATUS, STATUSES, answers, collected, open_upload, receive
+from cortado.server.doors.failures import FAILURES, SECRET_STATUSES, STATUSES, failure
+from cortado.server.doors.upload import answers, collected, open_upload, receive
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 from cortado.server.service import Service
 
@@ -36,7 +37,7 @@ def routes(service: Service) -> APIRouter:
             asked = parameters.read(socket.query_params.multi_items())
             asked.require_channels()
         except ValueError as error:
-            await socket.send_denial_response(_refusal(400, "INVALID_QUERY_PARAMETER", str(error)))
+            await socket.send_denial_response(_refusal(error, "INVALID_QUERY_PARAMETER"))
         else:
             now, channels = datetime.now(UTC), asked.separate(asked.channels)
             shared = Shared(len(channels))
@@ -52,10 +53,8 @@ def routes(service: Service) -> APIRouter:
     )
     async def prerecorded(request: Request) -> FileResponse | Response:
         """Transcribe the audio in the body, of any format or of the raw `encoding` given."""
-        if refused := service.refusal(request):
-            message = "this request is not let in"
-            return _refusal(refused.status, refused.reason, message, refused.headers)
         try:
+            service.admit(request)
             asked = parameters.read(request.query_params.multi_items())
             kind = request.headers.get("content-type", "")
             if kind.startswith("application/json"):
@@ -63,28 +62,22 @@ def routes(service: Service) -> APIRouter:
             if kind.startswith("multipart/"):
                 raise ValueError("body: expected audio, got a form: send the bytes alone")
             return await _transcribed(service, request, asked)
-        except ValueError as error:
-            return _refusal(400, "Bad Request", str(error))
-        except ProtocolError as error:
-            return _refusal(STATUS.get(error.code, 500), error.code, error.message)
+        except FAILURES as error:
+            return _refusal(error)
 
     @router.post(
         "/v1/auth/grant",
         response_model=Grant,
-        responses={status: {"model": Refusal} for status in (400, 401, 403, 413)},
+        responses={status: {"model": Refusal} for status in SECRET_STATUSES},
         openapi_extra=_grant_body(),
     )
     async def grant(request: Request) -> Grant | Response:
         """Return a token that lets a client in for a short time, in place of a key."""
-        if refused := service.no_secret(request):
-            message = "this request is not let in"
-            return _refusal(refused.status, refused.reason, message, refused.headers)
         try:
+            service.identify_by_key(request)
             seconds = (await read_json(request, GrantAsked)).ttl_seconds
-        except ValueError as error:
-            return _refusal(400, "Bad Request", str(error))
-        except ProtocolError as error:
-            return _refusal(STATUS.get(error.code, 500), error.code, error.message)
+        except FAILURES as error:
+            return _refusal(error)
         token, _ = service.secret(seconds)
         return Grant(access_token=token, expires_in=seconds)
 
@@ -134,11 +127,10 @@ async def _channels(content: BinaryIO, asked: parameters.Parameters) -> int:
     return found
 
 
-def _refusal(
-    status: int, code: str, message: str, headers: dict[str, str] | None = None
-) -> JSONResponse:
-    body = Refusal(err_code=code, err_msg=message, request_id=secrets.token_hex(8))
-    return JSONResponse(body.model_dump(), status, headers)
+def _refusal(error: Exception, invalid: str = "Bad Request") -> JSONResponse:
+    found = failure(error, invalid)
+    body = Refusal(err_code=found.code, err_msg=found.message, request_id=secrets.token_hex(8))
+    return JSONResponse(body.model_dump(), found.status, found.headers)
 
 
 def _asked() -> dict[str, object]:

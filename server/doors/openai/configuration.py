@@ -9,8 +9,7 @@ from cortado.server.doors.openai.prompt import expected
 from cortado.server.protocol.messages import (
     MAX_SILENCE_MS,
     MIN_SILENCE_MS,
-    QUOTED,
-    expected_field,
+    explained,
 )
 
 RATES = {"audio/pcm": 24_000, "audio/pcmu": 8_000, "audio/pcma": 8_000}  # Hz
@@ -101,10 +100,7 @@ class Configuration:
         try:
             asked = Session.model_validate(_as_new(fields))
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(["session", *map(str, first["loc"])])
-            got = repr(first["input"])[:QUOTED]
-            raise ValueError(f"{expected_field(where, first['msg'])}, got {got}") from None
+            raise ValueError(explained(error, "expected a session", "session")) from None
         chosen = self.chosen
         if asked.audio is not None and asked.audio.input is not None:
             chosen = self._listening(asked.audio.input)

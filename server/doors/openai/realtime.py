@@ -34,7 +34,7 @@ from cortado.server.doors.openai.messages import (
 )
 from cortado.server.doors.words import Segment
 from cortado.server.protocol import messages as own
-from cortado.server.protocol.dialect import Read, Reply, Written
+from cortado.server.protocol.dialect import Dialect, Read, Reply, Written
 from cortado.server.protocol.messages import ErrorCode, explained
 
 KINDS = (
@@ -46,7 +46,7 @@ _CLIENT: TypeAdapter[ClientEvent] = TypeAdapter(ClientEvent)
 OURS = {ErrorCode.INTERNAL_ERROR, ErrorCode.SHUTTING_DOWN, ErrorCode.TOO_MANY_STREAMS}
 
 
-class Realtime:
+class Realtime(Dialect):
     """The dialect of one session; a piece of speech is an item."""
 
     def __init__(self, session: str, configuration: Configuration) -> None:
@@ -90,9 +90,6 @@ class Realtime:
         for one in self._messages(message):
             yield _text(one)
 
-    def close(self) -> None:
-        """Do nothing: raw audio has no thread."""
-
     def _failed(self, message: str, event: str | None) -> Reply:
         """Return the answer to a message that means nothing."""
         fault = _fault("invalid_value", message, event)
@@ -109,10 +106,14 @@ class Realtime:
             got = str(error).lower()
             raise ValueError(f"audio: expected base64, got another text: {got}") from None
         if self._decoder is None:
-            start, self._decoder = decoder(self._configuration.encoding, self._configuration.rate)
             chosen = self._configuration.chosen
-            said = {"silence_ms": chosen.silence_ms, "phrases": chosen.phrases}
-            yield start.model_copy(update=said)
+            start, self._decoder = decoder(
+                self._configuration.encoding,
+                self._configuration.rate,
+                silence_ms=chosen.silence_ms,
+                phrases=chosen.phrases,
+            )
+            yield start
         self._waiting += len(data)
         yield from self._decoder.push(data)
 

@@ -11,6 +11,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from cortado.server.doors.body import bounded, read_json
+from cortado.server.doors.failures import FAILURES, SECRET_STATUSES, STATUSES, failure
 from cortado.server.doors.openai import transcription
 from cortado.server.doors.openai.configuration import Configuration
 from cortado.server.doors.openai.messages import (
@@ -26,14 +27,7 @@ from cortado.server.doors.openai.messages import (
     VerboseTranscription,
 )
 from cortado.server.doors.openai.realtime import Realtime
-from cortado.server.doors.upload import (
-    STATUS,
-    STATUSES,
-    Upload,
-    answers,
-    collected,
-    open_upload,
-)
+from cortado.server.doors.upload import Upload, answers, collected, open_upload
 from cortado.server.protocol.messages import ProtocolError, ServerMessage
 from cortado.server.service import Service
 
@@ -59,37 +53,29 @@ def routes(service: Service) -> APIRouter:
     @router.post(
         "/v1/realtime/client_secrets",
         response_model=ClientSecret,
-        responses={status: {"model": Refusal} for status in (400, 401, 403, 413)},
+        responses={status: {"model": Refusal} for status in SECRET_STATUSES},
         openapi_extra=_secret_body(),
     )
     async def client_secret(request: Request) -> ClientSecret | Response:
         """Return a secret for a browser, with which a Realtime session begins as it says."""
-        if refused := service.no_secret(request):
-            message = "this request is not let in"
-            return _refusal(refused.status, refused.reason, message, refused.headers)
         try:
+            service.identify_by_key(request)
             asked = await read_json(request, ClientSecretAsked)
             _, configuration = session()
             configuration.update(asked.session)
-        except ValueError as error:
-            return _refusal(400, "invalid_value", str(error))
-        except ProtocolError as error:
-            return _refusal(STATUS.get(error.code, 500), error.code, error.message)
+        except FAILURES as error:
+            return _refusal(error)
         made, what = service.secret(asked.expires_after.seconds, configuration.carried())
         return ClientSecret(value=made, expires_at=what.until, session=configuration.content())
 
-    async def known(request: Request) -> None:
-        if refused := service.stranger(request):
-            raise HTTPException(refused.status, refused.reason, refused.headers)
-
-    @router.get("/v1/models", dependencies=[Depends(known)])
+    @router.get("/v1/models", dependencies=[Depends(service.known)])
     async def models() -> Models:
         """List the model of this server."""
         return Models(data=[Model(id=service.model_name)])
 
     @router.get(
         "/v1/models/{name}",
-        dependencies=[Depends(known)],
+        dependencies=[Depends(service.known)],
         responses={404: {"description": "The server has another model."}},
     )
     async def model(name: str) -> Model:
@@ -106,20 +92,16 @@ def routes(service: Service) -> APIRouter:
     )
     async def transcribe(request: Request) -> Response:
         """Transcribe the file of a form."""
-        if refused := service.refusal(request):
-            message = "this request is not let in"
-            return _refusal(refused.status, refused.reason, message, refused.headers)
         async with AsyncExitStack() as open_files:
             try:
+                service.admit(request)
                 form = await _form(request, service.settings.max_upload_bytes)
                 open_files.push_async_callback(form.close)
                 return await _answer(service, form, open_files)
+            except FAILURES as error:
+                return _refusal(error)
             except HTTPException as error:  # of a form that cannot be read
-                return _refusal(400, "invalid_form", error.detail)
-            except ValueError as error:
-                return _refusal(400, "invalid_value", str(error))
-            except ProtocolError as error:
-                return _refusal(STATUS.get(error.code, 500), error.code, error.message)
+                return _refusal(ValueError(error.detail), "invalid_form")
 
     return router
 
@@ -188,12 +170,11 @@ async def _stream(
     return StreamingResponse(events(), media_type="text/event-stream")
 
 
-def _refusal(
-    status: int, code: str, message: str, headers: dict[str, str] | None = None
-) -> JSONResponse:
-    kind = "invalid_request_error" if status < 500 else "server_error"
-    body = Refusal(error=Fault(type=kind, code=code, message=message))
-    return JSONResponse(body.model_dump(), status, headers)
+def _refusal(error: Exception, invalid: str = "invalid_value") -> JSONResponse:
+    found = failure(error, invalid)
+    kind = "invalid_request_error" if found.status < 500 else "server_error"
+    body = Refusal(error=Fault(type=kind, code=found.code, message=found.message))
+    return JSONResponse(body.model_dump(), found.status, found.headers)
 
 
 def _body() -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Wanted:
     stream: bool = False
     granularities: Sequence[str] = ("segment",)
     logprobs: bool = False
-    phrases: Sequence[str] = ()  # that are expected
+    phrases: tuple[str, ...] = ()  # that are expected
     warnings: list[str] = field(default_factory=list)
 
 
@@ -69,7 +69,7 @@ def read(fields: Mapping[str, Sequence[str]], model: str, *, weighs_phrases: boo
         warnings.append(f"model: {asked[:40]} is not here; {model} writes the text")
     if not (language := given.get("language", ["en"])[-1]).startswith("en"):
         warnings.append(f"language: {language[:40]} has no effect here; {model} decides")
-    phrases: Sequence[str] = ()
+    phrases: tuple[str, ...] = ()
     if any(one in given for one in PHRASES):
         phrases, why = _phrases(given, weighs_phrases=weighs_phrases)
         warnings += [f"prompt: {why}"] if why else []
@@ -78,7 +78,7 @@ def read(fields: Mapping[str, Sequence[str]], model: str, *, weighs_phrases: boo
 
 def _phrases(
     given: Mapping[str, Sequence[str]], *, weighs_phrases: bool
-) -> tuple[Sequence[str], str | None]:
+) -> tuple[tuple[str, ...], str | None]:
     """Return the phrases of a prompt and keywords, and what of these has no effect."""
     if not weighs_phrases:
         return (), "it has no effect here: the search is greedy, or the model has no space"

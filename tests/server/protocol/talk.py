@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from cortado.server.protocol.dialect import Own
 from cortado.server.protocol.events import ServerFacts
 from cortado.server.protocol.limits import Limits
 from cortado.server.protocol.messages import ServerMessage, Start, parse_server
@@ -15,7 +16,7 @@ LIMIT = 4096  # bytes of a message
 
 def protocol(now: float = 0.0, **limits: Any) -> ServerProtocol:
     """Return the protocol of a connection that was just made."""
-    return ServerProtocol(Limits(**{"max_message_bytes": LIMIT} | limits), FACTS, now)
+    return ServerProtocol(Limits(**{"max_message_bytes": LIMIT} | limits), FACTS, now, Own())
 
 
 def receive(talk: ServerProtocol, *frames: str | bytes, now: float = 0.0) -> None:

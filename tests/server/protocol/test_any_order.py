@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from cortado.server.protocol.errors import REASONS
 from cortado.server.protocol.events import Audio, Event, State
 from cortado.server.protocol.messages import (
-    CLOSE_CODES,
     Chars,
     End,
     Endpoint,
@@ -267,7 +267,7 @@ class Conversation(RuleBasedStateMachine):
         assert close is not None
         assert isinstance(last, LAST)
         if isinstance(last, Error):
-            assert close == (CLOSE_CODES[last.code], last.code)
+            assert close == (REASONS[last.code].close, last.code)
             assert last.code == self.talk.ending
         else:
             assert close.code == 1000

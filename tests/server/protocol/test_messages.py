@@ -4,7 +4,6 @@ import pytest
 from pydantic import ValidationError
 
 from cortado.server.protocol.messages import (
-    CLOSE_CODES,
     Chars,
     Endpoint,
     Error,
@@ -69,9 +68,17 @@ def test_a_sample_rate_in_range_is_taken(rate: int) -> None:
     assert parse_client(f'{{"type":"start","sample_rate":{rate}}}') == Start(sample_rate=rate)
 
 
-def test_a_field_of_another_type_is_named() -> None:
-    with pytest.raises(ProtocolError, match="expected keep to be a valid boolean, got 1"):
-        parse_client('{"type":"start","keep":1}')
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ('"keep":1', "expected keep to be a valid boolean, got 1"),
+        ('"silence_ms":5', "expected silence_ms to be greater than or equal to 300, got 5"),
+        ('"alternatives":50', "expected alternatives to be less than or equal to 10, got 50"),
+    ],
+)
+def test_a_field_that_is_wrong_is_named(field: str, message: str) -> None:
+    with pytest.raises(ProtocolError, match=message):
+        parse_client(f'{{"type":"start",{field}}}')
 
 
 @pytest.mark.parametrize("encoding", ['"g729"', "null", "16", '"PCM_S16LE"', '["pcm_s16le"]'])
@@ -128,8 +135,3 @@ def test_a_stream_is_resumed_by_its_state_or_by_its_token(fields: str) -> None:
 def test_every_character_has_its_time() -> None:
     with pytest.raises(ValidationError, match="expected 2 times, got 1"):
         Chars(text="he", times=[0.48], confidences=[1.0], position=0.68)
-
-
-def test_every_error_closes_with_a_code() -> None:
-    assert set(CLOSE_CODES) == set(ErrorCode)
-    assert all(1001 < code < 1016 for code in CLOSE_CODES.values())

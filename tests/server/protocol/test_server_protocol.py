@@ -1,8 +1,6 @@
 """Both directions of a conversation, without a socket."""
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -104,6 +102,14 @@ def test_a_stream_lasts_only_so_long_in_audio() -> None:
     receive(talk, bytes(32_000))
     assert talk.ending is None
     receive(talk, bytes(2))
+    assert talk.ending == ErrorCode.STREAM_TOO_LONG
+
+
+def test_a_stream_lasts_only_so_long_by_the_clock() -> None:
+    talk = started(max_stream_seconds=1.5)
+    talk.handle_timer(1.4)
+    assert talk.ending is None
+    talk.handle_timer(1.5)
     assert talk.ending == ErrorCode.STREAM_TOO_LONG
 
 
@@ -308,10 +314,3 @@ def test_a_recording_that_is_too_long_or_not_whole_is_dropped() -> None:
         assert talk.recording is not None
         assert talk.recording.dropped
         assert talk.recording.lines_to_write() == []
-
-
-def test_torch_is_not_needed_for_a_conversation() -> None:
-    modules = ("protocol.server", "settings", "session", "logs")
-    code = f"import sys, {', '.join(f'cortado.server.{name}' for name in modules)}"
-    code += "; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

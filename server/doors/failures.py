@@ -1,0 +1,40 @@
+"""Why a request over HTTP fails at a door: what each door says in its own words."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from cortado.server.protocol.messages import ErrorCode, ProtocolError
+from cortado.server.service import Refused
+
+STATUS = {  # of the HTTP answer; 500 for any other error
+    ErrorCode.INVALID_AUDIO: 400,
+    ErrorCode.MESSAGE_TOO_BIG: 413,
+    ErrorCode.STREAM_TOO_LONG: 413,
+    ErrorCode.SLOW_CLIENT: 408,
+    ErrorCode.TOO_MANY_STREAMS: 429,
+    ErrorCode.SHUTTING_DOWN: 503,
+}
+STATUSES = (401, 403, *sorted(set(STATUS.values())), 500)  # of requests for text
+SECRET_STATUSES = (400, 401, 403, 413)  # of requests for a short-lived secret
+FAILURES = (Refused, ValueError, ProtocolError)
+
+
+class Failure(NamedTuple):
+    """What a client is told."""
+
+    status: int
+    code: str
+    message: str
+    headers: Mapping[str, str] | None = None
+
+
+def failure(error: Exception, invalid: str) -> Failure:
+    """Return what one of `FAILURES` means; `invalid` is the code of what cannot be understood."""
+    match error:
+        case Refused():
+            message = "this request is not let in"
+            return Failure(error.status_code, error.detail, message, error.headers)
+        case ProtocolError():
+            return Failure(STATUS.get(error.code, 500), error.code, error.message)
+        case _:
+            return Failure(400, invalid, str(error))
