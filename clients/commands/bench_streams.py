@@ -1,7 +1,6 @@
 """`cortado bench streams`: how many live streams this machine carries, and what one costs."""
 
 import dataclasses
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,13 +79,14 @@ def bench_streams(
     from cortado.clients.bench.streams import report
     from cortado.clients.bench.streams.memory import memory, work
     from cortado.clients.progress import progress_bar
+    from cortado.model.processes import usable_cores
 
     check_places(json_file, svg)
     parts = part or list(Part)
     recognizer = load_served(checkpoint, backend, beam, hold, lm)
     speech = _speech(audio or [])
     points: list[Point] = []
-    facts: dict[str, Any] = {"backend": recognizer.name, "cores": os.cpu_count()}
+    facts: dict[str, Any] = {"backend": recognizer.name, "cores": usable_cores()}
     with progress_bar() as progress:
         if Part.ENGINE in parts:
             points += _engine(recognizer, speech, chunk, count, seconds, threads, progress)

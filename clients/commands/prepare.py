@@ -37,11 +37,10 @@ def prepare(
     workers: Annotated[int, typer.Option("--workers", "-w", min=0, help="0: all cores.")] = 0,
 ) -> None:
     """Write manifests of a corpus, and list what is wrong in it."""
-    import os
-
     from rich.table import Table
 
     from cortado.clients.progress import progress_bar
+    from cortado.model.processes import usable_cores
     from cortado.training.data import prepare as preparing
 
     if len(folders) < 2:
@@ -49,7 +48,7 @@ def prepare(
     *discs, out = folders
     with progress_bar() as report:
         prepared, problems = preparing.prepare(
-            name, discs, out, text, workers or os.cpu_count() or 1, report
+            name, discs, out, text, workers or usable_cores(), report
         )
     table = Table("manifest", box=None, pad_edge=False)
     for column in ("utterances", "speakers", "hours", "published"):

@@ -1,11 +1,11 @@
 """Batches loaded ahead by other processes, so that a GPU need not wait for their augmentation."""
 
-import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from torch.utils.data import DataLoader, Dataset
 
+from cortado.model.processes import usable_cores
 from cortado.training.data.batches import Batch, Drawn, Sampler
 from cortado.training.learning.recipe import Augmentation
 
@@ -45,8 +45,7 @@ def loaders_beside(device: str, processes: int) -> int:
 
     Beside a CPU's none do: its cores compute.
     """
-    cores = os.cpu_count() or 1
-    return 0 if device == "cpu" else min(max(cores // processes - 1, 0), MOST)
+    return 0 if device == "cpu" else min(max(usable_cores() // processes - 1, 0), MOST)
 
 
 def loaded(

@@ -4,7 +4,6 @@ docs/engine.md says how it works and where its results are the same to the bit.
 """
 
 import dataclasses
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -33,6 +32,7 @@ from cortado.model.config import MAX_SYMBOLS_PER_STEP, RecognizerConfig
 from cortado.model.configuration import flat
 from cortado.model.emission import Emissions
 from cortado.model.features.framing import PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps
+from cortado.model.processes import usable_cores
 from cortado.model.search.commit import pending, uncommitted
 from cortado.model.search.hypotheses import Candidates, candidates, hypotheses, restart
 from cortado.model.search.settings import (
@@ -148,8 +148,7 @@ class FastRecognizer:
 
         None is one thread; 0 is one for each core.
         """
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        return FastStepper(self, streams, 1 if threads is None else threads or cores or 1)
+        return FastStepper(self, streams, 1 if threads is None else threads or usable_cores())
 
 
 class _ThreadMemory(NamedTuple):

@@ -50,10 +50,10 @@ def test_what_a_process_cannot_load_is_said(sampler: Sampler) -> None:
 def test_a_gpu_has_the_cores_that_no_process_computes_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 12)
+    monkeypatch.setattr("cortado.training.data.loader.usable_cores", lambda: 12)
     assert loaders_beside("cpu", 1) == 0
     assert loaders_beside("cuda", 1) == 11
     assert loaders_beside("cuda", 4) == 2
     assert loaders_beside("cuda", 12) == 0
-    monkeypatch.setattr("os.cpu_count", lambda: 96)
+    monkeypatch.setattr("cortado.training.data.loader.usable_cores", lambda: 96)
     assert loaders_beside("cuda", 1) == MOST
