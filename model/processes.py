@@ -1,6 +1,5 @@
 """Processes that work at what they ask for, on this machine."""
 
-import os
 import signal
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -9,13 +8,6 @@ from multiprocessing.connection import wait
 from typing import Any, NamedTuple, Protocol
 
 ENDING_SECONDS = 60.0  # in which a process that has hung up exits, on a busy machine too
-
-
-def usable_cores() -> int:
-    """Return the cores that this process may use, which a container may have fewer of."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class Line(Protocol):

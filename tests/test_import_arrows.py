@@ -38,6 +38,7 @@ FLOORS = (  # of the model, from below; the longest name that fits says
         "features.framing",
         "compiled",
         "configuration",
+        "cores",
         "operation",
         "progress",
         "whole_file",

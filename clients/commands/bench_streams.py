@@ -79,7 +79,7 @@ def bench_streams(
     from cortado.clients.bench.streams import report
     from cortado.clients.bench.streams.memory import memory, work
     from cortado.clients.progress import progress_bar
-    from cortado.model.processes import usable_cores
+    from cortado.model.cores import usable_cores
 
     check_places(json_file, svg)
     parts = part or list(Part)

@@ -40,7 +40,7 @@ def prepare(
     from rich.table import Table
 
     from cortado.clients.progress import progress_bar
-    from cortado.model.processes import usable_cores
+    from cortado.model.cores import usable_cores
     from cortado.training.data import prepare as preparing
 
     if len(folders) < 2:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from torch.utils.data import DataLoader, Dataset
 
-from cortado.model.processes import usable_cores
+from cortado.model.cores import usable_cores
 from cortado.training.data.batches import Batch, Drawn, Sampler
 from cortado.training.learning.recipe import Augmentation
 

@@ -30,9 +30,9 @@ from cortado.model.compiled.tiles import ROWS
 from cortado.model.compiled.vectors import COLUMNS
 from cortado.model.config import MAX_SYMBOLS_PER_STEP, RecognizerConfig
 from cortado.model.configuration import flat
+from cortado.model.cores import usable_cores
 from cortado.model.emission import Emissions
 from cortado.model.features.framing import PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps
-from cortado.model.processes import usable_cores
 from cortado.model.search.commit import pending, uncommitted
 from cortado.model.search.hypotheses import Candidates, candidates, hypotheses, restart
 from cortado.model.search.settings import (

@@ -8,7 +8,7 @@ import pytest
 
 ON_ONE_CORE = """
 import os
-from cortado.model.processes import usable_cores
+from cortado.model.cores import usable_cores
 os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
 print(usable_cores())
 """
