@@ -135,6 +135,6 @@ class Features(Serial):
     def _check_statistics(self) -> None:
         if self.normalizer.normalisation == "speaker":
             raise ValueError(
-                "expected a recogniser adapted to a speaker (model.speaker), got one without "
+                "expected a recogniser adapted to a speaker (model.adaptation), got one without "
                 "statistics of anybody"
             )
