@@ -82,9 +82,8 @@ class Engine:
         self._waits = np.zeros(max_streams, np.bool_)  # rows whose senders wait for space
         self._leaving: set[int] = set()  # rows to suspend once all their steps are done
         self._watched: set[int] = set()  # rows whose streams want to know when that is
-        self._saving: dict[
-            int, OnSaved
-        ] = {}  # by row: who wants a snapshot of a stream that goes on
+        # by row: who wants a snapshot of a stream that goes on
+        self._saving: dict[int, OnSaved] = {}
         self._condition = threading.Condition()  # guards the rows and the pool, except its step
         self._asleep = False  # until audio comes
         self._busy_since: float | None = None  # by `perf_counter`; None while it waits for audio

@@ -116,9 +116,8 @@ async def _talk(
             now = perf_counter()
             if not isinstance(message, Chars):
                 continue
-            if (
-                WARM_UP <= message.position < len(samples) / SAMPLE_RATE
-            ):  # not what the end brings out
+            # not what the end brings out
+            if WARM_UP <= message.position < len(samples) / SAMPLE_RATE:
                 delays.append(now - sent[math.ceil(message.position * SAMPLE_RATE / piece) - 1])
         await speaking
     finally:
