@@ -25,6 +25,7 @@ from cortado.model.recognizer import Recognizer
 from cortado.model.search.beam_decoder import BeamSearch, SearchState
 from cortado.model.search.commit import pending
 from cortado.model.search.greedy import GreedySearch
+from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import GREEDY, Beam, flush_steps, search_identity, search_name
 from cortado.model.streaming.interface import BATCH, Rows, Samples
 from cortado.model.streaming.snapshot import digest
@@ -157,12 +158,12 @@ class ReferenceStepper:
         """Reset the streams in (R,) rows to the state before any audio."""
         self._put(self._index(rows), self._fresh(len(rows)))
 
-    def expect(self, row: int, tree: NDArray[np.int16]) -> None:
-        """Set the tree of phrases that a stream expects, after `reset`."""
+    def expect(self, row: int, phrases: Expected) -> None:
+        """Set the phrases that a stream expects, after `reset`."""
         index = self._index(np.array([row]))
         *layers, found = select(self._state, index)
         assert isinstance(found, SearchState)  # a pool checks that there is a search
-        self._put(index, (*layers, found.expecting(torch.from_numpy(tree))))
+        self._put(index, (*layers, found.expecting(phrases)))
 
     def step(self, samples: Samples, rows: Rows) -> Emissions:
         """Step the streams in `rows`; return their emissions.

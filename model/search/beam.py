@@ -141,9 +141,11 @@ def _add(
         if beam.phones > 0:
             begun = e.begun[r, parent]
             if symbol == beam.words.space and node != language.ROOT:
-                _end_word(begun, e.spoken[r], node, beam, e.ended, e.begun[r, k])
+                phones = _word_phones(r, parent, node, beam, e)
+                pronunciation.fit(begun, e.spoken[r], phones, _costs(beam), e.ended)
+                pronunciation.finish(e.ended, e.spoken[r], e.begun[r, k])
                 begun = e.begun[r, k]
-            phones = language.begun_phones(beam.words, found[0])
+            phones = _begun_phones(r, k, found[0], beam, e)
             total = pronunciation.fit(begun, e.spoken[r], phones, _costs(beam), e.ended)
             pronunciation.less(begun, total, e.begun[r, k])
             score += np.float32(beam.phones) * total
@@ -156,17 +158,25 @@ def _costs(beam: Beam) -> Costs:
 
 
 @numba.njit(nogil=True, forceinline=True)
-def _end_word(begun: Array, heard: Array, node: int, beam: Beam, ended: Array, new: Array) -> None:
-    """Set `new` to the scores of a text whose word ends at a tree node; see `pronunciation`."""
-    phones = language.word_phones(beam.words, node)
-    pronunciation.fit(begun, heard, phones, _costs(beam), ended)
-    pronunciation.finish(ended, heard, new)
+def _begun_phones(r: int, k: int, node: int, beam: Beam, e: Candidates) -> Array:
+    """Return the phones of the letters of candidate `k`'s unfinished word, at a tree node."""
+    if node == language.NOWHERE and e.expecting[r]:
+        return phrases.spoken(e.trees[r], e.sounds[r], e.phrase[r, k])
+    return language.begun_phones(beam.words, node)
 
 
 @numba.njit(nogil=True, forceinline=True)
-def _advance(begun: Array, heard: Array, node: int, beam: Beam, ended: Array) -> np.float32:
+def _word_phones(r: int, k: int, node: int, beam: Beam, e: Candidates) -> Array:
+    """Return the phones of candidate `k`'s word, which ends at a tree node."""
+    if e.expecting[r] and not language.ends_word(beam.words, node):
+        return phrases.spoken(e.trees[r], e.sounds[r], e.phrase[r, k])
+    return language.word_phones(beam.words, node)
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _advance(begun: Array, heard: Array, phones: Array, beam: Beam, ended: Array) -> np.float32:
     """Move the ends of the words of a text on by a frame; return what its score gains."""
-    phones, costs = language.begun_phones(beam.words, node), _costs(beam)
+    costs = _costs(beam)
     pronunciation.advance(begun, heard, costs.beyond)
     total = pronunciation.fit(begun, heard, phones, costs, ended)
     pronunciation.remember(begun, heard, phones, costs, ended)
@@ -239,6 +249,7 @@ def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candid
         e.expecting[r] = h.trees[row, phrases.ROOT, phrases.CHILD] != 0
         if e.expecting[r]:
             e.trees[r] = h.trees[row]
+            _copy(h.sounds[row], e.sounds[r])
         e.best[r] = NOTHING
         for k in range(h.scores.shape[1]):
             score = h.scores[row, k]
@@ -254,7 +265,8 @@ def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candid
             e.phrase[r, count] = h.phrase[row, k]
             if beam.phones > 0:
                 begun = h.begun[row, k]
-                score += _advance(begun, e.spoken[r], h.words[row, k, 0], beam, e.ended)
+                phones = _begun_phones(r, count, h.words[row, k, 0], beam, e)
+                score += _advance(begun, e.spoken[r], phones, beam, e.ended)
                 _copy(begun, e.begun[r, count])
             e.best[r] = max(e.best[r], score)
             e.scores[r, count], e.hashes[r, count] = score, h.hashes[row, k]
@@ -299,6 +311,9 @@ def extend(
             if beam.words.weight > 0:
                 node, before, last = e.words[r, e.stopping[end, 1]]
                 look_ahead.weigh(beam.words, node, before, last, least, e.known, scores)
+                if e.expecting[r]:
+                    phrase = e.phrase[r, e.stopping[end, 1]]
+                    look_ahead.welcome(beam.words, node, e.trees[r], phrase, scores)
             end += 1
         scanning = _extend_stream(r, n, end, logits, least, vocabulary, slot, beam, e, scanning)
         n = end

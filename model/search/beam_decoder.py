@@ -16,6 +16,7 @@ from cortado.model.layer import Layer, select
 from cortado.model.search import beam as search
 from cortado.model.search.commit import commit, uncommitted
 from cortado.model.search.hypotheses import Candidates, Hypotheses, candidates, hypotheses, restart
+from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import Beam, max_committed
 from cortado.model.search.survivors import prune
 
@@ -38,10 +39,11 @@ class SearchState(NamedTuple):
         """The parts with a hypothesis on dim 1."""
         return self.hidden, self.cell, self.symbol, self.valid
 
-    def expecting(self, tree: Tensor) -> "SearchState":
-        """Return the state of one stream that expects a tree of phrases."""
+    def expecting(self, phrases: Expected) -> "SearchState":
+        """Return the state of one stream that expects phrases."""
         parts = dict(zip(Hypotheses._fields, self.hypotheses, strict=True))
-        return self._replace(hypotheses=tuple((parts | {"trees": tree.unsqueeze(0)}).values()))
+        tree, phones = (torch.from_numpy(part).unsqueeze(0) for part in phrases)
+        return self._replace(hypotheses=tuple((parts | {"trees": tree, "sounds": phones}).values()))
 
     def own_hypotheses(self) -> Hypotheses:
         """Return a copy of the hypotheses: a step must not change the state that it was given."""

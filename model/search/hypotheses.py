@@ -37,6 +37,7 @@ class Hypotheses(NamedTuple):
     spoken: Array  # (S, HISTORY, P) float32: the phone head's scores of the last frames
     phrase: Array  # (S, K) int16: the node of the tree of phrases
     trees: Array  # (S, NODES, PARTS) int16: of the phrases that each stream expects (phrases.py)
+    sounds: Array  # (S, PHONES) int32: phones of their words
 
 
 class Candidates(NamedTuple):
@@ -56,6 +57,7 @@ class Candidates(NamedTuple):
     spoken: Array  # (R, HISTORY, P) float32
     phrase: Array  # (R, E) int16
     trees: Array  # (R, NODES, PARTS) int16: of the streams that expect phrases
+    sounds: Array  # (R, PHONES) int32
     expecting: Array  # (R,) bool: which do
     ended: Array  # (HISTORY,) float32: memory
     gains: Array  # (3, V) float32: memory
@@ -97,6 +99,7 @@ def hypotheses(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
         spoken=np.zeros((streams, history, phones), np.float32),
         phrase=np.zeros((streams, k), np.int16),
         trees=np.zeros((streams, phrases.NODES, phrases.PARTS), np.int16),
+        sounds=np.zeros((streams, phrases.PHONES), np.int32),
     )
     found.scores[:, 0] = 0
     _begin(found.forward, found.last, found.begun)
@@ -123,6 +126,7 @@ def candidates(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
         spoken=np.zeros((streams, history, phones), np.float32),
         phrase=np.zeros(each, np.int16),
         trees=np.zeros((streams, phrases.NODES, phrases.PARTS), np.int16),
+        sounds=np.zeros((streams, phrases.PHONES), np.int32),
         expecting=np.zeros(streams, np.bool_),
         ended=np.zeros(history, np.float32),
         gains=np.zeros((3, vocabulary), np.float32),

@@ -11,7 +11,7 @@ each letter from there on, both constants of the file.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ BROKEN = (
     *(AttributeError, KeyError, TypeError, ValueError, IndexError),  # of an array unlike what it is
     *(OSError, SafetensorError),
 )
+MOST_TAKEN = 3  # phones of a letter; a word with more for one has none for all of its letters
 LEAST = 1e-12  # probability, a bound against rounding
 ROOT, NOWHERE = 0, -1  # nodes: before a word's first letter, and in a word that is not in the tree
 
@@ -66,6 +67,7 @@ class Language(NamedTuple):
     likeliest: Array  # (N,) int32: the likeliest word below a node
     said: Array  # (N,) int32: how many of its phones the letters up to the node take
     source: Array  # (V + 1, V + 1, V) float32: what is taken off a symbol's score (source_model.py)
+    taken: Array  # (L,) uint8: how many phones each letter of the words takes, word by word
 
     @property
     def pronounces(self) -> bool:
@@ -87,9 +89,10 @@ NONE = Language(
     *(np.zeros(0, np.int32) for _ in range(9)),
     *(np.zeros(0) for _ in range(5)),
     *(np.zeros(0, np.int32) for _ in range(4)),
-    *[source_model.NONE],
+    *[source_model.NONE, np.zeros(0, np.uint8)],
 )
 PRONUNCIATION = Language._fields[19:23]  # what a file may lack
+LETTERS = "taken"  # of pronunciations: what an older file lacks
 
 
 def read(path: Path, vocabulary: Vocabulary) -> Language:
@@ -224,7 +227,44 @@ def _pronunciation(parts: Mapping[str, Array], words: int) -> dict[str, Array]:
         raise ValueError(f"expected likeliest and said of {nodes} nodes, got others")
     lengths = np.diff(starts)[found["likeliest"]]
     found["said"] = np.minimum(found["said"], lengths)
+    if LETTERS in parts:
+        found[LETTERS] = unpacked_counts(_indices(LETTERS, parts), _letters(parts))
     return found
+
+
+def levels(children: Array) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of the nodes of words' first letters, second letters, and so on."""
+    start, end = 1, int(children[1])
+    while start < end:
+        yield start, end
+        start, end = int(children[start]), int(children[end])
+
+
+def _letters(parts: Mapping[str, Array]) -> int:
+    """Return how many letters all words have together."""
+    ends = parts["words"] >= 0
+    return sum(
+        depth * int(ends[start:end].sum())
+        for depth, (start, end) in enumerate(levels(parts["children"]), 1)
+    )
+
+
+def packed_counts(counts: Array) -> Array:
+    """Return counts (N,) from 0 to 3 as bytes, four in each."""
+    four = np.pad(counts, (0, -len(counts) % 4)).reshape(-1, 4)
+    return (four << np.arange(0, 8, 2)).sum(1).astype(np.uint8)
+
+
+def unpacked_counts(found: Array, count: int) -> Array:
+    """Return the counts (N,) that `packed_counts` has made bytes of.
+
+    Raises: ValueError where they are not of so many.
+    """
+    if len(found) != -(-count // 4):
+        raise ValueError(f"expected {LETTERS} of {count} letters, got {4 * len(found)}")
+    if len(found) and not 0 <= found.min() <= found.max() <= np.iinfo(np.uint8).max:
+        raise ValueError(f"expected {LETTERS} as bytes, got {found.min()} to {found.max()}")
+    return (found[:, None] >> np.arange(0, 8, 2) & 3).astype(np.uint8).ravel()[:count]
 
 
 def _running(numbers: Array) -> Array:
@@ -362,9 +402,15 @@ def begun_phones(lm: Language, node: int) -> Array:
 
 
 @numba.njit(nogil=True, forceinline=True)
+def ends_word(lm: Language, node: int) -> bool:
+    """Return whether a word of the lexicon ends at a node."""
+    return bool(node != NOWHERE and lm.words[node] >= 0)
+
+
+@numba.njit(nogil=True, forceinline=True)
 def word_phones(lm: Language, node: int) -> Array:
     """Return the phones of the word that ends at a node; none if they are not known."""
-    word = lm.words[node] if node != NOWHERE else -1
-    if word < 0:
+    if not ends_word(lm, node):
         return lm.spoken[:0]
+    word = lm.words[node]
     return lm.spoken[lm.spoken_starts[word] : lm.spoken_starts[word + 1]]

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import log
 from cortado.model.compiled.jit import cached_njit
+from cortado.model.search import phrases
 from cortado.model.search.language_model import (
     LEAST,
     NOWHERE,
     ROOT,
     Language,
     after,
+    followed,
     placed,
     total,
 )
@@ -74,6 +76,31 @@ def weigh(
         score = scores[symbol]
         scores[symbol] = (score + gains[symbol] if score >= reached else score) + outside
     scores[lm.space] = of_space + (gains[lm.space] if of_space >= reached else bonus)
+
+
+@numba.njit(nogil=True, forceinline=True)
+def welcome(lm: Language, node: int, tree: Array, phrase: int, scores: Array) -> None:
+    """Give back to `scores` (V,) what symbols cost that leave the lexicon along a phrase.
+
+    Args:
+        lm: the language model.
+        node: tree node of the unfinished word.
+        tree: of the phrases that the stream expects.
+        phrase: the text's node there.
+        scores: of the symbols, in nats, `weigh` included; changed in place.
+    """
+    if phrase == phrases.OUTSIDE:
+        return
+    outside = np.float32(lm.weight * _outside(lm, node))
+    for symbol in range(len(scores)):
+        if symbol == lm.space:
+            continue
+        following = phrases.followed(tree, phrase, symbol)
+        if following != phrases.OUTSIDE and followed(lm, node, 0, 0, symbol)[0] == NOWHERE:
+            scores[symbol] -= outside
+    unknown = node != NOWHERE and node != ROOT and lm.words[node] < 0
+    if unknown and phrases.ends_word(tree, phrase):
+        scores[lm.space] -= np.float32(lm.weight * lm.leaving)
 
 
 @numba.njit(nogil=True, forceinline=True)

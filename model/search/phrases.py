@@ -5,10 +5,14 @@ letter but the first gains a bonus; where the text leaves the tree before the ph
 ended, all of that is given back. (As contextual biasing by shallow fusion has it, Zhao et al. 2019;
 with the links of Aho and Corasick 1975 a phrase may begin at any word of another.) A node is a
 function of the text, so hypotheses of one text agree on it.
+
+A word of a phrase that the language model's lexicon lacks is one of the stream's lexicon: it costs
+nothing to leave the other for it, and its phones are looked for like those of any other word.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -19,19 +23,33 @@ from cortado.model.vocabulary import Vocabulary
 Array = NDArray[Any]
 
 NODES = 512  # of a stream's tree, its root included
-SYMBOL, CHILD, SIBLING, LINK, OWED, FINAL = range(6)  # what is known of a node
-PARTS = 6
+SYMBOL, CHILD, SIBLING, LINK, OWED, FINAL, FIRST, SAID = range(8)  # what is known of a node
+PARTS = 8
+PHONES = NODES  # of a stream's phrases, at most: what does not fit is not looked for
 FREE = 1  # first letters of a phrase, which gain nothing: many words begin so
 ROOT = 0  # at the beginning of a word; its SYMBOL is the space
 OUTSIDE = -1  # in a word that no phrase has there
+
+
+# Returns a word's phones, and for each of its symbols how many of them end with it.
+Pronounce = Callable[[Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
 
 class PhrasesError(ValueError):
     """Phrases that a stream cannot have."""
 
 
-def tree(phrases: Sequence[str], vocabulary: Vocabulary) -> Array:
-    """Return the tree (NODES, PARTS) of phrases, int16.
+class Expected(NamedTuple):
+    """The phrases that a stream expects."""
+
+    tree: Array  # (NODES, PARTS) int16
+    phones: Array  # (PHONES,) int32: of their words, one behind the other
+
+
+def expecting(
+    phrases: Sequence[str], vocabulary: Vocabulary, pronounce: Pronounce | None = None
+) -> Expected:
+    """Return the tree of phrases, and how their words are pronounced if `pronounce` can tell.
 
     Letters are taken as the vocabulary has them, in lower case; what it lacks divides words.
 
@@ -44,21 +62,51 @@ def tree(phrases: Sequence[str], vocabulary: Vocabulary) -> Array:
     nodes: list[dict[int, int]] = [{}]
     above, finals = [(ROOT, 0)], set()
     space = vocabulary.names.index(" ")
+    paths = []
     for phrase in phrases:
-        at = ROOT
+        path = [ROOT]
         for symbol in _spelt(phrase, vocabulary):
+            at = path[-1]
             if symbol not in nodes[at]:
                 nodes[at][symbol] = len(nodes)
                 nodes.append({})
                 above.append((at, symbol))
-            at = nodes[at][symbol]
-        finals.add(at)
+            path.append(nodes[at][symbol])
+        finals.add(path[-1])
+        paths.append(path[1:])
     if len(nodes) > NODES:
         raise PhrasesError(
             f"expected phrases of at most {NODES - 1} letters and spaces, beginnings that they "
             f"share counted once, got {len(nodes) - 1}"
         )
-    return _packed(nodes, above, finals, space)
+    found = Expected(_packed(nodes, above, finals, space), np.zeros(PHONES, np.int32))
+    if pronounce:
+        _add_phones(paths, space, pronounce, found)
+    return found
+
+
+def _add_phones(
+    paths: Sequence[Sequence[int]], space: int, pronounce: Pronounce, found: Expected
+) -> None:
+    """Pronounce the words along the nodes of phrases. Of words that begin alike, a node has the
+    phones of the one that ends there, or of the first that was added.
+    """
+    tree, phones = found
+    first, ends = 0, set()
+    for path in paths:
+        for is_space, nodes in groupby(path, lambda node: bool(tree[node, SYMBOL] == space)):
+            word = [*nodes]
+            if is_space or word[-1] in ends:
+                continue
+            spoken, stops = pronounce(tree[word, SYMBOL].tolist())
+            if first + len(spoken) > PHONES:
+                continue
+            phones[first : first + len(spoken)] = spoken
+            for node, stop in zip(word, stops, strict=True):
+                if node not in ends and (node == word[-1] or not tree[node, SAID]):
+                    tree[node, FIRST], tree[node, SAID] = first, stop
+            ends.add(word[-1])
+            first += len(spoken)
 
 
 def _spelt(phrase: str, vocabulary: Vocabulary) -> list[int]:
@@ -120,6 +168,24 @@ def gain(tree: Array, node: int, symbol: int) -> int:
     if node == OUTSIDE or (tree[node, FINAL] and symbol == tree[ROOT, SYMBOL]):
         return after  # what a whole phrase has gained stays
     return after - tree[node, OWED]
+
+
+@numba.njit(nogil=True)
+def ends_word(tree: Array, node: int) -> bool:
+    """Return whether a word of a phrase ends at a node."""
+    child = tree[node, CHILD]
+    while child != ROOT and tree[child, SYMBOL] != tree[ROOT, SYMBOL]:
+        child = tree[child, SIBLING]
+    return bool(child != ROOT or tree[node, FINAL])
+
+
+@numba.njit(nogil=True, forceinline=True)
+def spoken(tree: Array, phones: Array, node: int) -> Array:
+    """Return the phones that the letters of the last word have; none outside of phrases."""
+    if node == OUTSIDE:
+        return phones[:0]
+    first = tree[node, FIRST]
+    return phones[first : first + tree[node, SAID]]
 
 
 @numba.njit(nogil=True)

@@ -30,7 +30,7 @@ class Beam(NamedTuple):
     beyond: float = 1.0  # cost in nats of a frame behind the phones of the letters
     missed: float = 2.0  # of a phone left out
     unspoken: float = 1.0  # of a phone that is not heard yet
-    expected: float = 1.0  # nats for each letter of a phrase that the stream expects
+    expected: float = 0.9  # nats for each letter of a phrase that the stream expects
     confidence: Confidence = UNCALIBRATED  # of symbols
     words: Language = language.NONE  # the language model
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.emission import Emissions
+from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import Beam
 from cortado.model.vocabulary import Vocabulary
 
@@ -28,8 +29,8 @@ class Stepper(Protocol):
     def reset(self, rows: Rows) -> None:
         """Reset the streams in (R,) rows to the state before any audio."""
 
-    def expect(self, row: int, tree: NDArray[np.int16]) -> None:
-        """Set the tree of phrases that a stream expects (phrases.py), after `reset`."""
+    def expect(self, row: int, phrases: Expected) -> None:
+        """Set the phrases that a stream expects (phrases.py), after `reset`."""
 
     def step(self, samples: Samples, rows: Rows) -> Emissions:
         """Step the streams in `rows`; return their emissions.

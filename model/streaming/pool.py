@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.emission import Emissions
-from cortado.model.search.phrases import PhrasesError, tree
+from cortado.model.search.phrases import Expected, PhrasesError, expecting
+from cortado.model.search.spelling import Speller
 from cortado.model.streaming.alternatives import Alternatives, WordEnd
 from cortado.model.streaming.buffer import Buffer, Steps
 from cortado.model.streaming.endpoint import QUIET_RULES, RULES, Endpointer, Rules, rules_after
@@ -35,7 +36,7 @@ class Beginning(NamedTuple):
     row: int
     rules: Rules
     snapshot: Snapshot | None  # to resume from, if any
-    phrases: NDArray[np.int16] | None  # that a new stream expects, if any
+    phrases: Expected | None  # that a new stream expects, if any
     alternatives: int  # of each word that a new stream asks for
 
 
@@ -88,6 +89,7 @@ class Pool:
         self._utterances = Utterances(streams, recognizer.vocabulary, recognizer.delay_steps)
         self._alternatives = Alternatives(streams, recognizer.vocabulary, recognizer.beam)
         self._vad = vad
+        self._speller = Speller(recognizer.beam.words)
         self._detector = vad.stepper(streams) if vad else None
         self._free = list(reversed(range(streams)))
         self._fresh = np.zeros(streams, np.bool_)  # the row's state is still the last stream's
@@ -123,24 +125,26 @@ class Pool:
         """
         if snapshot is not None:
             self.check(snapshot)
-        expected = self._tree(phrases) if phrases else None
+        wanted = self._expected(phrases) if phrases else None
         row = self._free.pop()
         self._buffer.open(row)
         rules = self._rules if endpoints else ()
         if endpoints and silence is not None:
             rules = rules_after(silence, has_detector=self._vad is not None)
         rules = snapshot.rules if snapshot else rules
-        beginning = Beginning(row, rules, snapshot, expected, alternatives)
+        beginning = Beginning(row, rules, snapshot, wanted, alternatives)
         self._beginnings[row], self._fresh[row] = beginning, True
         if snapshot is not None:
             counts = snapshot.received, snapshot.steps, snapshot.flush
             self._buffer.restore(row, *counts, snapshot.samples)
         return row
 
-    def _tree(self, phrases: Sequence[str]) -> NDArray[np.int16]:
-        if self.recognizer.beam.width == 1:
+    def _expected(self, phrases: Sequence[str]) -> Expected:
+        beam = self.recognizer.beam
+        if beam.width == 1:
             raise PhrasesError("expected no phrases for a greedy scan, which has no search")
-        return tree(phrases, self.recognizer.vocabulary)
+        pronounce = self._speller.pronounce if beam.phones > 0 else None
+        return expecting(phrases, self.recognizer.vocabulary, pronounce)
 
     def close(self, row: int) -> None:
         """Free a row; results of a step in progress are dropped."""

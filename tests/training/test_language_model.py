@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors import safe_open
 
+from cortado.model.search.language_model import unpacked_counts
 from cortado.tests.training.trigram import (
     BEGIN,
     LETTERS,
@@ -163,6 +164,11 @@ def test_a_word_and_its_first_letters_have_phones() -> None:
         node = next(n for n in below if letters[arrays["letters"][n]] == letter)
         assert words[likeliest[node] - SPECIAL] == "cat"  # said more often than "cab"
         assert said[node] == phones
+    every = {word: len(word) for word in words}
+    taken = unpacked_counts(arrays["taken"], sum(every.values()))
+    ends = np.cumsum([*every.values()])
+    found = {word: int(one.sum()) for word, one in zip(words, np.split(taken, ends), strict=False)}
+    assert found == {word: len(phones) for word, phones in spoken.items()}
 
 
 def test_a_file_has_all_that_was_estimated(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from cortado.model.emission import Emissions
 from cortado.model.features.framing import PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps
 from cortado.model.search.commit import pending, uncommitted
 from cortado.model.search.hypotheses import Candidates, candidates, hypotheses, restart
+from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import (
     GREEDY,
     Beam,
@@ -200,9 +201,9 @@ class FastStepper:
         self._begin(rows)
         restart(rows, self._hypotheses)
 
-    def expect(self, row: int, tree: NDArray[np.int16]) -> None:
-        """Set the tree of phrases that a stream expects, after `reset`."""
-        self._hypotheses.trees[row] = tree
+    def expect(self, row: int, phrases: Expected) -> None:
+        """Set the phrases that a stream expects, after `reset`."""
+        self._hypotheses.trees[row], self._hypotheses.sounds[row] = phrases
 
     def _begin(self, rows: NDArray[np.int64] | slice) -> None:
         self._state.mean[rows] = self._recognizer.weights.features.mean

@@ -289,17 +289,24 @@ def test_a_number_out_of_bounds_is_refused(name: str, good: Path) -> None:
         check_refused(parts | {name: other}, about, good)
 
 
-PRONUNCIATION = ("spoken", "spoken_starts", "likeliest", "said")
+PRONUNCIATION = ("spoken", "spoken_starts", "likeliest", "said", "taken")
 
 
 def pronounced(parts: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """A phone for each word, which all of its letters take."""
     words, nodes = len(parts["unigrams"]), len(parts["words"])
+    lengths = [
+        depth
+        for depth, (start, end) in enumerate(language.levels(parts["children"]), 1)
+        for word in parts["words"][start:end]
+        if word >= 0
+    ]
     return {
         "spoken": np.ones(words, np.int64),
         "spoken_starts": np.arange(words + 1),
         "likeliest": parts["lows"].astype(np.int64),
         "said": np.ones(nodes, np.int64),
+        "taken": language.packed_counts(np.ones(sum(lengths), np.int64)).astype(np.int64),
     }
 
 
@@ -309,6 +316,7 @@ def test_a_file_may_know_how_its_words_are_pronounced(good: Path) -> None:
     save_file(parts | pronounced(parts), good, about)
     lm = read(good, VOCABULARY)
     assert lm.pronounces
+    assert set(lm.taken) == {1}
     assert language.begun_phones.py_func(lm, 1).tolist() == [1]
     assert language.begun_phones.py_func(lm, NOWHERE).tolist() == []
     assert language.word_phones.py_func(lm, NOWHERE).tolist() == []

@@ -1,13 +1,19 @@
 """Letters of expected phrases gain a bonus, which stays only where a whole phrase is written."""
 
+from collections.abc import Sequence
+from itertools import chain
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cortado.model.search import phrases
-from cortado.model.search.phrases import FREE, NODES, OUTSIDE, ROOT, PhrasesError, tree
-from cortado.model.vocabulary import Vocabulary
+from cortado.model.search import language_model as language
+from cortado.model.search import look_ahead, phrases
+from cortado.model.search.language_model import Language
+from cortado.model.search.phrases import FREE, NODES, OUTSIDE, ROOT, PhrasesError, expecting
+from cortado.model.vocabulary import ENGLISH, Vocabulary
+from cortado.tests.model.search.words import said
 
 VOCABULARY = Vocabulary()
 WORDS = st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=3)
@@ -17,7 +23,7 @@ lasting = settings(deadline=None, max_examples=200)
 
 def gains(of: list[str], text: str) -> list[int]:
     """What each letter of a text gains."""
-    built, node, found = tree(of, VOCABULARY), ROOT, []
+    built, node, found = expecting(of, VOCABULARY).tree, ROOT, []
     for symbol in VOCABULARY.encode(text):
         found.append(int(phrases.gain(built, node, symbol)))
         node = phrases.followed(built, node, symbol)
@@ -67,16 +73,90 @@ def test_what_a_whole_phrase_has_gained_stays_and_the_rest_is_given_back() -> No
 
 
 def test_letters_are_taken_as_the_vocabulary_has_them() -> None:
-    same = tree(["o'neill's co"], VOCABULARY)
-    assert np.array_equal(tree(["  O'Neill's, Co. "], VOCABULARY), same)
+    same = expecting(["o'neill's co"], VOCABULARY).tree
+    assert np.array_equal(expecting(["  O'Neill's, Co. "], VOCABULARY).tree, same)
     assert phrases.followed(same, OUTSIDE, VOCABULARY.encode(" ")[0]) == ROOT
 
 
 def test_phrases_that_a_stream_cannot_have_are_refused() -> None:
     with pytest.raises(PhrasesError, match=r"expected a phrase with letters .*, got '42'"):
-        tree(["42"], VOCABULARY)
+        expecting(["42"], VOCABULARY)
     every = ["".join("ab"[n >> k & 1] for k in range(9)) for n in range(400)]
     with pytest.raises(PhrasesError, match=rf"at most {NODES - 1} letters and spaces.*, got 910"):
-        tree(every, VOCABULARY)
+        expecting(every, VOCABULARY)
     with pytest.raises(PhrasesError, match="vocabulary that has no space"):
-        tree(["a"], Vocabulary("ab"))
+        expecting(["a"], Vocabulary("ab"))
+
+
+def letters(word: Sequence[int]) -> tuple[list[int], list[int]]:
+    """A phone for each letter, but two for each a."""
+    a = VOCABULARY.encode("a")[0]
+    phones = [[symbol] * (1 + (symbol == a)) for symbol in word]
+    return [*chain(*phones)], np.cumsum([len(each) for each in phones]).tolist()
+
+
+def sounds(of: list[str], text: str) -> str:
+    """The phones of the unfinished word behind a text."""
+    tree, phones = expecting(of, VOCABULARY, letters)
+    node = ROOT
+    for symbol in VOCABULARY.encode(text):
+        node = phrases.followed(tree, node, symbol)
+    return VOCABULARY.decode(phrases.spoken(tree, phones, node))
+
+
+def test_an_unfinished_word_has_the_phones_of_its_letters() -> None:
+    of = ["ada lovelace", "ad", "lovely"]
+    texts = {"": "", "a": "aa", "ad": "aad", "ada": "aadaa", "ada ": "", "ada love": "love"}
+    assert {text: sounds(of, text) for text in texts} == texts
+    assert sounds(of, "ada lovely") == sounds(of, "lovely") == "lovely"
+    assert sounds(of, "ada x") == ""
+
+
+def test_of_words_that_begin_alike_the_one_that_ends_has_its_own_phones() -> None:
+    def reversed_word(word: Sequence[int]) -> tuple[list[int], list[int]]:
+        return [*reversed(word)], [*range(1, len(word) + 1)]
+
+    tree, phones = expecting(["abc", "ab"], VOCABULARY, reversed_word)
+    found = [phrases.spoken(tree, phones, node) for node in range(1, 4)]
+    assert [VOCABULARY.decode(one) for one in found] == ["c", "ba", "cba"]
+
+
+def test_phones_that_do_not_fit_are_left_out() -> None:
+    of = ["a" * 100 + letter for letter in "bcdef"]  # 201 phones each, of 105 letters in all
+    assert [len(sounds(of, one)) for one in of] == [201, 201, 0, 0, 0]
+
+
+def test_the_same_phrase_twice_is_pronounced_once() -> None:
+    once, twice = (expecting(of, VOCABULARY, letters) for of in (["ada"], ["ada", "ada"]))
+    assert all(map(np.array_equal, once, twice))
+
+
+def test_letters_that_leave_the_lexicon_along_a_phrase_cost_nothing() -> None:
+    lm, count = said(), len(VOCABULARY)
+    known = next(two for two in TWO if (at := _node(lm, two)) > 0 and lm.words[at] < 0)
+    phrase = known + "zq"
+    tree = expecting([phrase, known], VOCABULARY).tree
+
+    def gained(text: str) -> dict[str, float]:
+        node, at = _node(lm, text), ROOT
+        for symbol in VOCABULARY.encode(text):
+            at = phrases.followed(tree, at, symbol)
+        scores = np.zeros(count, np.float32)
+        look_ahead.welcome(lm, node, tree, at, scores)
+        return {VOCABULARY.names[n]: float(scores[n]) for n in np.flatnonzero(scores)}
+
+    letter, leaving = -lm.weight * lm.letter, -lm.weight * lm.leaving
+    assert gained(known) == pytest.approx({"z": letter + leaving, " ": leaving})
+    assert gained(known + "z") == pytest.approx({"q": letter})
+    assert gained(phrase) == {}
+    assert gained("zz") == {}
+
+
+TWO = [a + b for a in ENGLISH[2:] for b in ENGLISH[2:]]
+
+
+def _node(lm: Language, text: str) -> int:
+    node = language.ROOT
+    for symbol in VOCABULARY.encode(text):
+        node = language.followed(lm, node, 0, 0, symbol)[0]
+    return node

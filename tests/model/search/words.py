@@ -51,4 +51,5 @@ def with_phones(language: Language) -> Language:
         spoken_starts=np.cumsum([0, *map(len, spoken)]).astype(np.int32),
         likeliest=language.lows,
         said=depths,
+        taken=np.ones(sum(map(len, spoken)), np.uint8),
     )

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.emission import Emission, Emissions
+from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import GREEDY
 from cortado.model.streaming.interface import Rows, Samples
 from cortado.model.vocabulary import Vocabulary
@@ -61,7 +62,7 @@ class ScriptedStepper:
     def pending(self, rows: Rows) -> NDArray[np.int32]:
         return self.waits[rows]
 
-    def expect(self, row: int, tree: NDArray[np.int16]) -> None:
+    def expect(self, row: int, phrases: Expected) -> None:
         """Expect nothing."""
 
     def spoken(self, rows: Rows) -> NDArray[np.float32]:

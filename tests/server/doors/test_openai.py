@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cortado.model.captions import Word
-from cortado.model.search.phrases import tree
+from cortado.model.search.phrases import expecting
 from cortado.model.vocabulary import Vocabulary
 from cortado.server.doors.openai.configuration import Configuration
 from cortado.server.doors.openai.prompt import LETTERS, expected
@@ -274,7 +274,7 @@ def test_a_long_prompt_fits_a_stream() -> None:
     found = expected(", ".join(f"phrase {k} of many" for k in range(200)))
     assert sum(map(len, found.phrases)) <= LETTERS
     assert (len(found.phrases) + found.left_out, found.left_out > 0) == (200, True)
-    tree(found.phrases, Vocabulary())
+    expecting(found.phrases, Vocabulary())
     warnings = read({"prompt": [", ".join(f"p{k}" for k in range(101))]}, "small").warnings
     assert warnings == ["prompt: there is no room for 1 of its phrases"]
 

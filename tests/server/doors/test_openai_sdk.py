@@ -159,13 +159,13 @@ def test_a_prompt_names_phrases_that_the_stream_expects(
 ) -> None:
     searching = ReferenceRecognizer(online.recognizer, Beam(4))
     trees: list[Any] = []
-    expect = Pool._tree
+    expect = Pool._expected
 
     def noted(pool: Pool, phrases: Any) -> Any:
         trees.append(phrases)
         return expect(pool, phrases)
 
-    monkeypatch.setattr(Pool, "_tree", noted)
+    monkeypatch.setattr(Pool, "_expected", noted)
     with running(searching) as server, client(server) as sdk:
         prompt = "the abbot's gyre, Ada\nLovelace"
         found = sdk.audio.transcriptions.create(file=FILE, model="untrained", prompt=prompt)

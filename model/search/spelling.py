@@ -1,0 +1,106 @@
+"""How words that the lexicon lacks are pronounced: by analogy with its words.
+
+The language model knows which phones each letter of its words takes. A letter of another word takes
+those that it takes most often where the letters around it are the same, as many of them as can be
+found.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cortado.model.search import language_model as language
+from cortado.model.search.language_model import MOST_TAKEN, Language
+
+AROUND = (0, 1, -1, 2, -2, 3, -3)  # places of letters, from a letter's own, the most telling first
+BITS = 8  # of a letter in a context
+NO_LETTER = 0  # before and behind a word
+
+Numbers = NDArray[np.int64]
+
+
+class Speller:
+    """Pronounces words as the words of a language model's lexicon are."""
+
+    def __init__(self, words: Language) -> None:
+        """Take a language model that knows how its words are pronounced."""
+        self._words = words
+
+    def pronounce(self, word: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Return a word's phones, and for each of its symbols how many of them end with it.
+
+        A symbol that no word of the lexicon has takes none.
+        """
+        contexts, taken = self._examples
+        row = np.array([[1 + symbol for symbol in word]])
+        phones: list[int] = []
+        stops = []
+        for own in _contexts(row, np.zeros(len(word), np.int64), np.arange(len(word))).tolist():
+            phones += _likeliest(own, contexts, taken)
+            stops.append(len(phones))
+        return phones, stops
+
+    @cached_property
+    def _examples(self) -> tuple[Numbers, Numbers]:
+        """The contexts of the lexicon's letters, ascending, and the phones of each as a number."""
+        lm = self._words
+        letters = _letters(lm)
+        rows, places = np.nonzero(letters)
+        counts = np.zeros(letters.shape, np.int64)
+        counts[rows, places] = lm.taken[: len(rows)]
+        spoken = np.diff(lm.spoken_starts)
+        whole = ((counts.sum(1) == spoken) & (spoken > 0))[rows]
+        rows, places = rows[whole], places[whole]
+        first = (lm.spoken_starts[:-1, None] + counts.cumsum(1) - counts)[rows, places]
+        phones = np.zeros(len(rows), np.int64)
+        for n in reversed(range(MOST_TAKEN)):
+            more = n < counts[rows, places]
+            last = lm.spoken[np.minimum(first + n, len(lm.spoken) - 1)]
+            phones = np.where(more, phones << BITS | last, phones)
+        contexts = _contexts(letters, rows, places)
+        order = np.argsort(contexts)
+        return contexts[order], phones[order]
+
+
+def _letters(lm: Language) -> Numbers:
+    """Return the letters (W, longest) of words by number: 1 + symbol, 0 behind a word."""
+    levels = list(language.levels(lm.children))
+    spelt = np.zeros((len(lm.words), len(levels)), np.int64)
+    parents = np.repeat(np.arange(len(lm.words)), np.diff(lm.children))  # of all nodes but the root
+    for depth, (start, end) in enumerate(levels):
+        spelt[start:end] = spelt[parents[start - 1 : end - 1]]
+        spelt[start:end, depth] = 1 + lm.symbols[start:end]
+    found = np.zeros((len(lm.left1), spelt.shape[1]), np.int64)
+    ends = np.flatnonzero(lm.words >= 0)
+    found[lm.words[ends]] = spelt[ends]
+    return found
+
+
+def _contexts(spelt: Numbers, rows: Numbers, places: Numbers) -> Numbers:
+    """Return each letter and those around it as a number, the most telling in its highest bits."""
+    found = np.zeros(len(rows), np.int64)
+    length = spelt.shape[1]
+    for offset in AROUND:
+        at = places + offset
+        inside = (at >= 0) & (at < length)
+        letters = spelt[rows, np.clip(at, 0, length - 1)]
+        found = found << BITS | np.where(inside, letters, NO_LETTER)
+    return found
+
+
+def _likeliest(context: int, contexts: Numbers, taken: Numbers) -> list[int]:
+    """Return the phones that are most often taken where most of a context is the same."""
+    for unlike in range(len(AROUND)):
+        width = 1 << BITS * unlike
+        first = context // width * width
+        start, end = np.searchsorted(contexts, [first, first + width])
+        if start < end:
+            values, uses = np.unique(taken[start:end], return_counts=True)
+            code, phones = int(values[uses.argmax()]), []
+            while code:
+                phones.append(code % (1 << BITS))
+                code >>= BITS
+            return phones
+    return []
