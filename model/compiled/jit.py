@@ -101,6 +101,16 @@ def cached_njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile a function into what calls it and nowhere else, without Python's lock.
+
+    numba compiles and optimises each function by itself, then once more in what calls it. One that
+    is a part of a single other function costs that time for nothing. Its floating-point flags are
+    those of its caller.
+    """
+    return numba.njit(nogil=True, inline="always")(function)
+
+
 def digest(files: Iterable[Path]) -> str:
     """Return a digest of files in hexadecimal."""
     return hashlib.sha256(b"".join(_content(path) for path in sorted(files))).hexdigest()

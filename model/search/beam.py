@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import exp, log
-from cortado.model.compiled.jit import cached_njit
+from cortado.model.compiled.jit import cached_njit, inlined
 from cortado.model.search import ctc_score as ctc
 from cortado.model.search import language_model as language
 from cortado.model.search import look_ahead, phrases, pronunciation, source_model, voice
@@ -78,7 +78,7 @@ def stop(scanning: int, energies: Array, more: bool, beam: Beam, e: Candidates) 
     return stopping
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _normalise(logits: Array, score: np.float32, weight: np.float32, shares: Array) -> None:
     """Turn (V,) logits into weighted log-probabilities in place, and add a score in nats.
 
@@ -99,7 +99,7 @@ def _normalise(logits: Array, score: np.float32, weight: np.float32, shares: Arr
         logits[v] = score + weight * (logits[v] - whole)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _keep_decoded(n: int, scores: Array, e: Candidates) -> None:
     """Keep the nats of stopping candidate `n` with each symbol by the decoder alone.
 
@@ -113,7 +113,7 @@ def _keep_decoded(n: int, scores: Array, e: Candidates) -> None:
         e.next_decoded[n, v] = scores[v] + without
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _add(
     r: int, parent: int, symbol: int, score: np.float32, slot: int, beam: Beam, e: Candidates
 ) -> None:
@@ -157,7 +157,7 @@ def _costs(beam: Beam) -> Costs:
     return Costs(np.float32(beam.beyond), np.float32(beam.missed), np.float32(beam.unspoken))
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _begun_phones(r: int, k: int, node: int, beam: Beam, e: Candidates) -> Array:
     """Return the phones of the letters of candidate `k`'s unfinished word, at a tree node."""
     if node == language.NOWHERE and e.expecting[r]:
@@ -165,7 +165,7 @@ def _begun_phones(r: int, k: int, node: int, beam: Beam, e: Candidates) -> Array
     return language.begun_phones(beam.words, node)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _word_phones(r: int, k: int, node: int, beam: Beam, e: Candidates) -> Array:
     """Return the phones of candidate `k`'s word, which ends at a tree node."""
     if e.expecting[r] and not language.ends_word(beam.words, node):
@@ -173,7 +173,7 @@ def _word_phones(r: int, k: int, node: int, beam: Beam, e: Candidates) -> Array:
     return language.word_phones(beam.words, node)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _advance(begun: Array, heard: Array, phones: Array, beam: Beam, ended: Array) -> np.float32:
     """Move the ends of the words of a text on by a frame; return what its score gains."""
     costs = _costs(beam)
@@ -195,7 +195,7 @@ def _forget_oldest(remembered: Array, working: Array) -> None:
         old[n] = new[n]
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _hear(row: int, r: int, logits: Array, h: Hypotheses, e: Candidates) -> None:
     """Add a frame's logits (V + 1 or more,) of the CTC head to those that a stream remembers."""
     _forget_oldest(h.heard[row], e.heard[r])
@@ -204,7 +204,7 @@ def _hear(row: int, r: int, logits: Array, h: Hypotheses, e: Candidates) -> None
     _copy(h.heard[row, ctc.NOW - 1], e.heard[r, ctc.NOW - 1])
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _hear_phones(row: int, r: int, logits: Array, h: Hypotheses, e: Candidates) -> None:
     """Add a frame's logits (P or more,) of the phone head to those that a stream remembers."""
     _forget_oldest(h.spoken[row], e.spoken[r])
@@ -218,7 +218,7 @@ def _copy(given: Array, taken: Array) -> None:
         taken[n] = given[n]
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _add_gains(r: int, k: int, beam: Beam, e: Candidates, scores: Array) -> None:
     """Add to (V,) scores what the CTC head has to say of each symbol after candidate `k`."""
     found, unheard = e.gains[SHARES, : len(scores)], np.float32(beam.unheard)
@@ -320,7 +320,7 @@ def extend(
     return scanning
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _extend_stream(
     r: int,
     start: int,

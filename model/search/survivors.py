@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import exp, log
-from cortado.model.compiled.jit import cached_njit
+from cortado.model.compiled.jit import cached_njit, inlined
 from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses, place
 from cortado.model.search.settings import Beam
 
@@ -53,7 +53,7 @@ def _merge(count: int, passed: Array, decoded: Array, hashes: Array) -> None:
                 break
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _keep(r: int, row: int, moves: int, beam: Beam, h: Hypotheses, e: Candidates) -> int:
     """Score the hypotheses that survive; return how many of them have written.
 
@@ -107,7 +107,7 @@ def _copy_ring(
         to_symbols[at], to_frames[at] = symbols[at], frames[at]
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _move_in(r: int, row: int, moves: Array, h: Hypotheses, e: Candidates) -> None:
     """Give the hypotheses of (n, 3) moves the places that are free; complete the moves."""
     scores, lengths, first = h.scores[row], h.lengths[row], h.first[row, 0]

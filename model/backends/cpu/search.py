@@ -5,7 +5,7 @@ that stop are computed together, a whole tile at once. The extensions of one hyp
 LSTM state, which has read the symbol before and not yet the new one.
 """
 
-import numba
+import numpy as np
 
 from cortado.model.backends.cpu.decoder import (
     add_mean,
@@ -17,6 +17,7 @@ from cortado.model.backends.cpu.decoder import (
 from cortado.model.backends.cpu.encoder import lstm_cell
 from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, Pool, Scratch, State
 from cortado.model.compiled.integers import affine
+from cortado.model.compiled.jit import inlined
 from cortado.model.compiled.product import copied
 from cortado.model.search import beam as search
 from cortado.model.search.commit import commit
@@ -25,7 +26,7 @@ from cortado.model.search.settings import Beam
 from cortado.model.search.survivors import prune
 
 
-@numba.njit(nogil=True)
+@inlined
 def _ask(
     count: int,
     first: int,
@@ -46,7 +47,7 @@ def _ask(
         p.energies[n] = energy(query[:d], key, w.directions[0]) + w.biases[0]
 
 
-@numba.njit(nogil=True)
+@inlined
 def _write(
     count: int,
     start: int,
@@ -87,7 +88,7 @@ def _write(
         copied(t.of_states, at + query_width, p.logits[n], 0, v)
 
 
-@numba.njit(nogil=True)
+@inlined
 def step(
     rows: Array,
     state: State,
@@ -125,7 +126,8 @@ def step(
         frame, head = len(w.frames.bias), 2 * state.keys.shape[2] + state.logits.shape[2]
         of_frames = t.of_frames[first * frame : (first + len(few)) * frame]
         heard = of_frames.reshape(len(few), frame)[:, head:]
-        scanning, used = search.begin_frame(few, heard, beam, h, e), 0
+        scanning = search.begin_frame(few, heard, beam, h, e)
+        used = np.int64(0)  # a plain 0 is a type of its own, for which all is compiled once more
         for k in range(cap + 1):
             _ask(scanning, first, few, state, w, t, e, p)
             stopping = search.stop(scanning, p.energies, k < cap, beam, e)
