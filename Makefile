@@ -28,7 +28,7 @@ help: ## list the targets
 	@echo '  PYTHON=python3.12    the Python to use; TORCH_INDEX=URL takes torch from another package index'
 
 serve: install ## install what is missing, then serve the shipped model on 127.0.0.1:8000
-	@echo 'cortado: loading; the first start on a machine compiles for one to three minutes.' >&2
+	@echo 'cortado: loading; the first start on a machine compiles for one to two minutes.' >&2
 	@$(BIN)/cortado serve $(ARGS)
 
 install: $(VENV)/.installed$(PARTS) ## install what serves, transcribes and evaluates into .venv

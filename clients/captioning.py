@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from rich.console import Console, Group, RenderableType
@@ -91,7 +91,9 @@ def meter(level: float) -> Text:
     return Text.assemble(("█" * full, colour), ("░" * (METER - full), "dim"), f" {number:>7}")
 
 
-async def caption(captions: Captions, url: str, tell: Callable[[str], None]) -> None:
+async def caption(
+    captions: Captions, url: str, tell: Callable[[str], None], phrases: Sequence[str] = ()
+) -> None:
     """Write what the microphone of `captions` hears to its console, until Ctrl-C.
 
     A console that is no terminal gets the text alone, each utterance on a line of its own.
@@ -100,12 +102,13 @@ async def caption(captions: Captions, url: str, tell: Callable[[str], None]) -> 
         captions: which grow.
         url: of the server's stream, ws:// or wss://.
         tell: called with what the speaker should know, a line at a time.
+        phrases: that are likely to be said.
 
     Raises:
         StreamError: the server is not there, refuses, or cannot go on.
     """
     microphone, console = captions.microphone, captions.console
-    async with connect(url, sample_rate=microphone.sample_rate) as stream:
+    async with connect(url, sample_rate=microphone.sample_rate, phrases=phrases) as stream:
         captions.stream = stream
         if not console.is_terminal:
             tell("Speak; Ctrl-C ends.")

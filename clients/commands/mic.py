@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 EXAMPLES = examples(
     "cortado mic",
     "cortado mic --pick --output meeting.srt",
+    'cortado mic --phrase "Ada Lovelace" --phrase Guasimas',
     "cortado mic --url wss://example.org/v1/stream",
 )
 
@@ -40,6 +41,12 @@ def mic(
             " ctm.",
         ),
     ] = None,
+    phrase: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What is likely to be said, such as a name; may be given up to 100 times."
+        ),
+    ] = None,
     list_devices: Annotated[
         bool, typer.Option("--list-devices", help="List the microphones and stop.")
     ] = False,
@@ -62,7 +69,7 @@ def mic(
         typer.echo(line, err=True)
 
     try:
-        asyncio.run(caption(captions, url, tell))
+        asyncio.run(caption(captions, url, tell, phrase or ()))
     finally:
         if output is not None and captions.stream is not None:
             _save(captions.utterances, captions.microphone.seconds, output, form)

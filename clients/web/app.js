@@ -227,7 +227,7 @@ function run(source) {
       transcript.breakLine();
       announcer.end();
     },
-  }, kept());
+  }, { key: kept(), phrases: settings.phrases(settings.read().phrases) });
   if (debug) Object.assign(window, { cortadoTake: take, cortadoTakes: takes, cortadoPicture: picture });
   take.run();
 }
@@ -327,7 +327,14 @@ byId("file").addEventListener("change", ({ target }) => {
 });
 
 const chosen = settings.read();
-const choices = { device: "device", "clean-up": "cleanUp", seen: "picture", size: "size", theme: "theme" };
+const choices = {
+  device: "device",
+  "clean-up": "cleanUp",
+  phrases: "phrases",
+  seen: "picture",
+  size: "size",
+  theme: "theme",
+};
 for (const [id, name] of Object.entries(choices)) {
   const element = byId(id);
   const property = element.type === "checkbox" ? "checked" : "value";

@@ -80,6 +80,10 @@ const WORDS = {
     "Up to 200 MB go through the browser; larger ones go by: cortado transcribe FILE.",
   ],
   // From here on: the codes of the server's own error messages.
+  invalid_message: [
+    "The server did not take what this page asked for.",
+    "Look at the names to expect, under Settings: up to 100, each with letters.",
+  ],
   too_many_streams: ["The server is full.", "Others are speaking. Try again a little later."],
   shutting_down: [
     "The server is shutting down.",

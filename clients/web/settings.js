@@ -2,7 +2,15 @@
 
 const KEY = "cortado";
 let unkept = {}; // what was chosen in this visit, where the browser keeps nothing
-const DEFAULTS = { device: "", cleanUp: false, picture: true, size: "normal", theme: "system", key: "" };
+const DEFAULTS = {
+  device: "",
+  cleanUp: false,
+  phrases: "",
+  picture: true,
+  size: "normal",
+  theme: "system",
+  key: "",
+};
 
 /** The settings as they are kept; what is not kept or cannot be read is as by default. */
 export function read() {
@@ -15,6 +23,9 @@ export function read() {
     return { ...DEFAULTS, ...unkept }; // the browser keeps nothing, or what it keeps is damaged
   }
 }
+
+/** The phrases in a text, one a line or parted by commas. */
+export const phrases = (text) => text.split(/[\n,;]/).map((each) => each.trim()).filter(Boolean);
 
 /** Keep some settings, and tell the page. */
 export function change(some) {

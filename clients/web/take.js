@@ -27,9 +27,9 @@ export class Take {
    *   characters: (characters: import("./stream.js").Character[]) => void,
    *   endpoint: () => void,
    * }} view
-   * @param {string} key of the server, or none
+   * @param {{key?: string, phrases?: string[]}} asked the server's key; what is likely to be said
    */
-  constructor(source, address, view, key = "") {
+  constructor(source, address, view, asked = {}) {
     this.source = source;
     this.view = view;
     this.state = "new";
@@ -41,7 +41,7 @@ export class Take {
       endpoint: () => view.endpoint(),
       restarted: () => view.endpoint(), // the words on both sides do not belong together
       state: (state, reason) => view.link(state, reason),
-    }, { key });
+    }, asked);
   }
 
   /** Run to the end; every outcome is told to the view as a state, none is thrown. */

@@ -346,6 +346,22 @@ def test_the_sound_of_a_tab_is_heard_until_it_is_no_longer_shared(page: Page) ->
     assert page.evaluate("document.getElementById('failure').hidden")
 
 
+def test_names_to_expect_are_asked_for(page: Page) -> None:
+    choose(page, "phrases", r"Ada Lovelace\n Guasimas, Emma;")
+    page.click("sample")
+    page.wait_for_state("listening")
+    asked = page.evaluate("cortadoTake.stream.asked.phrases")
+    assert asked == ["Ada Lovelace", "Guasimas", "Emma"]
+    page.click("toggle")
+    page.wait_for_state("idle")
+    choose(page, "phrases", "42")
+    page.click("sample")
+    page.wait_for("!document.getElementById('failure').hidden")
+    assert "names to expect" in page.text("failure-advice")
+    assert "expected a phrase with letters" in page.text("failure-origin")
+    choose(page, "phrases", "")
+
+
 def test_settings_are_kept_over_a_visit_and_clear_takes_all_away(page: Page) -> None:
     page.click("clear")
     assert page.transcript() == ""

@@ -114,6 +114,17 @@ def test_what_the_device_gives_is_written_as_it_is_transcribed(
     assert done.stdout.startswith(certain)
 
 
+@pytest.mark.skipif(bool(missing_here()), reason=missing_here())
+def test_phrases_go_to_the_server_which_refuses_those_without_letters(
+    server: Served, recording: Path, tmp_path: Path
+) -> None:
+    (tmp_path / ".asoundrc").write_text(FILE_AS_MICROPHONE % recording)
+    done = mic("--url", server.stream, "--phrase", "Ada", "--phrase", "42", home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("cortado: invalid_message: phrases: expected a phrase with letters of")
+
+
 class Heard:
     """A microphone that hears nothing."""
 
