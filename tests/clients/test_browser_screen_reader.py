@@ -126,10 +126,12 @@ def test_an_open_menu_says_so_and_names_its_controls(page: Page) -> None:
     nodes = read(page)
     [menu] = menus(nodes, "Settings")
     assert menu.states["expanded"] is True
-    inside = named(nodes, CONTROLS)[-6:]
-    assert [role for role, _ in inside[1:]] == ["combobox", *["checkbox"] * 2, *["combobox"] * 2]
+    inside = named(nodes, CONTROLS)[-7:]
+    roles = ["combobox", "checkbox", "textbox", "checkbox", "combobox", "combobox"]
+    assert [role for role, _ in inside[1:]] == roles
     wanted = ["Settings", "Microphone", "Let the browser clean up the sound"]
-    wanted += ["Show the picture of the sound", "Type size", "Colours"]
+    wanted += ["Names and words to expect", "Show the picture of the sound"]
+    wanted += ["Type size", "Colours"]
     for (_, name), beginning in zip(inside, wanted, strict=True):
         assert name.startswith(beginning)
     page.evaluate("document.querySelector('#settings summary').click()")
