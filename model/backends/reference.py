@@ -27,6 +27,7 @@ from cortado.model.search.commit import pending
 from cortado.model.search.greedy import GreedySearch
 from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import GREEDY, Beam, flush_steps, search_identity, search_name
+from cortado.model.search.spelling import Speller
 from cortado.model.streaming.interface import BATCH, Rows, Samples
 from cortado.model.streaming.snapshot import digest
 
@@ -61,6 +62,7 @@ class ReferenceRecognizer:
         self.layers = Serial(recognizer.features, recognizer.encoder, self.search)
         self.flush_steps = flush_steps(self.beam)
         self.batch = BATCH
+        self.speller = Speller(self.beam.words)
         self.name = search_name("reference", self.beam)
         self.head = head(recognizer)
 

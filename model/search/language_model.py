@@ -75,6 +75,11 @@ class Language(NamedTuple):
         return len(self.spoken) > 0
 
     @property
+    def spells(self) -> bool:
+        """Whether it knows which phones the letters of its words take; older files do not."""
+        return len(self.taken) > 0
+
+    @property
     def known(self) -> int:
         """The number of words in its lexicon."""
         return max(len(self.left1) - UNKNOWN - 1, 0)

@@ -17,6 +17,7 @@ from cortado.model.search.language_model import MOST_TAKEN, Language
 AROUND = (0, 1, -1, 2, -2, 3, -3)  # places of letters, from a letter's own, the most telling first
 BITS = 8  # of a letter in a context
 NO_LETTER = 0  # before and behind a word
+FIRST_LETTER = 2  # the vocabulary's first symbol; 1 is a letter that the vocabulary lacks
 
 Numbers = NDArray[np.int64]
 
@@ -25,7 +26,7 @@ class Speller:
     """Pronounces words as the words of a language model's lexicon are."""
 
     def __init__(self, words: Language) -> None:
-        """Take a language model that knows how its words are pronounced."""
+        """Take a language model that knows which phones the letters of its words take."""
         self._words = words
 
     def pronounce(self, word: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -34,7 +35,7 @@ class Speller:
         A symbol that no word of the lexicon has takes none.
         """
         contexts, taken = self._examples
-        row = np.array([[1 + symbol for symbol in word]])
+        row = np.array([[FIRST_LETTER + symbol for symbol in word]])
         phones: list[int] = []
         stops = []
         for own in _contexts(row, np.zeros(len(word), np.int64), np.arange(len(word))).tolist():
@@ -49,7 +50,7 @@ class Speller:
         letters = _letters(lm)
         rows, places = np.nonzero(letters)
         counts = np.zeros(letters.shape, np.int64)
-        counts[rows, places] = lm.taken[: len(rows)]
+        counts[rows, places] = lm.taken
         spoken = np.diff(lm.spoken_starts)
         whole = ((counts.sum(1) == spoken) & (spoken > 0))[rows]
         rows, places = rows[whole], places[whole]
@@ -65,13 +66,13 @@ class Speller:
 
 
 def _letters(lm: Language) -> Numbers:
-    """Return the letters (W, longest) of words by number: 1 + symbol, 0 behind a word."""
+    """Return the letters (W, longest) of words by number, NO_LETTER behind a word."""
     levels = list(language.levels(lm.children))
     spelt = np.zeros((len(lm.words), len(levels)), np.int64)
     parents = np.repeat(np.arange(len(lm.words)), np.diff(lm.children))  # of all nodes but the root
     for depth, (start, end) in enumerate(levels):
         spelt[start:end] = spelt[parents[start - 1 : end - 1]]
-        spelt[start:end, depth] = 1 + lm.symbols[start:end]
+        spelt[start:end, depth] = FIRST_LETTER + lm.symbols[start:end]
     found = np.zeros((len(lm.left1), spelt.shape[1]), np.int64)
     ends = np.flatnonzero(lm.words >= 0)
     found[lm.words[ends]] = spelt[ends]

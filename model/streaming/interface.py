@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from cortado.model.emission import Emissions
 from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import Beam
+from cortado.model.search.spelling import Speller
 from cortado.model.vocabulary import Vocabulary
 
 Samples = NDArray[np.float32]
@@ -83,6 +84,7 @@ class StreamingRecognizer(Protocol):
     flush_steps: int  # of silence after the end of the input until all is committed
     beam: Beam  # settings of the search
     batch: int  # streams a thread, in the smallest batch that counts as large
+    speller: Speller  # by the search's language model
 
     @property
     def digest(self) -> bytes:

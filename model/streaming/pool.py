@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from cortado.model.emission import Emissions
 from cortado.model.search.phrases import Expected, PhrasesError, expecting
-from cortado.model.search.spelling import Speller
 from cortado.model.streaming.alternatives import Alternatives, WordEnd
 from cortado.model.streaming.buffer import Buffer, Steps
 from cortado.model.streaming.endpoint import QUIET_RULES, RULES, Endpointer, Rules, rules_after
@@ -89,7 +88,6 @@ class Pool:
         self._utterances = Utterances(streams, recognizer.vocabulary, recognizer.delay_steps)
         self._alternatives = Alternatives(streams, recognizer.vocabulary, recognizer.beam)
         self._vad = vad
-        self._speller = Speller(recognizer.beam.words)
         self._detector = vad.stepper(streams) if vad else None
         self._free = list(reversed(range(streams)))
         self._fresh = np.zeros(streams, np.bool_)  # the row's state is still the last stream's
@@ -143,7 +141,8 @@ class Pool:
         beam = self.recognizer.beam
         if beam.width == 1:
             raise PhrasesError("expected no phrases for a greedy scan, which has no search")
-        pronounce = self._speller.pronounce if beam.phones > 0 else None
+        spells = beam.phones > 0 and beam.words.spells
+        pronounce = self.recognizer.speller.pronounce if spells else None
         return expecting(phrases, self.recognizer.vocabulary, pronounce)
 
     def close(self, row: int) -> None:

@@ -44,6 +44,7 @@ from cortado.model.search.settings import (
     search_identity,
     search_name,
 )
+from cortado.model.search.spelling import Speller
 from cortado.model.streaming.interface import BATCH, Samples
 from cortado.model.streaming.snapshot import digest
 
@@ -138,6 +139,7 @@ class FastRecognizer:
         self.beam = beam
         self.flush_steps = flush_steps(beam)
         self.batch = BATCH
+        self.speller = Speller(beam.words)
         self.phones = recognizer.config.phones
         self.sizes = weights.sizes(recognizer)
         self.weights = weights.pack_weights(recognizer, self.packed_type, products == INTEGERS)

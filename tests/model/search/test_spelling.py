@@ -69,3 +69,10 @@ def test_short_words_are_pronounced_too(word: str) -> None:
     phones, stops = pronounced(with_phones(said()), word)
     assert len(stops) == len(word)
     assert len(phones) <= len(word)
+
+
+def test_letters_that_the_vocabulary_lacks_take_phones_too() -> None:
+    words = lexicon({"bax": [[1], [2], [3]], "bat": [[1], [2], [4]]})
+    lacking = VOCABULARY.encode("x")[0]
+    symbols = np.where(words.symbols == lacking, -1, words.symbols)
+    assert pronounced(words._replace(symbols=symbols), "tab") == ([4, 2, 1], [1, 2, 3])

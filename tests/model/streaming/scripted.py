@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from cortado.model.emission import Emission, Emissions
 from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import GREEDY
+from cortado.model.search.spelling import Speller
 from cortado.model.streaming.interface import Rows, Samples
 from cortado.model.vocabulary import Vocabulary
 
@@ -32,6 +33,7 @@ class Scripted:
         """
         self.script, self.rest, self.waits = script, rest or [], waits or {}
         self.vocabulary = Vocabulary()
+        self.speller = Speller(self.beam.words)
 
     def stepper(self, streams: int, threads: int | None = None) -> "ScriptedStepper":
         return ScriptedStepper(self, streams)

@@ -246,3 +246,10 @@ def test_a_search_without_pronunciations_has_no_alternatives() -> None:
     one.close(0)
     assert one.open(alternatives=3) == 0
     assert not any(update.alternatives for update in heard(one, 1, 2, 0, 0))
+
+
+def test_words_of_an_older_language_model_may_be_expected_too() -> None:
+    recogniser = Scripted({})
+    older = said(pronounced=True)._replace(taken=np.zeros(0, np.uint8))
+    recogniser.beam = DEFAULT_BEAM._replace(words=older, phones=0.5)
+    assert Pool(recogniser, 1).open(phrases=["ada lovelace"]) == 0
