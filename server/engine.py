@@ -72,6 +72,8 @@ class Engine:
             vad: a voice activity detector, for endpoints.
         """
         self.recognizer = recognizer
+        if recognizer.beam.words.spells:
+            recognizer.speller.learn()  # before streams come, which would be held up
         self._metrics = metrics
         # Part of a step may stay in it, and the resampler returns more than one piece at a time.
         self._room = int(max(buffer_seconds, 4 * PIECE_SECONDS) * SAMPLE_RATE)

@@ -6,7 +6,6 @@ found.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +27,14 @@ class Speller:
     def __init__(self, words: Language) -> None:
         """Take a language model that knows which phones the letters of its words take."""
         self._words = words
+        self._examples: tuple[Numbers, Numbers] | None = None
 
     def pronounce(self, word: Sequence[int]) -> tuple[list[int], list[int]]:
         """Return a word's phones, and for each of its symbols how many of them end with it.
 
         A symbol that no word of the lexicon has takes none.
         """
-        contexts, taken = self._examples
+        contexts, taken = self.learn()
         row = np.array([[FIRST_LETTER + symbol for symbol in word]])
         phones: list[int] = []
         stops = []
@@ -43,26 +43,33 @@ class Speller:
             stops.append(len(phones))
         return phones, stops
 
-    @cached_property
-    def _examples(self) -> tuple[Numbers, Numbers]:
-        """The contexts of the lexicon's letters, ascending, and the phones of each as a number."""
-        lm = self._words
-        letters = _letters(lm)
-        rows, places = np.nonzero(letters)
-        counts = np.zeros(letters.shape, np.int64)
-        counts[rows, places] = lm.taken
-        spoken = np.diff(lm.spoken_starts)
-        whole = ((counts.sum(1) == spoken) & (spoken > 0))[rows]
-        rows, places = rows[whole], places[whole]
-        first = (lm.spoken_starts[:-1, None] + counts.cumsum(1) - counts)[rows, places]
-        phones = np.zeros(len(rows), np.int64)
-        for n in reversed(range(MOST_TAKEN)):
-            more = n < counts[rows, places]
-            last = lm.spoken[np.minimum(first + n, len(lm.spoken) - 1)]
-            phones = np.where(more, phones << BITS | last, phones)
-        contexts = _contexts(letters, rows, places)
-        order = np.argsort(contexts)
-        return contexts[order], phones[order]
+    def learn(self) -> tuple[Numbers, Numbers]:
+        """Return the contexts of the lexicon's letters, ascending, and the phones of each.
+
+        Both are numbers. The first time takes 0.1 s.
+        """
+        if self._examples is None:
+            self._examples = _examples(self._words)
+        return self._examples
+
+
+def _examples(lm: Language) -> tuple[Numbers, Numbers]:
+    letters = _letters(lm)
+    rows, places = np.nonzero(letters)
+    counts = np.zeros(letters.shape, np.int64)
+    counts[rows, places] = lm.taken
+    spoken = np.diff(lm.spoken_starts)
+    whole = ((counts.sum(1) == spoken) & (spoken > 0))[rows]
+    rows, places = rows[whole], places[whole]
+    first = (lm.spoken_starts[:-1, None] + counts.cumsum(1) - counts)[rows, places]
+    phones = np.zeros(len(rows), np.int64)
+    for n in reversed(range(MOST_TAKEN)):
+        more = n < counts[rows, places]
+        last = lm.spoken[np.minimum(first + n, len(lm.spoken) - 1)]
+        phones = np.where(more, phones << BITS | last, phones)
+    contexts = _contexts(letters, rows, places)
+    order = np.argsort(contexts)
+    return contexts[order], phones[order]
 
 
 def _letters(lm: Language) -> Numbers:
