@@ -1,8 +1,9 @@
-"""Kernels for CUDA: the expected alignment (attention/expected_alignment.py), row after row."""
+"""Kernels for CUDA: the expected alignment, row after row, and the features' running mean."""
 
 import torch
 from torch import Tensor
 
+from cortado.model.compiled.operations import running_mean, running_mean_triton
 from cortado.model.compiled.operations.alignment_triton import LONGEST, backward_row, forward_row
 from cortado.model.operation import definition, kernel
 
@@ -28,3 +29,14 @@ def backward(p: Tensor, q: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
     for i in range(p.shape[1] - 1, -1, -1):
         grad_p[:, i], row = backward_row(p[:, i], q[:, i], grad[:, i] + row)
     return grad_p, row
+
+
+@kernel("running_means", "CUDA")
+def running_means(
+    x: Tensor, mean: Tensor, count: Tensor, prior: Tensor, deviation: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the means, the last mean and count; on the CPU where they have to have a gradient."""
+    learns = torch.is_grad_enabled() and (x.requires_grad or mean.requires_grad)
+    if learns or x.shape[1] <= running_mean.MIN_FRAMES or x.dtype != torch.float32:
+        return running_mean.running_means(x, mean, count, prior, deviation)
+    return running_mean_triton.running_means(x, mean, count, prior, deviation)

@@ -1,4 +1,4 @@
-"""The running mean of the features on a CPU, for tensors on any device."""
+"""The running mean of the features on a CPU, for tensors on any device; cuda.py has a GPU's own."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ _PRIOR, _MEMORY, _DROP = (np.float32(x) for x in (PRIOR_FRAMES, MEMORY_FRAMES, D
 _BOUND, _DRAWN = np.float32(BOUND), np.float32(DRAWN)
 
 
-@kernel("running_means", "CPU", "CUDA", "MPS")
+@kernel("running_means", "CPU", "MPS")
 def running_means(
     x: Tensor, mean: Tensor, count: Tensor, prior: Tensor, deviation: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:

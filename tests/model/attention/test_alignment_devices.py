@@ -3,8 +3,6 @@
 The Triton kernels run in Triton's interpreter, and on a GPU where there is one.
 """
 
-import importlib
-import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
@@ -17,6 +15,7 @@ from cortado.model.attention.expected_alignment import expected_alignment, expec
 from cortado.model.attention.scan import reverse_scan, scan, shifted
 from cortado.model.operation import definition
 from cortado.tests.model.attention.stopping import probabilities
+from cortado.tests.model.interpreted import interpreted
 
 FRAMES = [1, 2, 10, 33, 100, 1000]
 KINDS = ["near 0", "near 1", "mixed", "exactly 0 and 1", "r = -4", "r = 4"]
@@ -64,16 +63,10 @@ def same(kernels: tuple[Rows, Rows], kind: str, frames: int, dtype: torch.dtype)
 
 
 @pytest.fixture(scope="module")
-def interpreted() -> Iterator[ModuleType]:
+def kernels() -> Iterator[ModuleType]:
     """The kernels' module as Triton's interpreter reads it."""
-    pytest.importorskip("triton")
-    before = sys.modules.pop("cortado.model.compiled.operations.alignment_triton", None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRITON_INTERPRET", "1")
-        yield importlib.import_module("cortado.model.compiled.operations.alignment_triton")
-    del sys.modules["cortado.model.compiled.operations.alignment_triton"]
-    if before is not None:
-        sys.modules["cortado.model.compiled.operations.alignment_triton"] = before
+    with interpreted("alignment_triton") as module:
+        yield module
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -86,15 +79,14 @@ def test_the_scan_in_tensor_operations_equals_the_loops(kind: str, dtype: torch.
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_triton_kernels_equal_the_loops(
-    interpreted: ModuleType, kind: str, dtype: torch.dtype
+    kernels: ModuleType, kind: str, dtype: torch.dtype
 ) -> None:
-    kernels = (interpreted.forward_row, interpreted.backward_row)
     for frames in FRAMES[:-1]:
-        same(kernels, kind, frames, dtype)
+        same((kernels.forward_row, kernels.backward_row), kind, frames, dtype)
 
 
-def test_the_triton_kernels_take_long_rows(interpreted: ModuleType) -> None:
-    same((interpreted.forward_row, interpreted.backward_row), "r = -4", 1000, torch.float32)
+def test_the_triton_kernels_take_long_rows(kernels: ModuleType) -> None:
+    same((kernels.forward_row, kernels.backward_row), "r = -4", 1000, torch.float32)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -104,7 +96,7 @@ def test_a_gpu_gives_what_the_cpu_gives(frames: int) -> None:
     p, weight = (torch.randn(4, 5, frames) - 2).sigmoid(), torch.randn(4, 5, frames)
     results = []
     for device in ("cpu", "cuda"):
-        leaf = p.to(device).requires_grad_()
+        leaf = p.detach().to(device).requires_grad_()
         alpha = expected_alignments(leaf)
         (alpha * weight.to(device)).sum().backward()
         assert leaf.grad is not None

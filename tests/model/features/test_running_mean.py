@@ -17,6 +17,7 @@ from cortado.model.features.log_mel import Features
 from cortado.model.features.running_mean import running_means
 from cortado.model.operation import plain
 from cortado.tests.model.contract import close
+from cortado.tests.model.interpreted import interpreted
 
 
 def whole(x: Tensor, prior: Tensor, deviation: Tensor) -> Tensor:
@@ -60,6 +61,36 @@ def test_the_running_mean_follows_a_level_and_not_a_shape() -> None:
     balance = (2 / MEMORY_FRAMES + DRAWN * (level + BOUND)) / (1 / MEMORY_FRAMES + DRAWN)
     torch.testing.assert_close(away[low].mean(), balance, rtol=0.05, atol=0)
     assert away[low].mean() - away[~low].mean() < 1
+
+
+def unsteady() -> tuple[Tensor, ...]:
+    """What running means are asked of: frames that begin anew, and such as are held."""
+    torch.manual_seed(0)
+    prior, deviation = torch.randn(MELS), 0.5 + torch.rand(MELS)
+    x = 2 * torch.randn(3, 60, MELS)
+    x[1, 20:30] += 12
+    x[1, 30:] -= 9
+    x[2, 10:, : MELS // 4] += 8
+    return x, torch.randn(3, MELS), torch.tensor([[50.0], [300.0], [20.0]]), prior, deviation
+
+
+def test_the_triton_kernel_gives_what_is_defined() -> None:
+    asked = unsteady()
+    with plain():
+        wanted = running_means(*asked)
+    with interpreted("running_mean_triton") as kernels:
+        found = kernels.running_means(*asked)
+    for one, other in zip(found, wanted, strict=True):
+        close(one, other)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_gpu_gives_what_is_defined() -> None:
+    asked = unsteady()
+    found = running_means(*(one.cuda() for one in asked))
+    with plain():
+        for one, other in zip(found, running_means(*asked), strict=True):
+            close(one.cpu(), other)
 
 
 def test_features_forget_noise_as_loud_as_can_be_at_once() -> None:
