@@ -3,6 +3,9 @@
 The decoder leads the search: its stops and letters tell where a text may go on. But it is surer of
 what it writes than it is right, most of all with strange voices. So where hypotheses are weighed
 against each other, its log-probability counts less than in the search, by the setting `deciding`.
+
+The language model scores an unfinished word by all the words that it may become. Where no letter
+has come for `pause` frames none will: there a hypothesis is weighed as if its word had ended.
 """
 
 import math
@@ -15,6 +18,8 @@ from numpy.typing import NDArray
 from cortado.model.compiled.functions import exp, log
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.emission import CERTAIN, Emissions
+from cortado.model.search import language_model as language
+from cortado.model.search import phrases
 from cortado.model.search.hypotheses import NOTHING, Hypotheses, place
 from cortado.model.search.settings import Beam
 from cortado.model.search.voice import strangeness
@@ -84,7 +89,28 @@ def chosen_by(h: Hypotheses, row: int, beam: Beam) -> Array:
     less, found = np.float32(beam.deciding - 1), np.empty_like(h.scores[row])
     for k in range(len(found)):
         found[k] = h.scores[row, k] + less * h.decoded[row, k]
+        if beam.words.weight > 0 and found[k] != NOTHING and _rests(h, row, k, beam.pause):
+            found[k] += _ended(h, row, k, beam)
     return found
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _rests(h: Hypotheses, row: int, k: int, pause: int) -> bool:
+    """Return whether a hypothesis has had no symbol for `pause` frames."""
+    count, newest = h.lengths[row, k], h.last_committed[row, 0]
+    if count:
+        newest = h.frames[row, k, place(h.first[row, 0], count - 1, h.frames.shape[2])]
+    return bool(h.clock[row, 0] - 1 - newest >= pause)
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _ended(h: Hypotheses, row: int, k: int, beam: Beam) -> np.float32:
+    """Return what a hypothesis gains where its unfinished word ends; an expected one is free."""
+    node, before, last = h.words[row, k]
+    known, phrase = language.ends_word(beam.words, node), h.phrase[row, k]
+    if not known and phrase != phrases.OUTSIDE and phrases.ends_word(h.trees[row], phrase):
+        return ZERO
+    return language.ended(beam.words, node, before, last)
 
 
 @cached_njit()

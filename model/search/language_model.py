@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from cortado.model.compiled.functions import log
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.search import source_model
 from cortado.model.vocabulary import Vocabulary
@@ -380,6 +381,26 @@ def total(lm: Language, a: After, word: int, place: Place) -> float:
     second = lm.sums2[place.second] - lm.sums2[a.start.second]
     third = lm.sums3[place.third] - lm.sums3[a.start.third]
     return a.left2 * (a.left1 * lm.sums1[word] + second) + third
+
+
+@cached_njit()
+def ended(lm: Language, node: int, before: int, last: int) -> np.float32:
+    """Return what a text gains, in nats, where its unfinished word ends at a node.
+
+    Outside the lexicon that is nothing: what such a word costs is paid.
+    """
+    if node in (ROOT, NOWHERE):
+        return np.float32(0)
+    if lm.words[node] < 0:
+        return np.float32(lm.weight * lm.leaving)
+    a = after(lm, before, last)
+    low = placed(lm, lm.lows[node], a.start, a.end)
+    high = placed(lm, lm.highs[node], low, a.end)
+    first = total(lm, a, lm.lows[node], low)
+    whole = max(total(lm, a, lm.highs[node], high) - first, LEAST)
+    end = lm.words[node] + 1
+    part = max(total(lm, a, end, placed(lm, end, low, high)) - first, LEAST)
+    return np.float32(lm.weight * log(np.float32(part / whole)))
 
 
 @cached_njit(forceinline=True)

@@ -21,6 +21,7 @@ from cortado.model.search.language_model import (
     ROOT,
     Language,
     after,
+    ended,
     followed,
     placed,
     total,
@@ -164,7 +165,4 @@ def _look_up(
             gained = log(np.float32(max(part, LEAST) / whole)) - outside
             gains[symbol] = np.float32(lm.weight * gained)
     if scores[lm.space] >= reached and gains[lm.space] == UNKNOWN:
-        end = lm.words[node] + 1
-        part = max(total(lm, a, end, placed(lm, end, low, high)) - first, LEAST)
-        gained = np.float32(lm.weight * log(np.float32(part / whole)))
-        gains[lm.space] = gained + np.float32(lm.bonus)
+        gains[lm.space] = ended(lm, node, before, last) + np.float32(lm.bonus)

@@ -22,6 +22,7 @@ class Beam(NamedTuple):
     pruning: float = PRUNING + 1.0  # nats below the best hypothesis at which others are dropped
     min_stop_probability: float = 0.2  # a stop less probable than this is not tried
     agreement: float = 0.97  # share of the total probability that commits a symbol at once
+    pause: int = 8  # frames without a letter after which a word counts as ended (commit.py)
     letters: float = 1.0  # weight of the decoder's choice of symbols, beside that of its stops
     deciding: float = 1.0  # weight of the decoder in the choice of what is committed (commit.py)
     ctc: float = 0.0  # weight of the CTC head's log-probability of the text; 0 for none

@@ -17,11 +17,12 @@ from cortado.model.config import MAX_SYMBOLS_PER_STEP, Confidence
 from cortado.model.emission import FLUSH_STEPS, Emission, Emissions
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search import beam as search
-from cortado.model.search import ctc_score, look_ahead
+from cortado.model.search import ctc_score, look_ahead, phrases
 from cortado.model.search import language_model as language
 from cortado.model.search.commit import commit, uncommitted
 from cortado.model.search.hypotheses import Hypotheses, candidates, hypotheses, restart
 from cortado.model.search.language_model import NONE, Language
+from cortado.model.search.phrases import expecting
 from cortado.model.search.settings import (
     DEFAULT_BEAM,
     GREEDY,
@@ -34,6 +35,7 @@ from cortado.model.search.settings import (
 from cortado.model.search.survivors import prune
 from cortado.model.search.voice import FIRST
 from cortado.model.streaming.recordings import transcribe
+from cortado.model.vocabulary import ENGLISH, Vocabulary
 from cortado.tests.model.search.test_ctc_score import probability
 from cortado.tests.model.search.words import said, spoken
 from cortado.tests.model.untrained import noise, untrained
@@ -346,6 +348,32 @@ def test_the_decoder_counts_less_where_hypotheses_are_weighed(deciding: float, s
     h.decoded[0] = 0, -2
     assert only_committed(beam, h).symbol == symbol
     assert np.isfinite(h.scores[0]).tolist() == [symbol == 0, symbol == 1]
+
+
+@pytest.mark.parametrize(
+    ("since", "expected", "word"), [(7, "", "goi"), (8, "", "go"), (8, "goi", "goi")]
+)
+def test_a_word_without_a_letter_for_long_counts_as_ended(
+    since: int, expected: str, word: str
+) -> None:
+    """The best hypothesis is in a word that goes on, the other is at the end of one."""
+    words = spoken(ENGLISH, ["go going", "go"], Weights(1.0, 0.0, -5.0, -1.0))
+    beam, vocabulary = Beam(width=2, max_wait=0, words=words), Vocabulary(ENGLISH)
+    h = hypotheses(1, beam, CAP, len(ENGLISH))
+    if expected:
+        h.trees[0] = expecting([expected], vocabulary).tree
+    for k, text in enumerate(("goi", "go")):
+        h.lengths[0, k] = len(text)
+        for n, symbol in enumerate(vocabulary.encode(text)):
+            h.symbols[0, k, n] = symbol
+            h.words[0, k] = language.followed(words, *h.words[0, k], symbol)
+            if expected:
+                h.phrase[0, k] = phrases.followed(h.trees[0], h.phrase[0, k], symbol)
+    h.scores[0], h.clock[0] = (0, -1), 1 + since
+    row, found = np.zeros(1, np.int64), Emissions.nothing(1, max_committed(beam, CAP))
+    commit(row, beam, h, *found)
+    [committed] = found.lists()
+    assert "".join(ENGLISH[one.symbol] for one in committed) == word
 
 
 def test_a_wait_counts_for_no_more_than_the_longest() -> None:
