@@ -18,7 +18,7 @@ from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.ctc import CtcState
 from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.emission import Emissions
-from cortado.model.features.framing import SAMPLES_PER_STEP
+from cortado.model.features.framing import QUIET, SAMPLES_PER_STEP
 from cortado.model.features.speaker import check_streams
 from cortado.model.layer import Serial, changed, merged, put, select, tensors
 from cortado.model.recognizer import Recognizer
@@ -202,12 +202,15 @@ class ReferenceStepper:
         assert isinstance(found, SearchState)  # asked for where there is a search
         return found.own_hypotheses().spoken
 
-    def restart_decoder(self, rows: Rows) -> Emissions:
-        """Restart the decoders of the streams in (R,) rows; return their uncommitted symbols."""
+    def restart(self, rows: Rows) -> Emissions:
+        """Begin an utterance in the streams in (R,) rows; return their uncommitted symbols."""
         index = self._index(rows)
-        state = select(self._state, index)
-        rest, fresh = self._recognizer.search.restarted(state[-1])
-        self._put(index, (*state[:-1], fresh))
+        features, encoder, search = select(self._state, index)
+        rest, search = self._recognizer.search.restarted(search)
+        _, fresh, _ = self._fresh(len(rows))
+        quiet = (features[-1].frames.mean((1, 2)) < QUIET).nonzero().flatten()
+        encoder = put(encoder, quiet, select(fresh, quiet))
+        self._put(index, (features, encoder, search))
         return rest
 
     def snapshot(self, row: int) -> bytes:

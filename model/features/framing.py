@@ -17,6 +17,7 @@ POWER_FLOOR = 1e-5  # below the noise of any microphone; digital silence gets lo
 PRIOR_FRAMES = 100  # weight of the training set's mean in the running mean: 1 s
 MEMORY_FRAMES = 300  # the running mean forgets what lies further back: 3 s
 DROP = 2.0  # deviations that a frame lies below the running mean where it begins anew
+QUIET = -0.3  # deviations from it, all bands together, below which nobody speaks in a frame
 BOUND, DRAWN = 0.3, 0.01  # deviations beyond which a band is drawn to the others; share a frame
 
 DELTA_WINDOW = 2  # frames on either side, as in HTK

@@ -60,11 +60,12 @@ class Stepper(Protocol):
         weighs pronunciations.
         """
 
-    def restart_decoder(self, rows: Rows) -> Emissions:
-        """Restart the decoders of the streams in (R,) rows; return their uncommitted symbols.
+    def restart(self, rows: Rows) -> Emissions:
+        """Begin an utterance in the streams in (R,) rows; return their uncommitted symbols.
 
-        Features and encoder keep their state, so the next utterance loses no sound. The symbols
-        are those of the best hypothesis.
+        The decoder begins anew. So does the encoder where the newest frames are quiet: where they
+        are not, it has heard the beginning of the next word. The features go on. The symbols are
+        those of the best hypothesis.
         """
 
     def snapshot(self, row: int) -> bytes:

@@ -202,14 +202,14 @@ class Pool:
         """Step a batch; return its results. Only this method runs the model and changes its state.
 
         Where an utterance ends, the decoder restarts, so that its text does not influence the next
-        utterance. Features and encoder go on, as they have processed the start of the next word.
+        utterance, and in silence so does the encoder, which has learnt from single utterances.
         """
         self._begin(batch.beginnings)
         rows = batch.steps.rows
         emissions = self.stepper.step(batch.steps.samples, rows)
         ended = self._ended(batch.steps, emissions)
         if ended.any():
-            emissions = emissions.followed(ended, self.stepper.restart_decoder(rows[ended]))
+            emissions = emissions.followed(ended, self.stepper.restart(rows[ended]))
         parting = self._utterances.step(rows, emissions, batch.steps.numbers, ended)
         closed = ended | batch.steps.last
         word_ends = self._alternatives.step(rows, emissions, closed, self.stepper)

@@ -32,7 +32,7 @@ from cortado.model.config import MAX_SYMBOLS_PER_STEP, RecognizerConfig
 from cortado.model.configuration import flat
 from cortado.model.cores import usable_cores
 from cortado.model.emission import Emissions
-from cortado.model.features.framing import PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps
+from cortado.model.features.framing import PRIOR_FRAMES, QUIET, SAMPLES_PER_STEP, delay_steps
 from cortado.model.search.commit import pending, uncommitted
 from cortado.model.search.hypotheses import Candidates, candidates, hypotheses, restart
 from cortado.model.search.phrases import Expected
@@ -224,10 +224,14 @@ class FastStepper:
         """Return (R, HISTORY, P) what the phone head gave the streams' last frames."""
         return self._hypotheses.spoken[rows]
 
-    def restart_decoder(self, rows: NDArray[np.int64]) -> Emissions:
-        """Restart the decoders of the streams in (R,) rows; return their uncommitted symbols."""
+    def restart(self, rows: NDArray[np.int64]) -> Emissions:
+        """Begin an utterance in the streams in (R,) rows; return their uncommitted symbols."""
         state, rest = self._state, uncommitted(rows, self._recognizer.beam, self._hypotheses)
         restart(rows, self._hypotheses)
+        quiet = rows[state.frames[rows].mean(1) < QUIET]
+        convolutions = state.conv1, state.conv2, state.hidden, state.cell
+        for array in (*convolutions, state.lstm_hidden, state.lstm_cell):
+            array[quiet] = 0
         for array in (state.query, state.decoder_hidden, state.decoder_cell):
             array[rows] = 0
         state.symbol[rows] = self._recognizer.weights.decoder.start

@@ -211,8 +211,8 @@ def a_decoder_that_is_renewed_has_nothing_left_to_commit(
     for step in samples[: len(samples) // STEP * STEP].reshape(-1, 1, STEP):
         stepper.step(step, row)
     blank = stepper.blanks(row)
-    stepper.restart_decoder(row)
-    assert not stepper.restart_decoder(row).emitted.any()
+    stepper.restart(row)
+    assert not stepper.restart(row).emitted.any()
     assert stepper.blanks(row) == blank  # what was heard stays
 
 
@@ -221,7 +221,7 @@ def what_awaits_its_commit_is_known(recognizer: StreamingRecognizer, samples: Sa
     for step in samples[: len(samples) // STEP * STEP].reshape(-1, 1, STEP):
         stepper.step(step, row)
         other.restore(0, stepper.snapshot(0))
-        [rest] = other.restart_decoder(row).lists()
+        [rest] = other.restart(row).lists()
         [waits] = stepper.pending(row)
         assert (waits >= rest[-1].late) if rest else (waits == -1)
         assert other.pending(row) == -1

@@ -70,7 +70,7 @@ class ScriptedStepper:
     def spoken(self, rows: Rows) -> NDArray[np.float32]:
         raise AssertionError("expected no alternatives of a greedy scan")
 
-    def restart_decoder(self, rows: Rows) -> Emissions:
+    def restart(self, rows: Rows) -> Emissions:
         return emissions([self.owner.rest] * len(rows))
 
     def snapshot(self, row: int) -> bytes:
