@@ -207,7 +207,7 @@ class ReferenceStepper:
         index = self._index(rows)
         features, encoder, search = select(self._state, index)
         rest, search = self._recognizer.search.restarted(search)
-        _, fresh, _ = self._fresh(len(rows))
+        fresh = self._recognizer.recognizer.encoder.initial_state(len(rows))
         quiet = (features[-1].frames.mean((1, 2)) < QUIET).nonzero().flatten()
         encoder = put(encoder, quiet, select(fresh, quiet))
         self._put(index, (features, encoder, search))
