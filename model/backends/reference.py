@@ -18,7 +18,7 @@ from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.ctc import CtcState
 from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.emission import Emissions
-from cortado.model.features.framing import QUIET, SAMPLES_PER_STEP
+from cortado.model.features.framing import PAUSE_FRAMES, SAMPLES_PER_STEP
 from cortado.model.features.speaker import check_streams
 from cortado.model.layer import Serial, changed, merged, put, select, tensors
 from cortado.model.recognizer import Recognizer
@@ -202,14 +202,19 @@ class ReferenceStepper:
         assert isinstance(found, SearchState)  # asked for where there is a search
         return found.own_hypotheses().spoken
 
+    def pauses(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return (R,) whether the newest frames are of a pause, by their level."""
+        features, *_ = select(self._state, self._index(rows))
+        return np.asarray(features[-1].memory[:, 1].cpu().numpy() >= PAUSE_FRAMES)
+
     def restart(self, rows: Rows) -> Emissions:
         """Begin an utterance in the streams in (R,) rows; return their uncommitted symbols."""
         index = self._index(rows)
         features, encoder, search = select(self._state, index)
         rest, search = self._recognizer.search.restarted(search)
         fresh = self._recognizer.recognizer.encoder.initial_state(len(rows))
-        quiet = (features[-1].frames.mean((1, 2)) < QUIET).nonzero().flatten()
-        encoder = put(encoder, quiet, select(fresh, quiet))
+        pauses = self._index(np.flatnonzero(self.pauses(rows)))
+        encoder = put(encoder, pauses, select(fresh, pauses))
         self._put(index, (features, encoder, search))
         return rest
 

@@ -17,7 +17,10 @@ POWER_FLOOR = 1e-5  # below the noise of any microphone; digital silence gets lo
 PRIOR_FRAMES = 100  # weight of the training set's mean in the running mean: 1 s
 MEMORY_FRAMES = 300  # the running mean forgets what lies further back: 3 s
 DROP = 2.0  # deviations that a frame lies below the running mean where it begins anew
-QUIET = -0.3  # deviations from it, all bands together, below which nobody speaks in a frame
+QUIET = -0.3  # deviations from it, all bands together, below which a frame may be of a pause
+STEADY, RISING = 0.4, 0.05  # deviations above the noise where it is none; noise's share of those
+PAUSE_FRAMES, REST_FRAMES = 8, 50  # of a pause: to be one, and until the running mean rests
+RESTING = 0.02  # what a frame weighs where it rests
 BOUND, DRAWN = 0.3, 0.01  # deviations beyond which a band is drawn to the others; share a frame
 
 DELTA_WINDOW = 2  # frames on either side, as in HTK

@@ -59,7 +59,7 @@ class NormalizerState(NamedTuple):
     """What the normalisation of a stream remembers."""
 
     mean: Tensor  # (S, F) running mean of the log-mel frames
-    counted: Tensor  # (S, 1) frames that the running mean counts, prior included
+    memory: Tensor  # (S, 3) what the running mean remembers beside itself (running_mean.py)
     frames: Tensor  # (S, 2 * DELTA_LOOKAHEAD, F) the last normalised frames
 
 
@@ -90,15 +90,15 @@ class Normalizer(Layer):
         """Return the state of streams before any audio."""
         return NormalizerState(
             self.mean.expand(batch, -1).clone(),
-            self.mean.new_full((batch, 1), PRIOR_FRAMES),
+            self.mean.new_tensor([PRIOR_FRAMES, 0, 0]).repeat(batch, 1),
             self.mean.new_zeros(batch, 2 * DELTA_LOOKAHEAD, len(self.mean)),
         )
 
     def step(self, x: Tensor, state: NormalizerState) -> tuple[Tensor, NormalizerState]:
         """Return the (S, T, F, 3) features of the next (S, T, F) frames, and the new state."""
-        mean, count, frames = state
+        mean, memory, frames = state
         if self.normalisation == "running":
-            means, mean, count = running_means(x, mean, count, self.mean, self.deviation)
+            means, mean, memory = running_means(x, mean, memory, self.mean, self.deviation)
             x = (x - means) / self.deviation
         elif self.normalisation == "fixed":
             x = (x - self.mean) / self.deviation
@@ -106,7 +106,7 @@ class Normalizer(Layer):
         features = frames.unfold(1, 2 * DELTA_LOOKAHEAD + 1, 1) @ self.taps
         if self.spread is not None:
             features = features / self.spread
-        return features, NormalizerState(mean, count, frames[:, -2 * DELTA_LOOKAHEAD :])
+        return features, NormalizerState(mean, memory, frames[:, -2 * DELTA_LOOKAHEAD :])
 
 
 class Features(Serial):

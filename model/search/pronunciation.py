@@ -5,8 +5,9 @@ may have ended at any of the last frames: `begun` holds the score of the best wa
 Viterbi's algorithm. From there the phones of the unfinished word's letters are laid on the frames
 up to now, each on one or more; single ones may be left out. Letters come later than their phones,
 so what follows those may be heard already: it costs a constant for each frame. Or the last phones
-are not heard yet. A word that goes on when the frame before it is forgotten, as in a pause behind a
-word without its space, keeps one score of its own at that constant cost (`LOST`).
+are not heard yet. Between words there is silence, or noise at that constant cost. A word that goes
+on when the frame before it is forgotten, as in a pause behind a word without its space, keeps one
+score of its own at the same cost (`LOST`).
 
 Which phones the letters of an unfinished word have is not certain before it ends. The language
 model names the likeliest word that begins so, and how many of its phones these letters take.
@@ -91,17 +92,17 @@ def fit(begun: Array, heard: Array, phones: Array, costs: Costs, ended: Array) -
 
 @numba.njit(nogil=True)
 def advance(begun: Array, heard: Array, beyond: np.float32) -> None:
-    """Move the scores (PLACES,) of words that ended on by a frame, which may be silent."""
+    """Move the scores (PLACES,) of words that ended on by a frame, silent or of noise."""
     for n in range(NOW):
         begun[n] = begun[n + 1]
-    begun[NOW] = begun[NOW] + heard[NOW, SILENCE]
+    begun[NOW] = begun[NOW] + max(heard[NOW, SILENCE], -beyond)
     begun[LOST] -= beyond
 
 
 @numba.njit(nogil=True)
 def remember(begun: Array, heard: Array, phones: Array, costs: Costs, ended: Array) -> None:
-    """Keep the score of the ways from the oldest frame in `LOST`; arguments as for `fit`."""
-    if begun[0] != IMPOSSIBLE:
+    """Keep the score of a word from the oldest frame in `LOST`; arguments as for `fit`."""
+    if len(phones) and begun[0] != IMPOSSIBLE:
         oldest = np.full(PLACES, IMPOSSIBLE, np.float32)
         oldest[0] = begun[0]
         lost = fit(oldest, heard, phones, costs, ended)

@@ -21,7 +21,8 @@ from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.streaming.interface import Rows
 
 NEVER = 1 << 30  # steps
-SILENCE, BLANK, LENGTH, QUIET, SPOKEN = range(5)  # columns of an utterance's counts
+WAIT = 40  # steps without a character after which an utterance that has none begins anew
+SILENCE, BLANK, LENGTH, QUIET, SPOKEN, WAITED = range(6)  # columns of an utterance's counts
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,9 @@ class Endpointer:
         self._known: dict[Rules, int] = {}
         self._rules = np.zeros((0, 0, 4), np.int64)  # (sets of rules, rules, 4) steps
         self._which = np.zeros(streams, np.int64)  # set of each row
-        # (S, 5) steps since the last character, of blanks in a row, since the first character, of
-        # quiet in a row; and whether the utterance has a character
-        self._counts = np.zeros((streams, 5), np.int64)
+        # (S, 6) steps since the last character, of blanks in a row, since the first character, of
+        # quiet in a row; whether the utterance has a character; and steps without any
+        self._counts = np.zeros((streams, 6), np.int64)
         self._use(())
 
     def _use(self, rules: Rules) -> int:
@@ -157,6 +158,11 @@ class Endpointer:
         _follow(rows, *news, self._rules, self._which, self._counts, ended)
         return ended
 
+    def wait(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return (R,) which utterances have waited for a first character for `WAIT` steps more."""
+        waited = self._counts[rows, WAITED]
+        return (waited > 0) & (waited % WAIT == 0)
+
     def snapshot(self, row: int) -> list[int]:
         """Return what `restore` takes."""
         return self._counts[row].tolist()
@@ -179,7 +185,7 @@ def _follow(
     every: Any,
     ended: Any,
 ) -> None:
-    """Count this step of (R,) rows in `every` (S, 5); set (R,) which utterances end with it."""
+    """Count this step of (R,) rows in `every` (S, 6); set (R,) which utterances end with it."""
     for r in range(len(rows)):
         counts, own, since = every[rows[r]], rules[which[rows[r]]], NEVER
         for n in range(symbols.shape[1]):
@@ -201,6 +207,7 @@ def _follow(
             for n in range(4):
                 met = met and counts[n] >= own[k, n]
             ended[r] |= met
+        counts[WAITED] = 0 if counts[SPOKEN] or pending[r] >= 0 else counts[WAITED] + 1
         ended[r] &= counts[SPOKEN] != 0
         if ended[r]:
             counts[SPOKEN] = 0

@@ -60,11 +60,14 @@ class Stepper(Protocol):
         weighs pronunciations.
         """
 
+    def pauses(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return (R,) whether the newest frames are of a pause, by their level."""
+
     def restart(self, rows: Rows) -> Emissions:
         """Begin an utterance in the streams in (R,) rows; return their uncommitted symbols.
 
-        The decoder begins anew. So does the encoder where the newest frames are quiet: where they
-        are not, it has heard the beginning of the next word. The features go on. The symbols are
+        The decoder begins anew. So does the encoder in a pause: elsewhere it has heard the
+        beginning of the next word. The features go on. The symbols are
         those of the best hypothesis.
         """
 

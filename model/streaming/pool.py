@@ -202,14 +202,17 @@ class Pool:
         """Step a batch; return its results. Only this method runs the model and changes its state.
 
         Where an utterance ends, the decoder restarts, so that its text does not influence the next
-        utterance, and in silence so does the encoder, which has learnt from single utterances.
+        utterance, and in a pause so does the encoder, which has learnt from single utterances. They
+        restart in long pauses, too, where an utterance has no character yet: they have learnt from
+        utterances that begin soon.
         """
         self._begin(batch.beginnings)
         rows = batch.steps.rows
         emissions = self.stepper.step(batch.steps.samples, rows)
         ended = self._ended(batch.steps, emissions)
-        if ended.any():
-            emissions = emissions.followed(ended, self.stepper.restart(rows[ended]))
+        begins = ended | self._wait(rows)
+        if begins.any():
+            emissions = emissions.followed(begins, self.stepper.restart(rows[begins]))
         parting = self._utterances.step(rows, emissions, batch.steps.numbers, ended)
         closed = ended | batch.steps.last
         word_ends = self._alternatives.step(rows, emissions, closed, self.stepper)
@@ -255,6 +258,12 @@ class Pool:
         heard = self.stepper.pending(rows), self.stepper.blanks(rows), quiet
         ended[ended] = self._endpointer.step(rows, emissions, *heard)
         return ended
+
+    def _wait(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return (R,) which utterances wait in a long pause for their first character."""
+        wait = self._endpointer.wait(rows)
+        wait[wait] = self.stepper.pauses(rows[wait])
+        return wait
 
     def settle(self, batch: Batch, output: Output) -> Results:
         """Count a batch's steps as done; return the results of streams that are still open."""

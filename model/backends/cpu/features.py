@@ -26,10 +26,15 @@ from cortado.model.features.framing import (
     MELS,
     MEMORY_FRAMES,
     OVERLAP,
+    REST_FRAMES,
     PLANES,
     POWER_FLOOR,
     PRIOR_FRAMES,
+    QUIET,
+    RESTING,
+    RISING,
     SAMPLES_PER_STEP,
+    STEADY,
     WINDOW,
 )
 
@@ -38,7 +43,9 @@ HALF = FFT // 2  # points of a complex transform that holds a real one
 _PLANES = PLANES + 1
 _filter = product_tile(1, 1, FRAMES)
 _PRIOR, _MEMORY = np.float32(PRIOR_FRAMES), np.float32(MEMORY_FRAMES)
-_DROP = np.float32(-DROP * MELS)  # summed over the bands
+_DROP, _QUIET = np.float32(-DROP), np.float32(QUIET)
+_STEADY, _RISING = np.float32(STEADY), np.float32(RISING)
+_PAUSE, _RESTING = np.float32(REST_FRAMES), np.float32(RESTING)
 _BOUND, _DRAWN = np.float32(BOUND), np.float32(DRAWN)
 _HALF = np.float32(0.5)
 _ZERO, _ONE = np.float32(0), np.float32(1)
@@ -176,16 +183,22 @@ def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) ->
         out, lane = t.recent[(PAST + frame) * MELS :][:MELS], r * FRAMES_PER_STEP + frame
         for m in range(MELS):
             out[m] = t.logmel[m, lane]
-        count, level = state.counted[row, 0], _ZERO
+        memory, level, above = state.memory[row], _ZERO, _ZERO
         for m in range(MELS):
-            level += (out[m] - mean[m]) * w.inverse[m]
-        if level < _DROP:
+            level += (out[m] - w.mean[m]) * w.inverse[m]
+            above += (out[m] - mean[m]) * w.inverse[m]
+        level, above = level / np.float32(MELS), above / np.float32(MELS)
+        count, pause = memory[0], memory[1]
+        noise = min(level, memory[2] + _RISING * (level - memory[2]))
+        pause = pause + _ONE if above < _QUIET and level < noise + _STEADY else _ZERO
+        if above < _DROP:
             copied(w.mean, 0, mean, 0, MELS)
             count = _PRIOR
-        count = min(count + _ONE, _MEMORY)
-        state.counted[row, 0] = count
-        share = _ONE / count
-        level = _ZERO
+        rests, level = pause > _PAUSE, _ZERO
+        if not rests:
+            count = min(count + _ONE, _MEMORY)
+        memory[0], memory[1], memory[2] = count, pause, noise
+        share, drawn = (_RESTING / count, _ZERO) if rests else (_ONE / count, _DRAWN)
         for m in range(MELS):
             mean[m] += (out[m] - mean[m]) * share
             level += (mean[m] - w.mean[m]) * w.inverse[m]
@@ -193,7 +206,7 @@ def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) ->
         for m in range(MELS):
             offset = (mean[m] - w.mean[m]) * w.inverse[m] - level
             excess = offset - min(max(offset, -_BOUND), _BOUND)
-            mean[m] -= _DRAWN * excess * w.deviation[m]
+            mean[m] -= drawn * excess * w.deviation[m]
             out[m] = (out[m] - mean[m]) * w.inverse[m]
     copied(t.recent, FRAMES_PER_STEP * MELS, state.frames[row], 0, PAST * MELS)
 

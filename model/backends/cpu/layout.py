@@ -100,7 +100,7 @@ class State(NamedTuple):
 
     samples: Array  # (S, OVERLAP) float32: the last samples
     mean: Array  # (S, F) float32: running
-    counted: Array  # (S, 1) float32: frames in it
+    memory: Array  # (S, 3) float32: what it remembers beside itself (running_mean.py)
     frames: Array  # (S, PAST F) float32: the last normalised ones
     conv1: Array  # (S, F * 4) narrow: the last frame
     conv2: Array  # (S, F / 2 * C) narrow
@@ -139,7 +139,7 @@ def empty_state(streams: int, sizes: Sizes, narrow: type, hypotheses: int) -> St
     return State(
         samples=aligned(np.float32, streams, OVERLAP),
         mean=aligned(np.float32, streams, MELS),
-        counted=aligned(np.float32, streams, 1),
+        memory=aligned(np.float32, streams, 3),
         frames=aligned(np.float32, streams, PAST * MELS),
         conv1=aligned(narrow, streams, MELS * (PLANES + 1)),
         conv2=aligned(narrow, streams, MELS // 2 * CHANNELS),

@@ -32,7 +32,7 @@ from cortado.model.config import MAX_SYMBOLS_PER_STEP, RecognizerConfig
 from cortado.model.configuration import flat
 from cortado.model.cores import usable_cores
 from cortado.model.emission import Emissions
-from cortado.model.features.framing import PRIOR_FRAMES, QUIET, SAMPLES_PER_STEP, delay_steps
+from cortado.model.features.framing import PAUSE_FRAMES, PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps
 from cortado.model.search.commit import pending, uncommitted
 from cortado.model.search.hypotheses import Candidates, candidates, hypotheses, restart
 from cortado.model.search.phrases import Expected
@@ -209,7 +209,7 @@ class FastStepper:
 
     def _begin(self, rows: NDArray[np.int64] | slice) -> None:
         self._state.mean[rows] = self._recognizer.weights.features.mean
-        self._state.counted[rows] = PRIOR_FRAMES
+        self._state.memory[rows] = PRIOR_FRAMES, 0, 0
         self._state.symbol[rows] = self._recognizer.weights.decoder.start
 
     def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -224,14 +224,18 @@ class FastStepper:
         """Return (R, HISTORY, P) what the phone head gave the streams' last frames."""
         return self._hypotheses.spoken[rows]
 
+    def pauses(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return (R,) whether the newest frames are of a pause, by their level."""
+        return np.asarray(self._state.memory[rows, 1] >= PAUSE_FRAMES)
+
     def restart(self, rows: NDArray[np.int64]) -> Emissions:
         """Begin an utterance in the streams in (R,) rows; return their uncommitted symbols."""
         state, rest = self._state, uncommitted(rows, self._recognizer.beam, self._hypotheses)
         restart(rows, self._hypotheses)
-        quiet = rows[state.frames[rows].mean(1) < QUIET]
+        pauses = rows[self.pauses(rows)]
         convolutions = state.conv1, state.conv2, state.hidden, state.cell
         for array in (*convolutions, state.lstm_hidden, state.lstm_cell):
-            array[quiet] = 0
+            array[pauses] = 0
         for array in (state.query, state.decoder_hidden, state.decoder_cell):
             array[rows] = 0
         state.symbol[rows] = self._recognizer.weights.decoder.start

@@ -33,10 +33,10 @@ def backward(p: Tensor, q: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
 
 @kernel("running_means", "CUDA")
 def running_means(
-    x: Tensor, mean: Tensor, count: Tensor, prior: Tensor, deviation: Tensor
+    x: Tensor, mean: Tensor, memory: Tensor, prior: Tensor, deviation: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the means, the last mean and count; on the CPU where they have to have a gradient."""
+    """Return the means, the last mean and memory; on the CPU where they have to have a gradient."""
     learns = torch.is_grad_enabled() and (x.requires_grad or mean.requires_grad)
     if learns or x.shape[1] <= running_mean.MIN_FRAMES or x.dtype != torch.float32:
-        return running_mean.running_means(x, mean, count, prior, deviation)
-    return running_mean_triton.running_means(x, mean, count, prior, deviation)
+        return running_mean.running_means(x, mean, memory, prior, deviation)
+    return running_mean_triton.running_means(x, mean, memory, prior, deviation)

@@ -9,7 +9,18 @@ from torch import Tensor
 
 from cortado.model.compiled.functions import FAST
 from cortado.model.compiled.jit import cached_njit
-from cortado.model.features.framing import BOUND, DRAWN, DROP, MEMORY_FRAMES, PRIOR_FRAMES
+from cortado.model.features.framing import (
+    BOUND,
+    DRAWN,
+    DROP,
+    MEMORY_FRAMES,
+    REST_FRAMES,
+    PRIOR_FRAMES,
+    QUIET,
+    RESTING,
+    RISING,
+    STEADY,
+)
 from cortado.model.operation import definition, kernel
 
 Array = NDArray[np.float32]
@@ -18,17 +29,19 @@ Flags = NDArray[np.bool_]
 MIN_FRAMES = 8  # for fewer, tensor operations are as fast
 _ONE, _ZERO = np.float32(1), np.float32(0)
 _PRIOR, _MEMORY, _DROP = (np.float32(x) for x in (PRIOR_FRAMES, MEMORY_FRAMES, DROP))
+_QUIET, _STEADY, _RISING = (np.float32(x) for x in (QUIET, STEADY, RISING))
+_PAUSE, _RESTING = np.float32(REST_FRAMES), np.float32(RESTING)
 _BOUND, _DRAWN = np.float32(BOUND), np.float32(DRAWN)
 
 
 @kernel("running_means", "CPU", "MPS")
 def running_means(
-    x: Tensor, mean: Tensor, count: Tensor, prior: Tensor, deviation: Tensor
+    x: Tensor, mean: Tensor, memory: Tensor, prior: Tensor, deviation: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return what `features.running_mean` defines."""
     if x.shape[1] <= MIN_FRAMES or x.dtype != torch.float32:
-        return definition("running_means")(x, mean, count, prior, deviation)
-    return _RunningMeans.apply(x, mean, count, prior, deviation)  # type: ignore[no-untyped-call]
+        return definition("running_means")(x, mean, memory, prior, deviation)
+    return _RunningMeans.apply(x, mean, memory, prior, deviation)  # type: ignore[no-untyped-call]
 
 
 class _RunningMeans(torch.autograd.Function):
@@ -36,12 +49,12 @@ class _RunningMeans(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, mean: Tensor, count: Tensor, prior: Tensor, deviation: Tensor
+        ctx: Any, x: Tensor, mean: Tensor, memory: Tensor, prior: Tensor, deviation: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        ctx.deviation, last = _array(deviation), _array(count).copy()
+        ctx.deviation, last = _array(deviation), _array(memory).copy()
         means, *ctx.stored = _means(_array(x), _array(mean), last, _array(prior), ctx.deviation)
         found = torch.from_numpy(means).to(x)
-        return found, found[:, -1].clone(), torch.from_numpy(last).to(count)
+        return found, found[:, -1].clone(), torch.from_numpy(last).to(memory)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -58,7 +71,7 @@ def _array(x: Tensor) -> Array:
 
 @cached_njit(fastmath=FAST, error_model="numpy")
 def _means(
-    x: Array, previous: Array, counts: Array, prior: Array, deviation: Array
+    x: Array, previous: Array, memory: Array, prior: Array, deviation: Array
 ) -> tuple[Array, Array, Flags, Flags]:
     """Return the (B, T, F) running means of x, and what `_backward` needs.
 
@@ -69,27 +82,34 @@ def _means(
     shares, restarted = np.empty(x.shape[:2], np.float32), np.zeros(x.shape[:2], np.bool_)
     limited, bands = np.empty(x.shape, np.bool_), len(prior)
     for b in range(len(x)):
-        mean[:], count = previous[b], counts[b, 0]
+        mean[:], own = previous[b], memory[b]
+        count, pause, noise = own[0], own[1], own[2]
         for t in range(x.shape[1]):
-            frame, level = x[b, t], _ZERO
+            frame, level, above = x[b, t], _ZERO, _ZERO
             for m in range(bands):
-                level += (frame[m] - mean[m]) * inverse[m]
-            if level < -_DROP * np.float32(bands):
+                level += (frame[m] - prior[m]) * inverse[m]
+                above += (frame[m] - mean[m]) * inverse[m]
+            level, above = level / np.float32(bands), above / np.float32(bands)
+            noise = min(level, noise + _RISING * (level - noise))
+            pause = pause + _ONE if above < _QUIET and level < noise + _STEADY else _ZERO
+            if above < -_DROP:
                 mean[:], count, restarted[b, t] = prior, _PRIOR, True
-            count = min(count + _ONE, _MEMORY)
-            share = shares[b, t] = _ONE / count
-            level = _ZERO
+            rests, level = pause > _PAUSE, _ZERO
+            if not rests:
+                count = min(count + _ONE, _MEMORY)
+            share = shares[b, t] = (_RESTING if rests else _ONE) / count
             for m in range(bands):
                 mean[m] += (frame[m] - mean[m]) * share
                 level += (mean[m] - prior[m]) * inverse[m]
             level /= np.float32(bands)
+            drawn = _ZERO if rests else _DRAWN
             for m in range(bands):
                 offset = (mean[m] - prior[m]) * inverse[m] - level
                 excess = offset - min(max(offset, -_BOUND), _BOUND)
-                mean[m] -= _DRAWN * excess * deviation[m]
-                limited[b, t, m] = excess != _ZERO
+                mean[m] -= drawn * excess * deviation[m]
+                limited[b, t, m] = excess * drawn != _ZERO
             means[b, t] = mean
-        counts[b, 0] = count
+        own[0], own[1], own[2] = count, pause, noise
     return means, shares, restarted, limited
 
 

@@ -8,7 +8,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from cortado.model.features.framing import BOUND, DRAWN, DROP, MEMORY_FRAMES, PRIOR_FRAMES
+from cortado.model.features.framing import (
+    BOUND,
+    DRAWN,
+    DROP,
+    MEMORY_FRAMES,
+    REST_FRAMES,
+    PRIOR_FRAMES,
+    QUIET,
+    RESTING,
+    RISING,
+    STEADY,
+)
 
 
 @triton.jit
@@ -20,16 +31,21 @@ def _sum(one, other):  # type: ignore[no-untyped-def]
 def _means(  # type: ignore[no-untyped-def]
     x_at,
     mean_at,
-    count_at,
+    memory_at,
     prior_at,
     deviation_at,
     means_at,
-    last_count_at,
+    last_memory_at,
     frames,
     bands,
     PRIOR: tl.constexpr,
     MEMORY: tl.constexpr,
     DROP: tl.constexpr,
+    QUIET: tl.constexpr,
+    STEADY: tl.constexpr,
+    RISING: tl.constexpr,
+    PAUSE: tl.constexpr,
+    RESTING: tl.constexpr,
     BOUND: tl.constexpr,
     DRAWN: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -39,34 +55,42 @@ def _means(  # type: ignore[no-untyped-def]
     prior = tl.load(prior_at + band, mask=inside, other=0.0)
     deviation = tl.load(deviation_at + band, mask=inside, other=1.0)
     mean = tl.load(mean_at + row * bands + band, mask=inside, other=0.0)
-    count = tl.load(count_at + row)
+    count, pause = tl.load(memory_at + 3 * row), tl.load(memory_at + 3 * row + 1)
+    noise = tl.load(memory_at + 3 * row + 2)
     t = 0
     while t < frames:
         at = (row * frames + t) * bands + band
         frame = tl.load(x_at + at, mask=inside, other=0.0)
-        over = tl.reduce((frame - mean) / deviation, 0, _sum) < -DROP * bands
-        mean = tl.where(over, prior, mean)
-        count = tl.minimum(tl.where(over, PRIOR, count) + 1, MEMORY)
-        mean += (frame - mean) / count
+        level = tl.reduce((frame - prior) / deviation, 0, _sum) / bands
+        noise = tl.minimum(level, noise + RISING * (level - noise))
+        above = tl.reduce((frame - mean) / deviation, 0, _sum) / bands
+        pause = tl.where((above < QUIET) & (level < noise + STEADY), pause + 1, 0)
+        over, rests = above < -DROP, pause > PAUSE
+        mean, count = tl.where(over, prior, mean), tl.where(over, PRIOR, count)
+        count = tl.where(rests, count, tl.minimum(count + 1, MEMORY))
+        mean += tl.where(rests, RESTING, 1.0) * (frame - mean) / count
         away = (mean - prior) / deviation
         level = tl.reduce(away, 0, _sum) / bands
         beyond = away - tl.minimum(tl.maximum(away, level - BOUND), level + BOUND)
-        mean = tl.where(inside, mean - DRAWN * beyond * deviation, 0.0)
+        held = mean - tl.where(rests, 0.0, DRAWN) * beyond * deviation
+        mean = tl.where(inside, held, 0.0)
         tl.store(means_at + at, mean, mask=inside)
         t += 1
-    tl.store(last_count_at + row, count)
+    tl.store(last_memory_at + 3 * row, count)
+    tl.store(last_memory_at + 3 * row + 1, pause)
+    tl.store(last_memory_at + 3 * row + 2, noise)
 
 
 def running_means(
-    x: Tensor, mean: Tensor, count: Tensor, prior: Tensor, deviation: Tensor
+    x: Tensor, mean: Tensor, memory: Tensor, prior: Tensor, deviation: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return what `features.running_mean` defines, without a gradient; at least one frame."""
-    x, mean, count = x.contiguous(), mean.contiguous(), count.contiguous()
-    means, last = torch.empty_like(x), torch.empty_like(count)
+    x, mean, memory = x.contiguous(), mean.contiguous(), memory.contiguous()
+    means, last = torch.empty_like(x), torch.empty_like(memory)
     _means[(len(x),)](
         x,
         mean,
-        count,
+        memory,
         prior.contiguous(),
         deviation.contiguous(),
         means,
@@ -76,6 +100,11 @@ def running_means(
         PRIOR=float(PRIOR_FRAMES),
         MEMORY=float(MEMORY_FRAMES),
         DROP=float(DROP),
+        QUIET=float(QUIET),
+        STEADY=float(STEADY),
+        RISING=float(RISING),
+        PAUSE=float(REST_FRAMES),
+        RESTING=float(RESTING),
         BOUND=float(BOUND),
         DRAWN=float(DRAWN),
         BLOCK=triton.next_power_of_2(x.shape[2]),

@@ -1,4 +1,4 @@
-"""Where an utterance begins in silence, the encoder begins anew; within sound it goes on."""
+"""Where an utterance begins in a pause, the encoder begins anew; within sound it goes on."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def heard(kind: type, level: float) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", [ReferenceRecognizer, FastRecognizer])
-def test_an_encoder_begins_anew_in_silence_alone(kind: type) -> None:
+def test_an_encoder_begins_anew_in_a_pause_alone(kind: type) -> None:
     with torch.inference_mode():
         assert not any(one.any() for one in heard(kind, 1e-4))
         assert all(one.any() for one in heard(kind, 0.3))

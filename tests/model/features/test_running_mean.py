@@ -8,6 +8,7 @@ import cortado.model.compiled.operations  # noqa: F401
 from cortado.model.features.framing import (
     BOUND,
     DRAWN,
+    HOP,
     MELS,
     MEMORY_FRAMES,
     PRIOR_FRAMES,
@@ -19,11 +20,13 @@ from cortado.model.operation import plain
 from cortado.tests.model.contract import close
 from cortado.tests.model.interpreted import interpreted
 
+FRAMES = SAMPLE_RATE // HOP  # a second
+
 
 def whole(x: Tensor, prior: Tensor, deviation: Tensor) -> Tensor:
     """The means of (B, T, F) frames from a stream's start."""
-    count = torch.full((len(x), 1), float(PRIOR_FRAMES))
-    return running_means(x, prior.expand(len(x), -1), count, prior, deviation)[0]
+    memory = torch.tensor([[float(PRIOR_FRAMES), 0.0, 0.0]]).expand(len(x), -1)
+    return running_means(x, prior.expand(len(x), -1), memory, prior, deviation)[0]
 
 
 def test_the_running_mean_forgets_beyond_its_memory() -> None:
@@ -48,11 +51,28 @@ def test_the_running_mean_begins_anew_where_what_was_loud_is_over() -> None:
         assert ((mean - prior) / deviation < 1).all() == anew
 
 
+def test_the_running_mean_rests_in_a_pause_and_not_for_a_soft_voice() -> None:
+    torch.manual_seed(0)
+    prior, deviation = torch.randn(MELS), 1 + torch.rand(MELS)
+
+    def level(heights: Tensor) -> float:
+        """How far below the prior the mean is behind frames of such heights."""
+        frames = heights[:, None] + 0.1 * torch.randn(1, len(heights), MELS)
+        mean = whole(prior + frames * deviation, prior, deviation)[0, -1]
+        return ((mean - prior) / deviation).mean().item()
+
+    pause = torch.full((20 * FRAMES,), -1.5)
+    speech = 0.8 * torch.sin(torch.arange(20.0 * FRAMES) / 8)  # two syllables a second
+    assert level(torch.cat([speech, pause])) > -0.5
+    assert level(speech - 1) < -0.8
+    assert level(torch.cat([speech, pause, speech - 1])) < -0.8
+
+
 def test_the_running_mean_follows_a_level_and_not_a_shape() -> None:
     prior, deviation = torch.randn(MELS), 1 + torch.rand(MELS)
-    quiet = (prior - 1.5 * deviation + 0.1 * torch.randn(1, 2000, MELS))[:, -1500:]
-    mean = whole(quiet, prior, deviation)[0, -1]
-    assert (((mean - prior) / deviation + 1.5).abs() < 0.1).all()
+    loud = prior + 1.5 * deviation + 0.1 * torch.randn(1, 1500, MELS)
+    mean = whole(loud, prior, deviation)[0, -1]
+    assert (((mean - prior) / deviation - 1.5).abs() < 0.1).all()
     low = torch.arange(MELS) < MELS // 4
     hum = prior + 2 * low * deviation + 0.1 * torch.randn(1, 3000, MELS)
     away = (whole(hum, prior, deviation)[0, -1] - prior) / deviation
@@ -71,7 +91,9 @@ def unsteady() -> tuple[Tensor, ...]:
     x[1, 20:30] += 12
     x[1, 30:] -= 9
     x[2, 10:, : MELS // 4] += 8
-    return x, torch.randn(3, MELS), torch.tensor([[50.0], [300.0], [20.0]]), prior, deviation
+    x[0, 30:] = prior - 0.9 * deviation + 0.1 * x[0, 30:]
+    memory = torch.tensor([[50.0, 30.0, -1.0], [300.0, 0.0, 1.0], [20.0, 60.0, 0.0]])
+    return x, torch.randn(3, MELS), memory, prior, deviation
 
 
 def test_the_triton_kernel_gives_what_is_defined() -> None:

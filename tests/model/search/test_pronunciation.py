@@ -124,9 +124,12 @@ def test_what_ended_long_ago_is_forgotten_and_silence_is_not() -> None:
     heard[:, SILENCE] = -5
     for _ in range(6):
         pronunciation.advance(begun[0], heard, COSTS.beyond)
+    assert begun[0, NOW] == pytest.approx(-6 * COSTS.beyond)  # noise, as behind a word
+    assert begun[0, NOW - 6] == 0
+    for _ in range(HISTORY):
+        pronunciation.advance(begun[0], heard, COSTS.beyond)
         pronunciation.less(begun[0], np.float32(0), begun[0])
     assert begun[0, NOW] == IMPOSSIBLE
-    assert begun[0, NOW - 6] == 0
 
 
 @lasting

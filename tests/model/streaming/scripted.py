@@ -20,6 +20,7 @@ class Scripted:
 
     name, lookahead_ms, delay_steps, flush_steps, beam, batch = "scripted", 0, 3, 2, GREEDY, 1
     digest = bytes(16)
+    pauses = True  # wherever a stream is asked
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class ScriptedStepper:
         self.owner, self.streams = owner, streams
         self.steps = np.zeros(streams, np.int64)
         self.waits = np.full(streams, -1, np.int32)
+        self.restarted: list[tuple[int, int]] = []  # row and step of each beginning
 
     def reset(self, rows: Rows) -> None:
         self.steps[rows] = 0
@@ -70,7 +72,11 @@ class ScriptedStepper:
     def spoken(self, rows: Rows) -> NDArray[np.float32]:
         raise AssertionError("expected no alternatives of a greedy scan")
 
+    def pauses(self, rows: Rows) -> NDArray[np.bool_]:
+        return self.owner.pauses & np.ones(len(rows), np.bool_)
+
     def restart(self, rows: Rows) -> Emissions:
+        self.restarted += [(row, int(self.steps[row])) for row in rows.tolist()]
         return emissions([self.owner.rest] * len(rows))
 
     def snapshot(self, row: int) -> bytes:

@@ -11,7 +11,7 @@ from cortado.model.features.framing import SAMPLES_PER_STEP as STEP
 from cortado.model.search.pronunciation import HISTORY
 from cortado.model.search.settings import DEFAULT_BEAM
 from cortado.model.streaming.alternatives import COVERED
-from cortado.model.streaming.endpoint import Rule
+from cortado.model.streaming.endpoint import WAIT, Rule
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Update
@@ -76,6 +76,19 @@ def test_no_utterance_ends_while_its_next_letter_awaits_its_commit() -> None:
     assert [update.endpoint for update in heard(one, 1, 2, 2, 2)] == [None]
     [ending] = heard(one, 0)
     assert ending.endpoint == Endpoint(0, 0.0, 0.0)
+
+
+def test_an_utterance_that_waits_in_a_pause_begins_anew() -> None:
+    one = pool({1: [A]}, waits={2: 0})
+    stepper = one.stepper
+    assert isinstance(stepper, ScriptedStepper)
+    heard(one, *[0] * WAIT, 2, *[0] * (WAIT - 1), 1, *[0] * (2 * WAIT + 2))
+    # not while a letter waits, nor within the utterance, which ends two steps behind its letter
+    end = 2 * WAIT + 3
+    assert stepper.restarted == [(0, WAIT), (0, end), (0, end + WAIT), (0, end + 2 * WAIT)]
+    stepper.owner.pauses = False
+    heard(one, *[0] * (2 * WAIT))
+    assert len(stepper.restarted) == 4
 
 
 def test_a_stream_tells_whether_a_heard_letter_awaits_its_commit() -> None:
