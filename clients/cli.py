@@ -29,7 +29,7 @@ COMMANDS = {  # each with the first line of its help
     "calibrate": "Fit a model's confidence of words to recordings whose text is known.",
     "align": "Draw what the attention looks at for each character.",
     "prepare": "Write manifests of a corpus, and list what is wrong in it.",
-    "join": "Join a speaker's recordings to streams with pauses.",
+    "join": "Join each speaker's recordings to streams with pauses.",
     "replay": "Recognise recorded streams again and compare the text.",
     "study": "Compare decoders: train what is missing, score, write a table.",
     "warm": "Compile for this CPU, so that no later start has to.",

@@ -9,7 +9,7 @@ from cortado.clients.commands.terminal import examples
 
 EXAMPLES = examples(
     "cortado join ../shared/data/speechocean762/dev.jsonl streams --pause 2.5",
-    "cortado evaluate streams/streams.jsonl",
+    "cortado join recordings.jsonl thinking --pause 5",
 )
 
 
@@ -20,7 +20,7 @@ def join(
         float, typer.Option(min=0, help="Seconds of the recording's own noise before each.")
     ] = 1.0,
 ) -> None:
-    """Join each speaker's recordings to streams with pauses, as somebody speaks who thinks."""
+    """Join each speaker's recordings to streams with pauses."""
     from functools import partial
 
     from cortado.clients.progress import progress_bar

@@ -262,7 +262,8 @@ class Pool:
     def _wait(self, rows: Rows) -> NDArray[np.bool_]:
         """Return (R,) which utterances wait in a long pause for their first character."""
         wait = self._endpointer.wait(rows)
-        wait[wait] = self.stepper.pauses(rows[wait])
+        if wait.any():
+            wait[wait] = self.stepper.pauses(rows[wait])
         return wait
 
     def settle(self, batch: Batch, output: Output) -> Results:
