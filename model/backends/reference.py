@@ -204,8 +204,8 @@ class ReferenceStepper:
 
     def pauses(self, rows: Rows) -> NDArray[np.bool_]:
         """Return (R,) whether the newest frames are of a pause, by their level."""
-        features, *_ = select(self._state, self._index(rows))
-        return np.asarray(features[-1].memory[:, 1].cpu().numpy() >= PAUSE_FRAMES)
+        features, *_ = self._state
+        return np.asarray(features[-1].memory[self._index(rows), 1].cpu().numpy() >= PAUSE_FRAMES)
 
     def restart(self, rows: Rows) -> Emissions:
         """Begin an utterance in the streams in (R,) rows; return their uncommitted symbols."""

@@ -67,8 +67,8 @@ class Stepper(Protocol):
         """Begin an utterance in the streams in (R,) rows; return their uncommitted symbols.
 
         The decoder begins anew. So does the encoder in a pause: elsewhere it has heard the
-        beginning of the next word. The features go on. The symbols are
-        those of the best hypothesis.
+        beginning of the next word. The features go on. The symbols are those of the best
+        hypothesis.
         """
 
     def snapshot(self, row: int) -> bytes:

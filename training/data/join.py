@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
-from numpy.typing import NDArray
 
+from cortado.model.audio.decode import Samples
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Count, counted, unwatched
-from cortado.model.whole_file import whole
+from cortado.model.whole_file import whole, write_whole
 from cortado.training.data.manifest import Utterance, as_row, read
 from cortado.training.data.recordings import samples_of
 
@@ -23,8 +23,6 @@ SECONDS = 45.0  # of speech, after which a stream ends with the recording
 QUIETEST = 4000  # samples of a recording that its pause is like: a quarter of a second
 UNEVEN = 0.3  # share of the pause by which one may be longer or shorter
 MANIFEST = "streams.jsonl"
-
-Samples = NDArray[np.float32]
 
 
 def join(manifest: Path, out: Path, pause: float, count: Count = unwatched) -> list[Utterance]:
@@ -59,9 +57,9 @@ def join(manifest: Path, out: Path, pause: float, count: Count = unwatched) -> l
         text = " ".join(one.text for one in group)
         seconds = len(samples) / SAMPLE_RATE
         written.append(Utterance(path.stem, path, seconds, group[0].speaker, text))
-    with whole(out / MANIFEST) as part:
-        rows = (as_row(one) | {"audio": one.audio.name} for one in written)
-        part.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
+    rows = (as_row(one) | {"audio": one.audio.name} for one in written)
+    lines = (f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+    write_whole(out / MANIFEST, "".join(lines))
     return written
 
 
