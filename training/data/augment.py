@@ -17,6 +17,7 @@ from cortado.training.learning.recipe import Augmentation
 Frames = NDArray[np.float32]  # (T, F) log-mel
 FLOOR = float(np.log(POWER_FLOOR))
 LOUD, CLIPPED = 2.0, 6.0  # log-mel power of loud noise, and of noise at full scale
+QUIET = 25  # frames in a row, a quarter of a second, of which a pause is made
 WARPS = 21  # warp factors are rounded to a grid, so that their matrices are built once
 
 
@@ -143,6 +144,14 @@ def coloured_noise(
     spread = np.linspace(0.7, 0.25, bands)
     noise = level + slope + bumps + spread * rng.standard_normal((length, bands), np.float32)
     return noise.astype(np.float32)
+
+
+def quiet(frames: Frames, length: int, rng: np.random.Generator) -> Frames:
+    """Return `length` frames without speech, drawn from the quietest QUIET ones of an utterance."""
+    width = min(QUIET, len(frames))
+    levels = np.convolve(frames.mean(1), np.ones(width) / width, "valid")
+    start = int(levels.argmin())
+    return frames[start + rng.integers(0, width, length)]
 
 
 def silence(rng: np.random.Generator, bands: int = MELS) -> Frames:

@@ -1,7 +1,9 @@
 """Batches of utterances of similar length, drawn by the seed and the step alone."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -13,23 +15,29 @@ from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import FRAMES_PER_STEP
 from cortado.model.features.speaker import Statistics, standardised
 from cortado.model.vocabulary import Vocabulary
+from cortado.training.alignment.hmm import SILENCE
 from cortado.training.data.augment import (
     FLOOR,
     altered,
     axes_kept,
     followed,
     preceded,
+    quiet,
     retimed,
     silence,
 )
-from cortado.training.data.log_mel_cache import Corpus
+from cortado.training.data.log_mel_cache import CachedUtterance, Corpus
 from cortado.training.data.speakers import augmented_statistics, utterance_statistics
-from cortado.training.data.tied_states import UNKNOWN, States, of_utterance
+from cortado.training.data.tied_states import UNKNOWN, States, retimed_states, told
 from cortado.training.learning.recipe import Augmentation
+
+Voice = tuple[str, float]  # a speaker, and the speed at which recordings are played
+Parts = tuple[NDArray[np.float32], ...]  # frames, one part after another
 
 POOL = 512  # utterances drawn at once, sorted by length and cut into batches
 FRAMES_PER_SECOND = 100
 LEAD = (100, 500)  # frames without speech before an utterance, or behind it
+PAUSE, LONGEST_PAUSE = 100, 400  # frames between two utterances of a speaker: mean, most
 
 
 class Batch(NamedTuple):
@@ -50,6 +58,13 @@ class Drawn(NamedTuple):
     frames: int
     lead: int = 0  # frames without speech before it, counted in `frames`; below 0 left out of it
     trail: int = 0  # frames without speech behind it, counted in `frames`
+    after: int | None = None  # the utterance that it follows, of the same speaker
+    pause: int = 0  # frames between the two; both are counted in `frames`
+
+    @property
+    def said(self) -> list[int]:
+        """The utterances in their order."""
+        return [self.utterance] if self.after is None else [self.after, self.utterance]
 
 
 @dataclass(frozen=True)
@@ -117,9 +132,12 @@ class Sampler:
                 lead = -int(rng.integers(config.shift + 1)) if config.shift else 0
                 if rng.random() < config.lead:
                     lead = int(rng.integers(*LEAD))
-                follows = config.trail > 0 and rng.random() < config.trail
-                trail = int(rng.integers(*LEAD)) if follows else 0
-                drawn.append(Drawn(corpus, index, frames + lead + trail, lead, trail))
+                trailed = config.trail > 0 and rng.random() < config.trail
+                trail = int(rng.integers(*LEAD)) if trailed else 0
+                one = Drawn(corpus, index, frames + lead + trail, lead, trail)
+                if config.follow and rng.random() < config.follow:
+                    one = self._following(one, max_seconds, rng)
+                drawn.append(one)
         batches = self._cut(sorted(drawn, key=lambda utterance: utterance.frames), views)
         n = self.processes
         if len(batches) < n:
@@ -131,6 +149,28 @@ class Sampler:
         groups = [batches[k : k + n] for k in range(first, len(batches) - n + 1, n)]
         rng.shuffle(groups)
         return [batch for group in groups for batch in group]
+
+    def _following(self, drawn: Drawn, max_seconds: float, rng: np.random.Generator) -> Drawn:
+        """Return an utterance behind another of its speaker, if both are short enough."""
+        utterances = self.corpora[drawn.corpus].utterances
+        own = self._of_speaker[drawn.corpus][_voice(utterances[drawn.utterance])]
+        after = own[int(rng.integers(len(own)))]
+        pause = min(int(rng.exponential(PAUSE)), LONGEST_PAUSE)
+        frames = drawn.frames + utterances[after].frames + pause
+        if after == drawn.utterance or frames > max_seconds * FRAMES_PER_SECOND:
+            return drawn
+        return drawn._replace(frames=frames, after=after, pause=pause)
+
+    @cached_property
+    def _of_speaker(self) -> list[dict[Voice, list[int]]]:
+        """The utterances of each speaker at each speed, for each corpus."""
+        found = []
+        for corpus in self.corpora:
+            voices: dict[Voice, list[int]] = defaultdict(list)
+            for index, utterance in enumerate(corpus.utterances):
+                voices[_voice(utterance)].append(index)
+            found.append(voices)
+        return found
 
     def _cut(self, drawn: Sequence[Drawn], views: int) -> list[list[Drawn]]:
         """Return runs of utterances whose padded length and whose number fit the budget."""
@@ -161,7 +201,8 @@ class Sampler:
         ]
         timed = [self._timed(one, own, rng) for one, own in zip(drawn, each, strict=True)]
         both = list(drawn) * views
-        for one, own, logmel in zip(both, each * views, timed * views, strict=True):
+        for one, own, parts in zip(both, each * views, timed * views, strict=True):
+            logmel = np.concatenate(parts)
             if one.corpus < 0:
                 frames.append(logmel)
                 targets.append([])
@@ -169,48 +210,62 @@ class Sampler:
             corpus = self.corpora[one.corpus]
             other = corpus.logmel(int(rng.integers(len(corpus)))) if config.babble else None
             frames.append(altered(logmel, other, own, rng))
-            targets.append(self.vocabulary.encode(corpus.utterances[one.utterance].text))
+            text = " ".join(corpus.utterances[index].text for index in one.said)
+            targets.append(self.vocabulary.encode(text))
         between = [
             followed(preceded(x, one.lead, rng) if one.lead > 0 else x[-one.lead :], one.trail, rng)
             for one, x in zip(both, frames, strict=True)
         ]
         batch = collate(between, targets)
         if self.states:
-            batch = batch._replace(states=self._states(both, between, batch.logmel.shape[1]))
+            batch = batch._replace(states=self._states(both, timed * views, batch.logmel.shape[1]))
         if not self.speakers:
             return batch
         statistics = [self._statistics(one, x) for one, x in zip(both, frames, strict=True)]
         return batch._replace(logmel=standardised(batch.logmel, statistics))
 
-    def _timed(
-        self, drawn: Drawn, config: Augmentation, rng: np.random.Generator
-    ) -> NDArray[np.float32]:
-        """Return an utterance's frames at the tempo that they have in the batch."""
-        if drawn.corpus < 0:
-            return silence(rng, self.corpora[0].bands)
-        return retimed(self.corpora[drawn.corpus].logmel(drawn.utterance), config, rng)
+    def _timed(self, drawn: Drawn, config: Augmentation, rng: np.random.Generator) -> Parts:
+        """Return an utterance's frames at the tempo that they have in the batch.
 
-    def _states(
-        self, drawn: Sequence[Drawn], frames: Sequence[NDArray[np.float32]], padded: int
-    ) -> Tensor:
+        They are those of the utterance that it follows, of the pause, and its own.
+        """
+        if drawn.corpus < 0:
+            return (silence(rng, self.corpora[0].bands),)
+        corpus = self.corpora[drawn.corpus]
+        own = retimed(corpus.logmel(drawn.utterance), config, rng)
+        if drawn.after is None:
+            return (own,)
+        before = retimed(corpus.logmel(drawn.after), config, rng)
+        return before, quiet(own, drawn.pause, rng), own
+
+    def _states(self, drawn: Sequence[Drawn], timed: Sequence[Parts], padded: int) -> Tensor:
         """Return the states (B, T / 4) of a batch's encoder frames."""
         found = np.full((len(drawn), padded // FRAMES_PER_STEP), UNKNOWN, np.int64)
-        for row, one, logmel in zip(found, drawn, frames, strict=True):
-            if one.corpus >= 0 and len(self.states[one.corpus]):
-                utterance = self.corpora[one.corpus].utterances[one.utterance]
-                states = self.states[one.corpus]
-                spoken = len(logmel) - one.lead - one.trail
-                own = of_utterance(states, utterance, spoken, one.lead, self.lookahead)
-                row[: len(own)] = own
+        for row, one, parts in zip(found, drawn, timed, strict=True):
+            if one.corpus < 0 or not len(self.states[one.corpus]):
+                continue
+            states = self.states[one.corpus]
+            utterances = self.corpora[one.corpus].utterances
+            said = [retimed_states(states, utterances[one.utterance], len(parts[-1]))]
+            if one.after is not None:
+                before = retimed_states(states, utterances[one.after], len(parts[0]))
+                said = [before, np.full(one.pause, SILENCE, np.int16), *said]
+            own = told(np.concatenate(said), one.lead, self.lookahead)
+            row[: len(own)] = own
         return torch.from_numpy(found)
 
     def _statistics(self, drawn: Drawn, frames: NDArray[np.float32]) -> Statistics:
         """Return the speaker's statistics that standardise an utterance's augmented frames."""
         if drawn.corpus < 0:
             return utterance_statistics(frames)
-        recorded = self.corpora[drawn.corpus].logmel(drawn.utterance)
+        corpus = self.corpora[drawn.corpus]
+        recorded = np.concatenate([corpus.logmel(index) for index in drawn.said])
         speaker = self.speakers[drawn.corpus][drawn.utterance]
         return augmented_statistics(speaker, recorded, frames)
+
+
+def _voice(utterance: CachedUtterance) -> Voice:
+    return utterance.speaker, utterance.speed
 
 
 def collate(frames: Sequence[NDArray[np.float32]], targets: Sequence[Sequence[int]]) -> Batch:

@@ -81,23 +81,29 @@ def _play(found: States, utterances: Sequence[CachedUtterance]) -> None:
             found[one.start : one.start + one.frames] = found[source.start + at]
 
 
-def of_utterance(
-    states: States, utterance: CachedUtterance, frames: int, lead: int, lookahead: int
-) -> States:
-    """Return the states of an utterance's encoder frames, at the tempo that it has in a batch.
+def retimed_states(states: States, utterance: CachedUtterance, frames: int) -> States:
+    """Return the states (T,) of an utterance's frames, at the tempo that it has in a batch.
 
     Args:
         states: of all frames of its corpus.
         utterance: where it lies.
         frames: of 10 ms that it has in the batch.
-        lead: frames before them.
-        lookahead: frames that the encoder and the features look ahead.
     """
     own = states[utterance.start : utterance.start + utterance.frames]
-    ends = np.arange(FRAMES_PER_STEP - 1, frames + lead, FRAMES_PER_STEP)
+    return own[np.arange(frames) * len(own) // frames]
+
+
+def told(states: States, lead: int, lookahead: int) -> States:
+    """Return the states (T',) that encoder frames tell, UNKNOWN in the lead.
+
+    Args:
+        states: (T,) of the frames of 10 ms.
+        lead: frames before them; below 0 so many of them are left out.
+        lookahead: frames that the encoder and the features look ahead.
+    """
+    ends = np.arange(FRAMES_PER_STEP - 1, len(states) + lead, FRAMES_PER_STEP)
     at = ends - round(HEARD * lookahead) - lead
-    found = own[np.clip(at, 0, frames - 1) * len(own) // frames]
-    return np.where(at >= 0, found, UNKNOWN).astype(np.int16)
+    return np.where(at >= 0, states[np.clip(at, 0, len(states) - 1)], UNKNOWN).astype(np.int16)
 
 
 def _spoken(corpus: LogMelCorpus, lexicon: Lexicon) -> Iterator[tuple[int, PhoneSequence]]:

@@ -58,6 +58,7 @@ class Augmentation:
     shift: int = 0  # frames of 10 ms, at most, that an utterance's beginning lacks
     lead: float = 0.0  # share of utterances right behind seconds of noise, music or silence
     trail: float = 0.0  # share of utterances right before such seconds
+    follow: float = 0.0  # share of utterances behind another of the same speaker and a pause
 
 
 @dataclass(frozen=True)

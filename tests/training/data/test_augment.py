@@ -10,6 +10,7 @@ from cortado.model.features.framing import FFT, MELS, SAMPLE_RATE
 from cortado.tests.training.tiny import PLAIN
 from cortado.training.data.augment import (
     FLOOR,
+    QUIET,
     WARPS,
     Frames,
     altered,
@@ -19,6 +20,7 @@ from cortado.training.data.augment import (
     masked,
     music,
     preceded,
+    quiet,
     retimed,
     reverberated,
     silence,
@@ -224,3 +226,13 @@ def test_frames_may_have_other_bands(bands: int) -> None:
     peaks = mel_bank(bands).argmax(0) * SAMPLE_RATE / FFT
     np.testing.assert_allclose(mel_centres(bands), peaks, atol=SAMPLE_RATE / FFT)
     np.testing.assert_allclose(warp_matrix(WARPS // 2, 0.1, bands), np.eye(bands), atol=1e-6)
+
+
+def test_a_pause_is_made_of_an_utterance_s_quietest_quarter_of_a_second() -> None:
+    frames = np.arange(100, dtype=np.float32)[:, None] + np.zeros((1, MELS), np.float32)
+    frames[:40] += 500
+    pause = quiet(frames, 300, random(0))
+    assert pause.shape == (300, MELS)
+    assert set(pause[:, 0]) == set(range(40, 40 + QUIET))
+    assert len(quiet(frames[:3], 7, random(0))) == 7
+    assert quiet(frames, 0, random(0)).shape == (0, MELS)

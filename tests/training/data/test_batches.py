@@ -10,6 +10,7 @@ from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import FRAMES_PER_STEP, MELS
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.tiny import PLAIN, TEXTS, corpus
+from cortado.training.alignment.hmm import SILENCE
 from cortado.training.data.augment import FLOOR
 from cortado.training.data.batches import LEAD, POOL, Drawn, Sampler, collate
 from cortado.training.data.log_mel_cache import cached
@@ -207,3 +208,35 @@ def test_a_stage_may_leave_out_what_is_longer(sampler: Sampler) -> None:
     with pytest.raises(ValueError, match=r"at most 0\.05 s in each corpus"):
         sampler.pool(0, PLAIN, max_seconds=0.05)
     assert sampler.pool(0, PLAIN, weights=[0.0, 1.0], max_seconds=0.2)
+
+
+def test_utterances_follow_another_of_their_speaker_behind_a_pause(sampler: Sampler) -> None:
+    step = FRAMES_PER_STEP
+    states = [
+        np.arange(1, 1 + sum(one.frames for one in corpus.utterances), dtype=np.int16)
+        for corpus in sampler.corpora
+    ]
+    following = replace(sampler, states=states, max_seconds=3.0)
+    config = replace(PLAIN, follow=0.5, lead=0.3)
+    drawn = [one for batch in following.pool(0, config) for one in batch]
+    behind = [one for one in drawn if one.after is not None]
+    assert 0.2 < len(behind) / len(drawn) < 0.5  # some are too long
+    assert max(one.frames for one in behind) <= 300
+    one = next(one for one in behind if not one.lead and one.pause > 2 * step)
+    assert one.after is not None
+    utterances, logmel = sampler.corpora[one.corpus].utterances, sampler.corpora[one.corpus].logmel
+    before, own = logmel(one.after), logmel(one.utterance)
+    assert one.frames == len(before) + one.pause + len(own)
+    batch = following.load([one], PLAIN, 0, views=2)
+    for view in batch.logmel.numpy():
+        np.testing.assert_array_equal(view[: len(before)], before)
+        np.testing.assert_array_equal(view[len(before) + one.pause : one.frames], own)
+        for frame in view[len(before) : len(before) + one.pause]:
+            assert (frame == own).all(1).any()
+    text = f"{utterances[one.after].text} {utterances[one.utterance].text}"
+    assert sampler.vocabulary.decode(batch.targets[0].tolist()) == text
+    assert batch.states is not None
+    first, second = (utterances[k].start for k in (one.after, one.utterance))
+    told = [1 + first + k if k < len(before) else SILENCE for k in range(len(before) + one.pause)]
+    told += [1 + second + k for k in range(len(own))]
+    assert batch.states[0, : one.frames // step].tolist() == told[step - 1 :: step]

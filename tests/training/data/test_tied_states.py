@@ -3,7 +3,7 @@
 import numpy as np
 
 from cortado.training.data.log_mel_cache import CachedUtterance
-from cortado.training.data.tied_states import UNKNOWN, _play, of_utterance
+from cortado.training.data.tied_states import UNKNOWN, _play, retimed_states, told
 
 
 def test_a_faster_recording_has_its_states_for_a_shorter_time() -> None:
@@ -16,5 +16,5 @@ def test_a_faster_recording_has_its_states_for_a_shorter_time() -> None:
     assert np.array_equal(found[:100], np.arange(100))
     assert np.array_equal(found[100:225], np.arange(125) * 4 // 5)
     assert np.array_equal(found[225:], np.arange(80) * 5 // 4)
-    heard = [of_utterance(found, one, one.frames, 0, 11) for one in (slow, fast)]
+    heard = [told(retimed_states(found, one, one.frames), 0, 11) for one in (slow, fast)]
     assert [each[each >= 0].max() for each in heard] == [found[100 + 123 - 9], found[225 + 79 - 9]]
