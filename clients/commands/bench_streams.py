@@ -31,8 +31,8 @@ EXAMPLES = examples(
     "cortado bench streams --part websockets --count 300 --json streams.json --svg streams.svg",
 )
 CHUNKS = (40, 100, 250)  # ms
-LADDER = (64, 250, 500, 750, 1000, 1250, 1500, 1750, 2000, 2500, 3000, 4000, 5000)
-WEBSOCKET_LADDER = (1, 30, 100, 200, 300, 400, 600)
+LADDER = (50, 100, 150, 200, 250, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 4000, 5000)
+WEBSOCKET_LADDER = (1, 30, 100, 150, 200, 300, 400, 600)
 RECORDINGS = 40  # of a folder
 
 
