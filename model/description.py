@@ -7,7 +7,7 @@ from typing import Any
 from cortado.model.backends.choice import load_recognizer
 from cortado.model.checkpoint_reader import CheckpointError, read, read_card
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP, WINDOW
-from cortado.model.search import language_model as language
+from cortado.model.search.language_file import language_of
 from cortado.model.streaming.interface import StreamingRecognizer
 
 
@@ -35,7 +35,7 @@ def describe(folder: Path) -> Description:
         CheckpointError: the checkpoint is missing, broken or of another shape.
     """
     card, stored = read_card(folder), read(folder)
-    words = language.of(folder, stored.config.vocabulary)
+    words = language_of(folder, stored.config.vocabulary)
     serving, reason = _streamed(folder)
     return Description(
         name=folder.resolve().name,

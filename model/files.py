@@ -12,7 +12,7 @@ from cortado.model.audio.remote import is_remote
 from cortado.model.backends.choice import check_language_model_used, choose, load_recognizer
 from cortado.model.checkpoint_reader import read
 from cortado.model.features.framing import SAMPLES_PER_STEP
-from cortado.model.search import language_model as language
+from cortado.model.search.language_file import language_of
 from cortado.model.search.settings import Beam
 from cortado.model.streaming.interface import BATCH, StreamingRecognizer
 from cortado.model.streaming.live import listen
@@ -49,7 +49,7 @@ def recognizer_of_each(
     recognizer = load(folder)
     features = recognizer.features
     without_speaker = adapted(recognizer, statistics_of(features, []))
-    words = language.of(folder, config.vocabulary, lm)
+    words = language_of(folder, config.vocabulary, lm)
     chosen = choose(without_speaker, backend, beam, words)  # reports errors before any file is read
     check_language_model_used(lm, chosen.name, chosen.beam.uses_language_model)
 

@@ -12,8 +12,8 @@ from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.checkpoint_reader import CARD
 from cortado.model.configuration import flat
 from cortado.model.recognizer import Recognizer
-from cortado.model.search import language_model as language
 from cortado.model.search import source_model
+from cortado.model.search.language_file import FILE, language_path, read_language
 
 OF_SCORES = ("scores", "mean")  # of a card, that other weights do not inherit
 OF_CONFIDENCE = "decoder.confidence"  # in which checkpoints of one shape may differ
@@ -59,7 +59,7 @@ def export(
         card["mean"] = _described(folders, parts)
     checkpoint.save(recognizer, output, card | ({"recipe": name} if name else {}), half=True)
     if words:
-        shutil.copyfile(words, output / language.FILE)
+        shutil.copyfile(words, output / FILE)
     learnt = next(filter(Path.exists, (one / source_model.FILE for one in folders)), None)
     if learnt:
         shutil.copyfile(learnt, output / source_model.FILE)
@@ -113,10 +113,10 @@ def _normalised(shares: Sequence[float], count: int) -> list[float]:
 
 def _words(folders: Sequence[Path], recognizer: Recognizer, lm: str | None) -> Path | None:
     """Return the file of the language model that goes with the mean, having read it."""
-    found = (language.located(folder, lm) for folder in folders)
+    found = (language_path(folder, lm) for folder in folders)
     path = next(filter(None, found), None)
     if path:
-        language.read(path, recognizer.config.vocabulary)
+        read_language(path, recognizer.config.vocabulary)
     return path
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from cortado.model.search import language_model as language
-from cortado.model.search.language_model import BEGIN, END, FORMAT, PACKED, UNKNOWN
+from cortado.model.search.language_file import FORMAT, PACKED, packed_counts
+from cortado.model.search.language_model import BEGIN, END, MOST_TAKEN, UNKNOWN
 from cortado.training.alignment.letter_phones import LetterPhones
 from cortado.training.data import pronounce
 
@@ -139,14 +139,14 @@ def pronunciations(arrays: Mapping[str, Array], letters: str) -> dict[str, Array
         "spoken_starts": np.cumsum([0, *map(len, phones)]),
         "likeliest": likeliest,
         "said": np.array(said),
-        "taken": language.packed_counts(np.concatenate([*map(_taken, stops)])),
+        "taken": packed_counts(np.concatenate([*map(_taken, stops)])),
     }
 
 
 def _taken(stops: Sequence[int]) -> Array:
     """Return how many phones each letter takes, by where they end; none if one takes too many."""
     counts = np.diff(np.array(stops, np.int64), prepend=0)
-    return counts * (counts.max(initial=0) <= language.MOST_TAKEN)
+    return counts * (counts.max(initial=0) <= MOST_TAKEN)
 
 
 def _spelt(arrays: Mapping[str, Array], letters: str) -> tuple[list[str], list[int]]:

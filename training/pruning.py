@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.search.language_model import BOUNDS, STEPS
+from cortado.model.search.language_file import BOUNDS, STEPS
 from cortado.training.language_model import Estimate, compact
 
 Array = NDArray[Any]

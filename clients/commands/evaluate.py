@@ -201,7 +201,7 @@ def _in_reference(
     """Return a checkpoint that only PyTorch evaluates: whole utterances, or by their speakers."""
     from cortado.model.backends.choice import check_language_model_used
     from cortado.model.checkpoint import load
-    from cortado.model.search import language_model as language
+    from cortado.model.search.language_file import language_of
     from cortado.model.search.offline import modes, transcribe_offline
     from cortado.training.scoring.systems import offline, online
 
@@ -212,7 +212,7 @@ def _in_reference(
         names = " or ".join(one for one in get_args(Mode) if _offline(one) in possible)
         raise ValueError(f"expected --mode {names} for {folder.name}, got {mode}")
     if mode == "online":
-        words = language.of(folder, recognizer.config.vocabulary, lm)
+        words = language_of(folder, recognizer.config.vocabulary, lm)
         system = online(recognizer, folder.name, backend, beam, words)
         check_language_model_used(lm, system.backend, system.uses_language_model)
         return system

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from cortado.model.checkpoint_reader import BROKEN, DEFAULT, CheckpointData, CheckpointError, read
 from cortado.model.config import UNCALIBRATED, RecognizerConfig
-from cortado.model.search import language_model as language
-from cortado.model.search.language_model import NONE, Language, LanguageError
+from cortado.model.search.language_file import LanguageError, language_of
+from cortado.model.search.language_model import NONE, Language
 from cortado.model.search.settings import DEFAULT_BEAM, Beam
 from cortado.model.streaming.interface import StreamingRecognizer
 
@@ -38,7 +38,7 @@ def load_recognizer(
     """
     _check_known(backend)  # before torch is asked for, which a misspelt name does not need
     data = read(folder)
-    words = language.of(folder, data.config.vocabulary, lm)
+    words = language_of(folder, data.config.vocabulary, lm)
     found: StreamingRecognizer | None = None
     if backend in FAST:
         found = _fast(data, backend, folder, with_model(beam, words, data.config))

@@ -7,35 +7,23 @@ are numbered in the tree's order, so the words below a node are a range, and the
 difference of cumulative sums: a few binary searches, whatever the number of words.
 
 A word outside the lexicon may be written, too. It costs a price for leaving the tree and one for
-each letter from there on, both constants of the file.
+each letter from there on, both constants of the file (language_file.py).
 """
 
-import math
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
 from cortado.model.compiled.functions import log
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.search import source_model
-from cortado.model.vocabulary import Vocabulary
 
 Array = NDArray[Any]
 
-FILE = "language.safetensors"  # in a checkpoint's folder
-FORMAT, PACKED = "1", "2"  # of files: as it is used, and as it takes less room
-BOUNDS = {"children": 1, "starts": 0, "ends": 0, "spoken_starts": 0}  # and where they begin
-STEPS = 16  # of a nat, in which a packed file has the logarithms of bigrams and trigrams
 BEGIN, END, UNKNOWN = 0, 1, 2  # words besides those of the lexicon, which follow
-BROKEN = (
-    *(AttributeError, KeyError, TypeError, ValueError, IndexError),  # of an array unlike what it is
-    *(OSError, SafetensorError),
-)
 MOST_TAKEN = 3  # phones of a letter; a word with more for one has none for all of its letters
 LEAST = 1e-12  # probability, a bound against rounding
 ROOT, NOWHERE = 0, -1  # nodes: before a word's first letter, and in a word that is not in the tree
@@ -86,10 +74,6 @@ class Language(NamedTuple):
         return max(len(self.left1) - UNKNOWN - 1, 0)
 
 
-class LanguageError(ValueError):
-    """A language model that is missing, broken, or does not fit the vocabulary."""
-
-
 NONE = Language(
     *(0.0, 0.0, 0.0, 0.0, -1),
     *(np.zeros(0, np.int32) for _ in range(9)),
@@ -97,145 +81,6 @@ NONE = Language(
     *(np.zeros(0, np.int32) for _ in range(4)),
     *[source_model.NONE, np.zeros(0, np.uint8)],
 )
-PRONUNCIATION = Language._fields[19:23]  # what a file may lack
-LETTERS = "taken"  # of pronunciations: what an older file lacks
-
-
-def read(path: Path, vocabulary: Vocabulary) -> Language:
-    """Read a language model's file, for a recogniser with this vocabulary.
-
-    Raises:
-        LanguageError: it is missing or broken, or the vocabulary has no space.
-    """
-    if " " not in vocabulary.names:
-        raise LanguageError("expected a vocabulary with a space, for a language model of words")
-    if not path.is_file():
-        raise LanguageError(f"expected a language model at {path}, got no such file")
-    try:
-        with safe_open(path, "numpy") as file:
-            about = file.metadata() or {}
-            parts = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return _built(about, parts, vocabulary)
-    except BROKEN as error:
-        found = f"{type(error).__name__}: {error}"
-        raise LanguageError(f"expected a language model in {path}, got {found}") from error
-
-
-def of(folder: Path, vocabulary: Vocabulary, named: str | None = None) -> Language:
-    """Return the language model to use with a checkpoint's recogniser.
-
-    Args:
-        folder: of the checkpoint, whose own language model is the default.
-        vocabulary: of the recogniser.
-        named: a language model's file, a folder with one, or "none"; None for the default.
-
-    Raises:
-        LanguageError: it is missing or broken, or the vocabulary has no space; or the source model
-            of the checkpoint is broken.
-    """
-    path = located(folder, named)
-    if path is None:
-        return NONE
-    words = read(path, vocabulary)
-    if not (folder / source_model.FILE).exists():
-        return words
-    try:
-        scores, share = source_model.read(folder / source_model.FILE, len(vocabulary))
-    except ValueError as error:
-        raise LanguageError(str(error)) from error
-    return words._replace(source=np.float32(share * words.weight) * scores)
-
-
-def located(folder: Path, named: str | None = None) -> Path | None:
-    """Return the file that `of` reads, None for none."""
-    if named == "none":
-        return None
-    if named is None:
-        return folder / FILE if (folder / FILE).exists() else None
-    path = Path(named)
-    return path / FILE if path.is_dir() else path
-
-
-def _built(
-    about: Mapping[str, str], parts: Mapping[str, Array], vocabulary: Vocabulary
-) -> Language:
-    form = about.get("format", "none")
-    if form not in (FORMAT, PACKED):
-        raise ValueError(f"expected format {FORMAT} or {PACKED}, got {form}")
-    if form == PACKED:
-        parts = _unpacked(parts)
-    index = {name: symbol for symbol, name in enumerate(vocabulary.names)}
-    letters = np.array([index.get(letter, -1) for letter in about["letters"]], np.int32)
-    whole = {name: _indices(name, parts) for name in ("letters", *Language._fields[6:14])}
-    logs = {name: parts[name].astype(float) for name in ("unigrams", "bigrams", "trigrams")}
-    _check(whole, logs, len(letters))
-    unigram, left1 = np.exp(logs["unigrams"]).T.copy()
-    bigram, left2 = np.exp(logs["bigrams"]).T.copy()
-    words, starts, ends = len(unigram), whole["starts"], whole["ends"]
-    first = np.repeat(np.arange(words, dtype=np.int64), np.diff(starts))
-    second, third = whole["seconds"].astype(np.int64), whole["thirds"]
-    history = np.repeat(np.arange(len(second)), np.diff(ends))  # the bigram of each trigram
-    lower = np.searchsorted(first * words + second, second[history] * words + third)
-    more2 = bigram - left1[first] * unigram[second]
-    more3 = np.exp(logs["trigrams"]) - left2[history] * bigram[lower]
-    numbers = {name: float(about[name]) for name in ("weight", "bonus", "leaving", "letter")}
-    if not all(map(math.isfinite, numbers.values())):
-        raise ValueError(f"expected finite numbers, got {numbers}")
-    if numbers["weight"] <= 0 or numbers["leaving"] > 0 or numbers["letter"] > 0:
-        raise ValueError(f"expected a weight above 0 and prices at most 1, got {numbers}")
-    symbols = letters[whole.pop("letters")]
-    everything: dict[str, Any] = numbers | whole | _pronunciation(parts, len(unigram))
-    return NONE._replace(
-        **everything,
-        space=index[" "],
-        symbols=symbols,
-        left1=left1,
-        left2=left2,
-        sums1=_running(unigram),
-        sums2=_running(more2),
-        sums3=_running(more3),
-    )
-
-
-def _unpacked(parts: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays of a packed file as they are in others.
-
-    A packed file has counts in place of bounds, 0 for no word, and logarithms in steps below 0.
-    """
-    bounds = {
-        name: np.concatenate([[first], first + np.cumsum(_indices(name, parts), dtype=np.int64)])
-        for name, first in BOUNDS.items()
-        if name in parts
-    }
-    logs = {name: parts[name] / -STEPS for name in ("bigrams", "trigrams")}
-    words = _indices("words", parts)
-    return {**parts, **bounds, **logs, "words": np.where(words == 0, -1, words)}
-
-
-def _pronunciation(parts: Mapping[str, Array], words: int) -> dict[str, Array]:
-    """Return the arrays of a file's pronunciations, none if it has none."""
-    if PRONUNCIATION[0] not in parts:
-        return {}
-    found = {name: _indices(name, parts) for name in PRONUNCIATION}
-    starts, nodes = found["spoken_starts"], len(parts["words"])
-    if len(starts) != words + 1 or starts[0] != 0 or (np.diff(starts) < 0).any():
-        raise ValueError(f"expected spoken_starts of {words} words that ascend from 0, got others")
-    if starts[-1] != len(found["spoken"]):
-        raise ValueError(f"expected {starts[-1]} phones, got {len(found['spoken'])}")
-    for name, least, most in (
-        ("spoken", 0, np.iinfo(np.uint8).max),
-        ("likeliest", 0, words - 1),
-        ("said", 0, np.iinfo(np.uint8).max),
-    ):
-        if len(found[name]) and not least <= found[name].min() <= found[name].max() <= most:
-            raise ValueError(f"expected {name} from {least} to {most}, got others")
-    if len(found["likeliest"]) != nodes or len(found["said"]) != nodes:
-        raise ValueError(f"expected likeliest and said of {nodes} nodes, got others")
-    lengths = np.diff(starts)[found["likeliest"]]
-    found["said"] = np.minimum(found["said"], lengths)
-    if LETTERS in parts:
-        found[LETTERS] = unpacked_counts(_indices(LETTERS, parts), _letters(parts))
-    return found
 
 
 def levels(children: Array) -> Iterator[tuple[int, int]]:
@@ -244,87 +89,6 @@ def levels(children: Array) -> Iterator[tuple[int, int]]:
     while start < end:
         yield start, end
         start, end = int(children[start]), int(children[end])
-
-
-def _letters(parts: Mapping[str, Array]) -> int:
-    """Return how many letters all words have together."""
-    ends = parts["words"] >= 0
-    return sum(
-        depth * int(ends[start:end].sum())
-        for depth, (start, end) in enumerate(levels(parts["children"]), 1)
-    )
-
-
-def packed_counts(counts: Array) -> Array:
-    """Return counts (N,) from 0 to 3 as bytes, four in each."""
-    four = np.pad(counts, (0, -len(counts) % 4)).reshape(-1, 4)
-    return (four << np.arange(0, 8, 2)).sum(1).astype(np.uint8)
-
-
-def unpacked_counts(found: Array, count: int) -> Array:
-    """Return the counts (N,) that `packed_counts` has made bytes of.
-
-    Raises: ValueError where they are not of so many.
-    """
-    if len(found) != -(-count // 4):
-        raise ValueError(f"expected {LETTERS} of {count} letters, got {4 * len(found)}")
-    if len(found) and not 0 <= found.min() <= found.max() <= np.iinfo(np.uint8).max:
-        raise ValueError(f"expected {LETTERS} as bytes, got {found.min()} to {found.max()}")
-    return (found[:, None] >> np.arange(0, 8, 2) & 3).astype(np.uint8).ravel()[:count]
-
-
-def _running(numbers: Array) -> Array:
-    return np.concatenate([np.zeros(1), np.cumsum(numbers)])
-
-
-def _indices(name: str, parts: Mapping[str, Array]) -> Array:
-    found = parts[name]
-    if found.ndim != 1 or found.dtype.kind not in "iu":
-        raise ValueError(f"expected {name} as a row of integers, got {found.dtype} {found.shape}")
-    return found.astype(np.int32)
-
-
-def _check(whole: Mapping[str, Array], logs: Mapping[str, Array], letters: int) -> None:
-    """Look whether indices stay within what they index: compiled code does not.
-
-    Raises:
-        ValueError: they do not, or a number is no logarithm of a probability.
-    """
-    nodes, words = len(whole["words"]), len(logs["unigrams"])
-    bigrams, trigrams = len(whole["seconds"]), len(whole["thirds"])
-    if words <= UNKNOWN:
-        raise ValueError(f"expected more than {UNKNOWN} words, got {words}")
-    for name, shape in (
-        *((name, (nodes,)) for name in ("letters", "lows", "highs")),
-        *(("unigrams", (words, 2)), ("bigrams", (bigrams, 2)), ("trigrams", (trigrams,))),
-    ):
-        found = (whole | logs)[name]  # type: ignore[operator]
-        if found.shape != shape:
-            raise ValueError(f"expected {name} of shape {shape}, got {found.shape}")
-    for name, length, first, last in (
-        ("children", nodes, 1, nodes),
-        ("starts", words, 0, bigrams),
-        ("ends", bigrams, 0, trigrams),
-    ):
-        bounds = whole[name]
-        ends = (*bounds[:1].tolist(), *bounds[-1:].tolist())
-        if len(bounds) != length + 1 or ends != (first, last) or (np.diff(bounds) < 0).any():
-            raise ValueError(f"expected {name} that ascend from {first} to {last}, got others")
-    for name, least, most in (
-        ("letters", 0, letters - 1),
-        ("words", -1, words - 1),
-        ("lows", 0, words),
-        ("highs", 0, words),
-        ("seconds", 0, words - 1),
-        ("thirds", 0, words - 1),
-    ):
-        found = whole[name]
-        if len(found) and (found.min() < least or found.max() > most):
-            raise ValueError(
-                f"expected {name} from {least} to {most}, got {found.min()} to {found.max()}"
-            )
-    if not all((np.isfinite(part) & (part <= 0)).all() for part in logs.values()):
-        raise ValueError("expected finite logarithms, none above 0, got others")
 
 
 class Place(NamedTuple):

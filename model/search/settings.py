@@ -5,8 +5,7 @@ from typing import NamedTuple
 from cortado.model.config import UNCALIBRATED, Confidence
 from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import STEP_SECONDS
-from cortado.model.search import language_model as language
-from cortado.model.search.language_model import Language
+from cortado.model.search.language_model import NONE, Language
 
 MAX_WIDTH, MAX_WAIT_MS = 64, 2000  # hypotheses; milliseconds that a symbol may wait to be committed
 NARROW = 24  # hypotheses up to which pruning is the same
@@ -33,7 +32,7 @@ class Beam(NamedTuple):
     unspoken: float = 1.0  # of a phone that is not heard yet
     expected: float = 0.9  # nats for each letter of a phrase that the stream expects
     confidence: Confidence = UNCALIBRATED  # of symbols
-    words: Language = language.NONE  # the language model
+    words: Language = NONE  # the language model
 
     @property
     def uses_language_model(self) -> bool:

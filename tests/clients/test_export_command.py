@@ -11,8 +11,7 @@ from cortado.clients import cli
 from cortado.model import checkpoint
 from cortado.model.config import RecognizerConfig
 from cortado.model.recognizer import Recognizer
-from cortado.model.search import language_model as language
-from cortado.model.search.language_model import FILE
+from cortado.model.search.language_file import FILE, language_of
 from cortado.model.search.source_model import FILE as SOURCE
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.tiny import MODEL
@@ -90,7 +89,7 @@ def test_one_checkpoint_keeps_its_scores_and_takes_words(
     assert run(one, "--lm", words, "--name", "mine", "-o", output) == 0
     assert card(output) == card(one) | {"recipe": "mine"}
     assert (output / FILE).read_bytes() == words.read_bytes()
-    assert language.of(output, Vocabulary()).known == 3
+    assert language_of(output, Vocabulary()).known == 3
     said = capsys.readouterr().out.splitlines()[-1]
     assert said.startswith(f"{output}: ")
     assert "3 words" in said

@@ -8,8 +8,8 @@ import pytest
 import soundfile
 
 from cortado.clients import cli
-from cortado.model.search import language_model as language
-from cortado.model.search.language_model import FILE
+from cortado.model.search.language_file import FILE, read_language
+from cortado.model.search.language_model import Language
 from cortado.model.vocabulary import ENGLISH, Vocabulary
 from cortado.tests.model.untrained import noise
 from cortado.tests.training.trigram import sentences
@@ -35,13 +35,13 @@ def manifest(tmp_path: Path) -> Path:
     return tmp_path / "train.jsonl"
 
 
-def made(path: Path, *arguments: str | Path) -> language.Language:
+def made(path: Path, *arguments: str | Path) -> Language:
     """What the command makes."""
     assert cli.main(["lm", *map(str, arguments), "--output", str(path)]) == 0
-    return language.read(path, Vocabulary())
+    return read_language(path, Vocabulary())
 
 
-def same(a: language.Language, b: language.Language) -> bool:
+def same(a: Language, b: Language) -> bool:
     return all((one == other).all() for one, other in zip(a[5:], b[5:], strict=True))
 
 

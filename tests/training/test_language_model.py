@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from cortado.model.search.language_model import unpacked_counts
+from cortado.model.search.language_file import unpacked_counts
 from cortado.tests.training.trigram import (
     BEGIN,
     LETTERS,

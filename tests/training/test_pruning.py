@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortado.model.search.language_model import STEPS, read
+from cortado.model.search.language_file import STEPS, read_language
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.test_language_model import Arrays, Stored, lasting, texts
 from cortado.tests.training.trigram import BEGIN, LETTERS, numbered, sentences, used
@@ -113,9 +113,9 @@ def test_a_packed_file_is_read_as_another(texts: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lm"
         write(path, arrays, LETTERS, Numbers())
-        usual = read(path, vocabulary)
+        usual = read_language(path, vocabulary)
         write(path, packed(arrays), LETTERS, Numbers())
-        found = read(path, vocabulary)
+        found = read_language(path, vocabulary)
     for name in ("children", "words", "starts", "seconds", "ends", "thirds", "sums1"):
         assert np.array_equal(getattr(found, name), getattr(usual, name))
     np.testing.assert_allclose(np.log(found.left2), np.log(usual.left2), atol=0.51 / STEPS)

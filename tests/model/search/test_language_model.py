@@ -16,18 +16,21 @@ from safetensors.numpy import save_file
 
 from cortado.model.search import language_model as language
 from cortado.model.search import source_model
-from cortado.model.search.language_model import (
+from cortado.model.search.language_file import (
     FILE,
+    LanguageError,
+    language_of,
+    packed_counts,
+    read_language,
+)
+from cortado.model.search.language_model import (
     NONE,
     NOWHERE,
     ROOT,
     Language,
-    LanguageError,
     after,
     followed,
-    of,
     placed,
-    read,
     total,
 )
 from cortado.model.search.language_model import UNKNOWN as UNKNOWN_WORD
@@ -57,7 +60,9 @@ def save(path: Path, texts: list[str], numbers: Numbers = NUMBERS) -> Path:
 @cache
 def made(seed: int, count: int = 60, characters: str = VOCABULARY.characters) -> Language:
     with TemporaryDirectory() as folder:
-        return read(save(Path(folder) / "lm", sentences(seed, count)), Vocabulary(characters))
+        return read_language(
+            save(Path(folder) / "lm", sentences(seed, count)), Vocabulary(characters)
+        )
 
 
 def weighed(
@@ -221,16 +226,16 @@ def test_a_file_that_is_none_is_refused_with_its_name(good: Path, tmp_path: Path
     for content in (b"", b"words", b"\xff" * 100, whole[:-1], whole[: len(whole) // 2], whole[8:]):
         bad.write_bytes(content)
         with pytest.raises(LanguageError, match=r"a language model in .*/bad, got Safetensor"):
-            read(bad, VOCABULARY)
+            read_language(bad, VOCABULARY)
     for missing in (tmp_path / "none", tmp_path):
         with pytest.raises(LanguageError, match=rf"at {missing}, got no such file"):
-            read(missing, VOCABULARY)
+            read_language(missing, VOCABULARY)
 
 
 def test_a_vocabulary_of_words_has_a_space(good: Path) -> None:
     for vocabulary in (Vocabulary("abc"), Vocabulary(phones=("a", "b"))):
         with pytest.raises(LanguageError, match="expected a vocabulary with a space"):
-            read(good, vocabulary)
+            read_language(good, vocabulary)
 
 
 @pytest.mark.parametrize(
@@ -255,13 +260,13 @@ def test_what_a_file_says_of_itself_is_looked_at(
     about, parts = contents(good)
     save_file(parts, good, {k: v for k, v in (about | {name: value}).items() if v is not None})
     with pytest.raises(LanguageError, match=f"expected a language model in .*{message}"):
-        read(good, VOCABULARY)
+        read_language(good, VOCABULARY)
 
 
 def check_refused(parts: dict[str, NDArray[Any]], about: dict[str, str], path: Path) -> None:
     save_file(parts, path, about)
     with pytest.raises(LanguageError, match=r"good, got ValueError: expected .*, got "):
-        read(path, VOCABULARY)
+        read_language(path, VOCABULARY)
 
 
 @pytest.mark.parametrize("name", ARRAYS)
@@ -276,7 +281,7 @@ def test_an_array_that_is_missing_or_of_another_shape_is_refused(name: str, good
     del parts[name]
     save_file(parts, good, about)
     with pytest.raises(LanguageError, match=f"good, got KeyError: '{name}'"):
-        read(good, VOCABULARY)
+        read_language(good, VOCABULARY)
 
 
 @pytest.mark.parametrize("name", ARRAYS)
@@ -306,15 +311,15 @@ def pronounced(parts: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         "spoken_starts": np.arange(words + 1),
         "likeliest": parts["lows"].astype(np.int64),
         "said": np.ones(nodes, np.int64),
-        "taken": language.packed_counts(np.ones(sum(lengths), np.int64)).astype(np.int64),
+        "taken": packed_counts(np.ones(sum(lengths), np.int64)).astype(np.int64),
     }
 
 
 def test_a_file_may_know_how_its_words_are_pronounced(good: Path) -> None:
     about, parts = contents(good)
-    assert not read(good, VOCABULARY).pronounces
+    assert not read_language(good, VOCABULARY).pronounces
     save_file(parts | pronounced(parts), good, about)
-    lm = read(good, VOCABULARY)
+    lm = read_language(good, VOCABULARY)
     assert lm.pronounces
     assert set(lm.taken) == {1}
     assert language.begun_phones.py_func(lm, 1).tolist() == [1]
@@ -331,7 +336,7 @@ def test_a_pronunciation_that_is_broken_is_refused(name: str, good: Path) -> Non
         check_refused(parts | more | {name: np.ascontiguousarray(other)}, about, good)
     save_file(parts | {name: part for name, part in more.items() if name != "said"}, good, about)
     with pytest.raises(LanguageError, match="good, got KeyError: 'said'"):
-        read(good, VOCABULARY)
+        read_language(good, VOCABULARY)
 
 
 def check_bounds(lm: Language) -> None:
@@ -357,7 +362,7 @@ def check_bounds(lm: Language) -> None:
 
 
 def test_a_sound_file_stays_within_bounds(good: Path) -> None:
-    check_bounds(read(good, VOCABULARY))
+    check_bounds(read_language(good, VOCABULARY))
 
 
 @settings(deadline=None, max_examples=150)
@@ -378,7 +383,7 @@ def test_a_file_with_a_wrong_number_is_refused_or_stays_within_bounds(
     other.flat[data.draw(st.integers(0, other.size - 1))] = data.draw(wrong)
     save_file(parts | {name: other}, path, about)
     try:
-        found = read(path, VOCABULARY)
+        found = read_language(path, VOCABULARY)
     except LanguageError:
         return
     check_bounds(found)
@@ -392,7 +397,7 @@ def test_a_file_has_the_words_besides_those_of_the_lexicon(good: Path) -> None:
     rows = {name: np.array(row, np.int32) for name, row in few.items()}
     save_file(rows | none | {"unigrams": parts["unigrams"][:2]}, good, about)
     with pytest.raises(LanguageError, match="expected more than 2 words, got 2"):
-        read(good, VOCABULARY)
+        read_language(good, VOCABULARY)
 
 
 def test_a_folder_has_its_own_and_others_are_asked_for(good: Path, tmp_path: Path) -> None:
@@ -400,18 +405,20 @@ def test_a_folder_has_its_own_and_others_are_asked_for(good: Path, tmp_path: Pat
     own.mkdir()
     other.mkdir()
     save(other / FILE, sentences(2, 60), NUMBERS._replace(weight=2.0))
-    assert of(own, VOCABULARY) is NONE
+    assert language_of(own, VOCABULARY) is NONE
     save(own / FILE, sentences(3, 60), NUMBERS._replace(weight=3.0))
-    weights = [of(own, VOCABULARY, asked).weight for asked in (None, str(good), str(other))]
+    weights = [
+        language_of(own, VOCABULARY, asked).weight for asked in (None, str(good), str(other))
+    ]
     assert weights == [3.0, NUMBERS.weight, 2.0]
-    assert of(own, VOCABULARY, "none") is NONE
-    assert of(tmp_path, Vocabulary("abc")) is NONE  # it needs no space
+    assert language_of(own, VOCABULARY, "none") is NONE
+    assert language_of(tmp_path, Vocabulary("abc")) is NONE  # it needs no space
     for missing, place in ((tmp_path, tmp_path / FILE), (own / "lm", own / "lm")):
         with pytest.raises(LanguageError, match=f"expected a language model at {place}, got no"):
-            of(own, VOCABULARY, str(missing))
+            language_of(own, VOCABULARY, str(missing))
     (own / FILE).write_bytes(b"")
     with pytest.raises(LanguageError, match="expected a language model in"):
-        of(own, VOCABULARY)
+        language_of(own, VOCABULARY)
 
 
 def test_what_the_decoder_knows_goes_with_the_weight_of_any_words(
@@ -422,12 +429,12 @@ def test_what_the_decoder_knows_goes_with_the_weight_of_any_words(
     source_file.write(tmp_path / source_model.FILE, scores, 0.25)
     save(tmp_path / FILE, sentences(3, 60), NUMBERS._replace(weight=2.0))
     for asked, weight in ((None, 2.0), (str(good), NUMBERS.weight)):
-        found = of(tmp_path, VOCABULARY, asked).source
+        found = language_of(tmp_path, VOCABULARY, asked).source
         assert np.allclose(found, 0.25 * weight * scores, atol=1e-2)
-    assert of(tmp_path, VOCABULARY, "none") is NONE
+    assert language_of(tmp_path, VOCABULARY, "none") is NONE
     (tmp_path / source_model.FILE).write_bytes(b"")
     with pytest.raises(LanguageError, match="expected a language model of letters in"):
-        of(tmp_path, VOCABULARY)
+        language_of(tmp_path, VOCABULARY)
 
 
 def test_without_a_language_model_there_is_no_weight() -> None:

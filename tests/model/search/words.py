@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from cortado.model.search import language_model as language
+from cortado.model.search.language_file import read_language
 from cortado.model.search.language_model import Language
 from cortado.model.vocabulary import ENGLISH, Vocabulary
 from cortado.tests.training.trigram import sentences
@@ -22,7 +22,7 @@ def spoken(characters: str, texts: list[str], numbers: Weights) -> Language:
     letters = characters.replace(" ", "")
     with TemporaryDirectory() as folder:
         write(Path(folder) / "lm", estimate(texts, letters).arrays, letters, numbers)
-        return language.read(Path(folder) / "lm", Vocabulary(characters))
+        return read_language(Path(folder) / "lm", Vocabulary(characters))
 
 
 @cache
