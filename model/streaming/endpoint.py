@@ -21,6 +21,7 @@ from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.streaming.interface import Rows
 
 NEVER = 1 << 30  # steps
+LATER = 0.2  # seconds after the last letter at which blanks or a detector's quiet begin
 WAIT = 40  # steps without a character after which an utterance that has none begins anew
 SILENCE, BLANK, LENGTH, QUIET, SPOKEN, WAITED = range(6)  # columns of an utterance's counts
 
@@ -55,10 +56,17 @@ class Rule:
     @property
     def steps(self) -> tuple[int, ...]:
         """The four in steps, rounded up."""
-        return tuple(math.ceil(round(time / STEP_SECONDS, 6)) for time in self.times)
+        return tuple(map(_whole_steps, self.times))
 
 
-RULES = (
+def _whole_steps(seconds: float) -> int:
+    """Return a time in steps, rounded up."""
+    return math.ceil(round(seconds / STEP_SECONDS, 6))
+
+
+Rules = tuple[Rule, ...]
+
+RULES: Rules = (
     Rule(silence=0.8, blank=0.6),  # attention and CTC head agree
     Rule(silence=2.0),  # the attention is silent, though noise keeps the CTC head from blanks
     Rule(blank=3.0),  # the attention loops: it writes without speech
@@ -66,14 +74,15 @@ RULES = (
     Rule(length=60.0),  # utterances are bounded
 )
 
-QUIET_RULES = (  # for streams with a voice activity detector
+QUIET_RULES: Rules = (  # for streams with a voice activity detector
     Rule(silence=0.4, quiet=0.6),  # attention and detector agree
     *RULES[2:],  # loops and long utterances
 )
 
 
-Rules = tuple[Rule, ...]
-LATER = 0.2  # seconds after the last letter at which blanks or a detector's quiet begin
+def needs_vad(rules: Rules) -> bool:
+    """Return whether any rule needs a voice activity detector."""
+    return any(rule.quiet for rule in rules)
 
 
 def rules_after(silence: float, *, has_detector: bool) -> Rules:
@@ -81,7 +90,7 @@ def rules_after(silence: float, *, has_detector: bool) -> Rules:
 
     They are rounded up to steps, so that there are few rules, whatever clients ask for.
     """
-    silence = math.ceil(round(silence / STEP_SECONDS, 6)) * STEP_SECONDS
+    silence = _whole_steps(silence) * STEP_SECONDS
     if has_detector:
         first: Rules = (Rule(silence=silence - LATER, quiet=silence),)
     else:
@@ -132,7 +141,7 @@ class Endpointer:
 
     def need_vad(self, rows: Rows) -> NDArray[np.bool_]:
         """Return (R,) which streams have rules with quiet."""
-        asks = np.array([any(rule.quiet for rule in rules) for rules in self._known])
+        asks = np.array([needs_vad(rules) for rules in self._known])
         return asks[self._which[rows]]
 
     def step(

@@ -21,7 +21,14 @@ from cortado.model.emission import Emissions
 from cortado.model.search.phrases import Expected, PhrasesError, expecting
 from cortado.model.streaming.alternatives import Alternatives, WordEnd
 from cortado.model.streaming.buffer import Buffer, Steps
-from cortado.model.streaming.endpoint import QUIET_RULES, RULES, Endpointer, Rules, rules_after
+from cortado.model.streaming.endpoint import (
+    QUIET_RULES,
+    RULES,
+    Endpointer,
+    Rules,
+    needs_vad,
+    rules_after,
+)
 from cortado.model.streaming.interface import Rows, Samples, StreamingRecognizer
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Results, Update
@@ -79,7 +86,7 @@ class Pool:
             ValueError: a rule has quiet, and there is no detector.
         """
         rules = (QUIET_RULES if vad else RULES) if rules is None else rules
-        if vad is None and _needs_vad(rules):
+        if vad is None and needs_vad(rules):
             raise ValueError("expected a voice activity detector for rules with quiet, got none")
         self.recognizer, self._rules = recognizer, rules
         self.stepper = recognizer.stepper(streams, threads)
@@ -307,7 +314,7 @@ class Pool:
         received, steps, flush, samples = self._buffer.snapshot(row)
         rules = self._endpointer.rules(row)
         detector, heard = "", b""
-        if self._vad and self._detector and _needs_vad(rules):
+        if self._vad and self._detector and needs_vad(rules):
             detector, heard = self._vad.digest.hex(), self._detector.snapshot(row)
         return Snapshot(
             backend=self.recognizer.name,
@@ -349,8 +356,3 @@ class Pool:
             )
         if snapshot.detector != self._vad.digest.hex():
             raise SnapshotError("expected a stream of this voice activity detector, got another's")
-
-
-def _needs_vad(rules: Rules) -> bool:
-    """Return whether any rule needs a voice activity detector."""
-    return any(rule.quiet for rule in rules)
