@@ -13,11 +13,9 @@ from cortado.model.streaming.interface import StreamingRecognizer
 if TYPE_CHECKING:  # they bring torch, without which the fast backend serves
     from cortado.model.recognizer import Recognizer
 
-CHOICES = (
-    *("auto", "fast", "fast-amx", "fast-int8", "fast-bf16", "fast-fp32"),
-    *("reference", "cuda"),
-)
-FAST = CHOICES[:6]  # those that may be the fast backend
+# names of the fast backend, and "auto", which takes it where it supports the model
+FAST = ("auto", "fast", "fast-amx", "fast-int8", "fast-bf16", "fast-fp32")
+CHOICES = (*FAST, "reference", "cuda")
 
 
 def load_recognizer(
