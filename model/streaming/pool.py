@@ -32,7 +32,7 @@ from cortado.model.streaming.endpoint import (
 from cortado.model.streaming.interface import Rows, Samples, StreamingRecognizer
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Results, Update
-from cortado.model.streaming.utterances import Parting, Utterances
+from cortado.model.streaming.utterances import Segmentation, Utterances
 from cortado.model.streaming.vad import SPEECH, Vad
 
 
@@ -57,7 +57,7 @@ class Output(NamedTuple):
     """The results of a step of R streams."""
 
     emissions: Emissions
-    parting: Parting
+    segmentation: Segmentation
     word_ends: Mapping[int, tuple[WordEnd, ...]]  # by place among the R
 
 
@@ -220,10 +220,10 @@ class Pool:
         begins = ended | self._wait(rows)
         if begins.any():
             emissions = emissions.followed(begins, self.stepper.restart(rows[begins]))
-        parting = self._utterances.step(rows, emissions, batch.steps.numbers, ended)
+        segmentation = self._utterances.step(rows, emissions, batch.steps.numbers, ended)
         closed = ended | batch.steps.last
         word_ends = self._alternatives.step(rows, emissions, closed, self.stepper)
-        return Output(emissions, parting, word_ends)
+        return Output(emissions, segmentation, word_ends)
 
     def _begin(self, beginnings: list[Beginning]) -> None:
         """Set the rows of new streams to their first states."""
@@ -275,15 +275,17 @@ class Pool:
 
     def settle(self, batch: Batch, output: Output) -> Results:
         """Count a batch's steps as done; return the results of streams that are still open."""
-        rows, (emissions, parting, word_ends) = batch.steps.rows, output
+        rows, (emissions, segmentation, word_ends) = batch.steps.rows, output
         owned = self._buffer.count(batch.steps)
         finished = self._buffer.finished(rows) & owned
-        news = np.flatnonzero((emissions.emitted | (parting.utterances >= 0)) & owned | finished)
+        news = np.flatnonzero(
+            (emissions.emitted | (segmentation.utterances >= 0)) & owned | finished
+        )
         return Results(
             rows[news],
             batch.steps.numbers[news],
             emissions.of(news),
-            parting.of(news),
+            segmentation.of(news),
             self._buffer.positions(rows[news]),
             finished[news],
             {n: word_ends[old] for n, old in enumerate(news.tolist()) if old in word_ends},

@@ -19,11 +19,11 @@ from cortado.model.emission import (
 from cortado.model.streaming.alternatives import Alternative, WordEnd
 from cortado.model.streaming.interface import Rows
 from cortado.model.streaming.snapshot import Snapshot
-from cortado.model.streaming.utterances import SPACE, Endpoint, Parting
+from cortado.model.streaming.utterances import SPACE, Endpoint, Segmentation
 from cortado.model.vocabulary import Vocabulary
 
 
-class Place(NamedTuple):
+class EndedWord(NamedTuple):
     """Where a word ends, and what else it may have been."""
 
     end: int  # characters of the update up to there
@@ -39,7 +39,7 @@ class Update(NamedTuple):
     failed: bool = False
     endpoint: Endpoint | None = None  # after the characters
     snapshot: Snapshot | None = None  # of the suspended stream; no update follows
-    alternatives: Sequence[Place] = ()  # of words that end with the characters
+    alternatives: Sequence[EndedWord] = ()  # of words that end with the characters
 
 
 FAILED = Update([], 0.0, True, failed=True)
@@ -51,14 +51,14 @@ class Results(NamedTuple):
     rows: Rows  # (R,)
     numbers: NDArray[np.int64]  # (R,) of the steps in their streams
     emissions: Emissions
-    parting: Parting
+    segmentation: Segmentation
     positions: NDArray[np.float64]  # (R,) seconds
     finished: NDArray[np.bool_]  # (R,)
     word_ends: Mapping[int, tuple[WordEnd, ...]]  # by place among the R
 
     def updates(self, vocabulary: Vocabulary, delay_steps: int) -> Iterator[tuple[int, Update]]:
         """Yield each row with its update."""
-        columns = self.rows, self.numbers, self.positions, self.finished, *self.parting
+        columns = self.rows, self.numbers, self.positions, self.finished, *self.segmentation
         plain = (column.tolist() for column in columns)  # Python's numbers are faster than NumPy's
         streams = zip(self.emissions.lists(), *plain, strict=True)
         for place, stream in enumerate(streams):
@@ -70,7 +70,7 @@ class Results(NamedTuple):
             ended = utterance >= 0
             endpoint = Endpoint(utterance, seconds(start), seconds(end)) if ended else None
             places = [
-                Place(space + sum(map(len, written[: at.symbols])), at.alternatives)
+                EndedWord(space + sum(map(len, written[: at.symbols])), at.alternatives)
                 for at in self.word_ends.get(place, ())
             ]
             yield (

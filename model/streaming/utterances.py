@@ -25,7 +25,7 @@ class Endpoint:
     end: float  # seconds: the time of its last character
 
 
-class Parting(NamedTuple):
+class Segmentation(NamedTuple):
     """Where R streams' emissions of a step fall in their utterances."""
 
     spaces: NDArray[np.bool_]  # (R,) whether a space comes before the step's first character
@@ -33,9 +33,10 @@ class Parting(NamedTuple):
     starts: NDArray[np.int64]  # (R,) its first and its last character's time, in steps
     ends: NDArray[np.int64]
 
-    def of(self, rows: Rows) -> "Parting":
+    def of(self, rows: Rows) -> "Segmentation":
         """Return the part of some of the streams."""
-        return Parting(self.spaces[rows], self.utterances[rows], self.starts[rows], self.ends[rows])
+        utterances, starts, ends = self.utterances[rows], self.starts[rows], self.ends[rows]
+        return Segmentation(self.spaces[rows], utterances, starts, ends)
 
 
 class Utterances:
@@ -57,7 +58,7 @@ class Utterances:
 
     def step(
         self, rows: Rows, emissions: Emissions, numbers: Rows, ended: NDArray[np.bool_]
-    ) -> Parting:
+    ) -> Segmentation:
         """Return where the emissions of (R,) rows fall in utterances.
 
         An utterance begins with a new word. The restarted decoder does not write the space before
@@ -73,8 +74,8 @@ class Utterances:
         found = np.zeros((4, len(rows)), np.int64)
         news = emissions.symbols, emissions.late, numbers, ended
         symbols = self._lengths, self._begins, self._closes
-        _part(rows, *news, *symbols, self._spaced, self._delay_steps, self._state, found)
-        return Parting(found[0] != 0, *found[1:])
+        _segment(rows, *news, *symbols, self._spaced, self._delay_steps, self._state, found)
+        return Segmentation(found[0] != 0, *found[1:])
 
     def snapshot(self, row: int) -> list[int]:
         """Return what `restore` takes."""
@@ -86,7 +87,7 @@ class Utterances:
 
 
 @cached_njit()
-def _part(
+def _segment(
     rows: Any,
     symbols: Any,
     late: Any,
@@ -100,7 +101,7 @@ def _part(
     state: Any,
     found: Any,
 ) -> None:
-    """Set `found` (4, R) to the columns of a `Parting`."""
+    """Set `found` (4, R) to the columns of a `Segmentation`."""
     for r in range(len(rows)):
         own = state[rows[r]]
         for n in range(symbols.shape[1]):

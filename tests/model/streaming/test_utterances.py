@@ -1,10 +1,10 @@
-"""Emissions parted into utterances."""
+"""Emissions divided into utterances."""
 
 import numpy as np
 import pytest
 
 from cortado.model.emission import Emission
-from cortado.model.streaming.utterances import Parting, Utterances
+from cortado.model.streaming.utterances import Segmentation, Utterances
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.streaming.scripted import emissions
 
@@ -17,7 +17,7 @@ def stream(vocabulary: Vocabulary = LETTERS) -> Utterances:
     return one
 
 
-def said(one: Utterances, text: str, step: int, ended: bool = False) -> Parting:
+def said(one: Utterances, text: str, step: int, ended: bool = False) -> Segmentation:
     written = emissions([[Emission(LETTERS.names.index(letter)) for letter in text]])
     return one.step(ROW, written, ROW + step - 1, np.array([ended]))
 
