@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.compiled.alignment import IMPOSSIBLE
 from cortado.model.compiled.functions import log
 from cortado.model.compiled.jit import cached_njit
+from cortado.model.compiled.viterbi import IMPOSSIBLE
 from cortado.model.search import language_model as language
 from cortado.model.search import pronunciation
 from cortado.model.search.language_model import LEAST, NOWHERE, ROOT, Language

@@ -21,7 +21,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.compiled.alignment import IMPOSSIBLE, laid
+from cortado.model.compiled.viterbi import IMPOSSIBLE, viterbi
 
 Array = NDArray[Any]
 
@@ -35,7 +35,7 @@ SILENCE = 0  # output of the head
 FORGOTTEN = np.float32(-20)  # nats below the best way
 
 
-_lay_short, _lay_long = laid(SHORT), laid(LONGEST + 1)
+_lay_short, _lay_long = viterbi(SHORT), viterbi(LONGEST + 1)
 
 
 class Costs(NamedTuple):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.compiled.alignment import IMPOSSIBLE
+from cortado.model.compiled.viterbi import IMPOSSIBLE
 from cortado.model.emission import Emissions
 from cortado.model.search import alternatives as search
 from cortado.model.search import pronunciation

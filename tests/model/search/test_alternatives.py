@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cortado.model.compiled.alignment import IMPOSSIBLE
+from cortado.model.compiled.viterbi import IMPOSSIBLE
 from cortado.model.search import alternatives as search
 from cortado.model.search import language_model as language
 from cortado.model.search import look_ahead, pronunciation

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cortado.model.compiled.alignment import IMPOSSIBLE
+from cortado.model.compiled.viterbi import IMPOSSIBLE
 from cortado.model.search import pronunciation
 from cortado.model.search.pronunciation import (
     HISTORY,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cortado.model.compiled.alignment import IMPOSSIBLE, laid
+from cortado.model.compiled.viterbi import IMPOSSIBLE, viterbi
 
 FRAMES, PHONES, LANES = 12, 7, 8
 MISSED, BEYOND, UNSPOKEN = np.float32(1.3), np.float32(0.7), np.float32(0.9)
@@ -17,7 +17,7 @@ MISSED, BEYOND, UNSPOKEN = np.float32(1.3), np.float32(0.7), np.float32(0.9)
 Floats = NDArray[np.float32]
 
 lasting = settings(deadline=None, max_examples=200)
-lay: Any = laid(LANES)
+lay: Any = viterbi(LANES)
 
 
 def _compiled(

@@ -19,7 +19,7 @@ IMPOSSIBLE = np.float32(-1e9)  # the score of no way; sums with it lose nothing 
 NEVER = float("-inf")
 
 
-def laid(lanes: int) -> Callable[..., Any]:
+def viterbi(lanes: int) -> Callable[..., Any]:
     """Return an intrinsic that lays the phones of a word on frames, and returns a score.
 
     That is the score of the best way up to the last frame, of those that end at any phone or behind
