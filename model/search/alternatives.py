@@ -73,7 +73,7 @@ def follow(
             text[:], own[:] = ROOT, IMPOSSIBLE
         if own.max() < FORGOTTEN:  # the word lasts longer than what is remembered
             own[NOW] = 0
-        pronunciation.less(own, own.max(), own)
+        pronunciation.rebase(own, own.max(), own)
 
 
 @cached_njit(forceinline=True)
@@ -132,8 +132,8 @@ def _search(
 def _probability(lm: Language, after: language.After, low: int, high: int) -> np.float32:
     """Return the weighed log-probability of the words from `low` to before `high`, in nats."""
     place = language.placed(lm, low, after.start, after.end)
-    part = language.total(lm, after, high, language.placed(lm, high, place, after.end))
-    part -= language.total(lm, after, low, place)
+    part = language.mass_below(lm, after, high, language.placed(lm, high, place, after.end))
+    part -= language.mass_below(lm, after, low, place)
     return np.float32(lm.weight) * log(np.float32(max(part, LEAST)))
 
 

@@ -147,7 +147,7 @@ def _add(
                 begun = e.begun[r, k]
             phones = _begun_phones(r, k, found[0], beam, e)
             total = pronunciation.fit(begun, e.spoken[r], phones, _costs(beam), e.ended)
-            pronunciation.less(begun, total, e.begun[r, k])
+            pronunciation.rebase(begun, total, e.begun[r, k])
             score += np.float32(beam.phones) * total
     e.scores[r, k] = score
 
@@ -180,7 +180,7 @@ def _advance(begun: Array, heard: Array, phones: Array, beam: Beam, ended: Array
     pronunciation.advance(begun, heard, costs.beyond)
     total = pronunciation.fit(begun, heard, phones, costs, ended)
     pronunciation.remember(begun, heard, phones, costs, ended)
-    pronunciation.less(begun, total, begun)
+    pronunciation.rebase(begun, total, begun)
     return np.float32(beam.phones) * total
 
 
@@ -199,7 +199,7 @@ def _forget_oldest(remembered: Array, working: Array) -> None:
 def _hear(row: int, r: int, logits: Array, h: Hypotheses, e: Candidates) -> None:
     """Add a frame's logits (V + 1 or more,) of the CTC head to those that a stream remembers."""
     _forget_oldest(h.heard[row], e.heard[r])
-    ctc.shares(logits, h.heard[row, ctc.NOW - 1])
+    ctc.probabilities(logits, h.heard[row, ctc.NOW - 1])
     voice.listen(h.heard[row, ctc.NOW - 1], h.voice[row])
     _copy(h.heard[row, ctc.NOW - 1], e.heard[r, ctc.NOW - 1])
 
@@ -313,7 +313,7 @@ def extend(
                 look_ahead.weigh(beam.words, node, before, last, least, e.known, scores)
                 if e.expecting[r]:
                     phrase = e.phrase[r, e.stopping[end, 1]]
-                    look_ahead.welcome(beam.words, node, e.trees[r], phrase, scores)
+                    look_ahead.waive_leaving(beam.words, node, e.trees[r], phrase, scores)
             end += 1
         scanning = _extend_stream(r, n, end, logits, least, vocabulary, slot, beam, e, scanning)
         n = end

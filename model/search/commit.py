@@ -110,7 +110,7 @@ def _ended(h: Hypotheses, row: int, k: int, beam: Beam) -> np.float32:
     known, phrase = language.ends_word(beam.words, node), h.phrase[row, k]
     if not known and phrase != phrases.OUTSIDE and phrases.ends_word(h.trees[row], phrase):
         return ZERO
-    return language.ended(beam.words, node, before, last)
+    return language.word_end_gain(beam.words, node, before, last)
 
 
 @cached_njit()

@@ -38,7 +38,7 @@ ZERO, ONE = np.float32(0), np.float32(1)
 
 
 @numba.njit(nogil=True)
-def shares(logits: Array, found: Array) -> None:
+def probabilities(logits: Array, found: Array) -> None:
     """Set `found` (V + 1,) to the probabilities of (V + 1,) logits, the blank first."""
     most, total = logits[0], ZERO
     for v in range(1, len(found)):

@@ -108,7 +108,7 @@ class After(NamedTuple):
 
 
 @numba.njit(nogil=True, forceinline=True)
-def _sought(word: int, words: Array, start: Any, end: Any) -> Any:
+def _lower_bound(word: int, words: Array, start: Any, end: Any) -> Any:
     """Return where in an ascending range of an array a word is, or would be inserted."""
     while start < end:
         middle = (start + end) // 2
@@ -123,7 +123,7 @@ def _sought(word: int, words: Array, start: Any, end: Any) -> Any:
 def after(lm: Language, before: int, last: int) -> After:
     """Return what may follow two words."""
     end = lm.starts[before + 1]
-    pair = _sought(last, lm.seconds, lm.starts[before], end)
+    pair = _lower_bound(last, lm.seconds, lm.starts[before], end)
     start3, end3, left2 = lm.ends[0], lm.ends[0], 1.0  # none
     if pair < end and lm.seconds[pair] == last:
         start3, end3, left2 = lm.ends[pair], lm.ends[pair + 1], lm.left2[pair]
@@ -135,12 +135,12 @@ def after(lm: Language, before: int, last: int) -> After:
 @numba.njit(nogil=True, forceinline=True)
 def placed(lm: Language, word: int, start: Place, end: Place) -> Place:
     """Return the place of a word between two places."""
-    second = _sought(word, lm.seconds, start.second, end.second)
-    return Place(second, _sought(word, lm.thirds, start.third, end.third))
+    second = _lower_bound(word, lm.seconds, start.second, end.second)
+    return Place(second, _lower_bound(word, lm.thirds, start.third, end.third))
 
 
 @numba.njit(nogil=True, forceinline=True)
-def total(lm: Language, a: After, word: int, place: Place) -> float:
+def mass_below(lm: Language, a: After, word: int, place: Place) -> float:
     """Return the total probability of all words numbered below `word`, whose place is `place`."""
     second = lm.sums2[place.second] - lm.sums2[a.start.second]
     third = lm.sums3[place.third] - lm.sums3[a.start.third]
@@ -148,7 +148,7 @@ def total(lm: Language, a: After, word: int, place: Place) -> float:
 
 
 @cached_njit()
-def ended(lm: Language, node: int, before: int, last: int) -> np.float32:
+def word_end_gain(lm: Language, node: int, before: int, last: int) -> np.float32:
     """Return what a text gains, in nats, where its unfinished word ends at a node.
 
     Outside the lexicon that is nothing: what such a word costs is paid.
@@ -160,10 +160,10 @@ def ended(lm: Language, node: int, before: int, last: int) -> np.float32:
     a = after(lm, before, last)
     low = placed(lm, lm.lows[node], a.start, a.end)
     high = placed(lm, lm.highs[node], low, a.end)
-    first = total(lm, a, lm.lows[node], low)
-    whole = max(total(lm, a, lm.highs[node], high) - first, LEAST)
+    first = mass_below(lm, a, lm.lows[node], low)
+    whole = max(mass_below(lm, a, lm.highs[node], high) - first, LEAST)
     end = lm.words[node] + 1
-    part = max(total(lm, a, end, placed(lm, end, low, high)) - first, LEAST)
+    part = max(mass_below(lm, a, end, placed(lm, end, low, high)) - first, LEAST)
     return np.float32(lm.weight * log(np.float32(part / whole)))
 
 

@@ -21,10 +21,10 @@ from cortado.model.search.language_model import (
     ROOT,
     Language,
     after,
-    ended,
     followed,
+    mass_below,
     placed,
-    total,
+    word_end_gain,
 )
 
 Array = NDArray[Any]
@@ -80,8 +80,8 @@ def weigh(
 
 
 @numba.njit(nogil=True, forceinline=True)
-def welcome(lm: Language, node: int, tree: Array, phrase: int, scores: Array) -> None:
-    """Give back to `scores` (V,) what symbols cost that leave the lexicon along a phrase.
+def waive_leaving(lm: Language, node: int, tree: Array, phrase: int, scores: Array) -> None:
+    """Waive the price of leaving the lexicon in `scores` (V,), for symbols along a phrase.
 
     Args:
         lm: the language model.
@@ -152,17 +152,18 @@ def _look_up(
     outside = _outside(lm, node)
     a = after(lm, before, last)
     low, high, whole = placed(lm, lm.lows[node], a.start, a.end), a.end, 1.0
-    first = total(lm, a, lm.lows[node], low)
+    first = mass_below(lm, a, lm.lows[node], low)
     if node != ROOT:
         high = placed(lm, lm.highs[node], low, a.end)
-        whole = max(total(lm, a, lm.highs[node], high) - first, LEAST)
+        whole = max(mass_below(lm, a, lm.highs[node], high) - first, LEAST)
     for child in range(lm.children[node], lm.children[node + 1]):
         symbol = lm.symbols[child]
         if symbol >= 0 and scores[symbol] >= reached and gains[symbol] == UNKNOWN:
             begin, end = lm.lows[child], lm.highs[child]
             there = placed(lm, begin, low, high)
-            part = total(lm, a, end, placed(lm, end, there, high)) - total(lm, a, begin, there)
+            part = mass_below(lm, a, end, placed(lm, end, there, high))
+            part -= mass_below(lm, a, begin, there)
             gained = log(np.float32(max(part, LEAST) / whole)) - outside
             gains[symbol] = np.float32(lm.weight * gained)
     if scores[lm.space] >= reached and gains[lm.space] == UNKNOWN:
-        gains[lm.space] = ended(lm, node, before, last) + np.float32(lm.bonus)
+        gains[lm.space] = word_end_gain(lm, node, before, last) + np.float32(lm.bonus)

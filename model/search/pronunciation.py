@@ -119,7 +119,7 @@ def finish(ended: Array, heard: Array, begun: Array) -> None:
 
 
 @numba.njit(nogil=True)
-def less(begun: Array, total: np.float32, found: Array) -> None:
+def rebase(begun: Array, total: np.float32, found: Array) -> None:
     """Set `found` to scores (PLACES,) relative to a text's `total`; forget those far below."""
     for n in range(PLACES):
         score = begun[n] - total

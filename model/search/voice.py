@@ -25,11 +25,11 @@ ZERO, ONE = np.float32(0), np.float32(1)
 
 
 @numba.njit(nogil=True)
-def listen(shares: Array, voice: Array) -> None:
+def listen(probabilities: Array, voice: Array) -> None:
     """Add a frame to a voice (2,), by the CTC head's probabilities (V + 1,), the blank first."""
-    entropy, symbol = ZERO, max(ONE - shares[0], ZERO)
-    for v in range(len(shares)):
-        entropy -= shares[v] * log(shares[v])
+    entropy, symbol = ZERO, max(ONE - probabilities[0], ZERO)
+    for v in range(len(probabilities)):
+        entropy -= probabilities[v] * log(probabilities[v])
     voice[EXCESS] += symbol * (entropy - USUAL)
     voice[SYMBOLS] += symbol
     if voice[SYMBOLS] > MEMORY:

@@ -215,7 +215,7 @@ def test_the_ctc_head_weighs_the_text_of_every_hypothesis(
     one, head = Searched(numbers, beam, seed), np.zeros((frames, SYMBOLS + 1), np.float32)
     for frame in range(frames):
         one.step()
-        ctc_score.shares(heard(seed, frame), head[frame])
+        ctc_score.probabilities(heard(seed, frame), head[frame])
     wanted = likelihoods(numbers, frames)
     for text in wanted:
         shorter = range(max(len(text) - ctc_score.LAG, 0), len(text) + 1)

@@ -21,7 +21,7 @@ def head(seed: int, frames: int) -> NDArray[np.float32]:
     random = np.random.default_rng(seed)
     found = np.zeros((frames, SYMBOLS + 1), np.float32)
     for frame in found:
-        ctc.shares(random.normal(0, 2, SYMBOLS + 3).astype(np.float32), frame)
+        ctc.probabilities(random.normal(0, 2, SYMBOLS + 3).astype(np.float32), frame)
     return found
 
 

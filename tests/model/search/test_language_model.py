@@ -30,8 +30,8 @@ from cortado.model.search.language_model import (
     Language,
     after,
     followed,
+    mass_below,
     placed,
-    total,
 )
 from cortado.model.search.language_model import UNKNOWN as UNKNOWN_WORD
 from cortado.model.search.look_ahead import known, weigh
@@ -94,7 +94,7 @@ def test_after_any_two_words_the_probabilities_sum_to_one(seed: int, count: int)
     for before, last in product(range(words), range(words)):
         a = after(lm, before, last)
         places = [placed(lm, word, a.start, a.end) for word in range(words + 1)]
-        sums = np.array([total(lm, a, word, place) for word, place in enumerate(places)])
+        sums = np.array([mass_below(lm, a, word, place) for word, place in enumerate(places)])
         assert sums[0] == 0
         assert (np.diff(sums) > 0).all()
         assert sums[-1] == pytest.approx(1, abs=4e-3)  # 16 bits
@@ -349,7 +349,7 @@ def check_bounds(lm: Language) -> None:
         assert 0 <= a.start.third <= a.end.third <= len(lm.thirds)
         for word in range(words + 1):
             place = placed.py_func(lm, word, a.start, a.end)
-            assert np.isfinite(total.py_func(lm, a, word, place))
+            assert np.isfinite(mass_below.py_func(lm, a, word, place))
     for node, (before, last) in product((NOWHERE, *range(nodes)), pairs):
         guarded = np.zeros(symbols + 2, np.float32)
         weigh.py_func(lm, node, before, last, EVERYTHING, known(lm, symbols), guarded[1:-1])

@@ -142,7 +142,7 @@ def test_letters_that_leave_the_lexicon_along_a_phrase_cost_nothing() -> None:
         for symbol in VOCABULARY.encode(text):
             at = phrases.followed(tree, at, symbol)
         scores = np.zeros(count, np.float32)
-        look_ahead.welcome(lm, node, tree, at, scores)
+        look_ahead.waive_leaving(lm, node, tree, at, scores)
         return {VOCABULARY.names[n]: float(scores[n]) for n in np.flatnonzero(scores)}
 
     letter, leaving = -lm.weight * lm.letter, -lm.weight * lm.leaving

@@ -128,7 +128,7 @@ def test_what_ended_long_ago_is_forgotten_and_silence_is_not() -> None:
     assert begun[0, NOW - 6] == 0
     for _ in range(HISTORY):
         pronunciation.advance(begun[0], heard, COSTS.beyond)
-        pronunciation.less(begun[0], np.float32(0), begun[0])
+        pronunciation.rebase(begun[0], np.float32(0), begun[0])
     assert begun[0, NOW] == IMPOSSIBLE
 
 
@@ -151,7 +151,7 @@ def test_a_long_pause_behind_an_unfinished_word_costs_a_constant_for_each_frame(
         gained, ended = fitted(begun, heard, phones)
         of = np.array(phones, np.int32)
         pronunciation.remember(begun, heard, of, COSTS, ended)
-        pronunciation.less(begun, np.float32(gained), begun)
+        pronunciation.rebase(begun, np.float32(gained), begun)
         assert gained == pytest.approx(-float(COSTS.beyond), abs=1e-4)
     _, ended = fitted(begun, heard, phones)
     pronunciation.finish(ended, heard, begun)
