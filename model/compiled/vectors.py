@@ -106,7 +106,7 @@ def product_tile(rows: int, vectors: int, lanes: int) -> Callable[..., None]:
         a, start: uint16 (bf16) or float32;
         row: elements between rows of A;
         segments, segment, k: a row of A is `segments` runs of k elements, `segment` apart;
-        b, start: packed by `pack`, all segments after each other;
+        b, start: packed by `product.packed`, all segments after each other;
         bias, start; c, start, row: float32.
     """
 

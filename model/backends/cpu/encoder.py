@@ -83,7 +83,7 @@ def _conv_lstm_cell(gates: Array, start: int, cell: Array, hidden: Array, to: in
 def convolve(rows: Array, out: int, state: State, w: Convolutions, t: Scratch) -> None:
     """Set `t.joined` from row `out` on to STREAMS streams' inputs of the recurrent layers.
 
-    Frames of several streams lie side by side and are convolve_frames at once, the rows between two
+    Frames of several streams lie side by side and are convolved at once, the rows between two
     streams too: what these give is not used.
     """
     count, stride = len(rows), len(t.joined) // TILE

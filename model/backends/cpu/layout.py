@@ -41,7 +41,7 @@ class FeatureWeights(NamedTuple):
     window: Array  # (WINDOW,)
     factors: Array  # twiddle factors of the butterflies
     order: Array  # (FFT / 2,) int64: index of each frequency after the transform
-    twiddles: Array  # (FFT / 4 + 1, 2) cos and sin that separate two real transforms
+    twiddles: Array  # (FFT / 2 + 1, 2) cos and sin that separate two real transforms
     bank: Array  # the mel filters' weights, each filter's after the last
     first: Array  # (F,) int64: first bin of each filter
     bins: Array  # (F,) int64: bins of each filter
@@ -170,26 +170,26 @@ class Scratch(NamedTuple):
     im: Array
     power: Array  # (FFT / 2 + 1, FRAMES)
     logmel: Array  # (F, FRAMES)
-    planes: Array  # (4, 5, FIRST) narrow: features of four streams
+    planes: Array  # (5, STREAMS, FIRST) narrow: features
     recent: Array  # ((PAST + 4) F,) float32
     delta: Array  # (2, F) float32
-    frames1: Array  # (3, SECOND) narrow
-    frames2: Array  # (2, THIRD) narrow: the convolutional LSTM's input and last hidden state
-    frames3: Array  # (3, THIRD) narrow
-    codes1: Array  # (3, SECOND) uint8: frames as integers
-    codes2: Array  # (2, THIRD) uint8
-    codes3: Array  # (3, THIRD) uint8
-    row_scales: Array  # (40,) float32: of their rows
-    sums1: Array  # (40, C) float32
-    sums2: Array  # (20, C)
-    gates2: Array  # (20, 4 C)
+    frames1: Array  # (3, STREAMS, SECOND) narrow
+    frames2: Array  # (2, STREAMS, THIRD) narrow: the LSTM's input and last hidden state
+    frames3: Array  # (3, STREAMS, THIRD) narrow
+    codes1: Array  # (3, STREAMS, SECOND) uint8: frames as integers
+    codes2: Array  # (2, STREAMS, THIRD) uint8
+    codes3: Array  # (3, STREAMS, THIRD) uint8
+    row_scales: Array  # (STREAMS ROWS3,) float32: of their rows
+    sums1: Array  # (STREAMS ROWS1, C) float32
+    sums2: Array  # (STREAMS ROWS3, C)
+    gates2: Array  # (STREAMS ROWS3, 4 C)
     joined: Array  # (TILE, max inputs + H) narrow
     gates: Array  # (TILE, 4 H or 4 D) float32
     codes: Array  # (TILE, max inputs + H) uint8: rows of products of integers
     scales: Array  # (TILE,) float32: of the rows
     hidden: Array  # (TILE, A H) narrow
     dense: Array  # (TILE, H) float32
-    of_frames: Array  # (TILE, 2 d + 2 V) float32: the product with `DecoderWeights.frames`
+    of_frames: Array  # (TILE, 2 d + V + U) float32: the product with `DecoderWeights.frames`
     rows: Array  # (TILE,) int64: the streams of the tile that write
     shares: Array  # (TILE, w) float32: their chunk attention weights
     states: Array  # (TILE, D) narrow: of the decoder's LSTM
