@@ -45,7 +45,7 @@ _filter = product_tile(1, 1, FRAMES)
 _PRIOR, _MEMORY = np.float32(PRIOR_FRAMES), np.float32(MEMORY_FRAMES)
 _DROP, _QUIET = np.float32(-DROP), np.float32(QUIET)
 _STEADY, _RISING = np.float32(STEADY), np.float32(RISING)
-_PAUSE, _RESTING = np.float32(REST_FRAMES), np.float32(RESTING)
+_REST, _RESTING = np.float32(REST_FRAMES), np.float32(RESTING)
 _BOUND, _DRAWN = np.float32(BOUND), np.float32(DRAWN)
 _HALF = np.float32(0.5)
 _ZERO, _ONE = np.float32(0), np.float32(1)
@@ -194,7 +194,7 @@ def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) ->
         if above < _DROP:
             copied(w.mean, 0, mean, 0, MELS)
             count = _PRIOR
-        rests, level = pause > _PAUSE, _ZERO
+        rests, level = pause > _REST, _ZERO
         if not rests:
             count = min(count + _ONE, _MEMORY)
         memory[0], memory[1], memory[2] = count, pause, noise

@@ -30,7 +30,7 @@ MIN_FRAMES = 8  # for fewer, tensor operations are as fast
 _ONE, _ZERO = np.float32(1), np.float32(0)
 _PRIOR, _MEMORY, _DROP = (np.float32(x) for x in (PRIOR_FRAMES, MEMORY_FRAMES, DROP))
 _QUIET, _STEADY, _RISING = (np.float32(x) for x in (QUIET, STEADY, RISING))
-_PAUSE, _RESTING = np.float32(REST_FRAMES), np.float32(RESTING)
+_REST, _RESTING = np.float32(REST_FRAMES), np.float32(RESTING)
 _BOUND, _DRAWN = np.float32(BOUND), np.float32(DRAWN)
 
 
@@ -94,7 +94,7 @@ def _means(
             pause = pause + _ONE if above < _QUIET and level < noise + _STEADY else _ZERO
             if above < -_DROP:
                 mean[:], count, restarted[b, t] = prior, _PRIOR, True
-            rests, level = pause > _PAUSE, _ZERO
+            rests, level = pause > _REST, _ZERO
             if not rests:
                 count = min(count + _ONE, _MEMORY)
             share = shares[b, t] = (_RESTING if rests else _ONE) / count

@@ -44,7 +44,7 @@ def _means(  # type: ignore[no-untyped-def]
     QUIET: tl.constexpr,
     STEADY: tl.constexpr,
     RISING: tl.constexpr,
-    PAUSE: tl.constexpr,
+    REST: tl.constexpr,
     RESTING: tl.constexpr,
     BOUND: tl.constexpr,
     DRAWN: tl.constexpr,
@@ -65,7 +65,7 @@ def _means(  # type: ignore[no-untyped-def]
         noise = tl.minimum(level, noise + RISING * (level - noise))
         above = tl.reduce((frame - mean) / deviation, 0, _sum) / bands
         pause = tl.where((above < QUIET) & (level < noise + STEADY), pause + 1, 0)
-        over, rests = above < -DROP, pause > PAUSE
+        over, rests = above < -DROP, pause > REST
         mean, count = tl.where(over, prior, mean), tl.where(over, PRIOR, count)
         count = tl.where(rests, count, tl.minimum(count + 1, MEMORY))
         mean += tl.where(rests, RESTING, 1.0) * (frame - mean) / count
@@ -103,7 +103,7 @@ def running_means(
         QUIET=float(QUIET),
         STEADY=float(STEADY),
         RISING=float(RISING),
-        PAUSE=float(REST_FRAMES),
+        REST=float(REST_FRAMES),
         RESTING=float(RESTING),
         BOUND=float(BOUND),
         DRAWN=float(DRAWN),
