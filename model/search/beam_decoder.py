@@ -50,7 +50,7 @@ class SearchState(NamedTuple):
         return Hypotheses(*(part.numpy().copy() for part in self.hypotheses))
 
 
-class _Pool:
+class _DecoderStates:
     """Decoder states: those of the S K hypotheses before the frame, then those made at it."""
 
     def __init__(self, state: SearchState) -> None:
@@ -126,31 +126,31 @@ class BeamSearch(Layer):
         state = state._replace(valid=valid, keys=keys, values=values)
         h = state.own_hypotheses()
         e = candidates(streams, beam, cap, decoder.start, self._phones)
-        pool, rows = _Pool(state), np.arange(streams)
+        states, rows = _DecoderStates(state), np.arange(streams)
         scanning = search.begin_frame(rows, self._ctc(value.numpy()), beam, h, e)
         for count in range(cap + 1):
             index, of = self._places(e.scanning[:scanning], e, state)
-            energies = scan.energy(decoder.query(pool.at(index)[0]), key[of])
+            energies = scan.energy(decoder.query(states.at(index)[0]), key[of])
             stopping = search.stop(scanning, energies.numpy(), count < cap, beam, e)
             if stopping == 0:
                 break
             index, of = self._places(e.stopping[:stopping], e, state)
-            memory, valid = pool.at(index)
+            memory, valid = states.at(index)
             context = scan.context(decoder.query(memory), keys[of], values[of], valid)
             logits, output = decoder.write(context, memory)
             scanning = search.extend(stopping, logits.numpy().copy(), logits.shape[1], 0, beam, e)
             r, k = e.scanning[:scanning].T
             parents = torch.from_numpy(e.slots[r, k])
             symbols = torch.from_numpy(e.written[r, k, count].astype(np.int64))
-            e.slots[r, k] = len(pool) + np.arange(scanning)
+            e.slots[r, k] = len(states) + np.arange(scanning)
             stopped = torch.ones(scanning, dtype=torch.bool)
             new = decoder.read(symbols, select(output, parents))
-            pool.add(new, scan.stopped(valid[parents], stopped))
+            states.add(new, scan.stopped(valid[parents], stopped))
         moves = torch.from_numpy(e.moves[: prune(rows, beam, h, e)])
         to, slots = (moves[:, 0], moves[:, 1]), moves[:, 2]
         hidden, cell, symbol, valid = (
             old.index_put(to, new[slots])
-            for old, new in zip(state.per_hypothesis, pool.parts, strict=True)
+            for old, new in zip(state.per_hypothesis, states.parts, strict=True)
         )
         emissions = Emissions.nothing(streams, max_committed(beam, cap))
         commit(rows, beam, h, *emissions)
@@ -160,7 +160,7 @@ class BeamSearch(Layer):
     def _places(
         self, chosen: NDArray[np.int64], e: Candidates, state: SearchState
     ) -> tuple[Tensor, Tensor]:
-        """Return the places of candidates' decoder states in the pool, and their streams.
+        """Return the places of candidates' decoder states, and their streams.
 
         Both are padded to one length: products of other sizes round differently.
         """

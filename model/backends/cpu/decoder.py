@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from cortado.model.backends.cpu.encoder import lstm_cell
-from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, Pool, Scratch, State
+from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, NewStates, Scratch, State
 from cortado.model.backends.heads import BLANK
 from cortado.model.compiled.functions import FAST, exp, tanh
 from cortado.model.compiled.integers import affine
@@ -56,29 +56,29 @@ def store_frames(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> No
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def attention_shares(
-    query: Array, keys: Array, frame_count: int, direction: Array, bias: np.float32, shares: Array
+def attention_weights(
+    query: Array, keys: Array, frame_count: int, direction: Array, bias: np.float32, weights: Array
 ) -> None:
     """Set the (w,) attention weights of a query over the last frames, softmax of their energies."""
     some, best, total = min(frame_count, len(keys)), np.float32(-np.inf), _ZERO
     for k in range(some):
-        shares[k] = energy(query, keys[k], direction) + bias
-        best = max(best, shares[k])
+        weights[k] = energy(query, keys[k], direction) + bias
+        best = max(best, weights[k])
     for k in range(some):
-        shares[k] = exp(shares[k] - best)
-        total += shares[k]
-    for k in range(len(shares)):
-        shares[k] = shares[k] / total if k < some else _ZERO
+        weights[k] = exp(weights[k] - best)
+        total += weights[k]
+    for k in range(len(weights)):
+        weights[k] = weights[k] / total if k < some else _ZERO
 
 
 @numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
-def add_mean(frames: Array, shares: Array, sums: Array, start: int) -> None:
-    """Add the mean of frames (w, N), weighted by their shares, to a flat array from `start` on."""
+def add_mean(frames: Array, weights: Array, sums: Array, start: int) -> None:
+    """Add the mean of frames (w, N), by weights (w,), to a flat array from `start` on."""
     taken = sums[start : start + frames.shape[1]]
     for k in range(len(frames)):
-        share, given = shares[k], frames[k]
+        weight, given = weights[k], frames[k]
         for c in range(len(taken)):
-            taken[c] += share * wide(given, c)
+            taken[c] += weight * wide(given, c)
 
 
 @numba.njit(nogil=True)
@@ -90,14 +90,16 @@ def add_to(given: Array, sums: Array, start: int) -> None:
 
 
 @numba.njit(nogil=True)
-def _write(count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch, p: Pool) -> None:
+def _write(
+    count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch, new: NewStates
+) -> None:
     """Write a symbol in each of the first `count` streams of `t.rows`, rows of the tile."""
     d, v, query_width = state.decoder_cell.shape[2], state.logits.shape[2], state.query.shape[2]
     for n in range(count):
-        row, shares = rows[t.rows[n]], t.shares[n]
+        row, weights = rows[t.rows[n]], t.chunk_weights[n]
         query = state.query[row, 0, query_width // 2 :]
-        attention_shares(
-            query, state.keys[row], state.frame_count[row, 0], w.directions[1], w.biases[1], shares
+        attention_weights(
+            query, state.keys[row], state.frame_count[row, 0], w.directions[1], w.biases[1], weights
         )
         copied(state.decoder_hidden[row, 0], 0, t.states, n * d, d)
     affine(w.lstm, t.states, d, d, t.decoder_gates, count, t.codes, t.scales)
@@ -105,12 +107,12 @@ def _write(count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch,
         row = rows[t.rows[n]]
         cell, hidden = state.decoder_cell[row, 0], state.decoder_hidden[row, 0]
         add_to(w.symbols[state.symbol[row, 0]], t.decoder_gates, 4 * n * d)
-        add_mean(state.gates[row], t.shares[n], t.decoder_gates, 4 * n * d)
+        add_mean(state.gates[row], t.chunk_weights[n], t.decoder_gates, 4 * n * d)
         lstm_cell(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
     affine(w.states, t.states, d, d, t.of_states, count, t.codes, t.scales)
     for n in range(count):
-        row, logits, at = rows[t.rows[n]], p.logits[n], n * (query_width + v)
-        add_mean(state.logits[row], t.shares[n], t.of_states, at + query_width)
+        row, logits, at = rows[t.rows[n]], new.logits[n], n * (query_width + v)
+        add_mean(state.logits[row], t.chunk_weights[n], t.of_states, at + query_width)
         copied(t.of_states, at, state.query[row, 0], 0, query_width)
         copied(t.of_states, at + query_width, logits, 0, v)
         best = 0
@@ -122,7 +124,13 @@ def _write(count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch,
 
 @numba.njit(nogil=True)
 def step(
-    rows: Array, state: State, w: DecoderWeights, t: Scratch, p: Pool, symbols: Array, cap: int
+    rows: Array,
+    state: State,
+    w: DecoderWeights,
+    t: Scratch,
+    new: NewStates,
+    symbols: Array,
+    cap: int,
 ) -> None:
     """Advance a tile's attention over its encoder frames.
 
@@ -131,7 +139,7 @@ def step(
         state: of all streams.
         w: the weights.
         t: `t.joined`, encoder frames.
-        p: memory for logits.
+        new: memory for logits.
         symbols: (R, cap) int32, set to the symbols that are written, -1 for none.
         cap: most symbols at one frame.
     """
@@ -154,6 +162,6 @@ def step(
         count = stopped
         if count == 0:
             break
-        _write(count, rows, state, w, t, p)
+        _write(count, rows, state, w, t, new)
         for n in range(count):
             symbols[t.rows[n], k] = state.symbol[rows[t.rows[n]], 0]

@@ -16,7 +16,7 @@ from cortado.model.backends.cpu.layout import (
     DecoderWeights,
     FeatureWeights,
     Layer,
-    Pool,
+    NewStates,
     Scratch,
     State,
 )
@@ -44,7 +44,7 @@ def kernel(searched: bool) -> Callable[..., None]:
         decoder_weights: DecoderWeights,
         t: Scratch,
         candidates: Candidates,
-        pool: Pool,
+        new_states: NewStates,
         symbols: Array,
         late: Array,
         confidence: Array,
@@ -62,7 +62,9 @@ def kernel(searched: bool) -> Callable[..., None]:
         samples, rows, symbols, late, confidence = uncounted(
             (samples, rows, symbols, late, confidence)
         )
-        state, hypotheses, t, candidates, pool = uncounted((state, hypotheses, t, candidates, pool))
+        state, hypotheses, t, candidates, new_states = uncounted(
+            (state, hypotheses, t, candidates, new_states)
+        )
         feature_weights, convolutions, layers, decoder_weights, beam = uncounted(
             (feature_weights, convolutions, layers, decoder_weights, beam)
         )
@@ -89,7 +91,7 @@ def kernel(searched: bool) -> Callable[..., None]:
                     decoder_weights,
                     t,
                     candidates,
-                    pool,
+                    new_states,
                     written,
                     late[start:last],
                     confidence[start:last],
@@ -97,7 +99,7 @@ def kernel(searched: bool) -> Callable[..., None]:
                     beam,
                 )
             else:
-                decoder.step(tile, state, decoder_weights, t, pool, written, cap)
+                decoder.step(tile, state, decoder_weights, t, new_states, written, cap)
         end(convolutions.conv1.weight)
 
     return run

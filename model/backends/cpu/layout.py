@@ -191,7 +191,7 @@ class Scratch(NamedTuple):
     dense: Array  # (TILE, H) float32
     of_frames: Array  # (TILE, 2 d + V + U) float32: the product with `DecoderWeights.frames`
     rows: Array  # (TILE,) int64: the streams of the tile that write
-    shares: Array  # (TILE, w) float32: their chunk attention weights
+    chunk_weights: Array  # (TILE, w) float32: of their attention
     states: Array  # (TILE, D) narrow: of the decoder's LSTM
     decoder_gates: Array  # (TILE, 4 D) float32
     of_states: Array  # (TILE, 2 d + V) float32: the product with `DecoderWeights.states`
@@ -231,7 +231,7 @@ def scratch(sizes: Sizes, narrow: type) -> Scratch:
         dense=aligned(np.float32, TILE * h),
         of_frames=aligned(np.float32, TILE * (2 * k + v + heads)),
         rows=aligned(np.int64, TILE),
-        shares=aligned(np.float32, TILE, w),
+        chunk_weights=aligned(np.float32, TILE, w),
         states=aligned(narrow, TILE * d),
         decoder_gates=aligned(np.float32, TILE * 4 * d),
         of_states=aligned(np.float32, TILE * (2 * k + v)),
@@ -240,8 +240,8 @@ def scratch(sizes: Sizes, narrow: type) -> Scratch:
     return found
 
 
-class Pool(NamedTuple):
-    """One thread's memory for new decoder states of the hypotheses of TILE / K streams."""
+class NewStates(NamedTuple):
+    """One thread's memory for the decoder states that a frame adds to those of TILE / K streams."""
 
     query: Array  # (P, 2 d) float32
     hidden: Array  # (P, D) narrow
@@ -250,11 +250,11 @@ class Pool(NamedTuple):
     logits: Array  # (TILE, V) float32
 
 
-def pool(sizes: Sizes, narrow: type, cap: int) -> Pool:
-    """Return one thread's memory for decoder states, for at most `cap` symbols a frame."""
+def new_states(sizes: Sizes, narrow: type, cap: int) -> NewStates:
+    """Return one thread's memory for new decoder states, for at most `cap` symbols a frame."""
     _, _, _, d, k, _, v, _ = sizes
 
-    return Pool(
+    return NewStates(
         query=aligned(np.float32, cap * TILE, 2 * k),
         hidden=aligned(narrow, cap * TILE, d),
         cell=aligned(np.float32, cap * TILE, d),

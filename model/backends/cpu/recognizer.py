@@ -16,11 +16,11 @@ from cortado.model.backends.cpu.kernel import kernel
 from cortado.model.backends.cpu.layout import (
     TILE,
     Array,
-    Pool,
+    NewStates,
     Scratch,
     State,
     empty_state,
-    pool,
+    new_states,
     scratch,
 )
 from cortado.model.checkpoint_reader import Parameters
@@ -159,7 +159,7 @@ class _ThreadMemory(NamedTuple):
 
     scratch: Scratch
     candidates: Candidates
-    pool: Pool
+    new_states: NewStates
 
 
 class FastStepper:
@@ -176,7 +176,7 @@ class FastStepper:
             _ThreadMemory(
                 scratch(*sizes),
                 candidates(TILE // beam.width, beam, cap, *outputs),
-                pool(*sizes, cap),
+                new_states(*sizes, cap),
             )
             for _ in range(threads)
         ]

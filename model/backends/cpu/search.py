@@ -10,12 +10,12 @@ import numpy as np
 from cortado.model.backends.cpu.decoder import (
     add_mean,
     add_to,
-    attention_shares,
+    attention_weights,
     energy,
     store_frames,
 )
 from cortado.model.backends.cpu.encoder import lstm_cell
-from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, Pool, Scratch, State
+from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, NewStates, Scratch, State
 from cortado.model.compiled.integers import affine
 from cortado.model.compiled.jit import inlined
 from cortado.model.compiled.product import copied
@@ -35,16 +35,16 @@ def _ask(
     w: DecoderWeights,
     t: Scratch,
     e: Candidates,
-    p: Pool,
+    new: NewStates,
 ) -> None:
     """Set the energies of scanning candidates; `few` are streams from row `first` of the tile."""
     d, frame = state.keys.shape[2], len(w.frames.bias)
     for n in range(count):
         r, k = e.scanning[n]
         slot = e.slots[r, k]
-        query = state.query[few[r], e.origins[r, k]] if slot < 0 else p.query[slot]
+        query = state.query[few[r], e.origins[r, k]] if slot < 0 else new.query[slot]
         key = t.of_frames[(first + r) * frame : (first + r) * frame + d]
-        p.energies[n] = energy(query[:d], key, w.directions[0]) + w.biases[0]
+        new.energies[n] = energy(query[:d], key, w.directions[0]) + w.biases[0]
 
 
 @inlined
@@ -56,36 +56,38 @@ def _write(
     w: DecoderWeights,
     t: Scratch,
     e: Candidates,
-    p: Pool,
+    new: NewStates,
 ) -> None:
     """Step the decoder of stopping candidates into slots from `start` on; set their logits."""
     d, v, query_width = state.decoder_cell.shape[2], state.logits.shape[2], state.query.shape[2]
     for n in range(count):
         r, h = e.stopping[n]
         row, base, slot = few[r], e.origins[r, h], e.slots[r, h]
-        query = state.query[row, base] if slot < 0 else p.query[slot]
-        hidden = state.decoder_hidden[row, base] if slot < 0 else p.hidden[slot]
+        query = state.query[row, base] if slot < 0 else new.query[slot]
+        hidden = state.decoder_hidden[row, base] if slot < 0 else new.hidden[slot]
         query, keys = query[query_width // 2 :], state.keys[row]
         frame_count = state.frame_count[row, 0]
-        attention_shares(query, keys, frame_count, w.directions[1], w.biases[1], t.shares[n])
+        attention_weights(
+            query, keys, frame_count, w.directions[1], w.biases[1], t.chunk_weights[n]
+        )
         copied(hidden, 0, t.states, n * d, d)
     affine(w.lstm, t.states, d, d, t.decoder_gates, count, t.codes, t.scales)
     for n in range(count):
         r, h = e.stopping[n]
         row, base, slot = few[r], e.origins[r, h], e.slots[r, h]
-        cell = state.decoder_cell[row, base] if slot < 0 else p.cell[slot]
+        cell = state.decoder_cell[row, base] if slot < 0 else new.cell[slot]
         symbol = state.symbol[row, base] if slot < 0 else e.written[r, h, e.written_count[r, h] - 1]
-        copied(cell, 0, p.cell[start + n], 0, d)
+        copied(cell, 0, new.cell[start + n], 0, d)
         add_to(w.symbols[symbol], t.decoder_gates, 4 * n * d)
-        add_mean(state.gates[row], t.shares[n], t.decoder_gates, 4 * n * d)
-        cell, hidden = p.cell[start + n], p.hidden[start + n]
+        add_mean(state.gates[row], t.chunk_weights[n], t.decoder_gates, 4 * n * d)
+        cell, hidden = new.cell[start + n], new.hidden[start + n]
         lstm_cell(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
     affine(w.states, t.states, d, d, t.of_states, count, t.codes, t.scales)
     for n in range(count):
         row, at = few[e.stopping[n, 0]], n * (query_width + v)
-        add_mean(state.logits[row], t.shares[n], t.of_states, at + query_width)
-        copied(t.of_states, at, p.query[start + n], 0, query_width)
-        copied(t.of_states, at + query_width, p.logits[n], 0, v)
+        add_mean(state.logits[row], t.chunk_weights[n], t.of_states, at + query_width)
+        copied(t.of_states, at, new.query[start + n], 0, query_width)
+        copied(t.of_states, at + query_width, new.logits[n], 0, v)
 
 
 @inlined
@@ -96,7 +98,7 @@ def step(
     w: DecoderWeights,
     t: Scratch,
     e: Candidates,
-    p: Pool,
+    new: NewStates,
     symbols: Array,
     late: Array,
     confidence: Array,
@@ -112,7 +114,7 @@ def step(
         w: the weights.
         t: `t.joined`, encoder frames.
         e: memory for a frame's candidates.
-        p: memory for decoder states.
+        new: memory for decoder states.
         symbols: (R, n) int32, set to the committed symbols, -1 for none.
         late: (R, n) int32, set to the frames from each symbol's own to the newest.
         confidence: (R, n) int32, set to the confidence of each in thousandths.
@@ -129,19 +131,19 @@ def step(
         scanning = search.begin_frame(few, heard, beam, h, e)
         used = np.int64(0)  # a plain 0 is a type of its own, for which all is compiled once more
         for k in range(cap + 1):
-            _ask(scanning, first, few, state, w, t, e, p)
-            stopping = search.stop(scanning, p.energies, k < cap, beam, e)
+            _ask(scanning, first, few, state, w, t, e, new)
+            stopping = search.stop(scanning, new.energies, k < cap, beam, e)
             if stopping == 0:
                 break
-            _write(stopping, used, few, state, w, t, e, p)
-            scanning = search.extend(stopping, p.logits, w.vocabulary, used, beam, e)
+            _write(stopping, used, few, state, w, t, e, new)
+            scanning = search.extend(stopping, new.logits, w.vocabulary, used, beam, e)
             used += stopping
         for n in range(prune(few, beam, h, e)):
             r, k, slot = e.moves[n]
             row = few[r]
-            copied(p.query[slot], 0, state.query[row, k], 0, state.query.shape[2])
-            copied(p.hidden[slot], 0, state.decoder_hidden[row, k], 0, width)
-            copied(p.cell[slot], 0, state.decoder_cell[row, k], 0, width)
+            copied(new.query[slot], 0, state.query[row, k], 0, state.query.shape[2])
+            copied(new.hidden[slot], 0, state.decoder_hidden[row, k], 0, width)
+            copied(new.cell[slot], 0, state.decoder_cell[row, k], 0, width)
             last = (h.first[row, 0] + h.lengths[row, k] - 1) % h.symbols.shape[2]
             state.symbol[row, k] = h.symbols[row, k, last]
         last = first + len(few)
