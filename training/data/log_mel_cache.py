@@ -8,11 +8,9 @@ A recording may be there at several speeds, as a tape that runs faster or slower
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Protocol
 
@@ -28,9 +26,11 @@ from cortado.model.features.log_mel import LogMel
 from cortado.model.progress import Count, counted, unwatched
 from cortado.model.vocabulary import Vocabulary
 from cortado.training.data.manifest import Utterance, read_for
+from cortado.training.data.parallel import parallel_map
 from cortado.training.data.recordings import samples_of
 
 LETTERS = Vocabulary()
+CHUNK = 16  # recordings that a process takes at once
 
 
 @dataclass(frozen=True)
@@ -99,18 +99,6 @@ def _frames(played: tuple[Utterance, float], features: FeatureConfig) -> NDArray
     return logmel.numpy().astype(np.float16)
 
 
-def _computed(
-    todo: Sequence[tuple[Utterance, float]], features: FeatureConfig, workers: int
-) -> Iterator[NDArray[np.float16]]:
-    frames = partial(_frames, features=features)
-    if workers <= 1:
-        yield from map(frames, todo)
-        return
-    # An executor says so when its workers cannot start; a Pool would start new ones for ever.
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        yield from pool.map(frames, todo, chunksize=16)
-
-
 def cached(
     manifest: Path,
     cache: Path,
@@ -133,6 +121,7 @@ def cached(
 
     Raises:
         ValueError: a broken manifest or recording; it is named.
+        OSError: a file that cannot be read or written, or a process that died.
     """
     folder = cache / _name(manifest, features)
     folder.mkdir(parents=True, exist_ok=True)
@@ -146,8 +135,9 @@ def cached(
     start = max((u.start + u.frames for u in stored.values()), default=0)
     os.truncate(frames_path, start * frame_bytes)  # a kill may leave frames that the index lacks
     with open(frames_path, "ab") as frames, open(folder / "index.jsonl", "a") as index:
-        computed = zip(todo, _computed(todo, features, workers), strict=True)
-        for (utterance, speed), logmel in counted(computed, len(todo), progress):
+        computed = parallel_map(partial(_frames, features=features), todo, workers, CHUNK)
+        pairs = zip(todo, computed, strict=True)
+        for (utterance, speed), logmel in counted(pairs, len(todo), progress):
             frames.write(logmel.tobytes())
             frames.flush()
             text, length = utterance.text, len(logmel)

@@ -7,10 +7,9 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 from cortado.model.audio.decode import AudioError, stream
@@ -21,11 +20,13 @@ from cortado.training.data.corpora import commonvoice, folder, jsonlines, kaldi,
 from cortado.training.data.corpora.english import english, unwritable
 from cortado.training.data.corpora.source import Corpus, Found, Part, Problem, Published
 from cortado.training.data.manifest import DAY, Utterance, as_row
+from cortado.training.data.parallel import parallel_map
 from cortado.training.data.recordings import SLACK
 
 HOUR = 3600  # seconds
 HOURS_TOLERANCE = 0.05  # published figures are rounded, some of them far
 RECORDINGS_PER_PROCESS = 50  # at least; to start one takes as long as to read so many
+CHUNK = 8  # recordings that a process takes at once
 PROBLEMS = "problems.txt"
 
 READERS: dict[str, Callable[[Sequence[Path]], Corpus]] = {
@@ -94,7 +95,7 @@ def prepare(
 
     Raises:
         ValueError: another name or text, or discs that hold no such corpus.
-        OSError: a file of the corpus or of `out` cannot be opened.
+        OSError: a file of the corpus or of `out` cannot be opened, or a process died.
     """
     if name not in READERS:
         raise ValueError(f"expected a corpus of {', '.join(READERS)}, got {name!r}")
@@ -132,9 +133,8 @@ def _seconds_of(
     processes = min(workers, len(todo) // RECORDINGS_PER_PROCESS)
     count = partial(progress, "recordings read")
     count(0, len(todo))
-    with get_context("spawn").Pool(processes) if processes > 1 else nullcontext() as pool:
-        measured = pool.imap(_seconds, todo, chunksize=8) if pool else map(_seconds, todo)
-        return dict(counted(zip(todo, measured, strict=True), len(todo), count))
+    measured = parallel_map(_seconds, todo, processes, CHUNK)
+    return dict(counted(zip(todo, measured, strict=True), len(todo), count))
 
 
 def _seconds(path: Path) -> float | AudioError:
