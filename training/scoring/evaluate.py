@@ -15,7 +15,7 @@ from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Progress
 from cortado.training.data.evaluation_sets import NamedSet
 from cortado.training.data.manifest import Utterance, phonetic, spoken
-from cortado.training.data.phones import GLOTTAL_STOP, PHONES_61, fold
+from cortado.training.data.phones import fold
 from cortado.training.data.recordings import samples_of
 from cortado.training.scoring.delay import (
     Delay,
@@ -76,10 +76,7 @@ class Rules:
 
     def _phones(self, text: str) -> str:
         phones = text.split()
-        if self.normaliser.name == "corpus":
-            without_stops = [one for one in phones if one != GLOTTAL_STOP]
-            phones = [fold([one])[0] if one in PHONES_61 else one for one in without_stops]
-        return " ".join(phones)
+        return " ".join(fold(phones) if self.normaliser.name == "corpus" else phones)
 
 
 @dataclass(frozen=True)
