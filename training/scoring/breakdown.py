@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cortado.training.scoring.edits import Errors, edits
-from cortado.training.scoring.error_rates import bootstrap_interval, rate
+from cortado.training.scoring.error_rates import interval, rate
 from cortado.training.scoring.evaluate import Result
 
 LENGTHS = (1, 2, 3, 5, 8, 12, 20, 30)  # seconds, bounds of the groups by length
@@ -94,10 +94,8 @@ def _grouped(results: Sequence[Result], names: Iterable[str]) -> list[Group]:
 
 
 def _group(name: str, part: Sequence[Result]) -> Group:
-    totals = np.array([one.errors.total for one in part])
-    lengths = np.array([one.errors.length for one in part])
-    interval = bootstrap_interval(totals, lengths, [one.utterance.speaker for one in part])
-    return Group(name, len(part), total(part), interval)
+    speakers = [one.utterance.speaker for one in part]
+    return Group(name, len(part), total(part), interval([one.errors for one in part], speakers))
 
 
 @dataclass(frozen=True)

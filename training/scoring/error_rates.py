@@ -52,9 +52,7 @@ def rate(count: int, length: int) -> float:
     return count / max(length, 1)
 
 
-def score(
-    pairs: Sequence[tuple[str, str]], speakers: Sequence[str], seed: int = 0, unit: Unit = "word"
-) -> Score:
+def score(pairs: Sequence[tuple[str, str]], speakers: Sequence[str], unit: Unit = "word") -> Score:
     """Return the score of N (reference, hypothesis) pairs with their N speakers.
 
     Phones are words here: symbols between spaces.
@@ -72,8 +70,8 @@ def score(
     return Score(
         wer=_total_rate(words),
         cer=_total_rate(characters),
-        wer_ci95=_interval(words, speakers, seed),
-        cer_ci95=_interval(characters, speakers, seed),
+        wer_ci95=interval(words, speakers),
+        cer_ci95=interval(characters, speakers),
         substitutions=sum(one.substitutions for one in counted),
         deletions=sum(one.deletions for one in counted),
         insertions=sum(one.insertions for one in counted),
@@ -86,14 +84,15 @@ def _total_rate(counts: Sequence[Errors]) -> float:
     return rate(sum(one.total for one in counts), sum(one.length for one in counts))
 
 
-def _interval(counts: Sequence[Errors], speakers: Sequence[str], seed: int) -> tuple[float, float]:
+def interval(counts: Sequence[Errors], speakers: Sequence[str]) -> tuple[float, float]:
+    """Return the 95 % interval of the error rate of N utterances with their N speakers."""
     totals = np.array([one.total for one in counts])
     lengths = np.array([one.length for one in counts])
-    return bootstrap_interval(totals, lengths, speakers, seed)
+    return bootstrap_interval(totals, lengths, speakers)
 
 
 def bootstrap_interval(
-    totals: Counts, lengths: Counts, speakers: Sequence[str], seed: int = 0
+    totals: Counts, lengths: Counts, speakers: Sequence[str]
 ) -> tuple[float, float]:
     """Return the 95 % interval of sum(totals) / sum(lengths), from (N,) counts per utterance.
 
@@ -106,7 +105,7 @@ def bootstrap_interval(
     group_errors = np.bincount(groups, weights=totals)  # (K,)
     group_lengths = np.bincount(groups, weights=lengths)  # (K,)
     count = len(group_errors)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     rates = []
     for _ in range(RESAMPLES // RESAMPLES_AT_ONCE):
         draws = random.multinomial(count, np.full(count, 1 / count), size=RESAMPLES_AT_ONCE)
