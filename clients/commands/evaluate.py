@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cortado.model.recognizer import Recognizer
     from cortado.model.search.offline import Mode as OfflineMode
     from cortado.model.search.settings import Beam
+    from cortado.model.streaming.interface import StreamingRecognizer
     from cortado.training.data.evaluation_sets import NamedSet
     from cortado.training.scoring.spoken_ends import SpokenEnds
     from cortado.training.scoring.systems import System, Transcribe
@@ -199,11 +200,11 @@ def _in_reference(
     folder: Path, mode: Mode, backend: str, beam: "Beam | None", lm: str | None
 ) -> "System":
     """Return a checkpoint that only PyTorch evaluates: whole utterances, or by their speakers."""
-    from cortado.model.backends.choice import check_language_model_used
+    from cortado.model.backends.choice import check_language_model_used, choose
     from cortado.model.checkpoint import load
     from cortado.model.search.language_file import language_of
     from cortado.model.search.offline import modes, transcribe_offline
-    from cortado.training.scoring.systems import offline, online
+    from cortado.training.scoring.systems import offline, served_by_speaker
 
     recognizer = load(folder)
     possible = modes(recognizer)
@@ -213,9 +214,13 @@ def _in_reference(
         raise ValueError(f"expected --mode {names} for {folder.name}, got {mode}")
     if mode == "online":
         words = language_of(folder, recognizer.config.vocabulary, lm)
-        system = online(recognizer, folder.name, backend, beam, words)
-        check_language_model_used(lm, system.backend, system.uses_language_model)
-        return system
+
+        def serve(one: "Recognizer") -> "StreamingRecognizer":
+            chosen = choose(one, backend, beam, words)
+            check_language_model_used(lm, chosen.name, chosen.beam.uses_language_model)
+            return chosen
+
+        return served_by_speaker(recognizer, folder.name, serve)
 
     def search(one: "Recognizer") -> "Transcribe":
         return lambda audio: (

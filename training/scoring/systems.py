@@ -7,11 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cortado.model.audio.decode import AudioError, Samples
-from cortado.model.backends.choice import choose
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
-from cortado.model.search.language_model import NONE, Language
-from cortado.model.search.settings import Beam
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.recordings import transcribe_many
 from cortado.training.data.manifest import Utterance
@@ -77,7 +74,6 @@ class System:
     # Its own, for emission delays and pictures; None where it is unknown or torch is absent.
     recognizer: "Recognizer | None" = None
     backend: str = "reference"  # that gives the words, or "server"
-    uses_language_model: bool = False  # whether a search of ours uses one
 
 
 def served(
@@ -85,34 +81,28 @@ def served(
 ) -> System:
     """Return a recogniser as it serves, in the backend that it is in."""
     hear = in_order(lambda audio: transcribe_many(chosen, audio))
-    return System(name, "online", hear, recognizer, chosen.name, chosen.beam.uses_language_model)
+    return System(name, "online", hear, recognizer, chosen.name)
 
 
-def online(
-    recognizer: "Recognizer",
-    name: str,
-    backend: str = "auto",
-    beam: Beam | None = None,
-    words: Language = NONE,
+def served_by_speaker(
+    recognizer: "Recognizer", name: str, serve: Callable[["Recognizer"], StreamingRecognizer]
 ) -> System:
-    """Return a recogniser as it serves, in a backend; with the default search if `beam` is None.
+    """Return a recogniser as it serves, adapted to one speaker after another.
 
-    Raises: ValueError for a backend that is not available or does not support the model.
+    Args:
+        recognizer: whose features need statistics of speakers.
+        name: of its checkpoint.
+        serve: returns an adapted recogniser in its backend; what it raises comes before the work.
     """
     from cortado.model.adaptation import adapted
-    from cortado.model.features.speaker import by_speaker, statistics_of
-
-    if not by_speaker(recognizer.config):
-        return served(choose(recognizer, backend, beam, words), name, recognizer)
+    from cortado.model.features.speaker import statistics_of
 
     def search(one: "Recognizer") -> Transcribe:
-        chosen = choose(one, backend, beam, words)
+        chosen = serve(one)
         return lambda audio: transcribe_many(chosen, audio)
 
-    trial = adapted(recognizer, statistics_of(recognizer.features, []))
-    used = choose(trial, backend, beam, words)  # so that errors come before the work
-    facts = recognizer, used.name, used.beam.uses_language_model
-    return System(name, "online", by_speaker_in_turn(recognizer, search), *facts)
+    trial = serve(adapted(recognizer, statistics_of(recognizer.features, [])))
+    return System(name, "online", by_speaker_in_turn(recognizer, search), recognizer, trial.name)
 
 
 def offline(recognizer: "Recognizer", name: str, mode: str, search: Search) -> System:

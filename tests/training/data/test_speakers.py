@@ -15,6 +15,7 @@ from cortado.clients import cli
 from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.adaptation import adapted
 from cortado.model.audio.decode import Samples, decode
+from cortado.model.backends.choice import choose
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.features.speaker import statistics_of
 from cortado.model.progress import unwatched
@@ -45,7 +46,7 @@ from cortado.training.scoring.evaluate import Rules, SetScore, evaluate
 from cortado.training.scoring.outputs import set_as_json
 from cortado.training.scoring.page import PagePlan, drawn_otherwise, write_page
 from cortado.training.scoring.report import table
-from cortado.training.scoring.systems import online
+from cortado.training.scoring.systems import System, served_by_speaker
 
 
 class Said(NamedTuple):
@@ -195,10 +196,13 @@ def test_validation_sets_know_who_speaks(manifest: Path) -> None:
     ]
 
 
+def greedy() -> System:
+    return served_by_speaker(recognizer(), "tiny", lambda one: choose(one, beam=GREEDY))
+
+
 @pytest.fixture(scope="module")
 def scored(manifest: Path) -> SetScore:
-    greedy = online(recognizer(), "tiny", beam=GREEDY)
-    [found] = evaluate(greedy, gather([manifest]), Rules.named(), unwatched)
+    [found] = evaluate(greedy(), gather([manifest]), Rules.named(), unwatched)
     return found
 
 
@@ -242,8 +246,7 @@ def test_a_recording_that_cannot_be_read_is_no_part_of_its_speaker(
     for file in manifest.parent.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "dev-2.wav").write_text("no audio")
-    system = online(recognizer(), "tiny", beam=GREEDY)
-    [found] = evaluate(system, gather([tmp_path / "dev.jsonl"]), Rules.named(), unwatched)
+    [found] = evaluate(greedy(), gather([tmp_path / "dev.jsonl"]), Rules.named(), unwatched)
     assert [one.utterance.id for one in found.results] == ["dev-0", "dev-1", "dev-3"]
     assert len(found.failures) == 1
     assert found.results[1].hypothesis == scored.results[1].hypothesis
@@ -258,8 +261,9 @@ def test_the_commands_take_such_a_checkpoint_and_servers_do_not(
     checkpoint.save(recognizer(), tmp_path / "speaker_statistics")
     chosen = ["--checkpoint", str(tmp_path / "speaker_statistics")]
     wav = str(manifest.parent / "dev-0.wav")
-    assert cli.main(["evaluate", str(manifest), "--mode", "expected", *chosen]) == 0
-    assert "not online" in " ".join(capsys.readouterr().out.split())
+    for search in (["--mode", "expected"], ["--backend", "reference", "--beam", "1"]):
+        assert cli.main(["evaluate", str(manifest), *search, *chosen]) == 0
+        assert "not online" in " ".join(capsys.readouterr().out.split())
     assert cli.main(["transcribe", wav, *chosen]) == 0
     assert capsys.readouterr().out.strip()
     assert cli.main(["align", wav, "--out", str(tmp_path / "a.svg"), *chosen]) == 0

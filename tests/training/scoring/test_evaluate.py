@@ -20,7 +20,7 @@ from cortado.training.scoring.evaluate import Rules, SetScore
 from cortado.training.scoring.evaluate import evaluate as evaluate_sets
 from cortado.training.scoring.outputs import write_json
 from cortado.training.scoring.report import table
-from cortado.training.scoring.systems import online
+from cortado.training.scoring.systems import served
 
 TEXTS = ["the cat", "it's a long sentence", "", "no"]
 KEYS = {"name", "utterances", "hours", "wer", "cer", "wer_ci95", "rtf"} | {
@@ -52,7 +52,8 @@ def evaluate(
     saved: Path, manifests: list[Path], progress: Progress, rules: Rules | None = None
 ) -> list[SetScore]:
     """Evaluate a checkpoint as the command does."""
-    system = online(checkpoint.load(saved), saved.name, "reference")
+    recognizer = checkpoint.load(saved)
+    system = served(choose(recognizer, "reference"), saved.name, recognizer)
     return evaluate_sets(system, gather(manifests), rules or Rules.named(), progress)
 
 

@@ -12,6 +12,7 @@ import pytest
 import soundfile
 
 from cortado.model.audio.decode import decode
+from cortado.model.backends.choice import choose
 from cortado.model.progress import unwatched
 from cortado.tests.clients.chromium import chromium, executable
 from cortado.tests.model.untrained import noise, untrained
@@ -23,7 +24,7 @@ from cortado.training.scoring.evaluate import Rules, SetScore, evaluate
 from cortado.training.scoring.outputs import write_json
 from cortado.training.scoring.page import PagePlan, write_page
 from cortado.training.scoring.page_media import opus, picture
-from cortado.training.scoring.systems import online
+from cortado.training.scoring.systems import served
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[SetSco
             Utterance(f"<!--<script>{k}", folder / f"{k}.wav", 1.0, f"s{k}", text, fields=fields)
         )
     sets = [NamedSet("tiny/dev", tuple(said))]
-    found = evaluate(online(recognizer, "untrained"), sets, Rules.named(), unwatched)
+    system = served(choose(recognizer), "untrained", recognizer)
+    found = evaluate(system, sets, Rules.named(), unwatched)
     write_json(found, folder / "before.json")
     comparisons = compared(found, read_other(folder / "before.json"))
     plan = PagePlan(2, ("accent",), comparisons)
