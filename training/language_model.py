@@ -29,7 +29,7 @@ COMMON_SHARE = 0.04  # of the unigrams' probability, for words by how common the
 DISCOUNTS = 3  # one for n-grams seen once, twice, and more often
 
 
-class Numbers(NamedTuple):
+class SearchWeights(NamedTuple):
     """How a search weighs a language model; what its file says."""
 
     weight: float = 0.3
@@ -46,8 +46,8 @@ class Estimate(NamedTuple):
     """
 
     arrays: dict[str, Array]  # of its file
-    pairs: Array  # worth of each bigram
-    threes: Array  # worth of each trigram
+    bigrams: Array  # worth of each bigram
+    trigrams: Array  # worth of each trigram
 
 
 def estimate(
@@ -163,9 +163,9 @@ def _spelt(arrays: Mapping[str, Array], letters: str) -> tuple[list[str], list[i
     return words, depths
 
 
-def write(path: Path, arrays: Mapping[str, Array], letters: str, numbers: Numbers) -> None:
+def write(path: Path, arrays: Mapping[str, Array], letters: str, weights: SearchWeights) -> None:
     """Write a language model's file: logarithms in 16 bits, words in as few bytes as they need."""
-    about = {name: str(value) for name, value in numbers._asdict().items()}
+    about = {name: str(value) for name, value in weights._asdict().items()}
     about |= {"format": PACKED if is_packed(arrays) else FORMAT, "letters": letters}
     path.write_bytes(save({name: compact(part) for name, part in arrays.items()}, about))
 
@@ -282,8 +282,8 @@ def _trigram(words: Array, count: int, general: Array) -> Estimate:
     }
     return Estimate(
         arrays,
-        pairs=often * np.log(p2 / (left2[two // count] * p1[two % count])),
-        threes=(uses3 * np.log(p3 / (left3[which] * lower)))[inner],
+        bigrams=often * np.log(p2 / (left2[two // count] * p1[two % count])),
+        trigrams=(uses3 * np.log(p3 / (left3[which] * lower)))[inner],
     )
 
 

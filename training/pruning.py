@@ -37,15 +37,15 @@ def fitted(model: Estimate, limit: int) -> dict[str, Array]:
             np.diff(model.arrays["ends"]),
         )
     )
-    none = np.zeros(len(model.pairs), bool), np.zeros(len(model.threes), bool)
+    none = np.zeros(len(model.bigrams), bool), np.zeros(len(model.trigrams), bool)
     bare = packed(pruned(model.arrays, *none)) | {"starts": np.zeros(0)}
     least = HEADER + sum(compact(part).nbytes for part in bare.values())
     least += starts * len(model.arrays["unigrams"])
     if least > limit:
         raise ValueError(f"expected room for the words, {least / 1e6:.2f} MB, got {limit / 1e6} MB")
     pair, three = word + 2 + ends, word + 1  # bytes; a logarithm takes one
-    worths = model.threes / three
-    bases = np.maximum(model.pairs / pair, supported(model.arrays, worths))
+    worths = model.trigrams / three
+    bases = np.maximum(model.bigrams / pair, supported(model.arrays, worths))
     every = np.concatenate([bases, worths])
     order = np.argsort(-every, kind="stable")  # of the same worth, bigrams come first
     sizes = np.cumsum(np.where(order < len(bases), pair, three))
@@ -54,13 +54,16 @@ def fitted(model: Estimate, limit: int) -> dict[str, Array]:
     return packed(pruned(model.arrays, stay[: len(bases)], stay[len(bases) :]))
 
 
-def pruned(arrays: Mapping[str, Array], pairs: Array, threes: Array) -> dict[str, Array]:
+def pruned(
+    arrays: Mapping[str, Array], kept_bigrams: Array, kept_trigrams: Array
+) -> dict[str, Array]:
     """Return the arrays of a language model of which some n-grams are dropped.
 
     Args:
         arrays: those of `estimate`.
-        pairs: which bigrams stay.
-        threes: which trigrams stay; of each, its first two and its last two words do, too.
+        kept_bigrams: (N,) whether each bigram stays.
+        kept_trigrams: (M,) whether each trigram stays; with one that does, the bigrams of its first
+            two and of its last two words stay.
     """
     first, history, lower = _places(arrays)
     logs = {name: arrays[name].astype(float) for name in ("unigrams", "bigrams", "trigrams")}
@@ -69,20 +72,20 @@ def pruned(arrays: Mapping[str, Array], pairs: Array, threes: Array) -> dict[str
     single = unigram[arrays["seconds"]]
     own2 = bigram - left1[first] * single
     own3 = np.exp(logs["trigrams"]) - left2[history] * bigram[lower]
-    left1 = _returned(left1, first, own2, ~pairs)
-    left2 = _returned(left2, history, own3, ~threes)
+    left1 = _returned(left1, first, own2, ~kept_bigrams)
+    left2 = _returned(left2, history, own3, ~kept_trigrams)
     bigram = own2 + left1[first] * single
     trigram = own3 + left2[history] * bigram[lower]
-    index = np.cumsum(pairs) - 1  # of the bigrams that stay
+    index = np.cumsum(kept_bigrams) - 1  # of the bigrams that stay
     return {
         **arrays,
         "unigrams": np.stack([logs["unigrams"][:, 0], np.log(left1)], 1).astype(np.float32),
-        "starts": np.searchsorted(first[pairs], np.arange(len(unigram) + 1)),
-        "seconds": arrays["seconds"][pairs],
-        "bigrams": np.log(np.stack([bigram, left2], 1)[pairs]).astype(np.float32),
-        "ends": np.searchsorted(index[history[threes]], np.arange(pairs.sum() + 1)),
-        "thirds": arrays["thirds"][threes],
-        "trigrams": np.log(trigram[threes]).astype(np.float32),
+        "starts": np.searchsorted(first[kept_bigrams], np.arange(len(unigram) + 1)),
+        "seconds": arrays["seconds"][kept_bigrams],
+        "bigrams": np.log(np.stack([bigram, left2], 1)[kept_bigrams]).astype(np.float32),
+        "ends": np.searchsorted(index[history[kept_trigrams]], np.arange(kept_bigrams.sum() + 1)),
+        "thirds": arrays["thirds"][kept_trigrams],
+        "trigrams": np.log(trigram[kept_trigrams]).astype(np.float32),
     }
 
 

@@ -56,7 +56,7 @@ def lm(
     from cortado.training.data.pronounce import PronunciationError
     from cortado.training.language_model import (
         SPECIAL,
-        Numbers,
+        SearchWeights,
         common_words,
         estimate,
         pronunciations,
@@ -65,8 +65,8 @@ def lm(
     from cortado.training.pruning import fitted
 
     check_places(output)
-    defaults = Numbers()
-    numbers = defaults._replace(
+    defaults = SearchWeights()
+    weights = defaults._replace(
         weight=defaults.weight if weight is None else weight,
         bonus=defaults.bonus if bonus is None else bonus,
     )
@@ -81,10 +81,12 @@ def lm(
         )
     if megabytes is not None:
         arrays = fitted(model, round(megabytes * 1e6))
-    write(output, arrays, alphabet, numbers)
-    words, pairs, threes = (len(arrays[name]) for name in ("unigrams", "bigrams", "trigrams"))
+    write(output, arrays, alphabet, weights)
+    words, bigrams, trigrams = (len(arrays[name]) for name in ("unigrams", "bigrams", "trigrams"))
     size = output.stat().st_size / 1e6
-    typer.echo(f"{output}: {words - SPECIAL} words, {pairs} pairs, {threes} threes, {size:.1f} MB")
+    typer.echo(
+        f"{output}: {words - SPECIAL} words, {bigrams} bigrams, {trigrams} trigrams, {size:.1f} MB"
+    )
 
 
 def _sentences(paths: Iterable[Path]) -> Iterable[str]:

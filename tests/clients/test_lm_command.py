@@ -17,7 +17,7 @@ from cortado.tests.training.trigram import sentences
 Capture = pytest.CaptureFixture[str]
 
 TEXTS = ["it was good", "it was not", "the fox was good"]
-# 6 words; pairs are begun by 2, end by 2, and are it-was, was-good, was-not, the-fox, fox-was
+# 6 words; bigrams are begun by 2, end by 2, and are it-was, was-good, was-not, the-fox, fox-was
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_it_says_what_it_has_made(text: Path, tmp_path: Path, capsys: Capture) -
     output = tmp_path / "mine"
     usual = made(output, text)
     streams = capsys.readouterr()
-    assert streams.out == f"{output}: 6 words, 9 pairs, 8 threes, 0.0 MB\n"
+    assert streams.out == f"{output}: 6 words, 9 bigrams, 8 trigrams, 0.0 MB\n"
     assert streams.err == ""
     other = made(output, text, "--weight", "0.5", "--bonus", "0", "--seen", "2")
     assert ": 3 words, " in capsys.readouterr().out

@@ -27,7 +27,7 @@ from cortado.tests.training.trigram import (
 )
 from cortado.training import language_model as language
 from cortado.training.data.pronounce import PHONES
-from cortado.training.language_model import SPECIAL, Numbers, estimate, write
+from cortado.training.language_model import SPECIAL, SearchWeights, estimate, write
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -173,12 +173,12 @@ def test_a_word_and_its_first_letters_have_phones() -> None:
 
 def test_a_file_has_all_that_was_estimated(tmp_path: Path) -> None:
     arrays = estimate(sentences(3, 60), LETTERS).arrays
-    numbers = Numbers(weight=0.5, bonus=0.25, leaving=-7.5, letter=-1.5)
+    numbers = SearchWeights(weight=0.5, bonus=0.25, leaving=-7.5, letter=-1.5)
     write(tmp_path / "lm", arrays, LETTERS, numbers)
     with safe_open(tmp_path / "lm", "numpy") as file:
         about = file.metadata()
         found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    assert {name: float(about[name]) for name in Numbers._fields} == numbers._asdict()
+    assert {name: float(about[name]) for name in SearchWeights._fields} == numbers._asdict()
     assert about["letters"] == LETTERS
     assert set(found) == set(arrays)
     for name, array in arrays.items():

@@ -13,16 +13,16 @@ from cortado.model.search.language_file import STEPS, read_language
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.test_language_model import Arrays, Stored, lasting, texts
 from cortado.tests.training.trigram import BEGIN, LETTERS, numbered, sentences, used
-from cortado.training.language_model import Estimate, Numbers, estimate, write
+from cortado.training.language_model import Estimate, SearchWeights, estimate, write
 from cortado.training.pruning import fitted, packed, pruned, supported
 
 
 def without(model: Estimate, share: float, seed: int) -> Arrays:
     """The arrays when some trigrams are dropped, and some bigrams that no other one stands on."""
     arrays, random = model.arrays, np.random.default_rng(seed)
-    threes = random.random(len(model.threes)) > share
-    found = Estimate(arrays, np.zeros(len(model.pairs)), threes.astype(float))
-    needed = supported(arrays, found.threes) > 0
+    threes = random.random(len(model.trigrams)) > share
+    found = Estimate(arrays, np.zeros(len(model.bigrams)), threes.astype(float))
+    needed = supported(arrays, found.trigrams) > 0
     return pruned(arrays, needed | (random.random(len(needed)) > share), threes)
 
 
@@ -51,12 +51,12 @@ def test_a_dropped_trigram_has_the_probability_that_is_left_to_its_bigram() -> N
     texts = sentences(1, 120)
     words, model = numbered(used(texts)), estimate(texts, LETTERS)
     before = Stored(model.arrays, words)
-    worst = int(model.threes.argmin())
+    worst = int(model.trigrams.argmin())
     after = Stored(
         pruned(
             model.arrays,
-            np.ones(len(model.pairs), bool),
-            np.arange(len(model.threes)) != worst,
+            np.ones(len(model.bigrams), bool),
+            np.arange(len(model.trigrams)) != worst,
         ),
         words,
     )
@@ -73,7 +73,7 @@ def test_a_worth_is_what_the_text_loses() -> None:
     found = Stored(model.arrays, words)
     grams = [gram for gram in found.p if len(gram) == 3]
     spoken = [[BEGIN, *text.split(), "</s>"] for text in texts]
-    for gram, worth in zip(grams, model.threes, strict=True):
+    for gram, worth in zip(grams, model.trigrams, strict=True):
         uses = sum(tuple(said[n : n + 3]) == gram for said in spoken for n in range(len(said)))
         shorter = found.left[gram[:2]] * found.p[gram[1:]]
         assert worth == pytest.approx(uses * np.log(found.p[gram] / shorter), rel=1e-3)
@@ -85,10 +85,10 @@ def test_a_file_keeps_to_its_limit_and_what_is_worth_most(share: float, tmp_path
     names = ["".join(random.choice([*LETTERS], 7)) for _ in range(200)]
     texts = sentences(1, 2_000, names)
     words, model = numbered(used(texts)), estimate(texts, LETTERS)
-    write(tmp_path / "whole", packed(model.arrays), LETTERS, Numbers())
+    write(tmp_path / "whole", packed(model.arrays), LETTERS, SearchWeights())
     limit = int(share * (tmp_path / "whole").stat().st_size)
     arrays = fitted(model, limit)
-    write(tmp_path / "part", arrays, LETTERS, Numbers())
+    write(tmp_path / "part", arrays, LETTERS, SearchWeights())
     assert limit - 3_000 < (tmp_path / "part").stat().st_size <= limit
     bounds = {name: np.cumsum([0, *arrays[name]]) for name in ("starts", "ends")}
     kept, whole = Stored({**arrays, **bounds}, words), Stored(model.arrays, words)
@@ -96,7 +96,7 @@ def test_a_file_keeps_to_its_limit_and_what_is_worth_most(share: float, tmp_path
     threes = [gram for gram in whole.p if len(gram) == 3]
     stays = np.array([gram in kept.p for gram in threes])
     if stays.any():
-        assert model.threes[stays].min() >= model.threes[~stays].max()
+        assert model.trigrams[stays].min() >= model.trigrams[~stays].max()
 
 
 def test_a_limit_below_the_words_is_refused() -> None:
@@ -112,9 +112,9 @@ def test_a_packed_file_is_read_as_another(texts: list[str]) -> None:
     vocabulary = Vocabulary(" " + LETTERS)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lm"
-        write(path, arrays, LETTERS, Numbers())
+        write(path, arrays, LETTERS, SearchWeights())
         usual = read_language(path, vocabulary)
-        write(path, packed(arrays), LETTERS, Numbers())
+        write(path, packed(arrays), LETTERS, SearchWeights())
         found = read_language(path, vocabulary)
     for name in ("children", "words", "starts", "seconds", "ends", "thirds", "sums1"):
         assert np.array_equal(getattr(found, name), getattr(usual, name))

@@ -40,7 +40,7 @@ from cortado.tests.model.search.test_ctc_score import probability
 from cortado.tests.model.search.words import said, spoken
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.trigram import sentences
-from cortado.training.language_model import Numbers as Weights
+from cortado.training.language_model import SearchWeights
 
 CAP = MAX_SYMBOLS_PER_STEP
 SYMBOLS = 2
@@ -66,7 +66,7 @@ def decoder(seed: int) -> Numbers:
 
 @cache
 def ones() -> Language:
-    return spoken("a ", sentences(1, 30, ("aa", "a", "aaaa")), Weights(0.7, 0.4, -3.0, -1.0))
+    return spoken("a ", sentences(1, 30, ("aa", "a", "aaaa")), SearchWeights(0.7, 0.4, -3.0, -1.0))
 
 
 @cache
@@ -357,7 +357,7 @@ def test_a_word_without_a_letter_for_long_counts_as_ended(
     since: int, expected: str, word: str
 ) -> None:
     """The best hypothesis is in a word that goes on, the other is at the end of one."""
-    words = spoken(ENGLISH, ["go going", "go"], Weights(1.0, 0.0, -5.0, -1.0))
+    words = spoken(ENGLISH, ["go going", "go"], SearchWeights(1.0, 0.0, -5.0, -1.0))
     beam, vocabulary = Beam(width=2, max_wait=0, words=words), Vocabulary(ENGLISH)
     h = hypotheses(1, beam, CAP, len(ENGLISH))
     if expected:

@@ -38,21 +38,21 @@ from cortado.model.search.look_ahead import known, weigh
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.trigram import LETTERS, WORDS, Trigram, numbered, sentences, used
 from cortado.training import source_model as source_file
-from cortado.training.language_model import Numbers, estimate, write
+from cortado.training.language_model import SearchWeights, estimate, write
 
 Scores = NDArray[np.float32]
 
 VOCABULARY = Vocabulary("cb a'")  # in an order of its own
 INDICES = ("letters", "children", "words", "lows", "highs", "starts", "seconds", "ends", "thirds")
 ARRAYS = (*INDICES, "unigrams", "bigrams", "trigrams")  # of a file
-NUMBERS = Numbers(weight=0.5, bonus=0.25, leaving=-4.0, letter=-1.5)
+NUMBERS = SearchWeights(weight=0.5, bonus=0.25, leaving=-4.0, letter=-1.5)
 EVERYTHING = np.float32(-np.inf)  # a score that none is below
 
 lasting = settings(deadline=None, max_examples=40)
 seeds = st.integers(0, 10_000)
 
 
-def save(path: Path, texts: list[str], numbers: Numbers = NUMBERS) -> Path:
+def save(path: Path, texts: list[str], numbers: SearchWeights = NUMBERS) -> Path:
     write(path, estimate(texts, LETTERS).arrays, LETTERS, numbers)
     return path
 

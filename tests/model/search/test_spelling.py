@@ -9,14 +9,14 @@ from cortado.model.search.language_model import Language
 from cortado.model.search.spelling import Speller
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.search.words import said, spoken, with_phones
-from cortado.training.language_model import Numbers
+from cortado.training.language_model import SearchWeights
 
 VOCABULARY = Vocabulary()
 
 
 def lexicon(phones: dict[str, list[list[int]]]) -> Language:
     """A lexicon of words with the phones of each letter."""
-    found = spoken(VOCABULARY.characters, [*phones], Numbers())
+    found = spoken(VOCABULARY.characters, [*phones], SearchWeights())
     depths, ends = np.zeros(len(found.words), np.int32), dict[int, list[list[int]]]()
     names = {0: ""}
     for node in range(len(found.words)):

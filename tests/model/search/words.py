@@ -10,14 +10,13 @@ from cortado.model.search.language_file import read_language
 from cortado.model.search.language_model import Language
 from cortado.model.vocabulary import ENGLISH, Vocabulary
 from cortado.tests.training.trigram import sentences
-from cortado.training.language_model import Numbers as Weights
-from cortado.training.language_model import estimate, write
+from cortado.training.language_model import SearchWeights, estimate, write
 
 PHONES = 5  # of the words, silence included
-WEIGHTS = Weights(weight=1.5, bonus=8.0, leaving=-20.0, letter=-8.0)
+WEIGHTS = SearchWeights(weight=1.5, bonus=8.0, leaving=-20.0, letter=-8.0)
 
 
-def spoken(characters: str, texts: list[str], numbers: Weights) -> Language:
+def spoken(characters: str, texts: list[str], numbers: SearchWeights) -> Language:
     """Return a language model of texts for a recogniser of characters."""
     letters = characters.replace(" ", "")
     with TemporaryDirectory() as folder:
