@@ -50,7 +50,7 @@ def calibrate(
     now = fit(heard)
     write(checkpoint, now)
     for each, words in zip(chosen, heard, strict=True):
-        rated = [rated_by(numbers, words) for numbers in (before, now) if words]
+        rated = [rated_by(one, words) for one in (before, now) if words]
         errors = (f"{100 * calibration_error(reliability(one)):.1f} %" for one in rated)
         said = f", calibration error {' -> '.join(errors)}" if words else ""
         typer.echo(f"{each.name}: {len(words)} words{said}")

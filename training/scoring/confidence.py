@@ -1,12 +1,13 @@
-"""The numbers of a checkpoint's confidence, fitted to recordings whose text is known.
+"""The coefficients of a checkpoint's confidence, fitted to recordings whose text is known.
 
-A search tells how sure it is of a character in one number, which the checkpoint's own numbers have
-made. What they are multiplied by is not told. So the recordings are heard twice, with numbers that
-let one of it through: the log-odds among the hypotheses, then the strangeness of the voice. How
-long a character waited is told anyway.
+A search gives one confidence for each character, already combined from three measurements by the
+checkpoint's own coefficients. To fit those, the measurements are needed one by one. So the
+recordings are heard twice, with coefficients that let one measurement through: the log-odds among
+the hypotheses, then the strangeness of the voice. The third, how long a character waited, is in the
+character itself.
 
-The fit is a logistic regression of whether a word is right (Platt 1999) on what was measured of its
-least sure character. Which one that is depends on the numbers, so both are found in turn.
+The fit is a logistic regression of whether a word is right (Platt 1999) on the measurements of its
+least sure character. Which one that is depends on the coefficients, so both are found in turn.
 """
 
 import json
@@ -31,13 +32,13 @@ from cortado.training.scoring.calibration import judged
 from cortado.training.scoring.evaluate import Result, Rules, evaluate
 from cortado.training.scoring.systems import served
 
-Numbers = NDArray[np.float64]
+Array = NDArray[np.float64]
 Rated = list[tuple[float, bool]]  # the confidence of words, and whether each is right
 
 ODDS = Confidence(slope=0.5)  # half of the log-odds: thousandths tell them apart
 VOICE = Confidence(slope=0.0, strangeness=1.0)
 FIRST = np.array([1.0, -1.0, -1.0, 0.0])  # factors and offset that choose characters first
-RIDGE = 0.1  # of the squares of the numbers: they stay finite where a few words decide
+RIDGE = 0.1  # weight of the squared coefficients: they stay finite where a few words decide
 ROUNDS, STEPS = 50, 50
 LEAST_CHANGE = 1e-5  # of any number, in nats
 
@@ -45,7 +46,7 @@ LEAST_CHANGE = 1e-5  # of any number, in nats
 class HeardWord(NamedTuple):
     """A word that was heard."""
 
-    measured: Numbers  # (n, 3) of its characters: log-odds, squared share of the wait, strangeness
+    measured: Array  # (n, 3) of its characters: log-odds, squared share of the wait, strangeness
     right: bool
 
 
@@ -57,7 +58,7 @@ def hear(
     """Return the words that a recogniser hears in each set.
 
     Args:
-        load: returns the recogniser with the numbers that it is given.
+        load: returns the recogniser with the coefficients that it is given.
         sets: of utterances.
         progress: called with a set's name, its seconds done and its seconds.
 
@@ -83,7 +84,7 @@ def hear(
 
 
 def heard_words(odds: Sequence[Result], voice: Sequence[Result], beam: Beam) -> list[HeardWord]:
-    """Return the words of utterances that were heard with the numbers ODDS and with VOICE.
+    """Return the words of utterances that were heard with the coefficients ODDS and with VOICE.
 
     Args:
         odds: the utterances, heard with ODDS.
@@ -101,17 +102,17 @@ def heard_words(odds: Sequence[Result], voice: Sequence[Result], beam: Beam) -> 
     return found
 
 
-def _log_odds(result: Result) -> Numbers:
+def _log_odds(result: Result) -> Array:
     """Return the log-odds of the confidence of an utterance's characters."""
     least = 0.5 / CERTAIN  # what is rounded to nothing
-    told = np.array([character.confidence for character in result.characters])
-    shares = np.clip(told, least, 1 - least)
-    found: Numbers = np.log(shares / (1 - shares))
+    confidence = np.array([character.confidence for character in result.characters])
+    clipped = np.clip(confidence, least, 1 - least)
+    found: Array = np.log(clipped / (1 - clipped))
     return found
 
 
 def fit(sets: Sequence[Sequence[HeardWord]]) -> Confidence:
-    """Return the numbers that fit the words of several sets, each of which counts the same.
+    """Return the coefficients that fit the words of several sets, each of which counts the same.
 
     Raises:
         ValueError: the words are all right, or all wrong.
@@ -128,51 +129,54 @@ def fit(sets: Sequence[Sequence[HeardWord]]) -> Confidence:
     measured = np.concatenate([word.measured for word in words])
     lengths = np.array([len(word.measured) for word in words])
     of, starts = np.repeat(np.arange(len(words)), lengths), lengths.cumsum() - lengths
-    numbers = FIRST
+    coefficients = FIRST
     for _ in range(ROUNDS):
-        least = np.lexsort((measured @ numbers[:-1], of))[starts]  # of each word
-        change = _regressed(measured[least], right, weights) - numbers
-        numbers = numbers + change / 2  # the whole may choose other characters to and fro
+        least = np.lexsort((measured @ coefficients[:-1], of))[starts]  # of each word
+        change = _logistic_regression(measured[least], right, weights) - coefficients
+        coefficients = coefficients + change / 2  # the whole may choose other characters to and fro
         if abs(change).max() < LEAST_CHANGE:
             break
-    slope, wait, strangeness, offset = (round(float(one), 3) for one in numbers)
+    slope, wait, strangeness, offset = (round(float(one), 3) for one in coefficients)
     return Confidence(slope, offset, wait, strangeness)
 
 
-def _regressed(measured: Numbers, right: Numbers, weights: Numbers) -> Numbers:
-    """Return the factors (F + 1,) of (N, F) measurements, the last one's added, by Newton's way."""
+def _logistic_regression(measured: Array, right: Array, weights: Array) -> Array:
+    """Return the coefficients (F + 1,) of (N, F) measurements, the intercept last.
+
+    They are found by Newton's method.
+    """
     rows = np.column_stack([measured, np.ones(len(measured))])
     found = np.zeros(rows.shape[1])
     for _ in range(STEPS):
         sure = _logistic(rows @ found)
-        slope = rows.T @ (weights * (right - sure)) - RIDGE * found
-        bend = (rows.T * (weights * sure * (1 - sure))) @ rows + RIDGE * np.eye(len(found))
-        change = np.linalg.solve(bend, slope)
+        gradient = rows.T @ (weights * (right - sure)) - RIDGE * found
+        hessian = (rows.T * (weights * sure * (1 - sure))) @ rows + RIDGE * np.eye(len(found))
+        change = np.linalg.solve(hessian, gradient)
         found += change
         if abs(change).max() < LEAST_CHANGE:
             break
     return found
 
 
-def rated_by(numbers: Confidence, words: Sequence[HeardWord]) -> Rated:
-    """Return the confidence of words by some numbers, and whether each is right."""
-    factors = np.array([numbers.slope, numbers.wait, numbers.strangeness])
-    odds = np.array([(word.measured @ factors).min() for word in words]) + numbers.offset
+def rated_by(coefficients: Confidence, words: Sequence[HeardWord]) -> Rated:
+    """Return the confidence of words by some coefficients, and whether each is right."""
+    factors = np.array([coefficients.slope, coefficients.wait, coefficients.strangeness])
+    odds = np.array([(word.measured @ factors).min() for word in words]) + coefficients.offset
     return [(sure, word.right) for sure, word in zip(_logistic(odds).tolist(), words, strict=True)]
 
 
-def _logistic(odds: Numbers) -> Numbers:
-    found: Numbers = 1 / (1 + np.exp(-odds))
+def _logistic(odds: Array) -> Array:
+    found: Array = 1 / (1 + np.exp(-odds))
     return found
 
 
-def write(folder: Path, numbers: Confidence) -> None:
-    """Write the numbers into a checkpoint's `model.json`.
+def write(folder: Path, coefficients: Confidence) -> None:
+    """Write the coefficients into a checkpoint's `model.json`.
 
     Raises:
         CheckpointError: the checkpoint is missing or broken.
     """
     content = read_card(folder)
-    content["config"]["decoder"]["confidence"] = list(numbers)
+    content["config"]["decoder"]["confidence"] = list(coefficients)
     text = json.dumps(content, indent=2, ensure_ascii=False)
     write_whole(folder / CARD, text + "\n")
