@@ -26,7 +26,7 @@ def snapshots(folder: Path) -> list[Path]:
 def save(
     folder: Path,
     step: int,
-    modules: dict[str, nn.Module],
+    modules: Mapping[str, nn.Module],
     optimizers: Mapping[str, torch.optim.Optimizer],
     extra: dict[str, Any],
 ) -> None:
@@ -53,7 +53,7 @@ def save(
 
 def restore(
     snapshot: Path,
-    modules: dict[str, nn.Module],
+    modules: Mapping[str, nn.Module],
     optimizers: Mapping[str, torch.optim.Optimizer],
 ) -> dict[str, Any]:
     """Put a snapshot back into the modules and the optimisers; return its position in the run.

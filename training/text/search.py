@@ -27,15 +27,15 @@ class Written(NamedTuple):
     weights: Tensor  # (U, T) of the source's words in each symbol's context
 
 
-class Looked(NamedTuple):
+class Attended(NamedTuple):
     """The attention of K hypotheses for their next symbol."""
 
     context: Tensor  # (K, H)
     weights: Tensor  # (K, T)
-    place: tuple[Tensor, ...]  # of the attention, for the symbol after it; K on dim 0
+    state: tuple[Tensor, ...]  # of the attention, for the symbol after it; K on dim 0
 
 
-Look = Callable[[Memory, tuple[Tensor, ...]], Looked]
+Attend = Callable[[Memory, tuple[Tensor, ...]], Attended]
 
 
 class Source(NamedTuple):
@@ -68,17 +68,17 @@ def search(
         name = type(decoder.attention).__name__
         raise ValueError(f"expected a monotonic attention for hard stops, got {name}")
     encoded = model.encoder.encode(source.words.unsqueeze(0), torch.tensor([len(source.words)]))
-    look, place = (_hard if hard else _expected)(decoder, encoded.values)
+    attend, state = (_hard if hard else _expected)(decoder, encoded.values)
     memory, scores = decoder.beginning(1, model.first(encoded)), torch.zeros(1)
     beam = [Written((), encoded.values.new_zeros(0, len(source.words)))]
     best, best_score = beam[0], -torch.inf
     for count in range(limit + 1):
-        looked = look(memory, place)
-        logits, output = decoder.write(looked.context, memory)
+        attended = attend(memory, state)
+        logits, output = decoder.write(attended.context, memory)
         log_probs = model.log_probs(
             logits.unsqueeze(1),
             memory.symbol.unsqueeze(1),
-            looked.weights.unsqueeze(1),
+            attended.weights.unsqueeze(1),
             source.copies.expand(len(logits), -1),
             source.extra,
         ).squeeze(1)
@@ -96,41 +96,41 @@ def search(
         scores, rows, symbols = scores[kept], rows[kept], symbols[kept]
         beam = [
             Written(
-                (*beam[k].symbols, symbol), torch.cat([beam[k].weights, looked.weights[k, None]])
+                (*beam[k].symbols, symbol), torch.cat([beam[k].weights, attended.weights[k, None]])
             )
             for k, symbol in zip(rows.tolist(), symbols.tolist(), strict=True)
         ]
         known = symbols.where(symbols <= decoder.end, UNKNOWN)  # what is read of a copied word
         memory = decoder.read(known, select(output, rows))
-        place = tuple(part[rows] for part in looked.place)
+        state = tuple(part[rows] for part in attended.state)
     return best
 
 
-def _expected(decoder: Any, values: Tensor) -> tuple[Look, tuple[Tensor, ...]]:
-    """Return the attention of training to (1, T, H), and its place before the first symbol."""
+def _expected(decoder: Any, values: Tensor) -> tuple[Attend, tuple[Tensor, ...]]:
+    """Return the attention of training to (1, T, H), and its state before the first symbol."""
     attention = decoder.attention
     mask = torch.ones(values.shape[:2], dtype=torch.bool)
     by_count: dict[int, Any] = {}  # keys, for each number of hypotheses
 
-    def look(memory: Memory, place: tuple[Tensor, ...]) -> Looked:
+    def attend(memory: Memory, state: tuple[Tensor, ...]) -> Attended:
         count = len(memory.symbol)
         if count not in by_count:
             shape = count, *values.shape[1:]
             by_count[count] = attention.keys(values.expand(shape), mask.expand(count, -1))
-        found = attention.attend(decoder.query(memory), by_count[count], place[0])
-        return Looked(found.context, found.weights, (found.memory,))
+        found = attention.attend(decoder.query(memory), by_count[count], state[0])
+        return Attended(found.context, found.weights, (found.memory,))
 
-    return look, (attention.first(mask),)
+    return attend, (attention.first(mask),)
 
 
-def _hard(decoder: Any, values: Tensor) -> tuple[Look, tuple[Tensor, ...]]:
-    """Return the attention of hard stops over (1, T, H), and its place before the first symbol."""
+def _hard(decoder: Any, values: Tensor) -> tuple[Attend, tuple[Tensor, ...]]:
+    """Return the attention of hard stops over (1, T, H), and its state before the first symbol."""
     attention, of = decoder.attention, values[0]
     frames = Frames(attention.scan_key(of), attention.chunk_key(of), of)
     count, width = len(of), attention.window
 
-    def look(memory: Memory, place: tuple[Tensor, ...]) -> Looked:
-        stopped, scans = next_stops(decoder, frames, memory, Scans(*place))
+    def attend(memory: Memory, state: tuple[Tensor, ...]) -> Attended:
+        stopped, scans = next_stops(decoder, frames, memory, Scans(*state))
         at = scans.frames.clamp(0, count - 1)  # of those that do not stop any
         window, query = windows(frames, scans._replace(frames=at)), decoder.query(memory)
         keys, seen, valid = window[0], window[1], window[2] | ~stopped.unsqueeze(1)
@@ -141,6 +141,6 @@ def _hard(decoder: Any, values: Tensor) -> tuple[Look, tuple[Tensor, ...]]:
         places = (at.unsqueeze(1) + torch.arange(1 - width, 1)).clamp(min=0)
         weights = torch.zeros(len(query), count).scatter_add(1, places, shares)
         ran_off = scans.frames.where(stopped, count)  # for ever: no frame is behind the last
-        return Looked(context, weights, (ran_off, attention.stopped(scans.valid, stopped)))
+        return Attended(context, weights, (ran_off, attention.stopped(scans.valid, stopped)))
 
-    return look, (torch.full((1,), -1), torch.zeros(1, width, dtype=torch.bool))
+    return attend, (torch.full((1,), -1), torch.zeros(1, width, dtype=torch.bool))

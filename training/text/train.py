@@ -25,8 +25,8 @@ from cortado.training.text.vocabulary import Words
 
 log = logging.getLogger(__name__)
 WEIGHTS, WORDS, RUN = "model.safetensors", "words.json", "run.json"
-MADE_BY = "configuration"  # a file with the digest of the recipe that began the run
-SPOKEN_OF = 50  # updates between lines of the log
+DIGEST = "configuration"  # a file with the digest of the recipe that began the run
+LOG_INTERVAL = 50  # updates
 
 
 def folder_of(output: Path, row: Row, seed: int) -> Path:
@@ -78,7 +78,7 @@ def train(
         return folder
     where = device_of(device)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / MADE_BY).write_text(configuration(recipe, row), encoding="utf-8")
+    (folder / DIGEST).write_text(configuration(recipe, row), encoding="utf-8")
     pairs = pairs_of(recipe, recipe.data.train)
     words = vocabularies(recipe, pairs)
     torch.manual_seed(seed)
@@ -87,7 +87,7 @@ def train(
     parts, optimizers = {"model": model}, {"optimizer": optimizer}
     done, seconds = 0, 0.0
     if found := snapshot.snapshots(folder):
-        state = snapshot.restore(found[-1], parts, optimizers)  # type: ignore[arg-type]
+        state = snapshot.restore(found[-1], parts, optimizers)
         done, seconds = state["step"], state["seconds"]
     batches, nats, count = ordered(pairs, training.batch, seed), 0.0, 0
     started = time.monotonic()
@@ -101,7 +101,7 @@ def train(
         nn.utils.clip_grad_norm_(model.parameters(), training.clip)
         optimizer.step()
         nats, count = nats + one.nats.item(), count + one.words
-        if step % SPOKEN_OF == 0:
+        if step % LOG_INTERVAL == 0:
             spent = seconds + time.monotonic() - started
             log.info(
                 "%s: update %d, %.3f nats a word, %.0f s", folder.name, step, nats / count, spent
@@ -109,7 +109,7 @@ def train(
             nats, count = 0.0, 0
         if step % training.interval == 0 and step < training.updates:
             spent = seconds + time.monotonic() - started
-            snapshot.save(folder, step, parts, optimizers, {"seconds": spent})  # type: ignore[arg-type]
+            snapshot.save(folder, step, parts, optimizers, {"seconds": spent})
         progress(folder.name, step, training.updates)
     save_file({k: v.cpu().contiguous() for k, v in model.state_dict().items()}, folder / WEIGHTS)
     (folder / WORDS).write_text(json.dumps([one.words for one in words]), encoding="utf-8")
@@ -140,7 +140,7 @@ def load(recipe: TextRecipe, row: Row, folder: Path) -> TextModel:
 
 def _check(recipe: TextRecipe, row: Row, folder: Path) -> None:
     """Raise `ValueError` if another recipe, or the recipe as it was, began a run."""
-    wanted, made_by = configuration(recipe, row), folder / MADE_BY
-    got = made_by.read_text(encoding="utf-8") if made_by.exists() else "none"
+    wanted, path = configuration(recipe, row), folder / DIGEST
+    got = path.read_text(encoding="utf-8") if path.exists() else "none"
     if got != wanted:
         raise ValueError(f"expected a run of the recipe as it is, {wanted}, in {folder}, got {got}")
