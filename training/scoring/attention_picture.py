@@ -3,16 +3,15 @@
 import io
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
 
 from cortado.training.scoring.attending import Attending, Matrix
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.colors import LinearSegmentedColormap
-    from matplotlib.figure import Figure
 
 SUFFIXES = (".svg", ".png", ".pdf")
 INCHES_A_SECOND = 1.5
@@ -21,8 +20,8 @@ LETTERS_AN_INCH = 14  # of a title, at most: one wider than the picture would le
 LETTERS = 46  # characters from which on the vertical axis names only some
 LETTERS_OF_A_WORD = 20  # that it names, at most: a wider one would leave the picture no room
 PAPER, INK, SOFT, ACCENT = "#fbf8f3", "#221b16", "#6d6156", "#8f4a1d"
-SOUND = ("#fbf8f3", "#dcc6ab", "#8a6239", "#221b16")  # from quiet to loud
-WEIGHT = ("#fbf8f300", "#e6aa6c", "#8f4a1d")  # from 0 to 1
+SOUND = LinearSegmentedColormap.from_list("sound", [PAPER, "#dcc6ab", "#8a6239", INK])
+WEIGHT = LinearSegmentedColormap.from_list("weight", [f"{PAPER}00", "#e6aa6c", ACCENT])
 
 
 def check_suffix(path: Path) -> None:
@@ -44,9 +43,6 @@ def draw(found: Attending, path: Path, title: str = "") -> None:
     Raises: ValueError for a suffix that is not known; OSError.
     """
     check_suffix(path)
-    import matplotlib as mpl  # here, because it takes a while
-    from matplotlib.figure import Figure
-
     settings: dict[Any, Any] = {
         "font.family": "DejaVu Sans",
         "font.size": 8,
@@ -59,7 +55,7 @@ def draw(found: Attending, path: Path, title: str = "") -> None:
         "svg.hashsalt": "cortado",  # the same picture is the same file
     }
     with mpl.rc_context(settings):
-        figure = _figure(found, title, Figure)
+        figure = _figure(found, title)
         buffer = io.BytesIO()
         kind = path.suffix.lower()[1:]
         metadata = {"Date": None} if kind == "svg" else None
@@ -67,12 +63,12 @@ def draw(found: Attending, path: Path, title: str = "") -> None:
     path.write_bytes(buffer.getvalue())
 
 
-def _figure(found: Attending, title: str, kind: "type[Figure]") -> "Figure":
+def _figure(found: Attending, title: str) -> Figure:
     panels = 1 + (found.expected is not None)
     width = float(np.clip(INCHES_A_SECOND * found.duration, *WIDTH))
     lower = float(np.clip(0.13 * len(found.weights), 1.5, 6.0)) if len(found.weights) else 0.0
     heights = [1.4, *([lower] * panels if lower else [])]
-    figure = kind(figsize=(width, sum(heights) + 0.9), layout="constrained")
+    figure = Figure(figsize=(width, sum(heights) + 0.9), layout="constrained")
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     fitting = shorten(title, int(LETTERS_AN_INCH * width), placeholder=" …")
     _sound(axes[0], found, fitting)
@@ -85,20 +81,14 @@ def _figure(found: Attending, title: str, kind: "type[Figure]") -> "Figure":
     return figure
 
 
-def _colours(name: str, colours: tuple[str, ...]) -> "LinearSegmentedColormap":
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list(name, list(colours))
-
-
-def _sound(axes: "Axes", found: Attending, title: str) -> None:
+def _sound(axes: Axes, found: Attending, title: str) -> None:
     low, high = np.quantile(found.logmel, [0.1, 0.995])
     axes.imshow(
         found.logmel,
         origin="lower",
         aspect="auto",
         extent=(0, found.duration, 0, len(found.logmel)),
-        cmap=_colours("sound", SOUND),
+        cmap=SOUND,
         vmin=low,
         vmax=high,
         interpolation="none",
@@ -124,7 +114,7 @@ def _sound(axes: "Axes", found: Attending, title: str) -> None:
         axes.set_title(title, loc="left", pad=22, color=SOFT, fontsize=8)
 
 
-def _weights(axes: "Axes", found: Attending, weights: Matrix, name: str) -> None:
+def _weights(axes: Axes, found: Attending, weights: Matrix, name: str) -> None:
     """Draw (U, T) weights, the first character on top; each frame where its time is."""
     begin, _ = found.times(0)
     _, end = found.times(weights.shape[1] - 1)
@@ -133,7 +123,7 @@ def _weights(axes: "Axes", found: Attending, weights: Matrix, name: str) -> None
         weights,
         aspect="auto",
         extent=(begin, end, count - 0.5, -0.5),
-        cmap=_colours("weight", WEIGHT),
+        cmap=WEIGHT,
         vmin=0,
         vmax=1,
         interpolation="none",
@@ -153,7 +143,7 @@ def _weights(axes: "Axes", found: Attending, weights: Matrix, name: str) -> None
     axes.set_ylabel(name)
 
 
-def _words(axes: "Axes", texts: list[str]) -> None:
+def _words(axes: Axes, texts: list[str]) -> None:
     """Name the rows of words where there is no room for their characters."""
     starts = [k for k, text in enumerate(texts) if text != "␣" and (k == 0 or texts[k - 1] == "␣")]
     words = [_fitting(one) for one in "".join(texts).replace("␣", " ").split()]

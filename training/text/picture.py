@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from cortado.training.scoring.attention_picture import INK, PAPER, SOFT, WEIGHT, check_suffix
@@ -20,10 +22,6 @@ def draw(
     Raises: ValueError for a suffix that is not known; OSError.
     """
     check_suffix(path)
-    import matplotlib as mpl  # here, because it takes a while
-    from matplotlib.colors import LinearSegmentedColormap
-    from matplotlib.figure import Figure
-
     shown, cut = list(source[:LONGEST]), weights[: len(text), :LONGEST]
     size = max(3.0, INCHES * len(shown) + 1.5), max(1.5, INCHES * len(text) + 1.5)
     settings: dict[Any, Any] = {
@@ -36,8 +34,7 @@ def draw(
     with mpl.rc_context(settings):
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots()
-        colours = LinearSegmentedColormap.from_list("weight", list(WEIGHT))
-        axes.imshow(cut.numpy(), cmap=colours, vmin=0, vmax=1, aspect="auto", interpolation="none")
+        axes.imshow(cut.numpy(), cmap=WEIGHT, vmin=0, vmax=1, aspect="auto", interpolation="none")
         axes.set_facecolor(PAPER)
         axes.set_xticks(range(len(shown)), shown, rotation=90, fontsize=7)
         axes.set_yticks(range(len(text)), list(text), fontsize=7)
