@@ -3,24 +3,15 @@
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from cortado.model.config import RecognizerConfig
 from cortado.model.configuration import read_toml
 
 
 @dataclass(frozen=True)
-class Synthesis:
-    """Synthetic speech for a corpus whose manifest is not there yet."""
-
-    text: Path  # one sentence a line
-    count: int  # utterances
-    seed: int = 1
-
-
-@dataclass(frozen=True)
-class Splice:
-    """Sentences that are put together from the words of a corpus, in place of its own."""
+class FromText:
+    """Utterances that are made of the sentences of a text."""
 
     text: Path  # one sentence a line
     count: int  # utterances
@@ -33,13 +24,13 @@ class Corpus:
 
     manifest: Path
     weight: float  # share of the utterances drawn, relative to the other corpora
-    synthesis: Synthesis | None = None
-    splice: Splice | None = None
+    synthesis: FromText | None = None  # synthetic speech, where the manifest is not there yet
+    splice: FromText | None = None  # put together from the corpus' words, in place of its own
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Random changes of the log-mel frames; each value is a largest deviation, 0 for none."""
+    """Random changes of the log-mel frames; 0 is none of a kind."""
 
     untouched: float = 0.0  # share of utterances whose times and mel bands stay as recorded
     tempo: float = 0.15  # relative time stretch
@@ -73,7 +64,7 @@ NoisyWeights = Literal["recurrent", "all"]  # weights that have weight noise
 Optimizer = Literal["adam", "muon"]  # muon: for the encoder's matrices, Adam for the rest
 Rate = Literal["wer", "cer", "per"]  # error rates of words, characters, phones
 Part = Literal["features", "encoder", "ctc", "phones", "decoder"]  # of a recogniser
-PARTS: tuple[Part, ...] = ("features", "encoder", "ctc", "phones", "decoder")
+PARTS: tuple[Part, ...] = get_args(Part)
 BAND_AUGMENTATIONS = (
     "speed",
     "warp",

@@ -3,10 +3,10 @@
 import re
 import warnings
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 Name = Literal["none", "corpus", "whisper"]
-NAMES: tuple[Name, ...] = ("none", "corpus", "whisper")
+NAMES: tuple[Name, ...] = get_args(Name)
 
 EVENTS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]|\{[^{}]*\}")  # <noise>, [laughter], {breath}
 OTHER = re.compile(r"[^\w\s']|_")  # neither letters, digits, apostrophes nor space

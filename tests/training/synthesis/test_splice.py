@@ -16,7 +16,7 @@ from cortado.training.alignment.hmm import viterbi
 from cortado.training.alignment.word_aligner import WordAligner
 from cortado.training.data.log_mel_cache import LogMelCorpus, cached
 from cortado.training.learning import recipe as recipes
-from cortado.training.learning.recipe import Splice
+from cortado.training.learning.recipe import FromText
 from cortado.training.learning.run import train
 from cortado.training.synthesis.splice import SplicedCorpus, word_edges
 
@@ -163,6 +163,6 @@ def test_a_run_draws_spliced_utterances(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("see a bee\na tree bee\n")
     plain = recipe(manifest)
-    splice = recipes.Corpus(manifest, 1.0, splice=Splice(text, 30))
+    splice = recipes.Corpus(manifest, 1.0, splice=FromText(text, 30))
     train(replace(plain, corpora=(*plain.corpora, splice)), tmp_path / "run")
     assert (tmp_path / "run" / "checkpoint" / "model.safetensors").exists()
