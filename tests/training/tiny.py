@@ -16,7 +16,7 @@ from cortado.model.search.offline import decode, modes
 from cortado.model.vocabulary import ENGLISH
 from cortado.tests.training.recorded import write_corpus
 from cortado.training.data.batches import Batch, collate
-from cortado.training.data.log_mel_cache import LogMelCorpus
+from cortado.training.data.log_mel_cache import CachedCorpus
 from cortado.training.data.tied_states import UNKNOWN, States
 from cortado.training.learning import recipe as recipes
 from cortado.training.learning.losses import losses
@@ -54,7 +54,7 @@ def corpus(folder: Path, texts: list[str] = TEXTS, name: str = "train") -> Path:
     return write_corpus(folder, ((spoken(text), text) for text in texts), name)
 
 
-def letters_as_states(tones: LogMelCorpus) -> States:
+def letters_as_states(tones: CachedCorpus) -> States:
     """The letter of each frame of a corpus' cache, as if each were a state of phones."""
     found = np.full(sum(u.frames for u in tones.utterances), UNKNOWN, np.int16)
     for utterance in tones.utterances:

@@ -26,7 +26,7 @@ from cortado.training.data.augment import (
     retimed,
     silence,
 )
-from cortado.training.data.log_mel_cache import CachedUtterance, Corpus
+from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus
 from cortado.training.data.speakers import augmented_statistics, utterance_statistics
 from cortado.training.data.tied_states import UNKNOWN, States, retimed_states, told
 from cortado.training.learning.recipe import Augmentation
@@ -71,7 +71,7 @@ class Drawn(NamedTuple):
 class Sampler:
     """Draws pools of utterances and cuts them into batches, the same on every process."""
 
-    corpora: Sequence[Corpus]
+    corpora: Sequence[LogMelCorpus]
     weights: Sequence[float]
     vocabulary: Vocabulary
     batch_frames: int

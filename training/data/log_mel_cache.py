@@ -50,7 +50,7 @@ class CachedUtterance:
         return self.id, self.speed
 
 
-class Corpus(Protocol):
+class LogMelCorpus(Protocol):
     """Utterances and their log-mel frames, as they were recorded or put together anew."""
 
     utterances: Sequence[CachedUtterance]
@@ -65,7 +65,7 @@ class Corpus(Protocol):
         ...
 
 
-class LogMelCorpus:
+class CachedCorpus:
     """The log-mel frames of a manifest's utterances."""
 
     def __init__(
@@ -107,7 +107,7 @@ def cached(
     vocabulary: Vocabulary = LETTERS,
     features: FeatureConfig = PLAIN,
     speeds: Sequence[float] = (1.0,),
-) -> LogMelCorpus:
+) -> CachedCorpus:
     """Return a manifest's log-mel frames, computing those that the cache lacks.
 
     Args:
@@ -147,7 +147,7 @@ def cached(
             stored[entry.key] = entry
             start += len(logmel)
     found = [replace(stored[u.id, s], text=u.text, speaker=u.speaker) for u, s in played]
-    return LogMelCorpus(folder, found, features.bands)
+    return CachedCorpus(folder, found, features.bands)
 
 
 def _name(manifest: Path, features: FeatureConfig) -> str:

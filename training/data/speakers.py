@@ -14,7 +14,7 @@ from cortado.model.audio.decode import Samples
 from cortado.model.features.speaker import Statistics, Sums, by_speaker, statistics_of
 from cortado.model.recognizer import Recognizer
 from cortado.training.data.corpora.folder import UNKNOWN_SPEAKER
-from cortado.training.data.log_mel_cache import Corpus
+from cortado.training.data.log_mel_cache import LogMelCorpus
 
 Frames = NDArray[np.float32]  # (T, F) log-mel
 Text = TypeVar("Text")
@@ -43,7 +43,7 @@ def by_speaker_indices(utterances: Sequence[HasSpeaker]) -> list[list[int]]:
     return list(groups.values())
 
 
-def speaker_statistics(corpus: Corpus) -> list[Statistics]:
+def speaker_statistics(corpus: LogMelCorpus) -> list[Statistics]:
     """Return, for each utterance, the statistics of its speaker over the whole corpus."""
     found: dict[int, Statistics] = {}
     for group in by_speaker_indices(corpus.utterances):

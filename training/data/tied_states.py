@@ -15,7 +15,7 @@ from cortado.training.alignment.triphones import (
     phone_sequence,
     train,
 )
-from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus
+from cortado.training.data.log_mel_cache import CachedCorpus, CachedUtterance
 from cortado.training.data.pronounce import Lexicon
 
 States = NDArray[np.int16]
@@ -26,7 +26,7 @@ FILE = "states.i16"
 
 
 def aligner(
-    corpora: Sequence[LogMelCorpus], lexicon: Lexicon, path: Path, states: int
+    corpora: Sequence[CachedCorpus], lexicon: Lexicon, path: Path, states: int
 ) -> TriphoneAligner:
     """Return the aligner kept in a file; trained on every n-th utterance if there is none.
 
@@ -49,7 +49,7 @@ def aligner(
 
 
 def states_of(
-    corpus: LogMelCorpus,
+    corpus: CachedCorpus,
     aligner: TriphoneAligner,
     lexicon: Lexicon,
     progress: Count = unwatched,
@@ -106,7 +106,7 @@ def told(states: States, lead: int, lookahead: int) -> States:
     return np.where(at >= 0, states[np.clip(at, 0, len(states) - 1)], UNKNOWN).astype(np.int16)
 
 
-def _spoken(corpus: LogMelCorpus, lexicon: Lexicon) -> Iterator[tuple[int, PhoneSequence]]:
+def _spoken(corpus: CachedCorpus, lexicon: Lexicon) -> Iterator[tuple[int, PhoneSequence]]:
     """Yield the utterances, at their own speed, whose words can all be pronounced."""
     for index, utterance in enumerate(corpus.utterances):
         if utterance.speed != 1:

@@ -13,10 +13,9 @@ import torch
 import torch.distributed as dist
 
 from cortado.model.progress import Progress, unwatched
-from cortado.training.data import log_mel_cache as logmel
 from cortado.training.data import manifest
 from cortado.training.data.evaluation_sets import set_name
-from cortado.training.data.log_mel_cache import cached
+from cortado.training.data.log_mel_cache import CachedCorpus, LogMelCorpus, cached
 from cortado.training.data.pronounce import lexicon
 from cortado.training.data.recordings import samples_of
 from cortado.training.data.tied_states import States, aligner, states_of
@@ -89,7 +88,7 @@ def prepare(
     workers: int,
     recipe: Recipe,
     progress: Progress = unwatched,
-) -> logmel.Corpus:
+) -> LogMelCorpus:
     """Return a corpus' log-mel frames, its synthetic speech made first where it is not there.
 
     A corpus with `splice` becomes new utterances made of its words, at their own speed.
@@ -161,7 +160,7 @@ def _process(
 
 def tied_states(
     recipe: Recipe,
-    corpora: Sequence[logmel.Corpus],
+    corpora: Sequence[LogMelCorpus],
     output: Path,
     progress: Progress = unwatched,
 ) -> tuple[Sequence[States], Sequence[int]]:
@@ -170,7 +169,7 @@ def tied_states(
     The aligner learns from the corpora where the run has none yet.
     """
     cache = output / "cache"
-    recorded = [corpus for corpus in corpora if isinstance(corpus, logmel.LogMelCorpus)]
+    recorded = [corpus for corpus in corpora if isinstance(corpus, CachedCorpus)]
     texts = (one.text for corpus in recorded for one in corpus.utterances)
     words = lexicon(texts, cache / "pronunciations.json", partial(progress, "pronounce words"))
     path = cache / "triphones.safetensors"
@@ -180,7 +179,7 @@ def tied_states(
     report = partial(progress, "align phones")
     states = [
         states_of(corpus, found, words, report)
-        if isinstance(corpus, logmel.LogMelCorpus)
+        if isinstance(corpus, CachedCorpus)
         else np.zeros(0, np.int16)
         for corpus in corpora
     ]

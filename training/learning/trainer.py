@@ -23,7 +23,7 @@ from cortado.model.search.source_model import FILE as SOURCE
 from cortado.training import source_model
 from cortado.training.data.batches import FRAMES_PER_SECOND, Batch, Sampler
 from cortado.training.data.loader import Job, loaded, loaders_beside
-from cortado.training.data.log_mel_cache import Corpus
+from cortado.training.data.log_mel_cache import LogMelCorpus
 from cortado.training.data.speakers import speaker_statistics
 from cortado.training.data.text_sampler import TextSampler
 from cortado.training.data.tied_states import UNKNOWN, States
@@ -49,7 +49,7 @@ class Trainer:
     def __init__(
         self,
         recipe: Recipe,
-        corpora: Sequence[Corpus],
+        corpora: Sequence[LogMelCorpus],
         output: Path,
         states: Sequence[States] = (),
         device: str | None = None,
@@ -379,7 +379,9 @@ def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
     torch._foreach_lerp_([old[n] for n in names], [new[n] for n in names], 1 - decay)
 
 
-def set_statistics(model: Recognizer, corpora: Sequence[Corpus], weights: Sequence[float]) -> None:
+def set_statistics(
+    model: Recognizer, corpora: Sequence[LogMelCorpus], weights: Sequence[float]
+) -> None:
     """Set the features' mean and deviations from utterances drawn as in training."""
     rng = np.random.default_rng(0)
     shares = np.array(weights) / sum(weights)

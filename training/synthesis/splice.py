@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cortado.model.progress import Count, counted, unwatched
 from cortado.model.whole_file import write_whole
 from cortado.training.alignment.word_aligner import WordAligner
-from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus
+from cortado.training.data.log_mel_cache import CachedCorpus, CachedUtterance
 from cortado.training.synthesis.corpus import read_text
 
 MARGIN = 10  # frames of silence kept before the first word and behind the last
@@ -42,7 +42,7 @@ class SplicedCorpus:
     """Utterances made of a corpus' words; each depends on the seed and its number alone."""
 
     def __init__(
-        self, corpus: LogMelCorpus, edges: Edges, text: Path, count: int, seed: int
+        self, corpus: CachedCorpus, edges: Edges, text: Path, count: int, seed: int
     ) -> None:
         """Plan the utterances.
 
@@ -122,7 +122,7 @@ class SplicedCorpus:
         return plan
 
 
-def word_edges(corpus: LogMelCorpus, progress: Count = unwatched) -> Edges:
+def word_edges(corpus: CachedCorpus, progress: Count = unwatched) -> Edges:
     """Return where words begin and where the last one ends, of each utterance of a corpus.
 
     An utterance whose words are not found has no edges. The answer is cached beside the frames.

@@ -16,13 +16,13 @@ from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.recorded import rows_of, write_rows
 from cortado.tests.training.tiny import TEXTS, corpus, spoken
 from cortado.training.data import log_mel_cache as logmel
-from cortado.training.data.log_mel_cache import LogMelCorpus, cached
+from cortado.training.data.log_mel_cache import CachedCorpus, cached
 from cortado.training.data.manifest import Utterance
 
 TWO, THREE = TEXTS[:2], TEXTS[:3]
 
 
-def sound(found: LogMelCorpus, texts: list[str]) -> bool:
+def sound(found: CachedCorpus, texts: list[str]) -> bool:
     """Whether a corpus holds the frames of the texts' recordings."""
     assert [utterance.text for utterance in found.utterances] == texts
     for k, text in enumerate(texts):

@@ -31,7 +31,7 @@ from cortado.tests.training.tiny import PLAIN, TEXTS, corpus, recipe
 from cortado.training.data.augment import FLOOR
 from cortado.training.data.batches import Drawn, Sampler
 from cortado.training.data.evaluation_sets import gather
-from cortado.training.data.log_mel_cache import LogMelCorpus, cached
+from cortado.training.data.log_mel_cache import CachedCorpus, cached
 from cortado.training.data.speakers import (
     augmented_statistics,
     by_speaker_indices,
@@ -63,7 +63,7 @@ def spoken_by(manifest: Path, speakers: list[str]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tones(tmp_path_factory: pytest.TempPathFactory) -> LogMelCorpus:
+def tones(tmp_path_factory: pytest.TempPathFactory) -> CachedCorpus:
     folder = tmp_path_factory.mktemp("tones")
     manifest = spoken_by(corpus(folder / "tones"), ["a", "b"])
     return cached(manifest, folder / "cache")
@@ -83,7 +83,7 @@ def test_utterances_of_unknown_speakers_stand_for_themselves() -> None:
 
 
 def test_a_voice_is_the_statistics_of_all_that_its_speaker_says_in_the_corpus(
-    tones: LogMelCorpus,
+    tones: CachedCorpus,
 ) -> None:
     found = speaker_statistics(tones)
     for first in (0, 1):
@@ -96,7 +96,7 @@ def test_a_voice_is_the_statistics_of_all_that_its_speaker_says_in_the_corpus(
 
 
 def test_an_utterance_made_louder_is_normalised_as_though_its_speaker_were(
-    tones: LogMelCorpus,
+    tones: CachedCorpus,
 ) -> None:
     logmel, voice = tones.logmel(0), speaker_statistics(tones)[0]
     louder = augmented_statistics(voice, logmel, logmel + 2)
@@ -104,11 +104,11 @@ def test_an_utterance_made_louder_is_normalised_as_though_its_speaker_were(
     assert louder.deviation is voice.deviation
 
 
-def sampler(tones: LogMelCorpus) -> Sampler:
+def sampler(tones: CachedCorpus) -> Sampler:
     return Sampler([tones], [1.0], Vocabulary(), 400, 9.0, 7, speakers=[speaker_statistics(tones)])
 
 
-def test_batches_are_standardised_and_end_in_the_speaker_s_silence(tones: LogMelCorpus) -> None:
+def test_batches_are_standardised_and_end_in_the_speaker_s_silence(tones: CachedCorpus) -> None:
     drawn = [Drawn(0, k, tones.utterances[k].frames) for k in (1, 0)]
     batch = sampler(tones).load(drawn, PLAIN, 0)
     for row, one in enumerate(drawn):
@@ -119,7 +119,7 @@ def test_batches_are_standardised_and_end_in_the_speaker_s_silence(tones: LogMel
         np.testing.assert_allclose(batch.logmel[row, -1], silence, rtol=1e-4)
 
 
-def test_the_level_of_an_augmented_utterance_does_not_reach_the_model(tones: LogMelCorpus) -> None:
+def test_the_level_of_an_augmented_utterance_does_not_reach_the_model(tones: CachedCorpus) -> None:
     loud = replace(PLAIN, gain=3.0)
     drawn = [Drawn(0, 3, tones.utterances[3].frames)]
     found = [sampler(tones).load(drawn, config, 5).logmel for config in (PLAIN, loud)]
@@ -129,7 +129,7 @@ def test_the_level_of_an_augmented_utterance_does_not_reach_the_model(tones: Log
     assert np.median(difference[clear]) < 0.05
 
 
-def test_silence_is_normalised_by_itself(tones: LogMelCorpus) -> None:
+def test_silence_is_normalised_by_itself(tones: CachedCorpus) -> None:
     batch = sampler(tones).load([Drawn(-1, 5, 300)], Augmentation(), 0)
     assert torch.isfinite(batch.logmel).all()
     assert batch.target_lengths.tolist() == [0]

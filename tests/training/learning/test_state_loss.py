@@ -15,7 +15,7 @@ from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.learning.test_trainer import Killed, Killer, course, equal, tensors
 from cortado.tests.training.tiny import MODEL, PLAIN, letters_as_states, recipe
 from cortado.training.data.batches import Drawn, Sampler
-from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus, cached
+from cortado.training.data.log_mel_cache import CachedCorpus, CachedUtterance, cached
 from cortado.training.data.pronounce import PHONES
 from cortado.training.data.tied_states import (
     UNKNOWN,
@@ -35,12 +35,12 @@ LOOKAHEAD = 11  # frames of 10 ms
 
 
 @pytest.fixture(scope="module")
-def tones(manifest: Path) -> LogMelCorpus:
+def tones(manifest: Path) -> CachedCorpus:
     return cached(manifest, manifest.parent / "cache")
 
 
 @pytest.fixture(scope="module")
-def states(tones: LogMelCorpus) -> States:
+def states(tones: CachedCorpus) -> States:
     return letters_as_states(tones)
 
 
@@ -50,13 +50,13 @@ def learning(manifest: Path) -> Recipe:
     return replace(tiny, stages=tuple(replace(stage, states=0.3) for stage in tiny.stages))
 
 
-def trainer(wanted: Recipe, output: Path, tones: LogMelCorpus, *states: States) -> Trainer:
+def trainer(wanted: Recipe, output: Path, tones: CachedCorpus, *states: States) -> Trainer:
     return Trainer(wanted, [tones], output, states)
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(
-    manifest: Path, tones: LogMelCorpus, states: States, tmp_path_factory: pytest.TempPathFactory
+    manifest: Path, tones: CachedCorpus, states: States, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     output = tmp_path_factory.mktemp("uninterrupted")
     trainer(learning(manifest), output, tones, states).run(None)
@@ -80,7 +80,7 @@ def test_an_encoder_frame_tells_what_was_said_a_little_before() -> None:
     assert slow[2:].tolist() == [110 + (4 * step + 3 - delay) // 2 for step in range(2, 12)]
 
 
-def test_a_batch_has_the_states_of_its_frames(tones: LogMelCorpus, states: States) -> None:
+def test_a_batch_has_the_states_of_its_frames(tones: CachedCorpus, states: States) -> None:
     sampler = Sampler(
         [tones], [1.0], Vocabulary(), 4000, 9.0, 7, states=[states], lookahead=LOOKAHEAD
     )
@@ -110,7 +110,7 @@ def test_the_loss_is_the_mean_over_aligned_frames() -> None:
 
 
 def test_the_loss_falls_and_all_of_the_encoder_learns(
-    manifest: Path, tones: LogMelCorpus, states: States, tmp_path: Path
+    manifest: Path, tones: CachedCorpus, states: States, tmp_path: Path
 ) -> None:
     stage = Stage("states", 40, ctc=0.0, states=1.0, augmentation=PLAIN)
     run = trainer(replace(learning(manifest), stages=(stage,)), tmp_path, tones, states)
@@ -122,7 +122,7 @@ def test_the_loss_falls_and_all_of_the_encoder_learns(
 
 
 def test_a_run_that_is_killed_and_resumed_is_the_uninterrupted_one(
-    manifest: Path, tones: LogMelCorpus, states: States, uninterrupted: Path, tmp_path: Path
+    manifest: Path, tones: CachedCorpus, states: States, uninterrupted: Path, tmp_path: Path
 ) -> None:
     for step in (3, 6):
         with pytest.raises(Killed):
@@ -138,7 +138,7 @@ def test_the_head_is_not_in_the_checkpoint(uninterrupted: Path) -> None:
 
 
 def test_a_run_takes_states_up_and_leaves_them_again(
-    manifest: Path, tones: LogMelCorpus, states: States, tmp_path: Path
+    manifest: Path, tones: CachedCorpus, states: States, tmp_path: Path
 ) -> None:
     plain = recipe(manifest)
     first, second = plain.stages
@@ -158,7 +158,7 @@ def test_a_run_takes_states_up_and_leaves_them_again(
 
 
 def test_a_recipe_that_learns_states_needs_them_and_words(
-    manifest: Path, tones: LogMelCorpus, tmp_path: Path
+    manifest: Path, tones: CachedCorpus, tmp_path: Path
 ) -> None:
     wanted = learning(manifest)
     with pytest.raises(ValueError, match="expected a vocabulary of characters"):
@@ -167,7 +167,7 @@ def test_a_recipe_that_learns_states_needs_them_and_words(
         trainer(wanted, tmp_path, tones)
 
 
-def test_an_alignment_is_found_once_and_kept(tones: LogMelCorpus, tmp_path: Path) -> None:
+def test_an_alignment_is_found_once_and_kept(tones: CachedCorpus, tmp_path: Path) -> None:
     letters = {one for u in tones.utterances for one in u.text if one.isalpha()}
     words = {word for u in tones.utterances for word in u.text.split()}
     number = {letter: k for k, letter in enumerate(sorted(letters))}

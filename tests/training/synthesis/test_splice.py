@@ -14,7 +14,7 @@ from cortado.tests.training.tiny import corpus as tones
 from cortado.tests.training.tiny import recipe
 from cortado.training.alignment.hmm import viterbi
 from cortado.training.alignment.word_aligner import WordAligner
-from cortado.training.data.log_mel_cache import LogMelCorpus, cached
+from cortado.training.data.log_mel_cache import CachedCorpus, cached
 from cortado.training.learning import recipe as recipes
 from cortado.training.learning.recipe import FromText
 from cortado.training.learning.run import train
@@ -58,7 +58,7 @@ def recordings() -> list[tuple[NDArray[np.float32], str, list[float]]]:
 def corpus(
     recordings: list[tuple[NDArray[np.float32], str, list[float]]],
     tmp_path_factory: pytest.TempPathFactory,
-) -> LogMelCorpus:
+) -> CachedCorpus:
     folder = tmp_path_factory.mktemp("words")
     manifest = write_corpus(folder, ((samples, text) for samples, text, _ in recordings))
     return cached(manifest, folder / "cache")
@@ -71,7 +71,7 @@ def sentences(folder: Path) -> Path:
 
 
 def test_words_are_found_where_they_are_said(
-    recordings: list[tuple[NDArray[np.float32], str, list[float]]], corpus: LogMelCorpus
+    recordings: list[tuple[NDArray[np.float32], str, list[float]]], corpus: CachedCorpus
 ) -> None:
     aligner = WordAligner([(corpus.logmel(k), text) for k, (_, text, _) in enumerate(recordings)])
     errors = []
@@ -82,7 +82,7 @@ def test_words_are_found_where_they_are_said(
     assert np.percentile(errors, 90) < 0.03  # seconds; a window of 25 ms sees the next tone too
 
 
-def test_a_text_that_cannot_have_been_said_has_no_words(corpus: LogMelCorpus) -> None:
+def test_a_text_that_cannot_have_been_said_has_no_words(corpus: CachedCorpus) -> None:
     aligner = WordAligner([(corpus.logmel(k), corpus.utterances[k].text) for k in range(20)])
     assert aligner.words(corpus.logmel(0)[:5], "abba cabbed") is None  # more letters than frames
     assert aligner.words(corpus.logmel(0), "zebra") is None
@@ -108,7 +108,7 @@ def test_viterbi_finds_the_best_of_all_paths() -> None:
         assert np.isclose(scores[np.arange(frames), states[path]].sum(), best)
 
 
-def test_spliced_utterances_say_their_sentences(corpus: LogMelCorpus, tmp_path: Path) -> None:
+def test_spliced_utterances_say_their_sentences(corpus: CachedCorpus, tmp_path: Path) -> None:
     edges = word_edges(corpus)
     spliced = SplicedCorpus(corpus, edges, sentences(tmp_path), 40, seed=3)
     aligner = WordAligner([(corpus.logmel(k), corpus.utterances[k].text) for k in range(60)])
@@ -126,7 +126,7 @@ def test_spliced_utterances_say_their_sentences(corpus: LogMelCorpus, tmp_path: 
 
 
 def test_spliced_utterances_depend_on_seed_and_number_alone(
-    corpus: LogMelCorpus, tmp_path: Path
+    corpus: CachedCorpus, tmp_path: Path
 ) -> None:
     edges, text = word_edges(corpus), sentences(tmp_path)
     short, long = (SplicedCorpus(corpus, edges, text, count, 5) for count in (4, 9))
@@ -137,7 +137,7 @@ def test_spliced_utterances_depend_on_seed_and_number_alone(
 
 
 def test_edges_are_kept_until_the_texts_change(
-    corpus: LogMelCorpus, monkeypatch: pytest.MonkeyPatch
+    corpus: CachedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = word_edges(corpus)
     with monkeypatch.context() as patched:
@@ -147,11 +147,11 @@ def test_edges_are_kept_until_the_texts_change(
         assert word_edges(corpus) == first
     assert all(len(at) == len(u.text.split()) + 1
                for at, u in zip(first, corpus.utterances, strict=True))  # fmt: skip
-    changed = LogMelCorpus(corpus.folder, [replace(u, text="bad") for u in corpus.utterances])
+    changed = CachedCorpus(corpus.folder, [replace(u, text="bad") for u in corpus.utterances])
     assert all(len(at) == 2 for at in word_edges(changed))
 
 
-def test_a_text_of_other_words_is_refused(corpus: LogMelCorpus, tmp_path: Path) -> None:
+def test_a_text_of_other_words_is_refused(corpus: CachedCorpus, tmp_path: Path) -> None:
     text = tmp_path / "others.txt"
     text.write_text("nothing of this was ever said\n")
     with pytest.raises(ValueError, match="expected a text in which 2 words in a row have been"):
