@@ -1,5 +1,5 @@
 """What holds for all tests of training."""
 
-from cortado.training.learning.device import keep_products
+from cortado.training.learning.device import make_matmuls_reproducible
 
-keep_products()  # before the first product of the process, of whichever test
+make_matmuls_reproducible()  # before the first product of the process, of whichever test

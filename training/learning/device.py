@@ -36,10 +36,10 @@ def device_of(name: str | None, rank: int = 0) -> torch.device:
 
 def mixed_precision(device: torch.device) -> torch.autocast:
     """Return the context of matrix products in bf16, without effect where float32 is faster."""
-    return torch.autocast(device.type, MIXED, enabled=product_type(device) is MIXED)
+    return torch.autocast(device.type, MIXED, enabled=matmul_type(device) is MIXED)
 
 
-def product_type(device: torch.device) -> torch.dtype:
+def matmul_type(device: torch.device) -> torch.dtype:
     """Return the type whose matrix products are the fastest: bf16 or float32."""
     narrow = (device.type == "cpu" and bf16_is_faster()) or (
         device.type == "cuda" and torch.cuda.is_bf16_supported()
@@ -65,7 +65,7 @@ def _product_seconds(kind: torch.dtype) -> float:
     return time.perf_counter() - start
 
 
-def keep_products() -> None:
+def make_matmuls_reproducible() -> None:
     """Let float32 products be the same wherever their factors lie in memory.
 
     Else a run that is resumed differs from one that is not, in the last bits. Intel's MKL reads

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from cortado.training.learning.device import product_type
+from cortado.training.learning.device import matmul_type
 
 MOMENTUM = 0.95
 ITERATIONS = 5
@@ -77,7 +77,7 @@ def nearest_orthogonal(matrix: Tensor) -> Tensor:
     a, b, c = QUINTIC
     tall = matrix.shape[0] > matrix.shape[1]
     x = matrix.T if tall else matrix
-    x = (x / x.norm().clamp(min=1e-7)).to(product_type(matrix.device))
+    x = (x / x.norm().clamp(min=1e-7)).to(matmul_type(matrix.device))
     for _ in range(ITERATIONS):
         gram = x @ x.T
         x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)

@@ -20,7 +20,7 @@ from cortado.training.data.pronounce import lexicon
 from cortado.training.data.recordings import samples_of
 from cortado.training.data.tied_states import States, aligner, states_of
 from cortado.training.learning.allocator import keep_freed_memory
-from cortado.training.learning.device import device_of, keep_products
+from cortado.training.learning.device import device_of, make_matmuls_reproducible
 from cortado.training.learning.monitor import Monitor, Recording, ValidationSet
 from cortado.training.learning.recipe import Corpus, Recipe
 from cortado.training.learning.trainer import Trainer
@@ -52,7 +52,7 @@ def train(
         OSError: a file that cannot be read or written.
         PronunciationError: espeak-ng is missing, which a recipe that learns states of phones needs.
     """
-    keep_products()
+    make_matmuls_reproducible()
     device = device_of(device).type  # refused before anything is prepared
     output.mkdir(parents=True, exist_ok=True)
     if "RANK" in os.environ:  # under torchrun, which has set the rendezvous
