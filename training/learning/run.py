@@ -63,17 +63,15 @@ def train(
         prepare(corpus, output, processes, recipe, progress)
     with tempfile.TemporaryDirectory() as folder:
         rendezvous = (Path(folder) / "rendezvous").as_uri()
-        others = [
-            get_context("spawn").Process(
-                target=_process,
-                args=(rank, processes, rendezvous, recipe, output, device),
-                daemon=True,
-            )
-            for rank in range(1, processes)
-        ]
-        for other in others:
-            other.start()
+        others = []
         try:
+            for rank in range(1, processes):
+                # No daemon: beside a GPU it starts loaders of its own, which daemons may not.
+                other = get_context("spawn").Process(
+                    target=_process, args=(rank, processes, rendezvous, recipe, output, device)
+                )
+                other.start()
+                others.append(other)
             _process(0, processes, rendezvous, recipe, output, device, progress)
         finally:
             for other in others:
