@@ -28,7 +28,7 @@ from cortado.training.data.augment import (
 )
 from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus
 from cortado.training.data.speakers import augmented_statistics, utterance_statistics
-from cortado.training.data.tied_states import UNKNOWN, States, retimed_states, told
+from cortado.training.data.tied_states import UNKNOWN, States, encoder_targets, retimed_states
 from cortado.training.learning.recipe import Augmentation
 
 Voice = tuple[str, float]  # a speaker, and the speed at which recordings are played
@@ -81,7 +81,7 @@ class Sampler:
     max_utterances: int | None = None  # in a batch
     speakers: Sequence[Sequence[Statistics]] = ()  # of each corpus's utterances; or none
     states: Sequence[States] = ()  # of each corpus' frames; none: batches have none
-    lookahead: int = 0  # frames of 10 ms that an encoder frame, which tells a state, looks ahead
+    lookahead: int = 0  # frames of 10 ms that an encoder frame looks ahead
 
     def __post_init__(self) -> None:
         self._check_lengths(self.weights, self.max_seconds)
@@ -250,7 +250,7 @@ class Sampler:
             if one.after is not None:
                 before = retimed_states(states, utterances[one.after], len(parts[0]))
                 said = [before, np.full(one.pause, SILENCE, np.int16), *said]
-            own = told(np.concatenate(said), one.lead, self.lookahead)
+            own = encoder_targets(np.concatenate(said), one.lead, self.lookahead)
             row[: len(own)] = own
         return torch.from_numpy(found)
 

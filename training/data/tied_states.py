@@ -20,7 +20,7 @@ from cortado.training.data.pronounce import Lexicon
 
 States = NDArray[np.int16]
 UNKNOWN = -1  # of frames without an alignment
-HEARD = 0.8  # of its look-ahead, behind which an encoder frame tells its state: 90 of 110 ms
+TARGET_DELAY = 0.8  # of its look-ahead, by which an encoder frame lags its target: 90 of 110 ms
 TRAINING_FRAMES = 2_000_000  # on which an aligner is trained, at most: five and a half hours
 FILE = "states.i16"
 
@@ -65,13 +65,13 @@ def states_of(
             if targets is not None:
                 found[utterance.start : utterance.start + utterance.frames] = targets
             progress(index + 1, len(corpus))
-        _play(found, corpus.utterances)
+        _fill_other_speeds(found, corpus.utterances)
         with whole(path) as part:
             found.tofile(part)
     return np.memmap(path, np.int16, "r")
 
 
-def _play(found: States, utterances: Sequence[CachedUtterance]) -> None:
+def _fill_other_speeds(found: States, utterances: Sequence[CachedUtterance]) -> None:
     """Give recordings at other speeds the states that they have at their own."""
     recorded = {one.id: one for one in utterances if one.speed == 1}
     for one in utterances:
@@ -93,8 +93,8 @@ def retimed_states(states: States, utterance: CachedUtterance, frames: int) -> S
     return own[np.arange(frames) * len(own) // frames]
 
 
-def told(states: States, lead: int, lookahead: int) -> States:
-    """Return the states (T',) that encoder frames tell, UNKNOWN in the lead.
+def encoder_targets(states: States, lead: int, lookahead: int) -> States:
+    """Return the state (T',) that each encoder frame learns, UNKNOWN in the lead.
 
     Args:
         states: (T,) of the frames of 10 ms.
@@ -102,7 +102,7 @@ def told(states: States, lead: int, lookahead: int) -> States:
         lookahead: frames that the encoder and the features look ahead.
     """
     ends = np.arange(FRAMES_PER_STEP - 1, len(states) + lead, FRAMES_PER_STEP)
-    at = ends - round(HEARD * lookahead) - lead
+    at = ends - round(TARGET_DELAY * lookahead) - lead
     return np.where(at >= 0, states[np.clip(at, 0, len(states) - 1)], UNKNOWN).astype(np.int16)
 
 

@@ -3,7 +3,12 @@
 import numpy as np
 
 from cortado.training.data.log_mel_cache import CachedUtterance
-from cortado.training.data.tied_states import UNKNOWN, _play, retimed_states, told
+from cortado.training.data.tied_states import (
+    UNKNOWN,
+    _fill_other_speeds,
+    encoder_targets,
+    retimed_states,
+)
 
 
 def test_a_faster_recording_has_its_states_for_a_shorter_time() -> None:
@@ -12,9 +17,9 @@ def test_a_faster_recording_has_its_states_for_a_shorter_time() -> None:
     fast = CachedUtterance("a", "hey", 225, 80, speed=1.25)
     found = np.full(305, UNKNOWN, np.int16)
     found[:100] = np.arange(100)
-    _play(found, [own, slow, fast])
+    _fill_other_speeds(found, [own, slow, fast])
     assert np.array_equal(found[:100], np.arange(100))
     assert np.array_equal(found[100:225], np.arange(125) * 4 // 5)
     assert np.array_equal(found[225:], np.arange(80) * 5 // 4)
-    heard = [told(retimed_states(found, one, one.frames), 0, 11) for one in (slow, fast)]
+    heard = [encoder_targets(retimed_states(found, one, one.frames), 0, 11) for one in (slow, fast)]
     assert [each[each >= 0].max() for each in heard] == [found[100 + 123 - 9], found[225 + 79 - 9]]

@@ -21,9 +21,9 @@ from cortado.training.data.tied_states import (
     UNKNOWN,
     States,
     aligner,
+    encoder_targets,
     retimed_states,
     states_of,
-    told,
 )
 from cortado.training.learning.recipe import Recipe, Stage
 from cortado.training.learning.run import train
@@ -67,16 +67,16 @@ def test_an_encoder_frame_tells_what_was_said_a_little_before() -> None:
     delay = 9
     states = np.arange(100, 140, dtype=np.int16)
     utterance = CachedUtterance("a", "x", 10, 24)
-    plain = told(retimed_states(states, utterance, 24), 0, LOOKAHEAD)
+    plain = encoder_targets(retimed_states(states, utterance, 24), 0, LOOKAHEAD)
     assert plain.tolist() == [
         *[UNKNOWN] * 2,
         *(100 + 10 + 4 * step + 3 - delay for step in range(2, 6)),
     ]
-    late = told(retimed_states(states, utterance, 24), 8, LOOKAHEAD)
+    late = encoder_targets(retimed_states(states, utterance, 24), 8, LOOKAHEAD)
     assert late.tolist() == [UNKNOWN, UNKNOWN, *plain]
-    shifted = told(retimed_states(states, utterance, 24), -2, LOOKAHEAD)  # two frames left out
-    assert shifted.tolist() == [UNKNOWN, *(100 + 10 + 4 * n + 5 - delay for n in range(1, 5))]
-    slow = told(retimed_states(states, utterance, 48), 0, LOOKAHEAD)  # at half the tempo
+    two_left_out = encoder_targets(retimed_states(states, utterance, 24), -2, LOOKAHEAD)
+    assert two_left_out.tolist() == [UNKNOWN, *(100 + 10 + 4 * n + 5 - delay for n in range(1, 5))]
+    slow = encoder_targets(retimed_states(states, utterance, 48), 0, LOOKAHEAD)  # at half the tempo
     assert slow[2:].tolist() == [110 + (4 * step + 3 - delay) // 2 for step in range(2, 12)]
 
 
