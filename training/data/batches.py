@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cortado.model.emission import FLUSH_STEPS
-from cortado.model.features.framing import FRAMES_PER_STEP
+from cortado.model.features.framing import FRAMES_PER_STEP, HOP, SAMPLE_RATE
 from cortado.model.features.speaker import Statistics, standardised
 from cortado.model.vocabulary import Vocabulary
 from cortado.training.alignment.hmm import SILENCE
@@ -35,7 +35,7 @@ Voice = tuple[str, float]  # a speaker, and the speed at which recordings are pl
 Parts = tuple[NDArray[np.float32], ...]  # frames, one part after another
 
 POOL = 512  # utterances drawn at once, sorted by length and cut into batches
-FRAMES_PER_SECOND = 100
+FRAMES_PER_SECOND = SAMPLE_RATE // HOP  # 100
 LEAD = (100, 500)  # frames without speech before an utterance, or behind it
 PAUSE, LONGEST_PAUSE = 100, 400  # frames between two utterances of a speaker: mean, most
 

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from cortado.model import checkpoint
-from cortado.model.features.framing import FRAMES_PER_STEP, HOP
+from cortado.model.features.framing import FRAMES_PER_STEP, HOP, STEP_SECONDS
 from cortado.model.features.speaker import by_speaker
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.source_model import FILE as SOURCE
@@ -39,7 +39,7 @@ from cortado.training.learning.start import begin_from, freeze, initialise
 from cortado.training.learning.state_loss import StateHead, frame_loss, phones_of
 from cortado.training.learning.weight_noise import weight_noise
 
-BATCHES_AHEAD = 1_000_003  # spreads the seeds of pools apart from those of their batches
+SEEDS_PER_POOL = 1_000_003  # far more than a pool has batches, each of which has one
 STATISTICS_UTTERANCES = 1_000
 
 
@@ -79,16 +79,16 @@ class Trainer:
         initialise(self.model, recipe.initialisation)
         self.sampler = Sampler(
             corpora,
-            [corpus.weight for corpus in recipe.corpora],
-            recipe.model.vocabulary,
-            int(recipe.batch_seconds * FRAMES_PER_SECOND),
-            recipe.max_seconds,
-            recipe.seed,
-            self.processes,
-            recipe.batch_utterances,
-            [speaker_statistics(one) for one in corpora] if by_speaker(recipe.model) else (),
-            states if recipe.learns_states else (),
-            self.model.lookahead // HOP,
+            weights=[corpus.weight for corpus in recipe.corpora],
+            vocabulary=recipe.model.vocabulary,
+            batch_frames=int(recipe.batch_seconds * FRAMES_PER_SECOND),
+            max_seconds=recipe.max_seconds,
+            seed=recipe.seed,
+            processes=self.processes,
+            max_utterances=recipe.batch_utterances,
+            speakers=[speaker_statistics(one) for one in corpora if by_speaker(recipe.model)],
+            states=states if recipe.learns_states else (),
+            lookahead=self.model.lookahead // HOP,
         )
         self.text = (
             TextSampler(recipe.text, recipe.model.vocabulary, recipe.seed) if recipe.text else None
@@ -242,7 +242,7 @@ class Trainer:
             self.step += 1
             self.seconds += time.monotonic() - started
             if monitor:
-                audio = float(batch.lengths.sum()) / 25 * self.processes
+                audio = float(batch.lengths.sum()) * STEP_SECONDS * self.processes
                 monitor.updated(stage, self.step, rate, parts, audio)
             if self.step % self.recipe.interval == 0:
                 self._save(stage, monitor)
@@ -267,7 +267,7 @@ class Trainer:
             usable = len(drawn) // self.processes * self.processes
             for place in range(first, usable, self.processes):
                 own = place + self.rank
-                seed = pool * BATCHES_AHEAD + own
+                seed = pool * SEEDS_PER_POOL + own
                 yield Job(pool, place, drawn[own], stage.augmentation, seed, views)
             first = 0
 
