@@ -21,12 +21,14 @@ QUIET = 25  # frames in a row, a quarter of a second, of which a pause is made
 WARPS = 21  # warp factors are rounded to a grid, so that their matrices are built once
 
 
-def axes_kept(config: Augmentation) -> Augmentation:
-    """Return the changes without those that interpolate frames or bands.
+def for_one_utterance(config: Augmentation, rng: np.random.Generator) -> Augmentation:
+    """Return the changes of an utterance: a share of `untouched` has none that interpolate.
 
     Interpolation smooths. A network that hears nothing else does not know a recording's own frames.
     """
-    return replace(config, tempo=0.0, speed=0.0, warp=0.0)
+    if config.untouched and rng.random() < config.untouched:
+        return replace(config, tempo=0.0, speed=0.0, warp=0.0)
+    return config
 
 
 def retimed(logmel: Frames, config: Augmentation, rng: np.random.Generator) -> Frames:
@@ -39,7 +41,7 @@ def retimed(logmel: Frames, config: Augmentation, rng: np.random.Generator) -> F
     return frames
 
 
-def altered(
+def augmented(
     logmel: Frames, other: Frames | None, config: Augmentation, rng: np.random.Generator
 ) -> Frames:
     """Return augmented (T, F) log-mel frames of the same length and timing.
@@ -146,7 +148,7 @@ def coloured_noise(
     return noise.astype(np.float32)
 
 
-def quiet(frames: Frames, length: int, rng: np.random.Generator) -> Frames:
+def pause_like(frames: Frames, length: int, rng: np.random.Generator) -> Frames:
     """Return `length` frames without speech, drawn from the quietest QUIET ones of an utterance."""
     width = min(QUIET, len(frames))
     levels = np.convolve(frames.mean(1), np.ones(width) / width, "valid")
@@ -156,26 +158,29 @@ def quiet(frames: Frames, length: int, rng: np.random.Generator) -> Frames:
 
 def silence(rng: np.random.Generator, bands: int = MELS) -> Frames:
     """Return 0.5 to 6 s of frames without speech."""
-    return wordless(int(rng.integers(50, 600)), LOUD, rng, bands)
+    return non_speech(int(rng.integers(50, 600)), LOUD, rng, bands)
 
 
-def preceded(frames: Frames, lead: int, rng: np.random.Generator) -> Frames:
+def with_lead(frames: Frames, lead: int, rng: np.random.Generator) -> Frames:
     """Return the frames after `lead` frames without speech, up to the loudest noise.
 
-    The lead breaks off in the middle of a sound, and has moved the features' running mean.
+    The lead breaks off in the middle of a sound, and has moved the features' running mean. Below 0,
+    so many of the frames are left out.
     """
+    if lead <= 0:
+        return frames[-lead:]
     bands = frames.shape[1]
-    return np.concatenate([wordless(2 * lead, CLIPPED, rng, bands)[:lead], frames])
+    return np.concatenate([non_speech(2 * lead, CLIPPED, rng, bands)[:lead], frames])
 
 
-def followed(frames: Frames, trail: int, rng: np.random.Generator) -> Frames:
+def with_trail(frames: Frames, trail: int, rng: np.random.Generator) -> Frames:
     """Return the frames before `trail` frames without speech, up to the loudest noise."""
     if not trail:
         return frames
-    return np.concatenate([frames, wordless(trail, CLIPPED, rng, frames.shape[1])])
+    return np.concatenate([frames, non_speech(trail, CLIPPED, rng, frames.shape[1])])
 
 
-def wordless(length: int, loudest: float, rng: np.random.Generator, bands: int = MELS) -> Frames:
+def non_speech(length: int, loudest: float, rng: np.random.Generator, bands: int = MELS) -> Frames:
     """Return (T, F) log-mel frames of silence, noise, clicks, music or a hum."""
     frames = np.full((length, bands), FLOOR, np.float32)
     if rng.random() < 0.8:

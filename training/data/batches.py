@@ -18,13 +18,13 @@ from cortado.model.vocabulary import Vocabulary
 from cortado.training.alignment.hmm import SILENCE
 from cortado.training.data.augment import (
     FLOOR,
-    altered,
-    axes_kept,
-    followed,
-    preceded,
-    quiet,
+    augmented,
+    for_one_utterance,
+    pause_like,
     retimed,
     silence,
+    with_lead,
+    with_trail,
 )
 from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus
 from cortado.training.data.speakers import augmented_statistics, utterance_statistics
@@ -195,10 +195,7 @@ class Sampler:
         rng = np.random.default_rng([self.seed, 2, seed])
         frames: list[NDArray[np.float32]] = []
         targets: list[list[int]] = []
-        each = [
-            axes_kept(config) if config.untouched and rng.random() < config.untouched else config
-            for _ in drawn
-        ]
+        each = [for_one_utterance(config, rng) for _ in drawn]
         timed = [self._timed(one, own, rng) for one, own in zip(drawn, each, strict=True)]
         both = list(drawn) * views
         for one, own, parts in zip(both, each * views, timed * views, strict=True):
@@ -209,11 +206,11 @@ class Sampler:
                 continue
             corpus = self.corpora[one.corpus]
             other = corpus.logmel(int(rng.integers(len(corpus)))) if config.babble else None
-            frames.append(altered(logmel, other, own, rng))
+            frames.append(augmented(logmel, other, own, rng))
             text = " ".join(corpus.utterances[index].text for index in one.said)
             targets.append(self.vocabulary.encode(text))
         between = [
-            followed(preceded(x, one.lead, rng) if one.lead > 0 else x[-one.lead :], one.trail, rng)
+            with_trail(with_lead(x, one.lead, rng), one.trail, rng)
             for one, x in zip(both, frames, strict=True)
         ]
         batch = collate(between, targets)
@@ -236,7 +233,7 @@ class Sampler:
         if drawn.after is None:
             return (own,)
         before = retimed(corpus.logmel(drawn.after), config, rng)
-        return before, quiet(own, drawn.pause, rng), own
+        return before, pause_like(own, drawn.pause, rng), own
 
     def _states(self, drawn: Sequence[Drawn], timed: Sequence[Parts], padded: int) -> Tensor:
         """Return the states (B, T / 4) of a batch's encoder frames."""

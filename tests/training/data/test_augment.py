@@ -13,20 +13,20 @@ from cortado.training.data.augment import (
     QUIET,
     WARPS,
     Frames,
-    altered,
+    augmented,
     clicks,
     coloured_noise,
     hum,
     masked,
     music,
-    preceded,
-    quiet,
+    pause_like,
     retimed,
     reverberated,
     silence,
     stretched,
     transmitted,
     warp_matrix,
+    with_lead,
 )
 from cortado.training.learning.recipe import Augmentation
 
@@ -41,22 +41,22 @@ def frames(length: int = 50, seed: int = 0) -> Frames:
     return random(seed).normal(-5, 2, (length, MELS)).astype(np.float32).clip(FLOOR)
 
 
-def augmented(
+def changed(
     logmel: Frames, other: Frames | None, config: Augmentation, rng: np.random.Generator
 ) -> Frames:
     """Change frames as a batch with one view does."""
-    return altered(retimed(logmel, config, rng), other, config, rng)
+    return augmented(retimed(logmel, config, rng), other, config, rng)
 
 
 def test_a_configuration_of_nothing_changes_nothing() -> None:
-    np.testing.assert_allclose(augmented(frames(), None, PLAIN, random()), frames(), atol=1e-6)
+    np.testing.assert_allclose(changed(frames(), None, PLAIN, random()), frames(), atol=1e-6)
 
 
 @pytest.mark.parametrize("length", [1, 2, 50, 301])
 @pytest.mark.parametrize("config", [Augmentation(), ALL, PLAIN])
 def test_frames_stay_finite_frames_of_one_type(length: int, config: Augmentation) -> None:
     for seed in range(5):
-        found = augmented(frames(length), frames(30, 1), config, random(seed))
+        found = changed(frames(length), frames(30, 1), config, random(seed))
         assert found.shape[1:] == (MELS,)
         assert found.dtype == np.float32
         assert len(found) >= 1
@@ -64,14 +64,14 @@ def test_frames_stay_finite_frames_of_one_type(length: int, config: Augmentation
 
 
 def test_the_same_random_numbers_give_the_same_frames() -> None:
-    one, again, other = (augmented(frames(), frames(30, 1), ALL, random(k)) for k in (1, 1, 2))
+    one, again, other = (changed(frames(), frames(30, 1), ALL, random(k)) for k in (1, 1, 2))
     np.testing.assert_array_equal(one, again)
     assert one.shape != other.shape or not np.array_equal(one, other)
 
 
 def test_the_frames_given_are_left_alone() -> None:
     given, other = frames(), frames(30, 1)
-    augmented(given, other, ALL, random())
+    changed(given, other, ALL, random())
     np.testing.assert_array_equal(given, frames())
     np.testing.assert_array_equal(other, frames(30, 1))
 
@@ -87,7 +87,7 @@ def test_tempo_changes_the_length(factor: float, length: int) -> None:
 
 def test_a_drawn_tempo_stays_within_its_bounds() -> None:
     config = dataclasses.replace(PLAIN, tempo=0.2)
-    lengths = [len(augmented(frames(600), None, config, random(seed))) for seed in range(50)]
+    lengths = [len(changed(frames(600), None, config, random(seed))) for seed in range(50)]
     assert 500 <= min(lengths) < 540
     assert 690 < max(lengths) <= 750
 
@@ -111,7 +111,7 @@ def test_a_warp_keeps_the_level_of_a_flat_spectrum() -> None:
 def test_noise_adds_power_everywhere() -> None:
     config = dataclasses.replace(PLAIN, noise=1.0)
     for seed in range(10):
-        found = augmented(frames(), None, config, random(seed))
+        found = changed(frames(), None, config, random(seed))
         assert (found >= frames() - 1e-5).all()
         assert found.mean() > frames().mean()
 
@@ -124,7 +124,7 @@ def test_noise_has_the_level_asked_for() -> None:
 
 def test_babble_is_softer_than_the_speech() -> None:
     config = dataclasses.replace(PLAIN, babble=1.0)
-    found = augmented(np.full((40, MELS), -3, np.float32), frames(7) * 0 - 3, config, random())
+    found = changed(np.full((40, MELS), -3, np.float32), frames(7) * 0 - 3, config, random())
     assert (found > -3).all()
     assert (found < -3 + np.log(1.2)).all()
 
@@ -132,13 +132,13 @@ def test_babble_is_softer_than_the_speech() -> None:
 def test_gain_moves_all_frames_alike_down_to_the_floor() -> None:
     config = dataclasses.replace(PLAIN, gain=3.0)
     high = np.full((5, MELS), 2, np.float32)
-    found = [augmented(high, None, config, random(seed)) - high for seed in range(40)]
+    found = [changed(high, None, config, random(seed)) - high for seed in range(40)]
     shifts = [float(one[0, 0]) for one in found]
     assert all((one == one[0, 0]).all() for one in found)
     assert -3 <= min(shifts) < -2
     assert 0.5 < max(shifts) <= 1
     low = np.full((5, MELS), FLOOR, np.float32)
-    assert min(augmented(low, None, config, random(k)).min() for k in range(20)) >= FLOOR - 1e-5
+    assert min(changed(low, None, config, random(k)).min() for k in range(20)) >= FLOOR - 1e-5
 
 
 def test_masks_blank_no_more_than_they_may() -> None:
@@ -188,7 +188,7 @@ def test_speed_changes_tempo_and_pitch_together() -> None:
     config = dataclasses.replace(PLAIN, speed=0.2)
     peaks = {}
     for seed in range(20):
-        found = augmented(given, None, config, random(seed))
+        found = changed(given, None, config, random(seed))
         peaks[len(found)] = int(found.mean(0).argmax())
     lengths = sorted(peaks)
     assert lengths[0] < 90 < 110 < lengths[-1]
@@ -197,7 +197,7 @@ def test_speed_changes_tempo_and_pitch_together() -> None:
 
 def test_a_lead_stands_before_an_utterance_and_changes_nothing_of_it() -> None:
     given = frames(30)
-    found = [preceded(given, 40, random(seed)) for seed in range(60)]
+    found = [with_lead(given, 40, random(seed)) for seed in range(60)]
     for one in found:
         assert one.shape == (70, MELS)
         assert one.dtype == np.float32
@@ -219,7 +219,7 @@ def test_a_hum_is_loud_in_the_lowest_bands_alone() -> None:
 def test_frames_may_have_other_bands(bands: int) -> None:
     given = random().normal(-5, 2, (50, bands)).astype(np.float32)
     for seed in range(5):
-        found = augmented(given, given[:30], ALL, random(seed))
+        found = changed(given, given[:30], ALL, random(seed))
         assert found.shape[1:] == (bands,)
         assert np.isfinite(found).all()
         assert silence(random(seed), bands).shape[1:] == (bands,)
@@ -231,8 +231,8 @@ def test_frames_may_have_other_bands(bands: int) -> None:
 def test_a_pause_is_made_of_an_utterance_s_quietest_quarter_of_a_second() -> None:
     frames = np.arange(100, dtype=np.float32)[:, None] + np.zeros((1, MELS), np.float32)
     frames[:40] += 500
-    pause = quiet(frames, 300, random(0))
+    pause = pause_like(frames, 300, random(0))
     assert pause.shape == (300, MELS)
     assert set(pause[:, 0]) == set(range(40, 40 + QUIET))
-    assert len(quiet(frames[:3], 7, random(0))) == 7
-    assert quiet(frames, 0, random(0)).shape == (0, MELS)
+    assert len(pause_like(frames[:3], 7, random(0))) == 7
+    assert pause_like(frames, 0, random(0)).shape == (0, MELS)
