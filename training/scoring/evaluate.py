@@ -112,7 +112,7 @@ class SetScore:
     hours: float  # of audio that could be read
     rtf: float  # seconds of features, encoder and decoder per second of audio; not of file formats
     score: Score | None  # None where no audio could be read
-    delay: Delay | None  # None where no character is correct, or the features needed whole speakers
+    delay: Delay | None  # of streams whose recogniser is here; None if no character is correct
     results: tuple[Result, ...]  # in the set's order
     failures: tuple[AudioError, ...]  # what is wrong with the audio that could not be read
     backend: str = "reference"  # that gave the words, or "server"

@@ -69,7 +69,7 @@ class System:
     """What is evaluated."""
 
     name: str  # of a checkpoint or a server
-    mode: str  # how it searches: online, expected, beam
+    mode: str  # how it searches, as `cortado evaluate --mode` names it
     hear: Hear  # yields hypotheses as utterances finish
     # Its own, for emission delays and pictures; None where it is unknown or torch is absent.
     recognizer: "Recognizer | None" = None
