@@ -2,24 +2,22 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
+from safetensors.torch import load_file
 from torch import Tensor
 
-from cortado.tests.training.learning.test_trainer import (
-    ROOT,
-    STEPS,
-    exit_codes,
-    of_model,
-    trainer,
-    unused_port,
-)
+from cortado.tests.training.learning.test_trainer import STEPS, equal, tensors, trainer
 from cortado.tests.training.tiny import recipe
 from cortado.training.data.batches import Batch
 from cortado.training.data.log_mel_cache import cached
@@ -28,26 +26,65 @@ from cortado.training.learning.recipe import Recipe, Stage
 from cortado.training.learning.snapshot import snapshots
 from cortado.training.learning.trainer import Trainer
 
+ROOT = Path(__file__).parents[3]
 SCRIPT = """
 import sys
-from dataclasses import replace
 from pathlib import Path
-from cortado.tests.training.tiny import recipe
-from cortado.training.learning.run import train
+import torch
+import torch.distributed as dist
+from safetensors.torch import save_file
+import cortado.training.learning.run as training_run
+from cortado.tests.training.learning.test_machines import shared_run
+from cortado.training.learning.trainer import Trainer, average_gradients
 
+class Kept(Trainer):
+    def run(self, monitor):
+        super().run(monitor)
+        save_file(self.model.state_dict(), self.output / f"rank-{self.rank}.safetensors")
+        head = torch.nn.Linear(2, 2)  # whose targets only one process's batch has
+        if self.rank == 0:
+            head.weight.grad = torch.ones(2, 2)
+        average_gradients(head, self.processes)
+        assert head.weight.grad.eq(0.5).all() and head.bias.grad is None
+
+training_run.Trainer = Kept
 manifest, output = map(Path, sys.argv[1:])
-train(replace(recipe(manifest), validation=()), output)
+training_run.train(shared_run(manifest), output)
 """
 
 
-def nodes(folder: Path, manifest: Path, *outputs: Path) -> list[tuple[int, str]]:
-    """Run a node of torchrun for each output folder; return their exit codes and errors."""
+def shared_run(manifest: Path) -> Recipe:
+    """The tiny run with Muon, whose work processes share out; no validation, which one does."""
+    return replace(recipe(manifest), validation=(), optimizer="muon")
+
+
+def unused_port() -> int:
+    """Return a port below those that the system gives to whoever asks for any."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
+    raise OSError("expected an unused port, got none")
+
+
+def exit_codes(running: Sequence[subprocess.Popen[bytes]]) -> list[int]:
+    """Return how processes ended; whatever happens, none is left."""
+    try:
+        return [process.wait() for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def nodes(folder: Path, manifest: Path, output: Path) -> list[tuple[int, str]]:
+    """Run two nodes of torchrun; return their exit codes and errors."""
     script, port = folder / "script.py", unused_port()
     script.write_text(SCRIPT)
     running = []
-    for rank, output in enumerate(outputs):
+    for rank in range(2):
         command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "1"]
-        command += ["--nnodes", str(len(outputs)), "--node-rank", str(rank)]
+        command += ["--nnodes", "2", "--node-rank", str(rank)]
         command += ["--master-addr", "127.0.0.1", "--master-port", str(port)]
         command += ["--local-addr", f"127.0.0.{1 + rank}"]
         with (folder / f"{rank}.log").open("w") as log:
@@ -110,24 +147,34 @@ def test_two_machines_train_as_one_process_with_all_their_batches(
     manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = tmp_path / "shared"
-    for code, log in nodes(tmp_path, manifest, output, output):
+    for code, log in nodes(tmp_path, manifest, output):
         assert code == 0, log
     state = json.loads((snapshots(output)[-1] / "state.json").read_text())
     assert (state["step"], state["processes"]) == (STEPS, 2)
-    found = of_model(output)
-    expected = alone(replace(recipe(manifest), validation=()), tmp_path, monkeypatch)
-    for name, value in expected.items():
-        torch.testing.assert_close(found[f"model/{name}"], value.detach(), rtol=1e-4, atol=1e-6)
+    one, other = (load_file(output / f"rank-{rank}.safetensors") for rank in range(2))
+    assert equal(one, other)
+    kept = tensors(output)
+    assert all(torch.equal(kept[f"model/{name}"], value) for name, value in one.items())
+    counts = {int(kept[name]) for name in kept if name.endswith("/step")}
+    assert counts == {4, STEPS}  # the decoder's begin with the stage that trains it
+    for name, value in alone(shared_run(manifest), tmp_path, monkeypatch).items():
+        torch.testing.assert_close(one[name], value.detach(), rtol=1e-4, atol=1e-6)
 
 
 def test_machines_that_do_not_share_the_run_s_folder_are_told_so(
-    manifest: Path, tmp_path: Path
+    manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    begun = trainer(replace(recipe(manifest), validation=()), one)
+    wanted = shared_run(manifest)
+    begun = trainer(wanted, tmp_path)
     begun.step, begun.processes = 2, 2
     begun._snapshot()
-    found = nodes(tmp_path, manifest, one, other)
-    assert [code for code, _ in found] == [1, 1]
-    for _, log in found:
-        assert "on all machines, got snapshots of 2, 0 updates" in log
+
+    def other_has_none(steps: list[Any], own: int) -> None:
+        steps[:] = [own, 0]
+
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_rank", lambda: 0)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    monkeypatch.setattr(dist, "all_gather_object", other_has_none)
+    with pytest.raises(ValueError, match=r"on all machines, got snapshots of 2, 0 updates"):
+        trainer(wanted, tmp_path)

@@ -1,13 +1,8 @@
-"""Runs that are killed, resumed and shared by two processes, on a corpus of tones."""
+"""Runs that are killed and resumed, and how processes share batches, on a corpus of tones."""
 
 import json
 import math
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +24,6 @@ from cortado.training.learning.run import train
 from cortado.training.learning.snapshot import snapshots
 from cortado.training.learning.trainer import Trainer, set_statistics, update_average
 
-ROOT = Path(__file__).parents[3]
 STEPS = 7  # of the whole run
 
 
@@ -182,76 +176,6 @@ def test_two_processes_share_a_pool_s_batches_out(manifest: Path, tmp_path: Path
     assert drawn == [tuple(batch) for batch in pool[: len(drawn)]]
     seeds = [seed for noted in taken for _, seed in noted]
     assert len(set(seeds)) == len(seeds)
-
-
-WORKER = """
-import sys
-from dataclasses import replace
-from pathlib import Path
-import torch
-from safetensors.torch import save_file
-import cortado.tests.training.tiny as tiny
-import cortado.training.learning.run as training_run
-from cortado.training.learning.trainer import Trainer, average_gradients
-
-class Kept(Trainer):
-    def run(self, monitor):
-        super().run(monitor)
-        save_file(self.model.state_dict(), self.output / f"rank-{self.rank}.safetensors")
-        head = torch.nn.Linear(2, 2)  # whose targets only one process's batch has
-        if self.rank == 0:
-            head.weight.grad = torch.ones(2, 2)
-        average_gradients(head, self.processes)
-        assert head.weight.grad.eq(0.5).all() and head.bias.grad is None
-
-training_run.Trainer = Kept
-manifest, output = map(Path, sys.argv[1:])
-recipe = replace(tiny.recipe(manifest), validation=(), optimizer="muon")
-training_run.train(recipe, output)
-"""
-
-
-def unused_port() -> int:
-    """Return a port below those that the system gives to whoever asks for any."""
-    for port in range(20_000 + os.getpid() % 10_000, 32_000):
-        with socket.socket() as one, suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            return port
-    raise OSError("expected an unused port, got none")
-
-
-def exit_codes(running: Sequence[subprocess.Popen[bytes]]) -> list[int]:
-    """Return how processes ended; whatever happens, none is left."""
-    try:
-        return [process.wait() for process in running]
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-
-
-def test_two_processes_train_and_agree(manifest: Path, tmp_path: Path) -> None:
-    """As under torchrun, which tells each process its place in the environment."""
-    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unused_port())}
-    environment = {**os.environ, **place, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", WORKER, str(manifest), str(tmp_path)]
-    running = [
-        subprocess.Popen(command, cwd=ROOT, env={**environment, "RANK": str(rank)})
-        for rank in range(2)
-    ]
-    assert exit_codes(running) == [0, 0]
-    one, other = (load_file(tmp_path / f"rank-{rank}.safetensors") for rank in range(2))
-    assert equal(one, other)
-    assert equal({f"model/{name}": value for name, value in one.items()}, of_model(tmp_path))
-    moments = tensors(tmp_path)
-    counts = {int(moments[name]) for name in moments if name.endswith("/step")}
-    assert counts == {4, STEPS}  # the decoder's begin with the stage that trains it
-    state = json.loads((snapshots(tmp_path)[-1] / "state.json").read_text())
-    assert (state["step"], state["processes"]) == (STEPS, 2)
-
-
-def of_model(output: Path) -> dict[str, Tensor]:
-    return {name: value for name, value in tensors(output).items() if name.startswith("model/")}
 
 
 def test_the_command_s_run_leaves_a_checkpoint_scores_and_curves(
