@@ -5,18 +5,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from cortado.model.attention import AttentionConfig
 from cortado.model.backends.reference import ReferenceRecognizer
-from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.server import engine, session
-from cortado.tests.model.untrained import untrained
+from cortado.tests.model.untrained import TINY, TINY_SEED, untrained
 from cortado.tests.server.running import PATIENCE, Running, running
-
-TINY = RecognizerConfig(
-    encoder=EncoderConfig(channels=4, width=16, layers=1),
-    decoder=DecoderConfig(width=16, embedding=8, attention=AttentionConfig(width=8)),
-)
-SEED = 10  # of a dozen, the one that writes the most symbols
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,7 +23,7 @@ def patient() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def online() -> ReferenceRecognizer:
     torch.set_num_threads(1)
-    return untrained(TINY, SEED)
+    return untrained(TINY, TINY_SEED)
 
 
 @pytest.fixture(scope="session")

@@ -27,8 +27,7 @@ from cortado.server.engine import Engine
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.run import EXIT_ENGINE_FAILED, address, listen
 from cortado.server.settings import Settings, read_settings
-from cortado.tests.model.untrained import noise, untrained
-from cortado.tests.server.conftest import SEED, TINY
+from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 from cortado.tests.server.running import (
     END,
     KEPT,
@@ -273,7 +272,7 @@ def test_the_address_to_open_is_one_that_a_browser_can() -> None:
 def test_a_reload_is_for_new_streams_and_live_ones_stay_with_their_model(
     online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = untrained(TINY, SEED + 1)
+    other = untrained(TINY, TINY_SEED + 1)
     monkeypatch.setattr(service_module, "RETIRE_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(service_module, "read_model", lambda settings: (other, {}, "other"))
     samples = pcm(noise(1, 2.0))

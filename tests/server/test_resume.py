@@ -15,8 +15,7 @@ from cortado.model.streaming.live import LiveStream
 from cortado.model.streaming.recordings import transcribe
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.signing import Signer
-from cortado.tests.model.untrained import noise, untrained
-from cortado.tests.server.conftest import TINY
+from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 from cortado.tests.server.running import (
     END,
     KEPT,
@@ -112,7 +111,7 @@ def test_a_state_that_is_damaged_or_foreign_is_refused(
         assert say(pair[1].url, resume(state=wrong)).error == ErrorCode.INVALID_STATE
     with running(online) as stranger:  # of another key
         assert say(stranger.url, resume(state=state)).error == ErrorCode.INVALID_STATE
-    with running(untrained(TINY, 11), state_key=KEY) as other:
+    with running(untrained(TINY, TINY_SEED + 1), state_key=KEY) as other:
         heard = say(other.url, resume(state=state))
         assert heard.error == ErrorCode.INVALID_STATE
         assert "expected a stream of the model" in heard.messages[-1]["message"]

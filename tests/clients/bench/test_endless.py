@@ -15,16 +15,10 @@ from cortado.clients.bench.endless import run
 from cortado.clients.bench.endless.run import Findings, run_day
 from cortado.clients.bench.endless.sounds import BLOCK, STRETCHES, Spoken, day, recordings
 from cortado.clients.commands.bench_endless import lines
-from cortado.model.attention import AttentionConfig
-from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
-from cortado.tests.model.untrained import noise, untrained
+from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 
 SPEECH = [Spoken(noise(seed, 0.7), "one word") for seed in range(4)]
 MINUTES, STRETCH = 1.5, (1.0, 2.0)
-TINY = RecognizerConfig(
-    encoder=EncoderConfig(channels=4, width=16, layers=1),
-    decoder=DecoderConfig(width=16, embedding=8, attention=AttentionConfig(width=8)),
-)
 
 
 @cache
@@ -32,7 +26,7 @@ def found() -> Findings:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "COMPARED_STEPS", 500)  # steps are enough where nobody reads the figures
         return run_day(
-            untrained(TINY, 10), SPEECH, MINUTES / 60, lambda *progress: None, 0, STRETCH
+            untrained(TINY, TINY_SEED), SPEECH, MINUTES / 60, lambda *progress: None, 0, STRETCH
         )
 
 
@@ -123,4 +117,4 @@ def test_recordings_are_those_of_the_manifest(tmp_path: Path) -> None:
 
 def test_a_day_without_speech_is_refused() -> None:
     with pytest.raises(ValueError, match="expected at least one recording"):
-        run_day(untrained(TINY, 10), [], 1.0, lambda word, done, total: None)
+        run_day(untrained(TINY, TINY_SEED), [], 1.0, lambda word, done, total: None)

@@ -7,8 +7,7 @@ import pytest
 
 from cortado.clients.bench.soak import Findings, Sample, Soak, sample
 from cortado.model.backends.reference import ReferenceRecognizer
-from cortado.tests.model.untrained import untrained
-from cortado.tests.server.conftest import SEED, TINY
+from cortado.tests.model.untrained import TINY, TINY_SEED, untrained
 from cortado.tests.server.running import running
 
 FINE = Sample(memory=100e6, capacity=10, delays={0.02: 0.0, 0.15: 0.0, float("inf"): 0.0})
@@ -22,7 +21,7 @@ def later(count: float, slow: float = 0.0, memory: float = 100e6) -> Sample:
 
 @pytest.mark.slow
 def test_a_minute_s_soak_with_faults_finds_nothing_wrong() -> None:
-    online: ReferenceRecognizer = untrained(TINY, SEED)
+    online: ReferenceRecognizer = untrained(TINY, TINY_SEED)
     with running(online) as server:
         load = Soak(server.url, speed=2.0, longest=1.0)
         asyncio.run(load.run(4, 60.0, lambda share: None))
@@ -34,7 +33,7 @@ def test_a_minute_s_soak_with_faults_finds_nothing_wrong() -> None:
 
 
 def test_refused_clients_wait_and_nothing_is_wrong_with_that() -> None:
-    with running(untrained(TINY, SEED), max_streams=2) as server:
+    with running(untrained(TINY, TINY_SEED), max_streams=2) as server:
         load = Soak(server.url, speed=2.0, longest=1.0)
         asyncio.run(load.run(6, 4.0, lambda share: None))
     assert load.findings.wrong == []

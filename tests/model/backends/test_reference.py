@@ -9,12 +9,12 @@ from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.emission import FLUSH_STEPS
 from cortado.model.layer import put, select, tensors
 from cortado.model.streaming.recordings import transcribe
-from cortado.tests.model.untrained import TINY, untrained
+from cortado.tests.model.untrained import TINY, TINY_SEED, untrained
 
 
 @pytest.fixture(scope="module")
 def tiny() -> ReferenceRecognizer:
-    return untrained(TINY, 10)
+    return untrained(TINY, TINY_SEED)
 
 
 def test_a_recogniser_that_streams_is_frozen(tiny: ReferenceRecognizer) -> None:

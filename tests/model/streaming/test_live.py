@@ -19,7 +19,7 @@ from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.live import LiveStream
 from cortado.model.streaming.snapshot import SnapshotError
 from cortado.model.streaming.update import Update
-from cortado.tests.model.untrained import TINY, noise, untrained
+from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 
 Samples = NDArray[np.float32]
 
@@ -29,7 +29,7 @@ RULES = (Rule(silence=0.12), Rule(length=0.4))  # short, as is what an untrained
 
 
 @cache
-def online(seed: int = 10) -> ReferenceRecognizer:
+def online(seed: int = TINY_SEED) -> ReferenceRecognizer:
     return untrained(TINY, seed)
 
 

@@ -22,7 +22,7 @@ from cortado.model.streaming.recordings import transcribe_many
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Update
 from cortado.model.streaming.vad import SPEECH, TILE, Vad, load_vad
-from cortado.tests.model.untrained import TINY, noise, untrained
+from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("silero_vad")
@@ -43,7 +43,7 @@ def vad() -> Vad:
 
 @cache
 def online() -> ReferenceRecognizer:
-    return untrained(TINY, 10)
+    return untrained(TINY, TINY_SEED)
 
 
 @cache
