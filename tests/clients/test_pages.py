@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -80,11 +82,24 @@ def home(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def run(line: str, home: Path, server: Served) -> None:
-    """Run a command to its end, a server until it listens; it has to succeed."""
-    # What the page leaves to the reader: the server that runs, and what the microphone hears.
-    line = line.replace(SERVER, server.stream)
-    line += f" --url {server.stream}" if "cortado mic" in line else ""
+def needs_a_shell(line: str) -> bool:
+    """Return whether a command has a pipe or variables, or is ended or answered from outside."""
+    return not line.startswith("cortado ") or line.split()[1] in ("serve", "mic")
+
+
+# Most of what a command takes is its start, so those of a page that need no shell share one.
+TOGETHER = """
+import shlex, sys
+from cortado.clients.cli import main
+for line in sys.argv[1:]:
+    print("$", line, flush=True)
+    if code := main(shlex.split(line, comments=True)[1:]):
+        sys.exit(code)
+"""
+
+
+def run(command: Sequence[str], home: Path) -> None:
+    """Run a program to its end, a server until it listens; it has to succeed."""
     environment = {
         **ENVIRONMENT,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -96,7 +111,7 @@ def run(line: str, home: Path, server: Served) -> None:
     log = home.parent / "log"
     with log.open("w") as out:
         process = subprocess.Popen(
-            ["bash", "-ec", line],
+            command,
             cwd=home,
             env=environment,
             stdin=subprocess.PIPE,
@@ -108,21 +123,28 @@ def run(line: str, home: Path, server: Served) -> None:
         process.stdin.write(b"0\n")  # the number of the microphone
         process.stdin.close()
         while process.poll() is None:
-            if "cortado serve" in line and re.search(r"https?://\S+:\d+", log.read_text()):
+            if "cortado serve" in command[-1] and re.search(r"https?://\S+:\d+", log.read_text()):
                 os.killpg(process.pid, signal.SIGINT)
                 process.wait(60)
                 return
             time.sleep(0.1)
-    assert process.returncode == 0, f"{line}\n{log.read_text()}"
+    assert process.returncode == 0, f"{command[-1]}\n{log.read_text()}"
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
 def test_the_commands_of_a_page_run_one_after_another(
     page: str, home: Path, server: Served
 ) -> None:
-    for line in commands(page):
-        if not any(re.search(kind, line) for kind in NOT_RUN):
-            run(line, home, server)
+    lines = [line for line in commands(page) if not any(re.search(kind, line) for kind in NOT_RUN)]
+    # What the page leaves to the reader: the server that runs, and what the microphone hears.
+    lines = [line.replace(SERVER, server.stream) for line in lines]
+    lines = [line + f" --url {server.stream}" * ("cortado mic" in line) for line in lines]
+    for in_shell, group in groupby(lines, needs_a_shell):
+        if in_shell:
+            for line in group:
+                run(["bash", "-ec", line], home)
+        else:
+            run([sys.executable, "-c", TOGETHER, *group], home)
 
 
 def test_what_is_not_run_is_on_a_page() -> None:
