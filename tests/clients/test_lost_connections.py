@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -116,20 +117,17 @@ def test_a_pause_gives_the_stream_back_and_takes_it_up_again(
 def test_a_server_that_is_restarted_hears_what_was_spoken_in_between(
     client: list[str], model: Path, folder: Path, twice: Path, expected: Heard
 ) -> None:
-    with serving(model, folder / "first.log") as first, way_to(first.port) as way:
+    with ExitStack() as running:
+        first = running.enter_context(serving(model, folder / "first.log"))
+        way = running.enter_context(way_to(first.port))
 
         def restart() -> None:
             time.sleep(2)
             first.process.kill()
             way.cut()
-            with again:
-                pass
+            way.target = running.enter_context(serving(model, folder / "second.log")).port
 
-        again = Restarted(model, folder, way)
-        try:
-            told = talk(client, way.port, twice, 1, meddle=restart)
-        finally:
-            again.stop()
+        told = talk(client, way.port, twice, 1, meddle=restart)
     assert len(told["restarts"]) == 1
     place = told["restarts"][0]
     before = [pair for pair in told["characters"] if pair[1] < place]
@@ -141,23 +139,3 @@ def test_a_server_that_is_restarted_hears_what_was_spoken_in_between(
     after = "".join(text for text, time in told["characters"] if time > place + 4)
     # Its words are those that were said, but for a few: the mean of the features began anew.
     assert jiwer.wer(last, after) < 0.5, f"the second utterance is heard as it was: {last}; {after}"
-
-
-class Restarted:
-    """A second server at the end of a way."""
-
-    def __init__(self, model: Path, folder: Path, way: Way) -> None:
-        self._serving = serving(model, folder / "second.log")
-        self._way = way
-        self._began = False
-
-    def __enter__(self) -> None:
-        self._way.target = self._serving.__enter__().port
-        self._began = True
-
-    def __exit__(self, *args: object) -> None:
-        pass
-
-    def stop(self) -> None:
-        if self._began:
-            self._serving.__exit__(None, None, None)
