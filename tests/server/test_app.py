@@ -138,10 +138,10 @@ def test_info_tells_the_models_facts_and_the_limits(server: Running) -> None:
 
 @pytest.mark.skipif(not checkpoint_reader.DEFAULT.exists(), reason="no shipped model in the tree")
 def test_the_shipped_model_is_served_by_default() -> None:
-    info = service_module.load(read_settings()).info()
-    assert info["model"] == checkpoint_reader.DEFAULT.name
-    assert info["card"]["sample_rate"] == 16_000
-    assert info["card"]["lookahead_ms"] == info["lookahead_ms"] <= 110
+    online, facts, name = service_module.read_model(read_settings())
+    assert name == checkpoint_reader.DEFAULT.name
+    assert facts["sample_rate"] == 16_000
+    assert facts["lookahead_ms"] == online.lookahead_ms <= 110
 
 
 def test_metrics_count_what_was_heard(online: ReferenceRecognizer) -> None:
