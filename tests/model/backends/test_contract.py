@@ -49,14 +49,12 @@ def widest() -> Beam:
 
 Make = Callable[[Recognizer], StreamingRecognizer]
 
-BACKENDS: dict[str, Make] = {
+BACKENDS: dict[str, Make] = {  # spoken words have all the state that words alone have
     "reference": ReferenceRecognizer,
     "reference-beam": lambda model: ReferenceRecognizer(model, DEFAULT_BEAM._replace(width=FEW)),
-    "reference-words": lambda model: ReferenceRecognizer(model, WORDS._replace(width=FEW)),
     "reference-spoken": lambda model: ReferenceRecognizer(model, SPOKEN._replace(width=FEW)),
     "device-on-cpu": lambda model: DeviceRecognizer(model, "cpu", TILE),
     "fast-beam": lambda model: FastRecognizer(model, products="fp32", beam=DEFAULT_BEAM),
-    "fast-words": lambda model: FastRecognizer(model, products="fp32", beam=WORDS),
     "fast-spoken": lambda model: FastRecognizer(model, products="fp32", beam=SPOKEN),
     "fast-widest": lambda model: FastRecognizer(model, products="fp32", beam=widest()),
     **{
