@@ -18,7 +18,7 @@ CANDIDATES := $(or $(PYTHON),python3 python3.11 python3.12 python3.13 python3.14
 export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
-.PHONY: help serve install develop test lint types pytest format reference constraints clean
+.PHONY: help serve install develop test lint types warm pytest format reference constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,7 @@ install: $(VENV)/.installed$(PARTS) ## install what serves, transcribes and eval
 
 develop: $(VENV)/.developing ## install all of it, what trains and checks included, into .venv
 
-test: lint types pytest ## format, lint, types and tests: all that has to pass
+test: lint types warm pytest ## format, lint, types and tests: all that has to pass
 
 lint: develop ## ruff: format and lint
 	@$(BIN)/ruff format --check .
@@ -44,6 +44,10 @@ lint: develop ## ruff: format and lint
 # Strictness is set in pyproject.toml; as a flag it would override what is relaxed there.
 types: develop ## mypy, strict
 	@$(BIN)/mypy
+
+# Otherwise each worker of the tests compiles the same, all at once.
+warm: develop ## compile what serves the shipped model
+	@$(BIN)/cortado warm
 
 # The workers share the cores: threads of PyTorch's in each of them would only wait for one another.
 pytest: develop ## the tests alone: make pytest ARGS="tests/model -x"

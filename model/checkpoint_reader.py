@@ -16,6 +16,7 @@ from cortado.model.configuration import build
 DEFAULT = Path(__file__).parent / "pretrained" / "small-en"
 WEIGHTS, CARD = "model.safetensors", "model.json"
 FORMAT = 1
+FACTS = {"config", "lookahead_ms", "parameters", "card"}
 KINDS = {"F16": "<f2", "BF16": "<u2", "F32": "<f4", "F64": "<f8", "I64": "<i8"}
 # what files that `save` did not write, or sizes that no model has, make of building and loading
 BROKEN = (KeyError, TypeError, ValueError, ArithmeticError, OSError, RuntimeError, SafetensorError)
@@ -69,6 +70,9 @@ def read_card(folder: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         raise CheckpointError(f"expected format {FORMAT} in {path}, got {found}")
+    missing = FACTS - content.keys()
+    if missing:
+        raise CheckpointError(f"expected {', '.join(sorted(missing))} in {path}, got none")
     return content
 
 

@@ -53,7 +53,7 @@ def export(
         raise FileExistsError(f"expected a folder that is new or empty, got {output}")
     recognizer = mean(folders, parts)
     words = _words(folders, recognizer, lm)
-    card = checkpoint_reader.read_card(folders[0]).get("card", {})
+    card = checkpoint_reader.read_card(folders[0])["card"]
     if len(folders) > 1:
         card = {key: value for key, value in card.items() if key not in OF_SCORES}
         card["mean"] = _described(folders, parts)
@@ -123,7 +123,7 @@ def _words(folders: Sequence[Path], recognizer: Recognizer, lm: str | None) -> P
 def _described(folders: Sequence[Path], shares: Sequence[float]) -> list[dict[str, Any]]:
     found = []
     for folder, share in zip(folders, shares, strict=True):
-        card = checkpoint_reader.read_card(folder).get("card", {})
+        card = checkpoint_reader.read_card(folder)["card"]
         origin = {key: card[key] for key in ("recipe", "steps") if key in card}
         found.append({"share": round(share, 4)} | origin)
     return found

@@ -141,7 +141,11 @@ BREAKS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a list": (text("[]"), "expected format 1 in .* got list"),
     "another format": (deeper("format", value=2), "expected format 1 in .* got 2"),
     "no format": (card(lambda c: c.pop("format")), "expected format 1 in .* got None"),
-    "no config": (card(lambda c: c.pop("config")), "got 'config'"),
+    "no config": (card(lambda c: c.pop("config")), "expected config in .*model.json, got none"),
+    "facts missing": (
+        card(lambda c: (c.pop("parameters"), c.pop("card"))),
+        "expected card, parameters in .*model.json, got none",
+    ),
     "config is null": (deeper("config", value=None), "expected a table of keys, got None"),
     "config is a list": (deeper("config", value=[]), "expected a table of keys, got"),
     "unknown key": (deeper("config", "beam", value=8), "expected keys among .*, got 'beam'"),
