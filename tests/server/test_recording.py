@@ -6,6 +6,8 @@ import pytest
 
 from cortado.clients.commands.replay import replayed
 from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.streaming import endpoint, pool
+from cortado.model.streaming.endpoint import Rule
 from cortado.server.protocol.messages import Start
 from cortado.server.protocol.recording import Recording
 from cortado.server.recorder import Recorder, read
@@ -34,6 +36,23 @@ def test_a_recorded_stream_is_heard_again_alike(
     assert (found.value, found.count) == (recorded.digest, len(said.text))
     less = recorded._replace(frames=recorded.frames[:-1], times=recorded.times[:-1])
     assert replayed(online, less).value != recorded.digest
+
+
+def test_a_recorded_stream_is_heard_again_with_its_silence_and_phrases(
+    online: ReferenceRecognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (endpoint, pool):  # short, as is what an untrained model hears
+        monkeypatch.setattr(module, "rules_after", lambda *_, **__: (Rule(length=0.6),))
+    with running(online, record=tmp_path) as server:
+        said = say(server.url, '{"type":"start","silence_ms":300}', pcm(SPEECH), END)
+        assert server.is_at_rest()
+    assert "endpoint" in said.types
+    [path] = tmp_path.iterdir()
+    recorded = read(path)
+    assert replayed(online, recorded).value == recorded.digest
+    expecting = recorded._replace(start=Start(phrases=("ada",)))
+    with pytest.raises(ValueError, match="expected no phrases for a greedy scan"):
+        replayed(online, expecting)
 
 
 def test_streams_that_are_not_whole_or_too_long_are_not_kept(
