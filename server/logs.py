@@ -63,21 +63,27 @@ def _time_for_people(logger: WrappedLogger, method: str, event: EventDict) -> Ev
 
 
 class FloodFilter(logging.Filter):
-    """Lets so many lines of one event through in some seconds, and counts the others."""
+    """Lets so many lines of one event through in some seconds, and counts the others.
+
+    The event's next line that is written says how many they were.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._until = 0.0
-        self._lines: Counter[str] = Counter()
+        self._lines: Counter[str] = Counter()  # of these seconds
+        self._omitted: Counter[str] = Counter()  # of which no line has said so yet
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a line is to be written."""
         now = monotonic()
         if now > self._until:
-            omitted = self._lines[record.msg] - FLOOD_LINES
             self._until = now + FLOOD_SECONDS
             self._lines.clear()
-            if omitted > 0:
-                record.omitted = omitted
         self._lines[record.msg] += 1
-        return self._lines[record.msg] <= FLOOD_LINES
+        if self._lines[record.msg] > FLOOD_LINES:
+            self._omitted[record.msg] += 1
+            return False
+        if omitted := self._omitted.pop(record.msg, 0):
+            record.omitted = omitted
+        return True

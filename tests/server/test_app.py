@@ -337,6 +337,7 @@ def test_a_flood_of_log_lines_is_counted_and_not_written(monkeypatch: pytest.Mon
     assert written == logs.FLOOD_LINES
     assert flood.filter(record())  # another event is not hidden by it
     now += 2 * logs.FLOOD_SECONDS
+    assert flood.filter(record())  # another event comes first
     last = record(msg="connection refused")
     assert flood.filter(last)
     assert vars(last)["omitted"] == 1000 - logs.FLOOD_LINES
