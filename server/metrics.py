@@ -1,5 +1,6 @@
 """The server's Prometheus metrics, in a registry of their own; docs/metrics.md lists them."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -37,7 +38,7 @@ ENDINGS = ("final", "suspended", "disconnected", *ErrorCode)
 
 
 class ManyHistogram(Collector):
-    """A histogram that takes many values at once, from one thread."""
+    """A histogram that takes many values at once."""
 
     def __init__(
         self, name: str, documentation: str, buckets: Sequence[float], registry: CollectorRegistry
@@ -46,23 +47,27 @@ class ManyHistogram(Collector):
         self._bounds = np.array(buckets)
         self._counts = np.zeros(len(buckets) + 1, np.int64)  # the last is beyond all bounds
         self._sum = 0.0
+        self._lock = threading.Lock()  # after a reload two engines count for a while
         registry.register(self)
 
     def observe_many(self, values: NDArray[np.float64]) -> None:
         """Count (N,) values."""
         places = np.searchsorted(self._bounds, values)
-        self._counts = self._counts + np.bincount(places, minlength=len(self._counts))
-        self._sum += float(values.sum())
+        counts = np.bincount(places, minlength=len(self._counts))
+        with self._lock:
+            self._counts += counts
+            self._sum += float(values.sum())
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """Yield the histogram in Prometheus' form."""
         names = [*map(floatToGoString, self._bounds), "+Inf"]
-        counts = np.cumsum(self._counts).tolist()
+        with self._lock:
+            counts, total = np.cumsum(self._counts).tolist(), self._sum
         yield HistogramMetricFamily(
             self._name,
             self._documentation,
             buckets=list(zip(names, counts, strict=True)),
-            sum_value=self._sum,
+            sum_value=total,
         )
 
 
