@@ -61,10 +61,10 @@ class ResumableStreams:
         """Hold a detached stream; where there are too many, the oldest is forgotten."""
         if not self.enabled:
             return
-        if len(self._detached) >= self._settings.keep_streams:
-            self._expire(next(iter(self._detached)))
         if self._store and await self.save(token, stream.to_bytes()) is False:
             return  # another server has it
+        if len(self._detached) >= self._settings.keep_streams:
+            self._expire(next(iter(self._detached)))
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self._settings.keep_seconds, self._expire, token)
         self._detached[token] = Held(stream, timer)

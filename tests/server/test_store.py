@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
@@ -19,9 +20,12 @@ import websockets
 
 from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.server.detached import DetachedStream
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.resampling import StreamResampler
+from cortado.server.resumable import ResumableStreams
 from cortado.server.settings import read_settings
+from cortado.server.signing import Signer
 from cortado.server.store import MARK, SqliteStore, Store, StoreError, open_store
 from cortado.server.streams import Streams
 from cortado.tests.model.untrained import noise
@@ -117,6 +121,21 @@ def test_a_file_is_private_bounded_and_shared(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
     one.put("secret token", b"", 30)
     assert b"secret token" not in path.read_bytes()
+
+
+def test_no_more_streams_than_allowed_are_kept_when_many_are_lost_at_once(tmp_path: Path) -> None:
+    settings = read_settings(keep_streams=2)
+    store = SqliteStore(tmp_path / "streams.sqlite", 100)
+    resumable = ResumableStreams(settings, store, Signer(SECRET))
+    stream = create_autospec(DetachedStream, instance=True)
+    stream.to_bytes.return_value = b"a stream"
+
+    async def lose_all() -> int:
+        await asyncio.gather(*(resumable.put(str(number), stream) for number in range(8)))
+        return len(resumable)
+
+    assert asyncio.run(lose_all()) == 2
+    resumable.close()
 
 
 def test_a_full_disk_is_an_error_of_the_store(tmp_path: Path) -> None:
