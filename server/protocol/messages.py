@@ -375,7 +375,7 @@ def parse_client(text: str) -> ClientMessage:
     try:
         return _CLIENT.validate_json(text)
     except ValidationError as error:
-        raise _explained(error) from None
+        raise _protocol_error(error) from None
 
 
 def parse_server(text: str) -> ServerMessage | None:
@@ -409,7 +409,7 @@ def explained(error: ValidationError, expected: str, *within: str) -> str:
     return f"{expected_field(where, first['msg'])}, got {got}"
 
 
-def _explained(error: ValidationError) -> ProtocolError:
+def _protocol_error(error: ValidationError) -> ProtocolError:
     """Return the error of the first mistake in a client's message."""
     first = error.errors(include_url=False)[0]
     got = repr(first["input"])
