@@ -16,8 +16,8 @@ from cortado.server.protocol.messages import (
     Resume,
     ServerMessage,
     Start,
-    parse_server,
 )
+from cortado.server.protocol.parsing import parse_server
 
 OPEN_SECONDS = 10.0  # to connect, and again to be answered `ready`
 CLOSE_SECONDS = 1.0  # that a server which has more to read has to answer a close

@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from cortado.server.protocol.messages import ErrorCode, ProtocolError, explained
+from cortado.server.protocol.messages import ErrorCode, ProtocolError
+from cortado.server.protocol.parsing import explained
 
 JSON_BYTES = 65_536
 M = TypeVar("M", bound=BaseModel)

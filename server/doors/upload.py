@@ -24,8 +24,8 @@ from cortado.server.protocol.messages import (
     Ready,
     ServerMessage,
     Start,
-    parse_server,
 )
+from cortado.server.protocol.parsing import parse_server
 from cortado.server.service import Service
 
 CHUNK = 65_536  # bytes of a file that are read at a time

@@ -14,6 +14,7 @@ from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Dialect, Read, Written
 from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
+from cortado.server.protocol.parsing import QUOTED, expected_field
 
 DEFAULT_RATE = 8000  # Hz, vosk-server's own
 
@@ -196,6 +197,6 @@ def _control(data: str) -> Control:
             most = f"{own.MAX_PHRASES} texts of at most {own.MAX_PHRASE} characters"
             expected = f"expected a phrase_list of at most {most}"
         elif first["loc"][1:]:
-            expected = own.expected_field(".".join(map(str, first["loc"])), first["msg"])
-    got = repr(data[: own.QUOTED])
+            expected = expected_field(".".join(map(str, first["loc"])), first["msg"])
+    got = repr(data[:QUOTED])
     raise ProtocolError(ErrorCode.INVALID_MESSAGE, f"{expected}, got {got}")

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from cortado.server.protocol.events import Processed, WhenProcessed
-from cortado.server.protocol.messages import ClientMessage, ServerMessage, parse_client
+from cortado.server.protocol.messages import ClientMessage, ServerMessage
+from cortado.server.protocol.parsing import parse_client
 
 
 class Reply(NamedTuple):

@@ -35,7 +35,8 @@ from cortado.server.doors.openai.messages import (
 from cortado.server.doors.words import Segment
 from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Dialect, Read, Reply, Written
-from cortado.server.protocol.messages import ErrorCode, explained
+from cortado.server.protocol.messages import ErrorCode
+from cortado.server.protocol.parsing import QUOTED, explained
 
 KINDS = (
     "session.update",
@@ -211,7 +212,7 @@ def _name(data: str | bytes) -> str | None:
 
 def _fault(code: str, message: str, event: str | None = None) -> Fault:
     kind = "server_error" if code in OURS else "invalid_request_error"
-    name = None if event is None else event[: own.QUOTED]
+    name = None if event is None else event[:QUOTED]
     return Fault(type=kind, code=code, message=message, event_id=name)
 
 

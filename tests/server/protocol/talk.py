@@ -6,7 +6,8 @@ from typing import Any
 from cortado.server.protocol.dialect import Own
 from cortado.server.protocol.events import ServerFacts
 from cortado.server.protocol.limits import Limits
-from cortado.server.protocol.messages import ServerMessage, Start, parse_server
+from cortado.server.protocol.messages import ServerMessage, Start
+from cortado.server.protocol.parsing import parse_server
 from cortado.server.protocol.server import ServerProtocol
 
 FACTS = ServerFacts("1f", "small", step_ms=40, lookahead_ms=110)

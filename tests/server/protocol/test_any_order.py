@@ -23,8 +23,8 @@ from cortado.server.protocol.messages import (
     Start,
     Suspend,
     Suspended,
-    parse_server,
 )
+from cortado.server.protocol.parsing import parse_server
 from cortado.server.protocol.pcm import PcmDecoder
 from cortado.server.protocol.recording import Digest
 from cortado.server.protocol.server import ServerProtocol

@@ -13,9 +13,8 @@ from cortado.server.protocol.messages import (
     Ready,
     Start,
     Suspended,
-    parse_client,
-    parse_server,
 )
+from cortado.server.protocol.parsing import parse_client, parse_server
 
 
 def refusal(text: str) -> ErrorCode:
