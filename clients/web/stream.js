@@ -32,7 +32,7 @@ const PUMP = 20; // ms; a WebSocket has no event for room in it, so the clock mu
 
 const SAMPLE_BYTES = { pcm_s16le: 2, pcm_f32le: 4 };
 // The server cannot go on with this stream; it may begin another.
-const GONE = new Set(["unknown_stream", "invalid_state"]);
+const GONE = new Set(["unknown_stream", "invalid_state", "stream_too_long"]);
 // Trying again would end in the same way.
 const FATAL = new Set([
   "unauthorized",
