@@ -30,6 +30,19 @@ def test_memory_and_work_are_measured(online: ReferenceRecognizer) -> None:
     assert min(steps.seconds) > 0
 
 
+def test_the_memory_of_streams_is_counted_where_the_process_had_freed_some(
+    online: ReferenceRecognizer,
+) -> None:
+    big = bytearray(b"1") * 30_000_000  # mapped by itself; once it is free, such sizes are not
+    del big
+    pairs = [(bytearray(b"1") * 10_000_000, bytearray(200)) for _ in range(10)]
+    kept = [small for _, small in pairs]  # between the holes, so that those stay
+    del pairs
+    found = memory(online, 400)
+    assert found.resident > 0.9 * found.state
+    assert len(kept) == 10
+
+
 def test_the_most_streams_that_were_carried_are_reported() -> None:
     points = [point(64, 0.02), point(1000, 0.09), point(2000, 0.4), point(50, 0.05, "websockets")]
     assert report.largest(points) == {("engine", 100): 1000, ("websockets", 100): 50}
