@@ -83,7 +83,7 @@ class Streams:
                 snapshot=detached.snapshot if detached else None,
                 phrases=start.phrases,
                 alternatives=start.alternatives,
-                silence=None if start.silence_ms is None else start.silence_ms / 1000,
+                silence=start.silence,
             )
         except SnapshotError as wrong:
             error = invalid_state(str(wrong))

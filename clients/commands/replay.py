@@ -74,7 +74,6 @@ def replayed(
     its phrases.
     """
     from cortado.model.audio.decode import Resampler
-    from cortado.model.streaming.endpoint import Rules, rules_after
     from cortado.model.streaming.live import LiveStream
     from cortado.model.streaming.vad import load_vad
     from cortado.server.protocol.pcm import PcmDecoder
@@ -83,10 +82,13 @@ def replayed(
     start, digest = recorded.start, Digest()
     decoder, resampler = PcmDecoder(start.encoding), Resampler(start.sample_rate)
     vad = load_vad() if "vad" in recorded.facts else None
-    rules: Rules | None = None if start.endpoints else ()
-    if start.endpoints and start.silence_ms is not None:
-        rules = rules_after(start.silence_ms / 1000, has_detector=vad is not None)
-    stream = LiveStream(recognizer, rules, vad, phrases=start.phrases)
+    stream = LiveStream(
+        recognizer,
+        vad=vad,
+        phrases=start.phrases,
+        endpoints=start.endpoints,
+        silence=start.silence,
+    )
     began = time.monotonic()
 
     def take(updates: "Iterator[Update]") -> None:

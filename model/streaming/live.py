@@ -29,10 +29,14 @@ class LiveStream:
         snapshot: Snapshot | None = None,
         phrases: Sequence[str] = (),
         alternatives: int = 0,
+        *,
+        endpoints: bool = True,
+        silence: float | None = None,
     ) -> None:
         """Begin a stream with endpoint rules, None for the defaults, () for one utterance.
 
-        A new one expects `phrases`, and asks for so many `alternatives` of each word.
+        A new one has none of them without `endpoints`; if given, seconds of `silence` end its
+        utterances. It expects `phrases`, and asks for so many `alternatives` of each word.
 
         Raises:
             ValueError: a rule has quiet, and there is no detector.
@@ -40,7 +44,13 @@ class LiveStream:
             SnapshotError: the snapshot cannot be resumed here.
         """
         self._pool = Pool(recognizer, 1, rules=rules, vad=vad)
-        self._row = self._pool.open(snapshot=snapshot, phrases=phrases, alternatives=alternatives)
+        self._row = self._pool.open(
+            endpoints=endpoints,
+            snapshot=snapshot,
+            phrases=phrases,
+            alternatives=alternatives,
+            silence=silence,
+        )
 
     @property
     def position(self) -> float:

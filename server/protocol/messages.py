@@ -98,6 +98,11 @@ class Start(Said):
     alternatives: Annotated[int, Field(ge=0, le=MAX_ALTERNATIVES)] = 0
     """How many alternatives of a word and texts of an utterance are sent at most, up to 10."""
 
+    @property
+    def silence(self) -> float | None:
+        """Seconds of silence after which an utterance ends; None where the server's rules hold."""
+        return None if self.silence_ms is None else self.silence_ms / 1000
+
 
 class Resume(Said):
     """The client's first message: its audio goes on where another connection stopped."""
