@@ -52,17 +52,19 @@ WORK, SHARES = 0, 2  # rows of `Candidates.gains`
 
 
 @cached_njit()
-def stop(scanning: int, energies: Array, more: bool, beam: Beam, e: Candidates) -> int:
+def stop(scanning: int, energies: Array, count: int, cap: int, beam: Beam, e: Candidates) -> int:
     """Score stopping and moving on for all scanning candidates; return how many may stop.
 
     Args:
         scanning: number of scanning candidates.
         energies: (scanning,) the energy of each at the frame.
-        more: whether another symbol may be written at the frame.
-        beam: settings, of which the pruning and the least probability of a stop count.
+        count: symbols that each has written at the frame.
+        cap: most symbols at one frame.
+        beam: settings, of which the pruning and the least probabilities of stops count.
         e: the frame's candidates.
     """
-    stopping, floor = 0, log(np.float32(beam.min_stop_probability))
+    first, further = beam.min_stop_probability, beam.min_further_stop_probability
+    stopping, floor = 0, log(np.float32(further if count else first))
     for n in range(scanning):
         r, k = e.scanning[n]
         energy = energies[n]
@@ -71,7 +73,7 @@ def stop(scanning: int, energies: Array, more: bool, beam: Beam, e: Candidates) 
         e.passed_scores[r, k] = e.scores[r, k] + (stop - energy)
         e.decoded[r, k] = decoded + (stop - energy)
         score = e.scores[r, k] + stop
-        if more and stop >= floor and score >= e.best[r] - np.float32(beam.pruning):
+        if count < cap and stop >= floor and score >= e.best[r] - np.float32(beam.pruning):
             e.stopping[stopping, 0], e.stopping[stopping, 1] = r, k
             e.stop_scores[stopping], e.stop_decoded[stopping] = score, decoded + stop
             stopping += 1

@@ -131,7 +131,7 @@ class BeamSearch(Layer):
         for count in range(cap + 1):
             index, of = self._places(e.scanning[:scanning], e, state)
             energies = scan.energy(decoder.query(states.at(index)[0]), key[of])
-            stopping = search.stop(scanning, energies.numpy(), count < cap, beam, e)
+            stopping = search.stop(scanning, energies.numpy(), count, cap, beam, e)
             if stopping == 0:
                 break
             index, of = self._places(e.stopping[:stopping], e, state)

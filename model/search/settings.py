@@ -20,6 +20,7 @@ class Beam(NamedTuple):
     rival_wait: int = 18  # frames after which those with a symbol more are dropped
     pruning: float = PRUNING + 1.0  # nats below the best hypothesis at which others are dropped
     min_stop_probability: float = 0.2  # a stop less probable than this is not tried
+    min_further_stop_probability: float = 0.45  # nor one less than this behind another at a frame
     agreement: float = 0.97  # share of the total probability that commits a symbol at once
     pause: int = 8  # frames without a letter after which a word counts as ended (commit.py)
     letters: float = 1.0  # weight of the decoder's choice of symbols, beside that of its stops

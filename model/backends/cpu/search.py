@@ -132,7 +132,7 @@ def step(
         used = np.int64(0)  # a plain 0 is a type of its own, for which all is compiled once more
         for k in range(cap + 1):
             _ask(scanning, first, few, state, w, t, e, new)
-            stopping = search.stop(scanning, new.energies, k < cap, beam, e)
+            stopping = search.stop(scanning, new.energies, k, cap, beam, e)
             if stopping == 0:
                 break
             _write(stopping, used, few, state, w, t, e, new)

@@ -48,7 +48,14 @@ Text = tuple[int, ...]
 Numbers = Callable[[Text, int], tuple[float, NDArray[np.float64]]]  # energy, logits
 
 # gives up no text and commits none
-PATIENT = Beam(max_wait=25, rival_wait=25, pruning=1e9, min_stop_probability=1e-30, agreement=1.1)
+PATIENT = Beam(
+    max_wait=25,
+    rival_wait=25,
+    pruning=1e9,
+    min_stop_probability=1e-30,
+    min_further_stop_probability=1e-30,
+    agreement=1.1,
+)
 
 lasting = settings(deadline=None, max_examples=40)
 
@@ -148,7 +155,7 @@ class Searched:
         for count in range(CAP + 1):
             texts = [text(k) for _, k in e.scanning[:scanning]]
             energies = np.array([self.numbers(one, self.frame)[0] for one in texts], np.float32)
-            stopping = search.stop(scanning, energies, count < CAP, self.beam, e)
+            stopping = search.stop(scanning, energies, count, CAP, self.beam, e)
             if not stopping:
                 break
             texts = [text(k) for _, k in e.stopping[:stopping]]
@@ -203,6 +210,16 @@ def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
             assert score == pytest.approx(np.log(wanted[one.texts[k]] / most), abs=2e-4)
     restart(np.zeros(1, np.int64), one.h)
     assert not one.h.words.any()
+
+
+def test_a_further_symbol_at_a_frame_takes_a_likelier_stop() -> None:
+    def numbers(text: Text, frame: int) -> tuple[float, NDArray[np.float64]]:
+        return np.log(0.4 / 0.6), np.zeros(SYMBOLS)
+
+    for least, most in ((0.35, CAP), (0.45, 1)):
+        one = Searched(numbers, PATIENT._replace(width=20, min_further_stop_probability=least))
+        one.step()
+        assert max(map(len, one.texts)) == most
 
 
 @lasting
