@@ -14,7 +14,7 @@ import numpy as np
 
 from cortado.clients import words
 from cortado.clients.microphone import Microphone
-from cortado.clients.stream import Audio, Stream, connect
+from cortado.clients.stream import Audio, Bytes, Stream, connect
 from cortado.clients.words import Utterance
 from cortado.model.audio.decode import stream as decoded
 from cortado.model.captions import Word
@@ -98,7 +98,7 @@ def stream(
         SERVER if url is None else url,
         encoding=encoding,
         silence_ms=silence_ms,
-        phrases=tuple(phrases),
+        phrases=phrases,
         alternatives=alternatives,
         key=key,
     )
@@ -114,7 +114,7 @@ async def _messages(
     elif isinstance(audio, str | PathLike):
         pieces, sample_rate = decoded(Path(audio)), DEFAULT_SAMPLE_RATE
     else:
-        pieces = [audio] if isinstance(audio, bytes | np.ndarray) else audio
+        pieces = [audio] if isinstance(audio, Bytes | np.ndarray) else audio
     async with connecting(sample_rate=sample_rate) as connected:
         sending = asyncio.create_task(send_all(connected, pieces))
         try:

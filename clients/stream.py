@@ -43,7 +43,8 @@ from cortado.server.protocol.messages import (
 )
 from cortado.server.protocol.pcm import encode
 
-Audio = bytes | NDArray[np.float32]
+Bytes = bytes | bytearray | memoryview
+Audio = Bytes | NDArray[np.float32]
 State = Literal["open", "lost", "ended"]
 
 PIECE_SECONDS = 0.25  # of audio in a message, at most
@@ -106,8 +107,10 @@ class Stream:
 
         Raises:
             StreamError: the stream has ended.
+            ValueError: the samples are no finite floats, or the stream has an encoding of bytes.
         """
-        data = audio if isinstance(audio, bytes) else encode(audio, self._part.start.encoding)
+        encoding = self._part.start.encoding
+        data = bytes(audio) if isinstance(audio, Bytes) else encode(np.asarray(audio), encoding)
         for start in range(0, len(data), self._second):
             await self._room.wait()
             self._check()
@@ -322,10 +325,12 @@ async def connect(
     (`CORTADO_API_KEY`).
 
     Raises:
-        ValueError: `url` is no WebSocket address, the silence is out of range, or the phrases or
-            alternatives are too many.
+        ValueError: `url` is no WebSocket address, the silence is out of range, the phrases are a
+            text, or they or the alternatives are too many.
         StreamError: the server is not there, refuses, or does not answer.
     """
+    if isinstance(phrases, str):
+        raise ValueError(f"expected phrases as a list of texts, got the text {phrases!r}")
     start = Start(
         sample_rate=sample_rate,
         encoding=encoding,

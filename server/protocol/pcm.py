@@ -57,10 +57,13 @@ def encode(samples: Samples, encoding: str) -> bytes:
     """Return the bytes of (N,) samples in [-1, 1); what is outside is clipped.
 
     Raises:
-        ValueError: `samples` is not one-dimensional, or not to be written in this encoding.
+        ValueError: `samples` are none, or not to be written in this encoding.
     """
-    if samples.ndim != 1:
-        raise ValueError(f"expected samples (N,), got {samples.shape}")
+    if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
+        got = f"{samples.shape} {samples.dtype}"
+        raise ValueError(f"expected samples (N,) as floats in [-1, 1), got {got}")
+    if not np.isfinite(samples).all():
+        raise ValueError("expected finite samples, got NaN or infinity")
     if encoding == "pcm_f32le":
         return samples.astype("<f4").tobytes()
     if encoding != "pcm_s16le":

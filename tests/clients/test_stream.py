@@ -145,6 +145,28 @@ def test_utterances_have_texts_and_words_others_where_they_are_asked_for(
     assert not any(each.texts for each in plain)
 
 
+@pytest.mark.parametrize(
+    ("audio", "message"),
+    [
+        (np.zeros(640, np.int16), r"samples \(N,\) as floats in \[-1, 1\), got \(640,\) int16"),
+        (np.full(640, np.nan, np.float32), "finite samples, got NaN"),
+    ],
+)
+def test_what_is_no_audio_is_refused_before_it_is_sent(
+    server: Served, audio: Samples, message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"expected {message}"):
+        list(stream(audio, server.stream))
+
+
+def test_bytes_are_of_any_kind_and_phrases_are_a_list(server: Served, spoken: Samples) -> None:
+    data = (spoken * 32767).astype("<i2").tobytes()
+    words = [list(stream(kind(data), server.stream)) for kind in (bytes, bytearray, memoryview)]
+    assert words[0] == words[1] == words[2] != []
+    with pytest.raises(ValueError, match="phrases as a list of texts, got the text 'wallet'"):
+        list(stream(data, server.stream, phrases="wallet"))
+
+
 def test_the_silence_that_ends_an_utterance_is_that_of_the_client(
     server: Served, spoken: Samples
 ) -> None:
