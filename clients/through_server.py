@@ -1,7 +1,7 @@
 """Whole recordings through a running server, over its real protocol, several at a time."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +27,25 @@ def transcribe_served(
     live = set[asyncio.Task[tuple[int, list[Character]]]]()
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
-        while True:
-            while len(live) < streams and (following := next(waiting, None)) is not None:
-                live.add(loop.create_task(_one(url, *following)))
-            if not live:
-                return
-            done, live = runner.run(asyncio.wait(live, return_when=asyncio.FIRST_COMPLETED))
-            for task in done:
-                yield task.result()
+        try:
+            while True:
+                while len(live) < streams and (following := next(waiting, None)) is not None:
+                    live.add(loop.create_task(_one(url, *following)))
+                if not live:
+                    return
+                done, _ = runner.run(asyncio.wait(live, return_when=asyncio.FIRST_COMPLETED))
+                for task in done:
+                    live.remove(task)
+                    yield task.result()
+        finally:
+            runner.run(_cancelled(live))
+
+
+async def _cancelled(tasks: Collection[asyncio.Task[object]]) -> None:
+    """Let tasks end, those that have failed with the first one among them."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _one(url: str, index: int, samples: Samples) -> tuple[int, list[Character]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save as serialized
 
 import cortado.model.compiled.operations  # noqa: F401  # kernels for whole utterances
 from cortado.model.checkpoint_reader import (
@@ -38,7 +38,8 @@ def save(
         name: (tensor.half() if half and tensor.dim() > 1 else tensor).contiguous()
         for name, tensor in recognizer.state_dict().items()
     }
-    save_file(tensors, folder / WEIGHTS)
+    # The library's own writer lets nobody but the owner read the file.
+    (folder / WEIGHTS).write_bytes(serialized(tensors))
     content = {
         "format": FORMAT,
         "config": dataclasses.asdict(recognizer.config),

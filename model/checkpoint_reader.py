@@ -64,7 +64,9 @@ def read_card(folder: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CheckpointError(f"expected a checkpoint at {folder}, got no {CARD}") from None
+        of_run = folder / "checkpoint"
+        hint = f"; is {of_run} meant?" if (of_run / CARD).exists() else ""
+        raise CheckpointError(f"expected a checkpoint at {folder}, got no {CARD}{hint}") from None
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
         raise CheckpointError(f"expected JSON in {path}, got {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:

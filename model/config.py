@@ -137,3 +137,10 @@ class RecognizerConfig:
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     features: FeatureConfig = field(default_factory=FeatureConfig)
     phones: int = 0  # outputs of a head that tells what phone is said, silence first; 0 for none
+
+
+# What only searches read, by its dotted name: weights that fit one another may differ in it.
+SEARCHED_BY = frozenset(
+    f"decoder.{name}"
+    for name in ("beam", "ctc_weight", "phone_weight", "letters", "deciding", "confidence")
+)

@@ -59,11 +59,20 @@ def read_toml(kind: type[Built], path: Path) -> Built:
         ValueError: not TOML, or as `build` does.
         OSError: the file cannot be read.
     """
+    return build(kind, toml_tree(path), str(path), path.parent)
+
+
+def toml_tree(path: Path) -> dict[str, Any]:
+    """Return what a TOML file holds.
+
+    Raises:
+        ValueError: not TOML.
+        OSError: the file cannot be read.
+    """
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path}: expected TOML, got {error}") from error
-    return build(kind, tree, str(path), path.parent)
 
 
 def _said(kind: Any, problem: ErrorDetails) -> str:

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.checkpoint_reader import CARD
+from cortado.model.config import SEARCHED_BY
 from cortado.model.configuration import flat
 from cortado.model.recognizer import Recognizer
 from cortado.model.search import source_model
 from cortado.model.search.language_file import FILE, language_path, read_language
 
 OF_SCORES = ("scores", "mean")  # of a card, that other weights do not inherit
-OF_CONFIDENCE = "decoder.confidence"  # in which checkpoints of one shape may differ
 
 
 def export(
@@ -79,11 +79,10 @@ def mean(folders: Sequence[Path], shares: Sequence[float]) -> Recognizer:
     for folder, share in zip(folders[1:], shares[1:], strict=True):
         other = checkpoint.load(folder)
         given = flat(asdict(other.config))
-        different = [
-            name for name, value in wanted.items() if given[name] != value and name != OF_CONFIDENCE
-        ]
-        if different:
-            name = different[0]
+        # Of what only searches read, the mean has the first one's.
+        compared = (name for name in wanted if name not in SEARCHED_BY)
+        name = next((name for name in compared if given[name] != wanted[name]), None)
+        if name:
             raise ValueError(
                 f"expected checkpoints of one configuration, got {name} {wanted[name]!r} in "
                 f"{folders[0]} and {given[name]!r} in {folder}"

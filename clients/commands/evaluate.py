@@ -15,6 +15,7 @@ from cortado.clients.commands.terminal import (
     Json,
     Lm,
     Width,
+    check_folder,
     check_places,
     console,
     examples,
@@ -93,6 +94,7 @@ def evaluate(
     from cortado.model.search.settings import beam_from_options
     from cortado.training.data.evaluation_sets import gather
     from cortado.training.scoring import outputs, report
+    from cortado.training.scoring.breakdown import check_fields
     from cortado.training.scoring.comparison import compared, read_other
     from cortado.training.scoring.evaluate import Rules
     from cortado.training.scoring.evaluate import evaluate as run
@@ -101,8 +103,11 @@ def evaluate(
     use_one_thread()
     fields = by or []
     check_places(json_file, html)
+    check_folder(trn)
     other = read_other(compare) if compare else None
     chosen = gather(sets)
+    for each in chosen:
+        check_fields(each.utterances, fields)
     _check_search(server, mode, {"--beam": beam, "--hold": hold, "--lm": lm})
     rules = Rules.named(unit, normalise)
     system = _system(checkpoint, server, mode, backend, beam_from_options(beam, hold, lm), lm)

@@ -109,8 +109,21 @@ def check_places(*paths: Path | None) -> None:
     Raises: ValueError where one cannot.
     """
     for path in filter(None, paths):
-        if path.is_dir() or not path.absolute().parent.is_dir():
+        folder = path.absolute().parent
+        if path.is_dir() or not folder.is_dir():
             raise ValueError(f"expected a file in a folder that exists, got {path}")
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise ValueError(f"expected a file that can be written, got {path}")
+
+
+def check_folder(path: Path | None) -> None:
+    """Look, before hours of work, whether files can be put in a folder; None is none wanted.
+
+    Raises: ValueError where they cannot.
+    """
+    there = path and next(one for one in (path, *path.absolute().parents) if one.exists())
+    if there and not (there.is_dir() and os.access(there, os.W_OK)):
+        raise ValueError(f"expected a folder that files can be written to, got {path}")
 
 
 def examples(*lines: str) -> str:

@@ -61,6 +61,9 @@ def test_evaluate_refuses_what_it_cannot_use_with_exit_code_2(
         [missing, "--checkpoint", saved],
         [str(manifest), "--checkpoint", str(folder)],
         [str(manifest), "--checkpoint", saved, "--json", str(folder)],
+        [str(manifest), "--checkpoint", saved, "--trn", str(manifest)],
+        [str(manifest), "--checkpoint", saved, "--trn", str(manifest / "below")],
+        [str(manifest), "--checkpoint", saved, "--by", "speaker"],
     ):
         assert cli.main(["evaluate", *arguments]) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1

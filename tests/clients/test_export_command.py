@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 from cortado.clients import cli
 from cortado.model import checkpoint
-from cortado.model.config import RecognizerConfig
+from cortado.model.config import Confidence, RecognizerConfig
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.language_file import FILE, language_of
 from cortado.model.search.source_model import FILE as SOURCE
@@ -94,6 +95,13 @@ def test_one_checkpoint_keeps_its_scores_and_takes_words(
     assert said.startswith(f"{output}: ")
     assert "3 words" in said
     assert said.endswith("streams by reference-beam32-lm")
+
+
+def test_a_mean_searches_as_the_first_of_its_checkpoints(one: Path, tmp_path: Path) -> None:
+    decoder = replace(MODEL.decoder, ctc_weight=0.3, deciding=0.5, confidence=Confidence(2.0))
+    two = stored(tmp_path / "two", 2, replace(MODEL, decoder=decoder))
+    assert run(two, one, "-o", tmp_path / "mean") == 0
+    assert checkpoint.load(tmp_path / "mean").config.decoder == decoder
 
 
 def test_the_words_are_those_of_the_first_that_has_any(

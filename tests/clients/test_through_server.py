@@ -1,5 +1,6 @@
 """Whole recordings through a running server, several at a time, and its evaluation."""
 
+import gc
 import json
 from pathlib import Path
 
@@ -51,3 +52,12 @@ def test_each_recording_gets_its_own_text_however_many_go_at_once(
 def test_a_server_that_is_not_there_is_told() -> None:
     with pytest.raises(StreamError, match="no server at"):
         list(transcribe_served("ws://127.0.0.1:9/v1/stream", [noise(1, 0.1)]))
+
+
+def test_streams_that_fail_with_the_first_are_no_faults_of_ours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(StreamError, match="no server at"):
+        list(transcribe_served("ws://127.0.0.1:9/v1/stream", [noise(1, 0.1)] * 40))
+    gc.collect()  # when asyncio complains of errors that nobody has seen
+    assert caplog.messages == []

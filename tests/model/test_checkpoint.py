@@ -194,3 +194,15 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CheckpointError, match=r"expected JSON in .*file.*, got .*Not a directory"):
         load(tmp_path / "file")
+
+
+def test_a_run_in_place_of_its_checkpoint_is_told(tmp_path: Path) -> None:
+    save(recognizer(), tmp_path / "checkpoint")
+    with pytest.raises(CheckpointError, match=r"got no model.json; is .*checkpoint meant\?"):
+        load(tmp_path)
+
+
+def test_whoever_may_read_the_card_may_read_the_weights(tmp_path: Path) -> None:
+    save(recognizer(), tmp_path)
+    modes = {(tmp_path / name).stat().st_mode for name in (CARD, WEIGHTS)}
+    assert len(modes) == 1

@@ -1,12 +1,14 @@
 """The recipe of a training run: a TOML file read into frozen dataclasses."""
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+from cortado.model import checkpoint_reader
 from cortado.model.config import RecognizerConfig
-from cortado.model.configuration import read_toml
+from cortado.model.configuration import build, toml_tree
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,13 @@ Optimizer = Literal["adam", "muon"]  # muon: for the encoder's matrices, Adam fo
 Rate = Literal["wer", "cer", "per"]  # error rates of words, characters, phones
 Part = Literal["features", "encoder", "ctc", "phones", "decoder"]  # of a recogniser
 PARTS: tuple[Part, ...] = get_args(Part)
+CONFIGURED_BY = {  # the parts that each key of a recogniser's configuration belongs to
+    "features": {"features"},
+    "encoder": {"encoder"},
+    "vocabulary": {"ctc", "decoder"},
+    "decoder": {"decoder"},
+    "phones": {"phones"},
+}
 BAND_AUGMENTATIONS = (
     "speed",
     "warp",
@@ -218,7 +227,34 @@ class Recipe:
 def read(path: Path) -> Recipe:
     """Return the recipe in a TOML file; paths in it are relative to the file's folder.
 
+    What its `model` does not say of the parts that are taken from `start` is as it is there.
+
     Raises:
         ValueError: not TOML, an unknown or missing key, or a value of the wrong type.
     """
-    return read_toml(Recipe, path)
+    return build(Recipe, _completed(toml_tree(path), path.parent), str(path), path.parent)
+
+
+def _completed(tree: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """Return a recipe's tree, its model completed from the checkpoint that it starts from.
+
+    Where that is not there, the tree stays: who begins with it says so, and a run that has begun
+    does without.
+    """
+    start, parts = tree.get("start"), set(tree.get("start_parts", PARTS))
+    if not isinstance(start, str) or not (folder / start / checkpoint_reader.CARD).exists():
+        return tree
+    given = asdict(checkpoint_reader.read(folder / start).config)
+    taken = {key: given[key] for key, owners in CONFIGURED_BY.items() if owners & parts}
+    return {**tree, "model": _overlaid(taken, tree.get("model", {}))}
+
+
+def _overlaid(below: Mapping[str, Any], above: Any) -> Any:
+    """Return a tree of tables in which the values of another one come first."""
+    if not isinstance(above, Mapping):
+        return above
+    inner = {
+        key: _overlaid(below[key], value) if isinstance(below.get(key), Mapping) else value
+        for key, value in above.items()
+    }
+    return {**below, **inner}

@@ -1,5 +1,6 @@
 """`cortado train`: gather the corpora, then train in one process or several."""
 
+import logging
 import os
 import tempfile
 from collections.abc import Sequence
@@ -23,10 +24,12 @@ from cortado.training.learning.allocator import keep_freed_memory
 from cortado.training.learning.device import device_of, make_matmuls_reproducible
 from cortado.training.learning.monitor import Monitor, Recording, ValidationSet
 from cortado.training.learning.recipe import Corpus, Recipe
+from cortado.training.learning.resumption import last_state, standing
 from cortado.training.learning.trainer import Trainer
 from cortado.training.synthesis.corpus import SynthConfig, synthesise
 from cortado.training.synthesis.splice import SplicedCorpus, word_edges
 
+log = logging.getLogger(__name__)
 TIMEOUT = timedelta(hours=12)  # for the first process, which prepares corpora and validates
 
 
@@ -48,7 +51,7 @@ def train(
 
     Raises:
         ValueError: a device that is not there, a broken manifest, or a run begun with another
-            number of processes.
+            number of processes or another model.
         OSError: a file that cannot be read or written.
         PronunciationError: espeak-ng is missing, which a recipe that learns states of phones needs.
     """
@@ -57,8 +60,11 @@ def train(
     output.mkdir(parents=True, exist_ok=True)
     if "RANK" in os.environ:  # under torchrun, which has set the rendezvous
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        if rank == 0:
+            log.info(standing(output, recipe, last_state(output, recipe, size)))
         _process(rank, size, "env://", recipe, output, device)
         return output / "checkpoint"
+    log.info(standing(output, recipe, last_state(output, recipe, processes)))
     for corpus in recipe.corpora:
         prepare(corpus, output, processes, recipe, progress)
     with tempfile.TemporaryDirectory() as folder:

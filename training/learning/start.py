@@ -1,5 +1,6 @@
 """The initial weights of a run: drawn as a paper has them, or taken from a checkpoint."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -7,8 +8,9 @@ from torch import Tensor, nn
 
 from cortado.model import checkpoint
 from cortado.model.recognizer import Recognizer
-from cortado.training.learning.recipe import Initialisation, Part
+from cortado.training.learning.recipe import PARTS, Initialisation, Part
 
+log = logging.getLogger(__name__)
 CONTEXT_FIRST = "decoder.combine.weight"  # of Luong's decoder, on the context and the LSTM's state
 CUT = 2  # deviations at which a normal distribution is cut off, as TensorFlow does
 SYMBOL_PARTS: tuple[Part, ...] = ("ctc", "decoder")  # whose outputs are symbols
@@ -55,15 +57,18 @@ def begin_from(model: Recognizer, folder: Path, parts: Sequence[Part], widen: bo
             f"{got.vocabulary.names!r}; without {of_symbols} in start_parts they are new"
         )
     own, tensors = model.state_dict(), start.state_dict()
-    for part in parts:
-        if part == "phones" and not (expected.phones and got.phones):
-            continue
+    taken = [part for part in parts if part != "phones" or (expected.phones and got.phones)]
+    for part in taken:
         given_part = _of(part, tensors)
         if widen:
             given_part = widened(_of(part, own), given_part)
         _check_shapes(part, _of(part, own), given_part, folder)
         own |= given_part
     model.load_state_dict(own)
+    left = [part for part in PARTS if part not in taken and _of(part, tensors)]
+    log.info("%s: begins with its %s", folder, ", ".join(taken))
+    if left:
+        log.info("%s: leaves out its %s", folder, ", ".join(left))
 
 
 def widened(new: Mapping[str, Tensor], old: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -33,6 +33,7 @@ from cortado.training.learning.losses import encode, losses, text_loss
 from cortado.training.learning.monitor import Monitor
 from cortado.training.learning.optimizers import optimizers
 from cortado.training.learning.recipe import Recipe, Stage
+from cortado.training.learning.resumption import as_json, last_state
 from cortado.training.learning.schedule import learning_rate, noise
 from cortado.training.learning.sequence_loss import phone_trigram, sequence_loss
 from cortado.training.learning.start import begin_from, freeze, initialise
@@ -67,7 +68,7 @@ class Trainer:
 
         Raises:
             ValueError: a recipe that learns states has none, or a run begun with another number
-                of processes.
+                of processes or another model.
         """
         if recipe.learns_states and not states:
             raise ValueError("expected the tied states of each corpus' frames, got none")
@@ -129,15 +130,10 @@ class Trainer:
         return modules | ({"states": self.states} if self.states else {})
 
     def _resume(self) -> None:
-        found = runstate.snapshots(self.output)
-        if not found:
+        state = last_state(self.output, self.recipe, self.processes)
+        if state is None:
             return
-        state = runstate.restore(found[-1], self._modules(), self.optimizers)
-        if state["processes"] != self.processes:
-            raise ValueError(
-                f"expected {state['processes']} processes, with which {self.output} was begun, "
-                f"got {self.processes}"
-            )
+        runstate.restore(runstate.snapshots(self.output)[-1], self._modules(), self.optimizers)
         self.step, self.pool, self.place = state["step"], state["pool"], state["place"]
         self.seconds, self.best = state["seconds"], state.get("best")
 
@@ -190,12 +186,15 @@ class Trainer:
                 "seconds": self.seconds,
                 "processes": self.processes,
                 "best": self.best,
+                "recipe": as_json(self.recipe),
             }
             runstate.save(self.output, self.step, self._modules(), self.optimizers, extra)
 
     def _checkpoint(self) -> None:
         if self.rank == 0:
             card: dict[str, Any] = {"recipe": self.recipe.name, "steps": self.step}
+            if self.recipe.description:
+                card["description"] = self.recipe.description
             if self.recipe.best and self.best is not None:
                 card["validation"] = {self.recipe.best: self.best}
             checkpoint.save(self.average, self.output / "checkpoint", card, half=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cortado.training.data.manifest import Utterance
 from cortado.training.scoring.edits import Errors, edits
 from cortado.training.scoring.error_rates import interval, rate
 from cortado.training.scoring.evaluate import Result
@@ -54,17 +55,25 @@ def by_length(results: Sequence[Result]) -> list[Group]:
     return sorted(groups, key=lambda group: names.index(group.name))
 
 
-def by_field(results: Sequence[Result], field: str) -> list[Group]:
-    """Return a group for each value of a manifest's field; many numbers are cut in quartiles.
+def check_fields(utterances: Sequence[Utterance], fields: Sequence[str]) -> None:
+    """Look, before they are heard, whether utterances can be grouped by fields of their manifest.
 
-    Raises: ValueError where no utterance has the field.
+    Raises: ValueError where none of them has a field.
     """
+    known = {name for one in utterances for name in one.fields}
+    for field in fields:
+        if field not in known:
+            got = f"{field!r} and {', '.join(sorted(known)) or 'no further fields'}"
+            raise ValueError(
+                f"expected a field of the manifest to group by, got {got}; "
+                "groups by speaker and by length are always there"
+            )
+
+
+def by_field(results: Sequence[Result], field: str) -> list[Group]:
+    """Return a group for each value of a manifest's field; many numbers are cut in quartiles."""
     values = [one.utterance.fields.get(field) for one in results]
     present = [value for value in values if value is not None]
-    if not present:
-        names = sorted({name for one in results for name in one.utterance.fields})
-        got = ", ".join(names) or "no further fields"
-        raise ValueError(f"expected a field {field!r} in the manifest, got {got}")
     numbers = [v for v in present if isinstance(v, int | float) and not isinstance(v, bool)]
     if len(numbers) == len(present) and len(set(numbers)) > MANY:
         return _by_quartile(results, values, numbers)

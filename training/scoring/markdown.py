@@ -8,12 +8,15 @@ from statistics import fmean, stdev
 def outside(page: Path, name: str) -> tuple[str, str]:
     """Return what is on a page before and after the part of that name.
 
-    It lies between the lines `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
+    It lies between the lines `<!-- NAME: begin -->` and `<!-- NAME: end -->`. They are all of a
+    page that is not there yet.
 
-    Raises: ValueError where these are not there once; OSError.
+    Raises: ValueError where these are not there once, or the page's folder is not; OSError.
     """
     begin, end = (f"<!-- {name}: {side} -->" for side in ("begin", "end"))
-    text = page.read_text(encoding="utf-8")
+    if not page.parent.is_dir():
+        raise ValueError(f"expected a page in a folder that exists, got {page}")
+    text = page.read_text(encoding="utf-8") if page.exists() else f"{begin}\n{end}\n"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         raise ValueError(f"{page}: expected {begin} and then {end}, once each")
     before, rest = text.split(begin)

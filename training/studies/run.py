@@ -99,7 +99,7 @@ def _train(recipe: Recipe, folder: Path, processes: int) -> Path:
 
 
 def carry_out(plan: Plan, output: Path, start: Path) -> None:
-    """Train a run, evaluate it, draw its alignments, and write its file.
+    """Train a run, evaluate it, write its file, and draw its alignments.
 
     Raises: ValueError, OSError as `run`.
     """
@@ -113,9 +113,9 @@ def carry_out(plan: Plan, output: Path, start: Path) -> None:
     for one in scores:
         rates = one.words.percent, one.characters.percent
         log.info("%s, %s, %s: WER %.1f CER %.1f", plan.name, one.name, one.mode, *rates)
+    write(_run(plan, recipe, recognizer, folder, start, scores), plan.result)
     if plan.seed == plan.row.seeds[0]:
         draw_all(recognizer, plan, sets)
-    write(_run(plan, recipe, recognizer, folder, start, scores), plan.result)
 
 
 def evaluated(recognizer: Recognizer, name: str, sets: Sequence[NamedSet]) -> list[SetScore]:
@@ -169,7 +169,7 @@ def draw_all(recognizer: Recognizer, plan: Plan, sets: Sequence[NamedSet]) -> No
     for one in _drawn(plan.study, sets):
         monotonic = recognizer.decoder.online
         found = attend(recognizer, samples_of(one), one.text, expected=monotonic)
-        path = folder / f"{plan.row.name}-{one.id}.svg"
+        path = folder / f"{plan.row.name}-{one.id.replace('/', '-')}.svg"
         draw(found, path, f"{plan.row.title}: {one.text}")
 
 

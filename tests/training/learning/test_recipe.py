@@ -1,9 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cortado.model.config import RecognizerConfig
-from cortado.tests.training.tiny import SHIPPED
+from cortado.model import checkpoint
+from cortado.model.config import Confidence, RecognizerConfig
+from cortado.tests.training.tiny import MODEL, SHIPPED, fresh
 from cortado.training.learning.recipe import Recipe, read
 
 LEAST = """
@@ -44,6 +46,19 @@ def test_a_recipe_of_the_least_has_the_paper_s_model(tmp_path: Path) -> None:
     assert recipe.model == RecognizerConfig()
     assert recipe.corpora[0].manifest == tmp_path / "../train.jsonl"
     assert recipe.stages[0].augmentation.tempo == 0.15
+
+
+def test_what_a_recipe_does_not_say_of_its_model_is_as_in_its_start(tmp_path: Path) -> None:
+    decoder = replace(MODEL.decoder, phone_weight=0.3, confidence=Confidence(2.0))
+    start = replace(MODEL, decoder=decoder, phones=7)
+    checkpoint.save(fresh(start), tmp_path / "start")
+    text = 'start = "start"\n' + LEAST
+    assert read(written(tmp_path, text)).model == start
+    narrower = read(written(tmp_path, text + "[model.decoder.attention]\nchunk = 3\n")).model
+    attention = replace(decoder.attention, chunk=3)
+    assert narrower == replace(start, decoder=replace(decoder, attention=attention))
+    parts = 'start_parts = ["features", "encoder"]\n' + text
+    assert read(written(tmp_path, parts)).model == RecognizerConfig(encoder=MODEL.encoder)
 
 
 @pytest.mark.parametrize(

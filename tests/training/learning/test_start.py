@@ -77,9 +77,16 @@ def test_a_decoder_keeps_what_its_start_has_learnt_of_letters(
 
 
 @pytest.mark.parametrize("config", [SOFT, CTC], ids=["soft", "ctc"])
-def test_what_is_no_part_of_the_start_begins_new(start: Path, config: RecognizerConfig) -> None:
+def test_what_is_no_part_of_the_start_begins_new(
+    start: Path, config: RecognizerConfig, caplog: pytest.LogCaptureFixture
+) -> None:
     model, untouched = fresh(config), fresh(config).state_dict()
-    begin_from(model, start, WITHOUT_DECODER)
+    with caplog.at_level("INFO"):
+        begin_from(model, start, WITHOUT_DECODER)
+    assert caplog.messages == [
+        f"{start}: begins with its features, encoder, ctc",
+        f"{start}: leaves out its decoder",
+    ]
     given = checkpoint.load(start).state_dict()
     for name, value in model.state_dict().items():
         wanted = untouched if name.startswith("decoder.") else given
@@ -136,6 +143,7 @@ def test_the_recipe_of_fine_tuning_fits_the_shipped_model() -> None:
         pytest.skip("no shipped model")
     model = fresh(recipe.model)
     begin_from(model, recipe.start, recipe.start_parts)
+    assert model.config == checkpoint.load().config  # of the search, too
     shipped = checkpoint.load().state_dict()
     assert all(torch.equal(shipped[name], value) for name, value in model.state_dict().items())
 

@@ -20,6 +20,7 @@ from cortado.training.data.batches import Batch, Drawn, Sampler
 from cortado.training.data.log_mel_cache import cached
 from cortado.training.learning.monitor import Monitor
 from cortado.training.learning.recipe import Augmentation, Recipe, Stage
+from cortado.training.learning.resumption import last_state, standing
 from cortado.training.learning.run import train
 from cortado.training.learning.snapshot import snapshots
 from cortado.training.learning.trainer import Trainer, set_statistics, update_average
@@ -122,8 +123,35 @@ def test_a_run_begun_with_other_processes_is_refused(manifest: Path, tmp_path: P
     trainer(replace(wanted, stages=wanted.stages[:1]), tmp_path).run(None)
     path = snapshots(tmp_path)[-1] / "state.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"processes": 2}))
-    with pytest.raises(ValueError, match=r"expected 2 processes, with which .* got 1"):
+    with pytest.raises(ValueError, match=r"expected as many processes .* with, 2, got 1"):
         trainer(wanted, tmp_path)
+
+
+def test_a_run_begun_with_another_model_is_refused(uninterrupted: Path, manifest: Path) -> None:
+    wanted = recipe(manifest)
+    wider = replace(wanted.model, encoder=replace(wanted.model.encoder, width=12))
+    message = r"expected model.encoder.width 8, with which .* was begun, got 12; with another --out"
+    with pytest.raises(ValueError, match=message):
+        trainer(replace(wanted, model=wider), uninterrupted)
+    searched = replace(wanted.model, decoder=replace(wanted.model.decoder, ctc_weight=0.3))
+    assert trainer(replace(wanted, model=searched), uninterrupted).step == STEPS
+
+
+def test_a_run_says_how_far_it_is_and_what_has_changed_since(
+    uninterrupted: Path, manifest: Path, tmp_path: Path
+) -> None:
+    wanted = recipe(manifest)
+    first, second = wanted.stages
+    assert standing(tmp_path, wanted, None) == f"{tmp_path}: begins, {STEPS} updates"
+    state = last_state(uninterrupted, wanted, 1)
+    assert standing(uninterrupted, wanted, state).endswith(f"is complete after {STEPS} updates")
+    longer = replace(wanted, seed=5, stages=(first, replace(second, steps=9)))
+    assert standing(uninterrupted, longer, state).endswith(
+        f"goes on after {STEPS} of 12 updates; changed since its last snapshot: "
+        "stages[1].steps 4 -> 9, seed 0 -> 5"
+    )
+    shorter = replace(wanted, stages=(first,))
+    assert standing(uninterrupted, shorter, state).endswith("number of stages 2 -> 1")
 
 
 def test_training_lowers_the_loss(manifest: Path, tmp_path: Path) -> None:

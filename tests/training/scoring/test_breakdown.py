@@ -9,6 +9,7 @@ from cortado.training.scoring.breakdown import (
     by_field,
     by_length,
     by_speaker,
+    check_fields,
     confusions,
     symbol_matrix,
     total,
@@ -50,8 +51,14 @@ def test_lengths_come_in_their_order() -> None:
 def test_a_field_that_some_utterances_lack_has_a_group_for_them() -> None:
     groups = by_field(results(), "accent")
     assert [(group.name, group.utterances) for group in groups] == [("(none)", 1), ("north", 2)]
-    with pytest.raises(ValueError, match=r"a field 'age' in the manifest, got accent, score"):
-        by_field(results(), "age")
+
+
+@pytest.mark.parametrize("field", ["age", "speaker"])
+def test_a_field_that_no_utterance_has_is_named_with_those_there_are(field: str) -> None:
+    wanted = rf"expected a field of the manifest .*, got '{field}' and accent, score; groups by sp"
+    check_fields([one.utterance for one in results()], ["accent"])
+    with pytest.raises(ValueError, match=wanted):
+        check_fields([one.utterance for one in results()], ["accent", field])
 
 
 def test_many_numbers_are_cut_in_quartiles() -> None:

@@ -12,6 +12,7 @@ from cortado.model import checkpoint
 from cortado.model.config import DecoderConfig
 from cortado.model.recognizer import Recognizer
 from cortado.tests.training.tiny import MODEL, RECIPES, TEXTS, corpus, takes_steps_and_decodes
+from cortado.training.data.evaluation_sets import NamedSet
 from cortado.training.learning import recipe as recipes
 from cortado.training.learning.start import begin_from
 from cortado.training.scoring.delay import Delay
@@ -20,7 +21,7 @@ from cortado.training.studies import page, plan, record
 from cortado.training.studies.claims import claims
 from cortado.training.studies.plan import Plan, Row, Study, plans, shared
 from cortado.training.studies.record import CorpusShare, Count, Run, Scored, Start
-from cortado.training.studies.run import carry_out, run
+from cortado.training.studies.run import carry_out, draw_all, run
 
 COMPARE = RECIPES / "compare"
 WAYS = ["online", "uncapped", "hard-beam", "expected", "beam"]  # of decoding, of a monotonic row
@@ -124,6 +125,17 @@ def test_the_alignments_are_drawn_once_a_row(done: dict[str, Run], study: Study)
         assert TEXTS[0] in "".join(ElementTree.parse(path).getroot().itertext())
 
 
+def test_a_picture_may_be_of_an_utterance_whose_id_has_a_slash(
+    done: dict[str, Run], study: Study, folder: Path, tmp_path: Path
+) -> None:
+    [heard] = [part.utterances() for part in study.sets]
+    renamed = NamedSet("a", (replace(heard.utterances[0], id="said/here.wav"),))
+    changed = replace(study, pictures=("said/here.wav",), results=tmp_path)
+    each = next(plans(changed, ["soft"]))
+    draw_all(checkpoint.load(folder / "runs" / "soft-1" / "checkpoint"), each, [renamed])
+    assert (tmp_path / "alignments" / "soft-said-here.wav.svg").exists()
+
+
 @pytest.mark.slow
 def test_a_start_that_is_a_recipe_is_trained_first(
     study: Study, folder: Path, tmp_path: Path
@@ -178,6 +190,15 @@ def test_a_page_without_a_place_for_the_table_is_refused(study: Study, tmp_path:
     (tmp_path / "page.md").write_text("# Ours\n")
     with pytest.raises(ValueError, match=r"page.md: expected <!-- tiny: begin --> and then"):
         page.write(replace(study, page=tmp_path / "page.md"))
+    with pytest.raises(ValueError, match=r"expected a page in a folder that exists, got .*gone"):
+        page.write(replace(study, page=tmp_path / "gone" / "page.md"))
+
+
+def test_a_page_that_is_not_there_is_begun(study: Study, tmp_path: Path) -> None:
+    empty = replace(study, page=tmp_path / "page.md", results=tmp_path)
+    for _ in range(2):
+        text = page.write(empty).read_text()
+        assert text == "<!-- tiny: begin -->\n\nNo run is stored yet.\n\n<!-- tiny: end -->\n"
 
 
 def made(
