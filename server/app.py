@@ -14,7 +14,7 @@ from cortado.server.doors.openai import routes as openai
 from cortado.server.doors.own import OwnDoor
 from cortado.server.doors.vosk import Vosk
 from cortado.server.reference.page import add_reference
-from cortado.server.service import Service
+from cortado.server.service import OPERATOR, Service
 
 SECRET_SECONDS = 60  # for which a secret of our own lets connections in
 
@@ -63,7 +63,8 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
     @app.post("/reload", dependencies=[Depends(service.known)])
     async def reload() -> dict[str, str]:
         if not service.may_reload():
-            raise HTTPException(403, "operator")
+            message = f"expected the key named {OPERATOR}, or without keys a call of this machine"
+            raise HTTPException(403, message)
         try:
             await service.reload()
         except ValueError as error:

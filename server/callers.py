@@ -17,6 +17,11 @@ class Caller(NamedTuple):
     address: str
     short_lived: bool = False  # whether a short-lived secret stood for the key
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """What the log says of who calls: the address, and the key's name if there is one."""
+        return {"address": self.address} | ({"key": self.key} if self.key else {})
+
 
 NOBODY = Caller(None, "")
 caller: ContextVar[Caller] = ContextVar("caller", default=NOBODY)

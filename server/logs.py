@@ -32,7 +32,13 @@ def formatter(form: str) -> logging.Formatter:
     renderer = (
         structlog.processors.JSONRenderer(default=str)
         if machine
-        else structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0, sort_keys=False)
+        else structlog.dev.ConsoleRenderer(
+            colors=False,
+            pad_event_to=0,
+            sort_keys=False,
+            # The default shows local variables, audio among them, and takes seconds for it.
+            exception_formatter=structlog.dev.plain_traceback,
+        )
     )
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[

@@ -12,6 +12,7 @@ from prometheus_client import (
     Gauge,
     Histogram,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.metrics_core import HistogramMetricFamily
@@ -75,6 +76,7 @@ class Metrics:
     """The server's counters; every method of them may be called from any thread."""
 
     def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a gauge beside each counter, which nobody asks for
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         gauge = partial(Gauge, registry=registry)
@@ -132,6 +134,16 @@ class Metrics:
             " step; high while a client sends faster than real time.",
             buckets=DELAY_BUCKETS,
             registry=registry,
+        )
+
+        self.resumed = counter(
+            "cortado_streams_resumed", "Streams that went on over another connection."
+        )
+        self.store_failures = counter(
+            "cortado_store_failures", "Reads and writes of the store of lost streams that failed."
+        )
+        self.recordings_failed = counter(
+            "cortado_recordings_failed", "Recordings of streams that could not be written."
         )
 
         # A counter that begins with its first event does not grow by it.

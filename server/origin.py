@@ -21,6 +21,11 @@ def allowed(origin: str | None, scheme: str, host: str | None, origins: Collecti
     return own is not None and own == _parts(origin)
 
 
+def is_origin(text: str) -> bool:
+    """Return whether a text is a web page's origin, as https://example.org."""
+    return _parts(text) is not None and not urlsplit(text).path
+
+
 def _parts(origin: str) -> tuple[str, str, int] | None:
     """Return scheme, host and port of a page's origin (RFC 6454); None if it is no web page's."""
     try:

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from prometheus_client import Counter
+
 from cortado.server.protocol.messages import Start
 from cortado.server.protocol.recording import Line, Recording
 
@@ -21,34 +23,41 @@ VERSION = 1
 class Recorder:
     """Makes files in a folder, at most so many."""
 
-    def __init__(self, folder: Path, facts: dict[str, str], streams: int) -> None:
-        """Record into `folder`; `facts` name the model and the backend.
+    def __init__(
+        self, folder: Path, facts: dict[str, str], streams: int, failures: Counter
+    ) -> None:
+        """Record into `folder`; `facts` name the model and the backend; failures are counted.
 
         Raises:
-            OSError: the folder is not there and cannot be made.
+            ValueError: the folder is not there and cannot be made.
         """
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = f"got {folder}: {error.strerror}"
+            raise ValueError(f"expected a folder to record streams in, {reason}") from error
         self._folder, self._facts, self._streams = folder, facts, streams
+        self._failures = failures
 
     def open(self, session: str, start: Start) -> "RecordingFile | None":
         """Return a new file, or None where the folder has as many as it may."""
         if sum(1 for _ in self._folder.glob("*" + SUFFIX)) >= self._streams:
             return None
         first = {"version": VERSION, **self._facts, "start": start.model_dump()}
-        return RecordingFile(self._folder / (session + SUFFIX), first)
+        return RecordingFile(self._folder / (session + SUFFIX), first, self._failures)
 
 
 class RecordingFile:
     """The file of one stream that is being recorded; faults of it harm no stream."""
 
-    def __init__(self, path: Path, first: Line) -> None:
-        self._path = path
+    def __init__(self, path: Path, first: Line, failures: Counter) -> None:
+        self._path, self._failures = path, failures
         self._file: IO[str] | None = None
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # private
             self._file = os.fdopen(descriptor, "w")
         except OSError as error:
-            logger.warning("recording failed", extra={"reason": str(error)})
+            self._failed(error)
         self._write([first])
 
     def update(self, recording: Recording) -> None:
@@ -63,8 +72,12 @@ class RecordingFile:
                 if self._file:
                     self._file.write(json.dumps(line) + "\n")
         except OSError as error:
-            logger.warning("recording failed", extra={"reason": str(error)})
+            self._failed(error)
             self._close(keep=False)
+
+    def _failed(self, error: OSError) -> None:
+        logger.warning("recording failed", extra={"reason": str(error)})
+        self._failures.inc()
 
     def _close(self, *, keep: bool) -> None:
         if not self._file:

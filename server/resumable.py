@@ -6,6 +6,8 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from prometheus_client import Counter
+
 from cortado.model.streaming.snapshot import SnapshotError
 from cortado.server.detached import DetachedStream
 from cortado.server.protocol.messages import ProtocolError
@@ -30,9 +32,15 @@ class ResumableStreams:
     those that go on as they were when they were last saved.
     """
 
-    def __init__(self, settings: Settings, store: Store | None, signer: Signer) -> None:
-        """Hold nothing where a setting is 0; without a store, in this process alone."""
+    def __init__(
+        self, settings: Settings, store: Store | None, signer: Signer, failures: Counter
+    ) -> None:
+        """Hold nothing where a setting is 0; without a store, in this process alone.
+
+        Failures of the store are counted.
+        """
         self._settings, self._store, self._signer = settings, store, signer
+        self._failures = failures
         self.attached: dict[str, Callable[[], Awaitable[None]]] = {}  # by token, how to detach each
         self._detached: dict[str, Held] = {}  # the oldest come first
         self._marks: dict[str, bytes] = {}  # by token, of what this process has in the store
@@ -81,7 +89,7 @@ class ResumableStreams:
         try:
             is_own = await asyncio.to_thread(self._store.put, token, written, seconds, mark)
         except StoreError as error:  # it harms nobody here
-            logger.warning("store failed", extra={"reason": str(error)})
+            self._failed(error)
             return None
         if is_own:
             self._marks[token] = written[:MARK]
@@ -125,11 +133,18 @@ class ResumableStreams:
                 return None
             most = self._settings.transcript_characters
             found = DetachedStream.from_bytes(self._signer.checked(data[MARK:]), most)
-        except (StoreError, ProtocolError, SnapshotError) as error:
+        except StoreError as error:
+            self._failed(error)
+            return None
+        except (ProtocolError, SnapshotError) as error:
             logger.warning("stored stream refused", extra={"reason": str(error)})
             return None
         self._marks[token] = data[:MARK]
         return found
+
+    def _failed(self, error: StoreError) -> None:
+        logger.warning("store failed", extra={"reason": str(error)})
+        self._failures.inc()
 
     def _forget(self, token: str) -> Held | None:
         held = self._detached.pop(token, None)

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -40,17 +41,38 @@ def run(settings: Settings, announce: Callable[[str], None]) -> int:
     second signal came before the end. `announce` is given the line that says where.
 
     Raises:
-        ValueError: the address cannot be listened on, or the checkpoint cannot be used.
+        ValueError: the address cannot be listened on, or the checkpoint or the certificate cannot
+            be used.
     """
     for line in unknown_variables(os.environ):
         announce(f"cortado: {line}")
     settings = bound(settings, announce)
+    check_tls(settings)
     allow_descriptors(settings.max_connections + SPARE_DESCRIPTORS, announce)
     with stoppable(), listen(settings) as listener:
-        server = Server(load(settings), announce)
         logs.configure(settings)
+        server = Server(load(settings), announce)
         server.run(sockets=[listener])
     return server.exit_code
+
+
+def check_tls(settings: Settings) -> None:
+    """Look whether the files of a certificate and its key can be used, if they are set.
+
+    Raises:
+        ValueError: they cannot.
+    """
+    certificate, key = settings.tls_certificate, settings.tls_key
+    if certificate is None or key is None:
+        return
+    for name, path in (("tls-certificate", certificate), ("tls-key", key)):
+        if not path.is_file():
+            raise ValueError(f"--{name}: expected a file (PEM), got {path}, which is none")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except OSError as error:
+        expected = "--tls-certificate and --tls-key: expected a certificate and its key (PEM)"
+        raise ValueError(f"{expected}, got {certificate} and {key}: {error}") from error
 
 
 @contextmanager

@@ -95,7 +95,12 @@ class Service:
         if self.settings.record:
             own = {"model": name, "backend": online.name, "digest": online.digest.hex()}
             own |= {"vad": vad.name} if vad else {}
-            recorder = Recorder(self.settings.record, own, self.settings.record_streams)
+            recorder = Recorder(
+                self.settings.record,
+                own,
+                self.settings.record_streams,
+                self.metrics.recordings_failed,
+            )
         self.engine, self._facts, self.model_name = engine, facts, name
         self.streams.use(engine, name, recorder)
         self.metrics.build.clear()
@@ -183,6 +188,7 @@ class Service:
         Raises:
             Refused: a page of this origin may not call, or the request has no key.
         """
+        caller.set(Caller(None, request.client.host if request.client else ""))
         origin, host = request.headers.get("origin"), request.headers.get("host")
         if not allowed(origin, request.url.scheme, host, self.settings.allowed_origins):
             raise self._refused(403, "origin")
@@ -191,8 +197,7 @@ class Service:
             name = self.keys.name(credentials(request.headers).key)
             if name is None:
                 raise self._refused(401, "key")
-        address = request.client.host if request.client else ""
-        caller.set(Caller(name, address, is_short_lived))
+        caller.set(caller.get()._replace(key=name, short_lived=is_short_lived))
 
     async def known(self, request: Request) -> None:
         """Do what `identify` does, as a dependency of an address."""
@@ -225,7 +230,7 @@ class Service:
 
     def _refused(self, status: int, reason: str) -> Refused:
         self.metrics.refused.labels(reason).inc()
-        logger.warning("connection refused", extra={"reason": reason})
+        logger.warning("connection refused", extra={"reason": reason} | caller.get().facts)
         return Refused(status, reason)
 
     async def connect(self, socket: WebSocket, *dialects: Dialect) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import secrets
 from contextlib import suppress
+from contextvars import copy_context
 from time import monotonic
 from typing import Any
 
@@ -11,6 +12,7 @@ from structlog.contextvars import bind_contextvars
 
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import Update
+from cortado.server.callers import caller
 from cortado.server.connection import Connection, Socket
 from cortado.server.detached import DetachedStream, packed
 from cortado.server.live_stream import EngineStream, Intake
@@ -66,6 +68,7 @@ class Session:
     async def run(self) -> None:
         """Talk until the connection is closed."""
         bind_contextvars(session=self.id)  # in each line of the log
+        self._context = copy_context()  # of the engine's calls, which come from elsewhere
         try:
             async with self._connection.open():
                 await self._connection.over()
@@ -137,6 +140,7 @@ class Session:
             raise
         self._timeline = found.timeline
         self._protocol.resume(resume, found.point, monotonic(), self._streams.token(resume))
+        self._metrics.resumed.inc()
         self._attach("stream resumed")
 
     def _attach(self, event: str) -> None:
@@ -144,8 +148,8 @@ class Session:
         assert start is not None
         if token:
             self._streams.resumable.attached[token] = self._take_over
-        facts = {"rate": start.sample_rate, "encoding": start.encoding}
-        logger.info(event, extra=facts)
+        facts: dict[str, Any] = {"rate": start.sample_rate, "encoding": start.encoding}
+        logger.info(event, extra=facts | caller.get().facts)
         self._connection.advance()
         if token and self._streams.resumable.saves:
             self._save()
@@ -161,7 +165,8 @@ class Session:
         if token and protocol.state is State.STREAMING and protocol.ending is None:
             point = protocol.resume_point(intake.taken, snapshot.position, is_whole=False)
             data = packed(point, snapshot, intake.resampler, self._timeline)
-            self._saving = asyncio.create_task(self._store(token, data, intake.taken))
+            storing = self._store(token, data, intake.taken)
+            self._saving = asyncio.create_task(storing, context=self._context)
 
     async def _store(self, token: str, data: bytes, received: int) -> None:
         resumable = self._streams.resumable

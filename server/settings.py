@@ -4,8 +4,10 @@
 docs/settings.md.
 """
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -13,6 +15,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from cortado.server.origin import ANY, is_origin
 from cortado.server.protocol.limits import Limits, PositiveSeconds
 
 ENV_PREFIX = "CORTADO_"
@@ -23,6 +26,9 @@ Backend = Literal[
 ]
 
 
+HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", re.IGNORECASE)
+LEAST_SECRET = 16  # characters
+
 Names = Annotated[tuple[str, ...], NoDecode]  # separated by commas
 
 
@@ -32,7 +38,9 @@ class Settings(Limits, BaseSettings):
     A flag wins over the environment, the environment over the default.
     """
 
-    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, frozen=True, extra="ignore", env_ignore_empty=True
+    )
 
     host: Annotated[str, Field(min_length=1)] = Field(
         "127.0.0.1", description="Address to listen on; 0.0.0.0 for every interface."
@@ -160,7 +168,6 @@ class Settings(Limits, BaseSettings):
     )
     state_key: SecretStr | None = Field(
         None,
-        min_length=16,
         description="Secret that signs suspended and stored streams, 16 characters or more: servers"
         " that share it resume one another's; if not set, one is made beside the store's file.",
     )
@@ -226,6 +233,45 @@ class Settings(Limits, BaseSettings):
             return value
         return tuple(part.strip().rstrip("/") for part in value.split(",") if part.strip())
 
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _check_hosts(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(name == ANY or HOST.fullmatch(name) for name in names):
+            raise ValueError("expected names without scheme and port, as speech.example.org")
+        return names
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _check_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(origin == ANY or is_origin(origin) for origin in origins):
+            raise ValueError("expected origins with their scheme, as https://example.org")
+        return origins
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _check_proxies(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        for address in addresses:
+            if address != ANY:
+                try:
+                    ip_network(address, strict=False)
+                except ValueError:
+                    raise ValueError("expected addresses or networks, as 10.0.0.0/8") from None
+        return addresses
+
+    @field_validator("traces")
+    @classmethod
+    def _check_traces(cls, collector: str | None) -> str | None:
+        if collector and not collector.startswith(("http://", "https://")):
+            raise ValueError("expected an address that begins with http:// or https://")
+        return collector
+
+    @field_validator("state_key")
+    @classmethod
+    def _check_state_key(cls, secret: SecretStr | None) -> SecretStr | None:
+        if secret and len(secret.get_secret_value()) < LEAST_SECRET:
+            raise ValueError(f"expected {LEAST_SECRET} characters or more")
+        return secret
+
 
 def read_settings(**flags: object) -> Settings:
     """Return the settings of the environment with `flags` over them; a flag of None is not given.
@@ -244,7 +290,8 @@ def read_settings(**flags: object) -> Settings:
         named = f"--{flag(name)}" if name in given else ENV_PREFIX + name.upper()
         secret = Settings.model_fields[name].annotation == SecretStr | None
         got = "a secret that is not shown" if secret else repr(first["input"])
-        raise ValueError(f"{named}: {first['msg'].lower()}, got {got}") from None
+        said = first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{named}: {said[:1].lower()}{said[1:]}, got {got}") from None
 
 
 def listed() -> dict[str, FieldInfo]:

@@ -9,6 +9,7 @@ name is a hash of the token, so that who reads a store can neither forge nor res
 import hashlib
 import logging
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import Protocol
 logger = logging.getLogger(__name__)
 
 MEMORY = "memory"
+PLACES = "redis://HOST:PORT/0, a file, or memory"
 BUSY_SECONDS = 1.0  # that a write may wait for another process
 MARK = 16  # bytes
 
@@ -130,13 +132,20 @@ class RedisStore:
     """A store in Redis, for servers on several machines."""
 
     def __init__(self, address: str) -> None:
-        """Use the Redis at redis://HOST:PORT/NUMBER."""
+        """Use the Redis at redis://HOST:PORT/NUMBER.
+
+        Raises:
+            ValueError: that is no address.
+        """
         import redis
 
         self._error: type[Exception] = redis.RedisError
-        self._redis = redis.Redis.from_url(
-            address, socket_timeout=BUSY_SECONDS, socket_connect_timeout=BUSY_SECONDS
-        )
+        try:
+            self._redis = redis.Redis.from_url(
+                address, socket_timeout=BUSY_SECONDS, socket_connect_timeout=BUSY_SECONDS
+            )
+        except ValueError as error:
+            raise ValueError(f"expected {PLACES} as the store, got {address!r}: {error}") from None
 
     def put(self, token: str, data: bytes, seconds: float, mark: bytes = b"") -> bool:
         """Hold `data`, as `Store` says."""
@@ -167,6 +176,15 @@ def default_folder() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state") / "cortado"
 
 
+def _reached(store: Store) -> Store:
+    """Return a store, having said so where it cannot be reached yet: streams can do without."""
+    try:
+        store.get("")
+    except StoreError as error:
+        logger.warning("store not reached", extra={"reason": str(error)})
+    return store
+
+
 def open_store(where: str | None, streams: int) -> Store | None:
     """Return the store at `where`; None for the process's memory alone.
 
@@ -176,7 +194,9 @@ def open_store(where: str | None, streams: int) -> Store | None:
     if where == MEMORY:
         return None
     if where and where.startswith(("redis://", "rediss://", "unix://")):
-        return RedisStore(where)
+        return _reached(RedisStore(where))
+    if where and re.match(r"[a-z]{2,}:/", where):  # a scheme; one letter is a drive of Windows
+        raise ValueError(f"expected {PLACES} as the store, got {where!r}")
     path = Path(where) if where else default_folder() / "streams.sqlite"
     try:
         return SqliteStore(path, streams)

@@ -40,7 +40,7 @@ class Streams:
         self.draining = False  # no stream is let in any more
         store = open_store(settings.store, settings.keep_streams + settings.max_streams)
         self.signer = Signer(_key(settings, store))
-        self.resumable = ResumableStreams(settings, store, self.signer)
+        self.resumable = ResumableStreams(settings, store, self.signer, metrics.store_failures)
 
     def use(self, engine: Engine, model: str, recorder: Recorder | None) -> None:
         """Open new streams of `engine` from now on, whose model has the name `model`."""

@@ -22,7 +22,7 @@ def keys(
     """List, make and remove the API keys of a server.
 
     The file has hashes alone: a key that is printed once is nowhere else. A server that runs takes
-    changes at once.
+    changes at once; a stream that is live goes on to its end.
     """
     from cortado.server.keys import KeyFile
 

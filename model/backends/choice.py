@@ -100,12 +100,13 @@ def _fast(
     """Return a checkpoint's recogniser in the fast backend, or None if that does not support it."""
     from cortado.model.backends.cpu.recognizer import (  # brings a compiler
         FastRecognizer,
+        chosen_products,
         unsupported,
     )
 
     if unsupported(data) is not None:
         return None
-    products = _products(backend)
+    products = chosen_products(_products(backend))
     try:
         return FastRecognizer(data, products=products, beam=beam)
     except BROKEN as error:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from cortado.server.protocol.errors import REASONS
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 from cortado.server.service import Refused
 
@@ -35,6 +36,8 @@ def failure(error: Exception, invalid: str) -> Failure:
             message = "this request is not let in"
             return Failure(error.status_code, error.detail, message, error.headers)
         case ProtocolError():
-            return Failure(STATUS.get(error.code, 500), error.code, error.message)
+            seconds = REASONS[error.code].retry_after
+            headers = None if seconds is None else {"Retry-After": str(round(seconds))}
+            return Failure(STATUS.get(error.code, 500), error.code, error.message, headers)
         case _:
             return Failure(400, invalid, str(error))

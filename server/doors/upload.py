@@ -5,6 +5,7 @@ import hashlib
 import logging
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -46,7 +47,7 @@ async def receive(body: AsyncIterator[bytes], limit: int) -> File:
     """Return a request's body in a temporary file, which is gone once it is closed.
 
     Raises:
-        ProtocolError: it has more bytes than `limit`.
+        ProtocolError: it has more bytes than `limit`, or there is no room for it.
     """
     content, digest = cast(BinaryIO, tempfile.TemporaryFile()), hashlib.sha256()  # noqa: SIM115
     try:
@@ -56,10 +57,16 @@ async def receive(body: AsyncIterator[bytes], limit: int) -> File:
             if content.tell() > limit:
                 message = f"expected a file of at most {limit} bytes, got more"
                 raise ProtocolError(ErrorCode.MESSAGE_TOO_BIG, message)
+        content.seek(0)
+    except OSError as error:
+        logger.error("upload not kept", extra={"reason": str(error)})
+        with suppress(OSError):  # it tries to write what is left
+            content.close()
+        message = "expected room for the file in the server's temporary folder, got none"
+        raise ProtocolError(ErrorCode.INTERNAL_ERROR, message) from error
     except BaseException:
         content.close()
         raise
-    content.seek(0)
     return File(content, digest.hexdigest())
 
 

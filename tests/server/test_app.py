@@ -5,6 +5,7 @@ import json
 import logging
 import resource
 import socket
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -239,6 +240,7 @@ def test_a_taken_port_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> N
     assert message.count("\n") == 1
 
 
+@pytest.mark.usefixtures("logging_as_it_was")
 def test_a_missing_checkpoint_is_one_clear_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -248,6 +250,7 @@ def test_a_missing_checkpoint_is_one_clear_line(
     assert message.count("\n") == 1
 
 
+@pytest.mark.usefixtures("logging_as_it_was")
 def test_a_broken_checkpoint_is_one_clear_line(
     tmp_path: Path, online: ReferenceRecognizer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -327,6 +330,18 @@ def test_a_log_line_names_its_session_and_is_json_for_machines() -> None:
     }
     assert "stream ended" in text
     assert "session=1f" in text
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_fault_is_logged_without_what_was_in_hand(form: str) -> None:
+    said = "a word that nobody else may read"
+    try:
+        raise RuntimeError(len(said))
+    except RuntimeError:
+        fault = record(exc_info=sys.exc_info())
+    text = logs.formatter(form).format(fault)
+    assert f"RuntimeError: {len(said)}" in text
+    assert said not in text
 
 
 def test_a_flood_of_log_lines_is_counted_and_not_written(monkeypatch: pytest.MonkeyPatch) -> None:

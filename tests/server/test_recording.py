@@ -8,6 +8,7 @@ from cortado.clients.commands.replay import replayed
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming import endpoint, pool
 from cortado.model.streaming.endpoint import Rule
+from cortado.server.metrics import Metrics
 from cortado.server.protocol.messages import Start
 from cortado.server.protocol.recording import Recording
 from cortado.server.recorder import Recorder, read
@@ -74,7 +75,7 @@ def test_without_the_setting_nothing_is_recorded(online: ReferenceRecognizer) ->
 
 
 def test_a_folder_holds_so_many_recordings_and_no_more(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path, FACTS, streams=2)
+    recorder = Recorder(tmp_path, FACTS, 2, Metrics().recordings_failed)
     files = [recorder.open(str(number), Start()) for number in range(3)]
     assert [one is None for one in files] == [False, False, True]
     for one in files[:2]:
@@ -86,7 +87,8 @@ def test_a_folder_holds_so_many_recordings_and_no_more(tmp_path: Path) -> None:
 
 
 def test_a_recording_that_cannot_be_written_harms_no_stream(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "gone", FACTS, streams=2)
+    metrics = Metrics()
+    recorder = Recorder(tmp_path / "gone", FACTS, 2, metrics.recordings_failed)
     (tmp_path / "gone").rmdir()
     file, recording = recorder.open("1", Start()), Recording(Start(), 1.0, 0.0)
     assert file
@@ -94,6 +96,13 @@ def test_a_recording_that_cannot_be_written_harms_no_stream(tmp_path: Path) -> N
     file.update(recording)
     recording.finish()
     file.update(recording)
+    assert b"cortado_recordings_failed_total 1.0" in metrics.exposition()
+
+
+def test_a_folder_that_cannot_be_recorded_into_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"expected a folder to record streams in, got .*/file: "):
+        Recorder(tmp_path / "file", FACTS, 2, Metrics().recordings_failed)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "nonsense", '{"version":1}\n{}\n'])

@@ -28,12 +28,17 @@ def test_origins_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ("port", "70000"),
         ("port", "http"),
-        ("host", ""),
         ("max_streams", "0"),
         ("buffer_seconds", "nan"),
         ("idle_timeout_seconds", "-1"),
         ("max_stream_seconds", "inf"),
         ("log_level", "loud"),
+        ("allowed_origins", "example.org"),
+        ("allowed_origins", "https://example.org/page"),
+        ("allowed_hosts", "https://example.org"),
+        ("allowed_hosts", "example.org:443"),
+        ("trusted_proxies", "10.0.0.0/8,proxy"),
+        ("traces", "collector:4318"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_named(
@@ -46,9 +51,17 @@ def test_a_value_that_cannot_be_used_is_named(
         read_settings()
 
 
+def test_an_empty_variable_is_none_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.setenv(f"CORTADO_{name.upper()}", "")
+    assert read_settings() == Settings.model_construct()
+    with pytest.raises(ValueError, match=r"^--host: .* at least 1 character, got ''"):
+        read_settings(host="")
+
+
 def test_a_secret_that_cannot_be_used_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORTADO_STATE_KEY", "hunter2")
-    with pytest.raises(ValueError, match=r"CORTADO_STATE_KEY: .*, got a secret") as caught:
+    with pytest.raises(ValueError, match=r"KEY: expected 16 characters .*, got a secret") as caught:
         read_settings()
     assert "hunter2" not in str(caught.value)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import websockets
 
+from cortado.clients.cli import main
 from cortado.model.checkpoint_reader import DEFAULT
 from cortado.server.run import EXIT_CUT_SHORT
 from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served, serving
@@ -49,6 +50,23 @@ async def speak_until_it_ends(server: Served, sent: signal.Signals) -> Heard:
         await connection.send(pcm(noise(1, 2.0)))
         server.process.send_signal(sent)
         return await listened(connection, ready)
+
+
+def test_a_certificate_that_cannot_be_used_is_named_before_the_model_loads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pem").write_text("no certificate")
+    arguments = ["serve", "--checkpoint", str(tmp_path / "gone"), "--tls-certificate"]
+    for certificate, key, said in (
+        ("gone", "pem", f"--tls-certificate: expected a file (PEM), got {tmp_path}/gone"),
+        ("pem", "gone", f"--tls-key: expected a file (PEM), got {tmp_path}/gone"),
+        ("pem", "pem", "--tls-certificate and --tls-key: expected a certificate and its key"),
+    ):
+        given = [str(tmp_path / certificate), "--tls-key", str(tmp_path / key)]
+        assert main([*arguments, *given]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"cortado: {said}")
+        assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])

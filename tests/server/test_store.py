@@ -21,6 +21,7 @@ import websockets
 from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.server.detached import DetachedStream
+from cortado.server.metrics import Metrics
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.resampling import StreamResampler
 from cortado.server.resumable import ResumableStreams
@@ -126,7 +127,7 @@ def test_a_file_is_private_bounded_and_shared(tmp_path: Path) -> None:
 def test_no_more_streams_than_allowed_are_kept_when_many_are_lost_at_once(tmp_path: Path) -> None:
     settings = read_settings(keep_streams=2)
     store = SqliteStore(tmp_path / "streams.sqlite", 100)
-    resumable = ResumableStreams(settings, store, Signer(SECRET))
+    resumable = ResumableStreams(settings, store, Signer(SECRET), Metrics().store_failures)
     stream = create_autospec(DetachedStream, instance=True)
     stream.to_bytes.return_value = b"a stream"
 
@@ -148,8 +149,15 @@ def test_a_full_disk_is_an_error_of_the_store(tmp_path: Path) -> None:
         store.get("a")
 
 
-def test_a_redis_that_is_away_is_an_error_of_the_store() -> None:
+@pytest.mark.parametrize("where", ["redis:/127.0.0.1:1/0", "postgres://a/b", "redis://a:port/0"])
+def test_what_is_no_address_of_a_store_is_refused_with_those_that_are(where: str) -> None:
+    with pytest.raises(ValueError, match=f"expected redis://HOST:PORT/0, .*, got '{where}'"):
+        open_store(where, 3)
+
+
+def test_a_redis_that_is_away_is_an_error_of_the_store(caplog: pytest.LogCaptureFixture) -> None:
     store = open_store("redis://127.0.0.1:1", 3)
+    assert caplog.messages == ["store not reached"]
     assert store is not None
     for call in (lambda: store.get("a"), lambda: store.put("a", b"", 30)):
         with pytest.raises(StoreError, match="refused"):
@@ -254,6 +262,9 @@ def test_a_store_that_fails_harms_no_stream(online: ReferenceRecognizer, tmp_pat
         assert isinstance(store, SqliteStore)
         store.close()
         assert say(server.url, resume(token=lost(server, pcm(SPEECH))), END).close_code == 1000
+        counted = server.service.metrics.exposition().decode()
+    assert "cortado_streams_resumed_total 1.0" in counted
+    assert "cortado_store_failures_total 0.0" not in counted
 
 
 def test_what_somebody_else_put_into_a_store_is_not_read(

@@ -82,6 +82,19 @@ def available_products() -> tuple[str, ...]:
     return (first, INTEGERS, *others) if first == "amx" else (INTEGERS, first, *others)
 
 
+def chosen_products(name: str | None) -> str:
+    """Return the name of matrix products, given it, or None for the fastest.
+
+    Raises:
+        ValueError: this CPU does not support them.
+    """
+    here = available_products()
+    if name is not None and name not in here:
+        expected = f"expected products that this CPU supports ({' or '.join(here)})"
+        raise ValueError(f"{expected}, got {name!r}")
+    return name or here[0]
+
+
 def unsupported(recognizer: Parameters) -> str | None:
     """Return why this backend does not support a recogniser, or None if it does."""
     config = recognizer.config
@@ -125,11 +138,7 @@ class FastRecognizer:
         reason = unsupported(recognizer)
         if reason is not None:
             raise ValueError(f"expected a model that the fast backend supports, but {reason}")
-        if products is None:
-            products = available_products()[0]
-        if products not in available_products():
-            here = " or ".join(available_products())
-            raise ValueError(f"expected products that this CPU supports ({here}), got {products!r}")
+        products = chosen_products(products)
         self.packed_type = WEIGHT_TYPES[available()[0] if products == INTEGERS else products]
         self.narrow = input_type(self.packed_type)
         self.name = search_name(f"fast-{products}", beam)

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +265,15 @@ def test_a_file_over_the_limit_is_refused(online: ReferenceRecognizer) -> None:
         answer = httpx.post(f"{server.page}/v1/listen", content=wav(SPEECH), timeout=PATIENCE)
     assert answer.status_code == 413
     assert answer.json()["err_msg"] == "expected a file of at most 2000 bytes, got more"
+
+
+def test_a_file_that_the_server_has_no_room_for_is_a_clear_error(
+    at_rest: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.TemporaryFile", partial(open, "/dev/full", "r+b", 0))
+    answer = httpx.post(f"{at_rest.page}/v1/listen", content=wav(SPEECH), timeout=PATIENCE)
+    assert answer.status_code == 500
+    assert answer.json()["err_msg"].startswith("expected room for the file in the server's temp")
 
 
 def test_a_token_that_was_granted_lets_in_in_place_of_a_key(

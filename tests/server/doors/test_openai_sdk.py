@@ -110,6 +110,7 @@ def test_a_form_without_sense_is_a_clear_error(online: ReferenceRecognizer) -> N
         with pytest.raises(openai.InternalServerError) as caught:
             create(file=wav(SPEECH[:4000])[:2000], model="x")
         assert caught.value.status_code == 503
+        assert int(caught.value.response.headers["Retry-After"]) > 0
 
 
 def at_24_khz(samples: Samples) -> Samples:

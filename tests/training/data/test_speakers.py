@@ -255,6 +255,7 @@ def test_a_recording_that_cannot_be_read_is_no_part_of_its_speaker(
     np.testing.assert_array_equal(found.speaker_statistics["dev-0"].mean, alone.mean)
 
 
+@pytest.mark.usefixtures("logging_as_it_was")
 def test_the_commands_take_such_a_checkpoint_and_servers_do_not(
     manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
