@@ -120,9 +120,11 @@ class Connection:
                 if (data := protocol.data_to_send(monotonic())) is not None:
                     await self._socket.send_text(data)
                     protocol.data_sent()
-                    if protocol.ending is not None:
-                        self.advance()
-                elif close := protocol.close_expected():
+                if protocol.ending is not None:  # by a last message that may have no text
+                    self.advance()
+                if data is not None:
+                    continue
+                if close := protocol.close_expected():
                     await self._socket.close(close.code, close.reason)
                     protocol.receive_eof()
                 else:

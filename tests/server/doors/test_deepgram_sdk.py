@@ -22,7 +22,7 @@ from cortado.server.keys import KeyFile
 from cortado.server.sample import speech
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.doors.sound import encoded, wav
-from cortado.tests.server.running import PATIENCE, Running, pcm, rounded, running, spelt
+from cortado.tests.server.running import PATIENCE, Running, pcm, rounded, running, say, spelt
 
 deepgram = pytest.importorskip("deepgram", reason="needs the extra dev")
 
@@ -240,6 +240,15 @@ def test_channels_end_together(at_rest: Running) -> None:
 
     asyncio.run(vanish())
     asyncio.run(vanish(*[bytes(64_000)] * 20))
+
+
+def test_channels_without_a_word_close_with_their_metadata(online: ReferenceRecognizer) -> None:
+    deadlines = ("start_timeout_seconds", "idle_timeout_seconds", "send_timeout_seconds")
+    with running(online, **dict.fromkeys(deadlines, 2 * PATIENCE)) as server:  # none wakes them
+        url = server.page.replace("http", "ws", 1) + "/v1/listen?multichannel=true&channels=2"
+        close = '{"type":"CloseStream"}'
+        heard = say(f"{url}&encoding=linear16&sample_rate=16000", bytes(6400), close)
+    assert (heard.types, heard.close_code) == (["Metadata"], 1000)
 
 
 def test_each_channel_counts_as_a_stream(online: ReferenceRecognizer, tmp_path: Path) -> None:
