@@ -33,6 +33,7 @@ BURST_SECONDS = 1.0  # whose frames may come at once
 MAX_FRAGMENTS = 1024  # of one message; each costs some 100 bytes beside what it holds
 MAX_HEADER_BYTES = 16_384  # of a request line and its headers
 MAX_PIPELINED_BYTES = 65_536  # of requests that wait for the answer to the one before
+QUIET_SECONDS = 0.3  # without data, after which a client has sent what it had on its way
 LEAST_BYTES = 1024  # of a body or an answer, in `start_timeout_seconds`
 
 
@@ -152,6 +153,8 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         super().__init__(*arguments, **options)
         self.close_timeout = self.limits.settings.close_timeout_seconds
         self._unread = bytearray()  # at most what one read brings
+        self._failed = False  # the client broke the protocol: what it still sends is dropped
+        self._dropped = 0  # bytes of that
         self._next: asyncio.Handle | None = None  # call of `_parse`
         self._frames = 0  # of this turn
         self._due = 0.0  # time that the frames so far have taken, at the rate allowed
@@ -171,6 +174,9 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what has come, now or when it is due."""
+        if self._failed:
+            self._dropped += len(data)
+            return
         self._unread += data
         if self._next is None:
             self._parse()
@@ -226,6 +232,31 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             return
         self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"over {MAX_FRAGMENTS} fragments")
         self.handle_parser_exception()
+
+    def handle_parser_exception(self) -> None:
+        """Say why the conversation is over, and let the client hear it.
+
+        A socket that is closed while data comes is reset, and the client, which may be in the
+        middle of a large message, loses what was said to it. So what it sends is dropped, until
+        nothing more comes.
+        """
+        closed = self.conn.close_sent
+        assert closed is not None
+        self.queue.put_nowait(
+            {"type": "websocket.disconnect", "code": closed.code, "reason": closed.reason}
+        )
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self._unread.clear()
+        self._failed, self.close_sent, self.read_paused = True, True, False
+        self._close_when_quiet(-1)
+
+    def _close_when_quiet(self, dropped: int) -> None:
+        """Close if nothing has come since so many bytes were dropped; `_see_off` bounds all."""
+        if self._dropped == dropped:
+            self.transport.close()
+        else:
+            again = self._close_when_quiet
+            self.close_timer = self.loop.call_later(QUIET_SECONDS, again, self._dropped)
 
     def _refuse_handshake(self) -> None:
         """Answer a handshake that cannot be read, such as one with too many headers."""

@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 
 from cortado.model.backends.reference import ReferenceRecognizer, State
 from cortado.server import engine
+from cortado.server import transport as transport_module
 from cortado.server.metrics import Metrics
 from cortado.server.settings import read_settings
 from cortado.server.transport import (
@@ -164,9 +165,47 @@ async def test_a_message_of_very_many_fragments_is_refused() -> None:
     pieces = frame(0x2, b"1", last=False) + frame(0, b"2", last=False) * (2 * MAX_FRAGMENTS)
     websocket.data_received(pieces)
     await turns(500)
-    assert transport.closed
     assert b"fragments" in transport.written
+    assert not websocket._unread
     assert len(websocket.frames) <= MAX_FRAGMENTS
+    websocket.connection_lost(None)
+
+
+def test_who_sends_all_before_reading_hears_that_a_message_was_far_too_big(
+    at_rest: Running,
+) -> None:
+    size = 3_000_000
+    with knocked(at_rest) as connection:
+        connection.sendall(bytes([0x82, 0xFF]) + size.to_bytes(8) + MASK + bytes(size))
+        heard = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert heard[2:4] == (1009).to_bytes(2)
+    assert b"frame with 3000000 bytes exceeds limit" in heard
+
+
+async def test_what_comes_after_a_breach_of_the_protocol_is_dropped_until_nothing_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport_module, "QUIET_SECONDS", 0.01)
+    websocket, transport = await opened()
+    websocket.data_received(frame(0x3))  # no opcode of RFC 6455
+    written = transport.written
+    for _ in range(5):
+        websocket.data_received(frame(0x2) * READ)
+        assert transport.reads
+        assert not websocket._unread
+        websocket._close_when_quiet(0)
+        assert not transport.closed
+    assert transport.written == written
+    await asyncio.sleep(0.1)
+    assert transport.closed
+    websocket.connection_lost(None)
+
+
+async def test_who_goes_on_sending_after_a_breach_of_the_protocol_is_cut_off() -> None:
+    websocket, transport = await opened(close_timeout_seconds=0.05)
+    websocket.data_received(frame(0x3))
+    await asyncio.sleep(0.1)
+    assert transport.closed
     websocket.connection_lost(None)
 
 
@@ -263,12 +302,18 @@ class Blocked(ReferenceRecognizer):
         return super().step(samples, state)
 
 
-def upload(server: Running, start: str) -> Callable[[], None]:
-    """Send audio until nothing more is taken; return how to hang up."""
+def knocked(server: Running) -> socket.socket:
+    """Return the socket of a new stream, after its handshake."""
     connection = socket.create_connection(("127.0.0.1", int(server.page.rpartition(":")[2])))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
     connection.sendall(HANDSHAKE.replace(b"GET /", b"GET /v1/stream").replace(b": x", b": [::1]"))
     assert b" 101 " in connection.recv(4096)
+    return connection
+
+
+def upload(server: Running, start: str) -> Callable[[], None]:
+    """Send audio until nothing more is taken; return how to hang up."""
+    connection = knocked(server)
     if start:
         connection.sendall(frame(0x1, start.encode()))
     size = 262_144 if start else 261_000
