@@ -70,7 +70,8 @@ class Character:
     """A character and its time."""
 
     text: str
-    time: float  # seconds: the end of the encoder frame where the attention stopped
+    # seconds: the end of the encoder frame where the attention stopped, or of the sound before that
+    time: float
     late: float = 0.0  # seconds from then until it was committed
     confidence: float = 1.0  # probability that its word is right, by what was known of it
 

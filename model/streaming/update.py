@@ -63,7 +63,10 @@ class Results(NamedTuple):
         streams = zip(self.emissions.lists(), *plain, strict=True)
         for place, stream in enumerate(streams):
             emissions, row, number, position, finished, space, utterance, start, end = stream
-            written = [_characters(one, number, vocabulary, delay_steps) for one in emissions]
+            heard = round(position, 3)
+            written = [
+                _characters(one, number, heard, vocabulary, delay_steps) for one in emissions
+            ]
             characters = [character for some in written for character in some]
             if space:
                 characters.insert(0, replace(characters[0], text=SPACE))
@@ -80,9 +83,14 @@ class Results(NamedTuple):
 
 
 def _characters(
-    one: Emission, number: int, vocabulary: Vocabulary, delay_steps: int
+    one: Emission, number: int, heard: float, vocabulary: Vocabulary, delay_steps: int
 ) -> list[Character]:
-    """Return the characters of an emission at a stream's step."""
-    time = step_time(number - one.late, delay_steps)
-    confidence = one.confidence / CERTAIN
-    return to_characters(vocabulary, one.symbol, time, seconds(one.late), confidence)
+    """Return the characters of an emission at a stream's step, of which so many seconds are heard.
+
+    No time is later: where the attention stops in the silence that follows the input, the symbol is
+    of the input's end.
+    """
+    frame = step_time(number - one.late, delay_steps)
+    time = min(frame, heard)
+    late = round(seconds(one.late) + frame - time, 3)
+    return to_characters(vocabulary, one.symbol, time, late, one.confidence / CERTAIN)

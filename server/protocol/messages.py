@@ -255,8 +255,8 @@ class Chars(TimedText):
     """The next characters of the transcript. Append them as they are; they are never revised."""
     times: list[float]
     """For each character its time in seconds of the stream: the end of the encoder frame where the
-    attention stopped. The search commits a character up to half a second after its time, usually 80
-    ms."""
+    attention stopped, or of the audio that was received, if that is earlier. The search commits a
+    character up to half a second after its time, usually 80 ms."""
     confidences: list[float]
     """For each character the probability, from 0 to 1, that its word is right, by what was known
     when it was committed."""

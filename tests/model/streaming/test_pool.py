@@ -123,6 +123,30 @@ def test_a_stream_is_finished_with_the_last_step_of_its_flush() -> None:
     assert steps[-1][0].position == 10 / 16_000
 
 
+def rest(pool: Pool) -> list[Update]:
+    """End the input of row 0; return its updates."""
+    pool.end(0)
+    found = list[Update]()
+    while len(pool.ready()):
+        found += [update for _, update in pool.advance()]
+    return found
+
+
+def test_what_is_heard_in_the_silence_behind_the_input_has_the_time_of_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Scripted, "delay_steps", 0)
+    one = pool({1: [A], 0: [B, B._replace(late=1)]})
+    heard(one, 1)
+    one.push(0, audio(1)[:10])
+    characters = [each for update in rest(one) for each in update.characters]
+    end = round((STEP + 10) / 16_000, 3)
+    assert [(each.text, each.time) for each in characters] == [("a", end), *[("b", end)] * 4]
+    # when each was committed, by the clock of the steps
+    committed = [round(each.time + each.late, 3) for each in characters]
+    assert committed == [0.08, 0.12, 0.12, 0.16, 0.16]
+
+
 def test_what_is_under_way_of_a_row_that_changes_hands_is_dropped() -> None:
     many = pool({1: [A]}, streams=2)
     for row in range(2):
@@ -233,11 +257,7 @@ def test_alternatives_come_with_the_end_of_their_word() -> None:
     assert placed([ending]) == [("", [0])]
     following = heard(one, 2)[0]  # whose space comes before its first letter
     assert placed([following]) == [(" b", [])]
-    one.end(0)
-    rest = list[Update]()
-    while len(one.ready()):
-        rest += [update for _, update in one.advance()]
-    assert sum(len(update.alternatives) for update in rest) == 1
+    assert sum(len(update.alternatives) for update in rest(one)) == 1
 
 
 def test_a_stream_asks_for_alternatives_itself_and_goes_on_with_them_elsewhere() -> None:
