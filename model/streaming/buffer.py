@@ -169,6 +169,10 @@ class Buffer:
         empty = self._end[rows] - self._start[rows] < SAMPLES_PER_STEP
         return (self._flush[rows] == 0) & empty & (self._done[rows] == self._taken[rows])
 
+    def beyond(self, steps: Steps) -> NDArray[np.bool_]:
+        """Return (R,) whether steps reach beyond the end of the input."""
+        return (steps.numbers + 1) * SAMPLES_PER_STEP > self._received[steps.rows]
+
     def positions(self, rows: Rows) -> NDArray[np.float64]:
         """Return (R,) seconds of input processed for the rows' characters so far."""
         samples = np.minimum(self._done[rows] * SAMPLES_PER_STEP, self._received[rows])

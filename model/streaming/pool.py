@@ -274,8 +274,12 @@ class Pool:
         return wait
 
     def settle(self, batch: Batch, output: Output) -> Results:
-        """Count a batch's steps as done; return the results of streams that are still open."""
+        """Count a batch's steps as done; return the results of streams that are still open.
+
+        The silence that follows a stream's input ends no utterance: the stream's end ends the last.
+        """
         rows, (emissions, segmentation, word_ends) = batch.steps.rows, output
+        segmentation = segmentation.open(self._buffer.beyond(batch.steps))
         owned = self._buffer.count(batch.steps)
         finished = self._buffer.finished(rows) & owned
         news = np.flatnonzero(

@@ -38,6 +38,10 @@ class Segmentation(NamedTuple):
         utterances, starts, ends = self.utterances[rows], self.starts[rows], self.ends[rows]
         return Segmentation(self.spaces[rows], utterances, starts, ends)
 
+    def open(self, rows: NDArray[np.bool_]) -> "Segmentation":
+        """Return it without the ends of utterances in the (R,) chosen streams."""
+        return self._replace(utterances=np.where(rows, -1, self.utterances))
+
 
 class Utterances:
     """The utterances of S streams so far: numbers, lengths and times."""

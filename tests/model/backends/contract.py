@@ -112,7 +112,7 @@ def streams_come_and_go(
 def a_snapshot_goes_on(recognizer: StreamingRecognizer, samples: Samples) -> None:
     stream = LiveStream(recognizer, RULES)
     whole = [*stream.push(samples), *stream.end()]
-    assert sum(update.endpoint is not None for update in whole) > 1
+    assert any(update.endpoint for update in whole)
     stream, heard = LiveStream(recognizer, RULES), list[Update]()
     for piece in np.split(samples, [317, 5_000, 9_999]):
         heard += stream.push(piece)

@@ -147,6 +147,14 @@ def test_what_is_heard_in_the_silence_behind_the_input_has_the_time_of_its_end(
     assert committed == [0.08, 0.12, 0.12, 0.16, 0.16]
 
 
+@pytest.mark.parametrize(("silent", "ends"), [(1, 0), (2, 1)])
+def test_the_silence_behind_the_input_ends_no_utterance(silent: int, ends: int) -> None:
+    one = pool({1: [A]})  # by a rule of two steps
+    updates = [*heard(one, 1, *[0] * silent), *rest(one)]
+    assert sum(update.endpoint is not None for update in updates) == ends
+    assert updates[-1].finished
+
+
 def test_what_is_under_way_of_a_row_that_changes_hands_is_dropped() -> None:
     many = pool({1: [A]}, streams=2)
     for row in range(2):
