@@ -128,10 +128,12 @@ class Live(Dialect):
             case own.Flushed():
                 words = self._segment.take(message.words)
                 yield self._final(words, message.position, from_finalize=True)
+                yield from self._speech_ended(message.position)
                 self._speaking = False
             case own.Final():
                 if self._segment:
                     yield self._final(self._segment.take(message.words), message.duration)
+                yield from self._speech_ended(message.duration)
                 self._shared.left -= 1
                 if not self._shared.left:
                     yield self._metadata(message.duration)
@@ -155,10 +157,13 @@ class Live(Dialect):
         return gap is not None and end is not None and position - end >= gap
 
     def _speech_ended(self, position: float) -> Iterator[BaseModel]:
+        """Yield the end of speech where `position` is far enough behind it, after its words."""
         if self._is_silent(position):
             assert self._word_end is not None
+            if self._segment:
+                yield self._final(self._segment.take(), self._word_end)
             yield UtteranceEnd(channel=self._channel, last_word_end=self._word_end)
-            self._word_end = None
+            self._word_end, self._speaking = None, False
 
     def _characters(self, message: own.Chars) -> Iterator[BaseModel]:
         letters = [one.time for one in message.characters() if not one.text.isspace()]

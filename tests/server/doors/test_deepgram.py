@@ -109,7 +109,8 @@ def test_a_word_that_comes_in_time_puts_the_end_of_speech_off() -> None:
     assert talk.write(" you", 1.2) == []  # after 0.68 s
     talk.talk.send_processed(awaits_commit=False)
     assert talk.read() == []
-    assert [one["type"] for one in talk.write(" so", 2.6)] == ["UtteranceEnd"]  # after 1.32 s
+    sent = talk.write(" so", 2.6)  # after 1.32 s
+    assert [one["type"] for one in sent] == ["Results", "UtteranceEnd"]
 
 
 def test_a_word_that_is_still_weighed_puts_the_end_of_speech_off() -> None:
@@ -122,7 +123,40 @@ def test_a_word_that_is_still_weighed_puts_the_end_of_speech_off() -> None:
     talk.say(bytes(3200))
     assert talk.kinds.count("WhenProcessed") == 2  # it asks again with the next audio
     talk.talk.send_processed(awaits_commit=False)
-    assert [one["type"] for one in talk.read()] == ["UtteranceEnd"]
+    assert [one["type"] for one in talk.read()] == ["Results", "UtteranceEnd"]
+
+
+def test_the_words_come_as_final_before_the_end_of_speech() -> None:
+    talk = listening(f"{LINEAR16}&utterance_end_ms=1000&endpointing=5000&vad_events=true")
+    talk.say(bytes(32_000))
+    talk.write("hey you", 0.48)
+    talk.say(bytes(32_000))
+    talk.talk.send_processed(awaits_commit=False)
+    result, ended = talk.read()
+    assert (transcript(result), result["is_final"], result["speech_final"]) == (
+        "hey you",
+        True,
+        False,
+    )
+    assert result["start"] + result["duration"] == ended["last_word_end"] == 0.72
+    assert talk.write(" so", 2.6)[0]["type"] == "SpeechStarted"
+    [result] = talk.end_utterance(0, 0.48, 2.68, 7.7)[:1]
+    assert (transcript(result), result["start"], result["speech_final"]) == ("so", 0.72, True)
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(1.5, []), (2.0, ["UtteranceEnd"])])
+def test_the_end_of_speech_is_told_at_the_end_of_the_stream_too(
+    seconds: float, told: list[str]
+) -> None:
+    for ending in ("Finalize", "CloseStream"):
+        talk = listening(f"{LINEAR16}&utterance_end_ms=1000")
+        # all at once, so that no audio comes when the words are known
+        talk.say(bytes(round(32_000 * seconds)), {"type": ending})
+        talk.write("hey", 0.72)
+        talk.talk.send_flushed() if ending == "Finalize" else talk.talk.send_final()
+        first, *rest = talk.read()
+        assert (transcript(first), first["is_final"]) == ("hey", True)
+        assert [one["type"] for one in rest if one["type"] != "Metadata"] == told
 
 
 def test_endpointing_says_after_how_much_silence_an_utterance_ends() -> None:
