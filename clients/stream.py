@@ -41,6 +41,7 @@ from cortado.server.protocol.messages import (
     Suspend,
     Suspended,
 )
+from cortado.server.protocol.parsing import start_of
 from cortado.server.protocol.pcm import encode
 
 Bytes = bytes | bytearray | memoryview
@@ -325,13 +326,13 @@ async def connect(
     (`CORTADO_API_KEY`).
 
     Raises:
-        ValueError: `url` is no WebSocket address, the silence is out of range, the phrases are a
-            text, or they or the alternatives are too many.
+        ValueError: `url` is no WebSocket address, rate or silence are out of range, the encoding is
+            not raw, the phrases are a text, or they or the alternatives are too many.
         StreamError: the server is not there, refuses, or does not answer.
     """
     if isinstance(phrases, str):
         raise ValueError(f"expected phrases as a list of texts, got the text {phrases!r}")
-    start = Start(
+    start = _start(
         sample_rate=sample_rate,
         encoding=encoding,
         endpoints=endpoints,
@@ -358,13 +359,25 @@ async def resume(
     `ready.received` says from which sample of the stream on to send.
 
     Raises:
-        ValueError: `url` is no WebSocket address.
+        ValueError: `url` is no WebSocket address, or the encoding is not raw.
         StreamError: the server is not there, refuses (`invalid_state`), or does not answer.
     """
-    start = Start(encoding=encoding, keep=keep)
+    start = _start(encoding=encoding, keep=keep)
     part = Part(start, state=state.state, characters=state.characters)
     async with _opened(url, key, part) as stream:
         yield stream
+
+
+def _start(encoding: Encoding, **fields: object) -> Start:
+    """Return how a stream of raw samples begins.
+
+    Raises:
+        ValueError: the encoding is another, or a field is wrong.
+    """
+    if encoding not in SAMPLE_BYTES:
+        expected = f"expected an encoding of samples ({', '.join(SAMPLE_BYTES)})"
+        raise ValueError(f"{expected}, got {encoding!r}; a file of any kind is given by its path")
+    return start_of(encoding=encoding, **fields)
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from cortado.server.protocol.messages import (
     ErrorCode,
     ProtocolError,
     ServerMessage,
+    Start,
 )
 
 QUOTED = 60  # characters of a client's input that an error message repeats
@@ -41,6 +42,20 @@ def parse_client(text: str) -> ClientMessage:
         return _CLIENT.validate_json(text)
     except ValidationError as error:
         raise _protocol_error(error) from None
+
+
+def start_of(**fields: object) -> Start:
+    """Return the `start` that has these fields.
+
+    Raises:
+        ValueError: one of them is wrong.
+    """
+    try:
+        found = _CLIENT.validate_python({"type": "start", **fields})
+    except ValidationError as error:
+        raise ValueError(_protocol_error(error).message) from None
+    assert isinstance(found, Start)
+    return found
 
 
 def parse_server(text: str) -> ServerMessage | None:

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -213,9 +215,31 @@ def test_an_address_of_another_kind_is_refused_before_anything_is_sent() -> None
         list(stream([], "http://127.0.0.1/"))
 
 
-def test_a_rate_that_no_server_takes_is_refused_before_anything_is_sent(server: Served) -> None:
-    with pytest.raises(ValueError, match="sample_rate"):
-        list(stream([], server.stream, sample_rate=100))
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            {"sample_rate": 7000},
+            "expected a sample_rate from 8000 to 192000 Hz, a whole number, got 7000",
+        ),
+        ({"silence_ms": 100}, "expected silence_ms to be greater than or equal to 300, got 100"),
+        (
+            {"encoding": "ogg"},
+            "expected an encoding of samples (pcm_s16le, pcm_f32le, pcm_s24le, pcm_s32le, mulaw,"
+            " alaw), got 'ogg'; a file of any kind is given by its path",
+        ),
+        ({"alternatives": 11}, "expected alternatives to be less than or equal to 10, got 11"),
+        (
+            {"phrases": [3]},
+            "expected phrases: at most 100 texts of at most 100 characters, got 3",
+        ),
+    ],
+)
+def test_what_no_server_takes_is_refused_in_one_line_before_anything_is_sent(
+    asked: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        list(stream([], "ws://127.0.0.1:9/v1/stream", **asked))
 
 
 def test_the_errors_of_the_server_keep_their_code(
