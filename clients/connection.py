@@ -38,7 +38,7 @@ class StreamError(ConnectionError):
     """A stream that ended without its final text, with the server's code or one of ours.
 
     The server's codes are those of `server.protocol.messages.ErrorCode`; ours are `unreachable`,
-    `unauthorized`, `refused`, `connection_lost` and `not_understood`.
+    `unauthorized`, `refused`, `connection_lost`, `not_understood` and `closed`.
     """
 
     def __init__(self, code: str, message: str) -> None:

@@ -46,10 +46,11 @@ HELP = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": str(RETRY_SECO
 
 
 class Refused(HTTPException):
-    """A request that is not let in: an HTTP status, a word, and headers that say what helps."""
+    """A request that is not let in: an HTTP status, a word, a line, and headers that help."""
 
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(status, reason, HELP.get(status))
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(status, message, HELP.get(status))
+        self.reason = reason
 
 
 class Service:
@@ -180,7 +181,9 @@ class Service:
         """
         self.identify(request)
         if reason := self.callers.full(caller.get(), streams):
-            raise self._refused(429, reason)
+            whose = reason.rpartition("_")[2]
+            message = f"expected at most max_streams_per_{whose} streams at once, got more"
+            raise self._refused(429, reason, message)
 
     def identify(self, request: HTTPConnection) -> None:
         """Note who calls.
@@ -191,12 +194,16 @@ class Service:
         caller.set(Caller(None, request.client.host if request.client else ""))
         origin, host = request.headers.get("origin"), request.headers.get("host")
         if not allowed(origin, request.url.scheme, host, self.settings.allowed_origins):
-            raise self._refused(403, "origin")
+            expected = "expected a page of this server, or of one of its allowed_origins"
+            raise self._refused(403, "origin", f"{expected}, got another's")
         name, is_short_lived = None, self.passed(request) is not None
         if self.keys is not None:
-            name = self.keys.name(credentials(request.headers).key)
+            key = credentials(request.headers).key
+            name = self.keys.name(key)
             if name is None:
-                raise self._refused(401, "key")
+                got = "none" if key is None else "an unknown one"  # never the key itself
+                message = f"expected an API key that this server knows, got {got}"
+                raise self._refused(401, "key", message)
         caller.set(caller.get()._replace(key=name, short_lived=is_short_lived))
 
     async def known(self, request: Request) -> None:
@@ -215,7 +222,8 @@ class Service:
         """
         self.identify(request)
         if caller.get().short_lived:
-            raise self._refused(403, "short_lived_secret")
+            message = "expected an API key, got a short-lived secret, which can ask for no other"
+            raise self._refused(403, "short_lived_secret", message)
 
     def secret(self, seconds: float, session: Any = None) -> tuple[str, Pass]:
         """Return a short-lived secret that stands for who calls, and what it says."""
@@ -228,10 +236,10 @@ class Service:
             return is_loopback(who.address)
         return who.key == OPERATOR and not who.short_lived
 
-    def _refused(self, status: int, reason: str) -> Refused:
+    def _refused(self, status: int, reason: str, message: str) -> Refused:
         self.metrics.refused.labels(reason).inc()
         logger.warning("connection refused", extra={"reason": reason} | caller.get().facts)
-        return Refused(status, reason)
+        return Refused(status, reason, message)
 
     async def connect(self, socket: WebSocket, *dialects: Dialect) -> None:
         """Let a websocket talk in a dialect, unless it is refused.
@@ -242,7 +250,7 @@ class Service:
             try:
                 self.admit(socket, len(dialects))
             except Refused as refused:
-                body = {"error": refused.detail}
+                body = {"error": refused.reason, "message": refused.detail}
                 answer = JSONResponse(body, refused.status_code, refused.headers)
                 await socket.send_denial_response(answer)
                 return

@@ -33,8 +33,7 @@ def failure(error: Exception, invalid: str) -> Failure:
     """Return what one of `FAILURES` means; `invalid` is the code of what cannot be understood."""
     match error:
         case Refused():
-            message = "this request is not let in"
-            return Failure(error.status_code, error.detail, message, error.headers)
+            return Failure(error.status_code, error.reason, error.detail, error.headers)
         case ProtocolError():
             seconds = REASONS[error.code].retry_after
             headers = None if seconds is None else {"Retry-After": str(round(seconds))}

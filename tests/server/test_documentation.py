@@ -1,5 +1,6 @@
 """Every setting, message field, code and metric is documented, as it is in the program."""
 
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -44,3 +45,12 @@ def test_every_metric_is_listed_and_has_a_help_text() -> None:
         name = family.name + "_total" * (family.type == "counter")
         assert f"| `{name}` | {family.type} |" in page
         assert family.documentation.endswith(".")
+
+
+def test_every_code_of_the_python_client_is_documented() -> None:
+    clients = DOCS.parent / "clients"
+    sources = "".join(path.read_text("utf-8") for path in clients.glob("*.py"))
+    codes = set(re.findall(r'StreamError\("(\w+)"', sources)) - set(ErrorCode)
+    assert codes > {"unreachable", "closed"}
+    text = (DOCS / "python.md").read_text("utf-8")
+    assert [code for code in sorted(codes) if f"| `{code}` |" not in text] == []

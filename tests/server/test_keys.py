@@ -1,6 +1,7 @@
 """Who may come in: keys, short-lived secrets, limits of each, TLS, and what is said of it all."""
 
 import asyncio
+import json
 import shutil
 import ssl
 import subprocess
@@ -78,6 +79,23 @@ def test_what_is_known_of_the_server_needs_a_key_and_its_health_does_not(
         assert httpx.get(locked.server.page + open_to_all).status_code == 200
 
 
+@pytest.mark.parametrize(("key", "got"), [(None, "none"), ("ck_nobody_1", "an unknown one")])
+def test_who_is_not_let_in_is_told_that_a_key_is_expected_and_what_came(
+    key: str | None, got: str, locked: Locked
+) -> None:
+    page, headers = locked.server.page, bearer(key) if key else {}
+    message = f"expected an API key that this server knows, got {got}"
+    assert httpx.get(f"{page}/v1/info", headers=headers).json() == {"detail": message}
+    with pytest.raises(websockets.InvalidStatus) as caught:
+        say(locked.server.url, additional_headers=headers)
+    answer = json.loads(caught.value.response.body)
+    assert answer == {"error": "key", "message": message}
+    refused = httpx.post(f"{page}/v1/listen", headers=headers).json()
+    assert (refused["err_code"], refused["err_msg"]) == ("key", message)
+    fault = httpx.post(f"{page}/v1/audio/transcriptions", headers=headers).json()["error"]
+    assert (fault["code"], fault["message"]) == ("key", message)
+
+
 def test_a_client_s_key_reloads_nothing(locked: Locked) -> None:
     assert httpx.post(f"{locked.server.page}/reload").status_code == 401
     answer = httpx.post(f"{locked.server.page}/reload", headers=bearer(locked.key))
@@ -97,7 +115,8 @@ def test_a_page_gets_in_with_a_short_lived_secret(
         assert locked.server.service.keys is not None
         assert locked.server.service.keys.name(forged) is None
     again = httpx.post(f"{page}/v1/secrets", headers=bearer(found["secret"]))
-    assert (again.status_code, again.json()) == (403, {"detail": "short_lived_secret"})
+    expected = "expected an API key, got a short-lived secret, which can ask for no other"
+    assert (again.status_code, again.json()) == (403, {"detail": expected})
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + found["seconds"] + 1)
     assert status(url, subprotocols=protocols) == 401
