@@ -17,12 +17,13 @@ from cortado.server.protocol.messages import ErrorCode, ProtocolError
 from cortado.server.protocol.parsing import QUOTED, expected_field
 
 DEFAULT_RATE = 8000  # Hz, vosk-server's own
+MAX_WARNINGS = 64  # that wait for the next answer
 
 
 class Config(BaseModel):
-    """What a client may set."""
+    """What a client may set; what has no effect is let through, and answered with a warning."""
 
-    model_config = ConfigDict(allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False, extra="allow")
 
     sample_rate: Annotated[float, Field(ge=own.MIN_SAMPLE_RATE, le=own.MAX_SAMPLE_RATE)] | None = (
         None
@@ -140,14 +141,21 @@ class Vosk(Dialect):
             self._stay("phrase_list", list(self._phrases), list(phrases))
         self._has_words = self._has_words if config.words is None else config.words
         if others > own.MAX_ALTERNATIVES:
-            self._warnings.append(f"max_alternatives: there are at most {own.MAX_ALTERNATIVES}")
+            self._warn(f"max_alternatives: there are at most {own.MAX_ALTERNATIVES}")
         if "model" in given:
-            self._warnings.append("model: the model of this server writes the text")
+            self._warn("model: the model of this server writes the text")
+        for name, value in (config.model_extra or {}).items():
+            if value:  # or nothing is asked for
+                self._warn(f"{name[:QUOTED]}: it has no effect here")
 
     def _stay(self, name: str, before: object, after: object) -> None:
         """Answer a change that comes too late with a warning."""
         if after != before:
-            self._warnings.append(f"{name}: it stays {before} once there is audio")
+            self._warn(f"{name}: it stays {before} once there is audio")
+
+    def _warn(self, warning: str) -> None:
+        if warning not in self._warnings and len(self._warnings) < MAX_WARNINGS:
+            self._warnings.append(warning)
 
     def _answer(self, words: list[OwnWord] | None) -> str:
         """Return the answer with an utterance's words, or with the utterance so far if None."""

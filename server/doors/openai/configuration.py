@@ -1,17 +1,22 @@
 """The configuration of a Realtime transcription session."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cortado.server.doors.openai.prompt import expected
 from cortado.server.protocol.messages import MAX_SILENCE_MS, MIN_SILENCE_MS
-from cortado.server.protocol.parsing import explained
+from cortado.server.protocol.parsing import QUOTED, explained
 
 RATES = {"audio/pcm": 24_000, "audio/pcmu": 8_000, "audio/pcma": 8_000}  # Hz
 ENCODINGS = {"audio/pcm": "pcm_s16le", "audio/pcmu": "mulaw", "audio/pcma": "alaw"}
 LOGPROBS = "item.input_audio_transcription.logprobs"
+OLD_FIELDS = ("input_audio_format", "input_audio_transcription", "turn_detection")
+PHRASES = ("prompt", "keywords")  # of which a session repeats what it took
+MAX_WARNINGS = 64
 OLD_FORMATS = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
 
 
@@ -88,14 +93,15 @@ class Configuration:
         """Our name of the encoding."""
         return ENCODINGS[self.chosen.format]
 
-    def update(self, fields: Any, *, has_audio: bool = False) -> None:
-        """Set what `session.update` says, all of it or nothing.
+    def update(self, fields: Any, *, has_audio: bool = False) -> list[str]:
+        """Set what `session.update` says, all of it or nothing; return what of it has no effect.
 
         Raises:
             ValueError: it cannot be set, or not any more because there was audio.
         """
+        fields = _as_new(fields)
         try:
-            asked = Session.model_validate(_as_new(fields))
+            asked = Session.model_validate(fields)
         except ValidationError as error:
             raise ValueError(explained(error, "expected a session", "session")) from None
         chosen = self.chosen
@@ -109,6 +115,7 @@ class Configuration:
                     f"session.audio.input.{where}: expected no change after audio, got one"
                 )
         self.chosen = chosen
+        return list(islice(_without_effect(fields, self.content(), "session"), MAX_WARNINGS))
 
     def _listening(self, given: Input) -> Choice:
         """Return the choice with how audio is heard."""
@@ -187,5 +194,21 @@ def _as_new(fields: Any) -> Any:
         found["transcription"] = fields["input_audio_transcription"]
     if "turn_detection" in fields:
         found["turn_detection"] = fields["turn_detection"]
-    rest = {key: value for key, value in fields.items() if key in ("type", "include")}
+    rest = {key: value for key, value in fields.items() if key not in OLD_FIELDS}
     return rest | {"audio": {"input": found}}
+
+
+def _without_effect(asked: dict[str, Any], session: Any, where: str) -> Iterator[str]:
+    """Yield a warning for each thing that is `asked` and is not so in the session.
+
+    English is what is written, whatever the session says.
+    """
+    for name, value in asked.items():
+        now = session.get(name) if isinstance(session, dict) else None
+        place = f"{where}.{name[:QUOTED]}"
+        if isinstance(value, dict):
+            yield from _without_effect(value, now, place)
+        elif name == "language" and str(value).startswith("en"):
+            continue
+        elif value and value != now and name not in PHRASES:
+            yield f"{place}: {'it has no effect here' if now is None else f'it stays {now}'}"

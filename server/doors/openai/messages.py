@@ -141,6 +141,7 @@ class ClientSecret(BaseModel):
     value: str
     expires_at: int
     session: dict[str, Any]
+    warnings: list[str] | None = None
 
 
 class Said(BaseModel):
@@ -190,6 +191,7 @@ class SessionEvent(Event):
 
     type: Literal["session.created", "session.updated"]
     session: dict[str, Any]
+    warnings: list[str] | None = None  # what was asked for in vain
 
 
 class SpeechStarted(Event):

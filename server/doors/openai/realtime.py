@@ -97,8 +97,9 @@ class Realtime(Dialect):
         return Reply(_text(Failed(event_id=self._event(), error=fault)))
 
     def _update(self, message: Update) -> Reply:
-        self._configuration.update(message.session, has_audio=self._decoder is not None)
-        return Reply(self._state("session.updated"))
+        has_audio = self._decoder is not None
+        warnings = self._configuration.update(message.session, has_audio=has_audio)
+        return Reply(self._state("session.updated", warnings))
 
     def _append(self, message: Append) -> Iterator[Read]:
         try:
@@ -198,9 +199,12 @@ class Realtime(Dialect):
         self._events += 1
         return f"event_{self._session}_{self._events}"
 
-    def _state(self, kind: Any) -> str:
+    def _state(self, kind: Any, warnings: list[str] | None = None) -> str:
         content = self._configuration.content()
-        return _text(SessionEvent(type=kind, event_id=self._event(), session=content))
+        event = SessionEvent(
+            type=kind, event_id=self._event(), session=content, warnings=warnings or None
+        )
+        return _text(event)
 
 
 def _name(data: str | bytes) -> str | None:

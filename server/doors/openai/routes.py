@@ -62,11 +62,12 @@ def routes(service: Service) -> APIRouter:
             service.identify_by_key(request)
             asked = await read_json(request, ClientSecretAsked)
             _, configuration = session()
-            configuration.update(asked.session)
+            warnings = configuration.update(asked.session) or None
         except FAILURES as error:
             return _refusal(error)
         made, what = service.secret(asked.expires_after.seconds, configuration.carried())
-        return ClientSecret(value=made, expires_at=what.until, session=configuration.content())
+        content = configuration.content()
+        return ClientSecret(value=made, expires_at=what.until, session=content, warnings=warnings)
 
     @router.get("/v1/models", dependencies=[Depends(service.known)])
     async def models() -> Models:

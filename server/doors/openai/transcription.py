@@ -23,11 +23,11 @@ from cortado.server.protocol.messages import Chars, ServerMessage
 
 Format = Literal["json", "text", "srt", "vtt", "verbose_json"]
 TEXT_TYPES = {"text": "text/plain", "srt": "application/x-subrip", "vtt": "text/vtt"}
-WITHOUT_EFFECT = (
-    *("temperature", "chunking_strategy", "languages"),
-    *("known_speaker_names", "known_speaker_references"),
-)
 PHRASES = ("prompt", "keywords")
+EFFECTIVE = {
+    *("file", "model", "response_format", "timestamp_granularities", "stream", "include"),
+    *("language", *PHRASES),
+}
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,11 @@ def read(fields: Mapping[str, Sequence[str]], model: str, *, weighs_phrases: boo
     if not {"word", "segment"}.issuperset(granularities):
         raise ValueError("timestamp_granularities: expected word or segment, got another")
     stream = given.get("stream", ["false"])[-1].lower() in ("true", "1")
-    warnings = [f"{one}: it has no effect here" for one in WITHOUT_EFFECT if one in given]
+    warnings = [f"{one[:40]}: it has no effect here" for one in given if one not in EFFECTIVE]
+    if "timestamp_granularities" in given and (stream or name != "verbose_json"):
+        warnings.append("timestamp_granularities: there are times in verbose_json, not streamed")
+    if stream and name not in ("json", "text"):
+        warnings.append(f"response_format: text that is streamed comes as events, not as {name}")
     include, is_text = given.get("include", []), stream or name == "json"
     logprobs = "logprobs" in include and is_text
     if include and not (logprobs and set(include) == {"logprobs"}):

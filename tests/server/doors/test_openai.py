@@ -279,6 +279,32 @@ def test_a_long_prompt_fits_a_stream() -> None:
     assert warnings == ["prompt: there is no room for 1 of its phrases"]
 
 
+@pytest.mark.parametrize("is_old", [False, True])
+def test_what_has_no_effect_in_a_session_is_answered_with_a_warning(is_old: bool) -> None:
+    talk = session()
+    talk.read()
+    said = {"model": "whisper-1", "language": "de", "prompt": "Ada"}
+    turns = {"type": "server_vad", "silence_duration_ms": 100, "threshold": 0.5}
+    asked: dict[str, Any] = {"transcription": said, "turn_detection": turns}
+    fields: dict[str, Any] = {"audio": {"input": asked}, "tracing": "auto"}
+    if is_old:
+        fields = {"input_audio_transcription": said, "turn_detection": turns, "tracing": "auto"}
+    [updated] = talk.say({"type": "session.update", "session": fields})
+    place = "session.audio.input"
+    assert sorted(updated["warnings"]) == [
+        f"{place}.transcription.language: it has no effect here",
+        f"{place}.transcription.model: it stays small",
+        f"{place}.turn_detection.silence_duration_ms: it stays 300",
+        f"{place}.turn_detection.threshold: it has no effect here",
+        "session.tracing: it has no effect here",
+    ]
+    # what a session says of itself, and English, are no wishes
+    again = updated["session"]
+    again["audio"]["input"]["transcription"]["language"] = "en"
+    [updated] = talk.say({"type": "session.update", "session": again})
+    assert updated["warnings"] is None
+
+
 def test_a_session_is_carried_whole_by_a_secret() -> None:
     one = Configuration("sess_1", "small")
     asked: dict[str, Any] = {
@@ -334,11 +360,26 @@ def test_a_form_is_read_or_refused() -> None:
     fields = {"model": ["whisper-1"], "timestamp_granularities[]": ["word"], "prompt": ["x"]}
     found = read(fields | {"stream": ["true"], "language": ["de"]}, "small")
     assert (found.stream, found.granularities) == (True, ["word"])
-    assert [one.split(":")[0] for one in found.warnings] == ["model", "language"]
+    without = ["timestamp_granularities", "model", "language"]
+    assert [one.split(":")[0] for one in found.warnings] == without
     assert found.phrases == ("x",)
     assert read({"include[]": ["logprobs"]}, "small").logprobs
     for other in ({"include[]": ["x"]}, {"include[]": ["logprobs"], "response_format": ["srt"]}):
         assert [one.split(":")[0] for one in read(other, "small").warnings] == ["include"]
+    unknown = {"foo": ["1"], "temperature": ["0.2"], "response_format": ["verbose_json"]}
+    assert read(unknown, "small").warnings == [
+        "foo: it has no effect here",
+        "temperature: it has no effect here",
+    ]
+    times = {"timestamp_granularities[]": ["word"]}
+    assert read(times | {"response_format": ["verbose_json"]}, "small").warnings == []
+    assert read(times, "small").warnings == [
+        "timestamp_granularities: there are times in verbose_json, not streamed"
+    ]
+    events = {"response_format": ["srt"], "stream": ["true"]}
+    assert read(events, "small").warnings == [
+        "response_format: text that is streamed comes as events, not as srt"
+    ]
     with pytest.raises(ValueError, match=r"response_format: expected json, .* got 'xml'"):
         read({"response_format": ["xml"]}, "small")
     with pytest.raises(ValueError, match="timestamp_granularities: expected word or segment"):

@@ -97,6 +97,15 @@ def test_what_is_configured_is_done_and_what_cannot_be_is_said() -> None:
     assert talk.read() == [{"alternatives": [{"confidence": 0.98, "text": "hey"}]}]
 
 
+def test_what_is_unknown_in_a_configuration_is_answered_with_a_warning_once() -> None:
+    talk = Conversation(Vosk())
+    config = {"config": {"partial_words": True, "grammar": ["a"], "foo": 1, "bar": False}}
+    talk.say(config, config, bytes(6400))
+    assert answer(talk)["warnings"] == [
+        f"{name}: it has no effect here" for name in ("partial_words", "grammar", "foo")
+    ]
+
+
 def test_what_comes_too_late_or_is_wrong_is_said() -> None:
     talk = Conversation(Vosk())
     late = {"sample_rate": 8000, "max_alternatives": 3, "phrase_list": ["ada"]}
