@@ -8,8 +8,11 @@ server reads it again once it has changed.
 import hashlib
 import hmac
 import json
+import os
 import re
 import secrets
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 from cortado.model.whole_file import whole
@@ -80,6 +83,15 @@ class KeyFile:
         """Replace the file at once, so that a server never reads half of it."""
         with whole(self.path, PRIVATE) as part:
             part.write_text(json.dumps(hashes, indent=1), encoding="utf-8")
+            if self.path.exists():
+                _let_the_same_read(part, self.path.stat())
+
+
+def _let_the_same_read(file: Path, before: os.stat_result) -> None:
+    """Give a file the mode of another and, where this user may, its owner and group."""
+    with suppress(PermissionError):
+        os.chown(file, before.st_uid, before.st_gid)
+    file.chmod(stat.S_IMODE(before.st_mode))
 
 
 class Keys:

@@ -57,6 +57,17 @@ def test_every_file_that_compose_mounts_is_there_or_is_made_by_the_readme() -> N
                 assert made or (FOLDER / source).is_file(), f"{name}: {source}"
 
 
+def test_the_server_sees_a_change_of_the_keys_because_their_folder_is_mounted() -> None:
+    server = compose()["services"]["cortado"]
+    keys = Path(server["environment"]["CORTADO_KEYS"])
+    [source] = [one.split(":")[0] for one in server["volumes"] if f":{keys.parent}:" in one]
+    readme = (FOLDER / "README.md").read_text()
+    made = f"docker/{source.removeprefix('./')}"
+    assert f"mkdir {made}\n" in readme
+    assert f"cortado keys {made}/{keys.name} --remove" in readme
+    assert f"/{made}/" in (FOLDER.parent / ".gitignore").read_text().splitlines()
+
+
 def test_compose_gives_the_server_settings_that_it_has() -> None:
     services = compose()["services"]
     given = services["cortado"]["environment"]
