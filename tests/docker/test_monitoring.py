@@ -8,11 +8,13 @@ import subprocess
 import sys
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 import yaml
 
+from cortado.clients.commands.failures import EXIT_USER_ERROR
 from cortado.server.metrics import Metrics
 from cortado.server.run import EXIT_ENGINE_FAILED
 from cortado.server.settings import ENV_PREFIX, Settings, read_settings
@@ -26,6 +28,10 @@ class Loader(yaml.SafeLoader):
 
 
 Loader.add_constructor("!reset", lambda *_: None)
+
+
+def readme() -> str:
+    return (FOLDER / "README.md").read_text()
 
 
 def compose() -> dict[str, Any]:
@@ -48,12 +54,12 @@ def test_the_dashboard_and_the_page_ask_for_metrics_that_exist() -> None:
 
 
 def test_every_file_that_compose_mounts_is_there_or_is_made_by_the_readme() -> None:
-    readme = (FOLDER / "README.md").read_text()
+    said = readme()
     for name, service in compose()["services"].items():
         for mount in service["volumes"]:
             source = mount.partition(":")[0]
             if source.startswith("."):
-                made = f"docker/{source.removeprefix('./')}" in readme
+                made = f"docker/{source.removeprefix('./')}" in said
                 assert made or (FOLDER / source).is_file(), f"{name}: {source}"
 
 
@@ -61,10 +67,9 @@ def test_the_server_sees_a_change_of_the_keys_because_their_folder_is_mounted() 
     server = compose()["services"]["cortado"]
     keys = Path(server["environment"]["CORTADO_KEYS"])
     [source] = [one.split(":")[0] for one in server["volumes"] if f":{keys.parent}:" in one]
-    readme = (FOLDER / "README.md").read_text()
     made = f"docker/{source.removeprefix('./')}"
-    assert f"mkdir {made}\n" in readme
-    assert f"cortado keys {made}/{keys.name} --remove" in readme
+    assert f"mkdir {made}\n" in readme()
+    assert f"cortado keys {made}/{keys.name} --remove" in readme()
     assert f"/{made}/" in (FOLDER.parent / ".gitignore").read_text().splitlines()
 
 
@@ -103,8 +108,18 @@ def test_systemd_starts_a_failed_server_again_and_waits_for_its_streams() -> Non
     service = unit["Service"]
     assert service["Restart"] == "on-failure"
     assert EXIT_ENGINE_FAILED != 0
+    assert service["RestartPreventExitStatus"] == str(EXIT_USER_ERROR) != str(EXIT_ENGINE_FAILED)
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert float(service["TimeoutStopSec"]) > read_settings().drain_timeout_seconds + 1
+
+
+def test_the_readme_installs_what_systemd_starts() -> None:
+    said = readme()
+    assert "sudo python3 -m venv /opt/cortado\n" in said
+    assert "sudo /opt/cortado/bin/pip install -c constraints.txt .\n" in said
+    assert "docker/systemd/cortado.service /etc/systemd/system/cortado.service\n" in said
+    [file] = re.findall(r"CORTADO_KEYS=(\S+) \|", said)
+    assert f"chmod a+r {file}\n" in said  # the server's user owns nothing
 
 
 def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
@@ -113,6 +128,9 @@ def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
         pytest.skip("needs systemd-analyze (on Debian: apt install systemd)")
     text = (FOLDER / "systemd" / "cortado.service").read_text()
     assert "/opt/cortado/bin/cortado" in text
+    more = re.search(r"^    \[Service\]\n(?:    \w+=.*\n)+", readme(), flags=re.MULTILINE)
+    assert more is not None
+    text += dedent(more[0])  # what the readme would have an operator add
     unit = tmp_path / "cortado.service"
     unit.write_text(text.replace("/opt/cortado/bin/cortado", sys.executable))
     done = subprocess.run([program, "verify", unit], capture_output=True, text=True)
