@@ -68,7 +68,7 @@ def test_it_is_given_longer_to_stop_than_its_streams_need(service: dict[str, Any
 
 
 def test_every_setting_of_the_server_is_passed_on(service: dict[str, Any]) -> None:
-    fixed = {"host", "port", "checkpoint"}  # those of the image
+    fixed = {"host", "port"}  # those of the image
     names = {ENV_PREFIX + field.upper() for field in Settings.model_fields if field not in fixed}
     assert set(service["environment"]) == names
 

@@ -3,11 +3,13 @@
 import http.server
 import importlib
 import os
+import re
 import shutil
 import ssl
 import subprocess
 import sys
 import threading
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -137,7 +139,16 @@ def test_every_setting_that_it_sets_exists() -> None:
 
 @pytest.mark.parametrize(
     ("extra", "index", "installs"),
-    [("", "ADDRESS", False), ("vad", "", False), ("vad", "ADDRESS", True), ("train", "A", True)],
+    [
+        ("", "ADDRESS", False),
+        ("redis,otel", "ADDRESS", False),
+        ("vad", "", False),
+        ("redis,vad", "", False),
+        ("vad", "ADDRESS", True),
+        ("train", "A", True),
+        ("vad,redis", "ADDRESS", True),
+        ("redis,vad,otel", "ADDRESS", True),
+    ],
 )
 def test_torch_comes_from_an_index_that_the_user_names_if_an_extra_brings_it(
     extra: str, index: str, installs: bool
@@ -157,6 +168,36 @@ def test_torch_comes_from_an_index_that_the_user_names_if_an_extra_brings_it(
     said = f"--index-url {index} torch==2.11.0 torchaudio==2.11.0\n"
     assert done.stdout.endswith(said if installs else "")
     assert bool(done.stdout) is installs
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        ("", ""),
+        ("redis", " --extra redis"),
+        ("redis,otel", " --extra redis --extra otel"),
+        ("redis, otel", " --extra redis --extra otel"),
+    ],
+)
+def test_several_optional_parts_may_be_asked_for(extra: str, said: str) -> None:
+    [step] = [it for it in named("RUN", "build") if "-r pyproject.toml" in it.text]
+    done = subprocess.run(
+        ["sh", "-euc", step.text.replace("/opt/tools/bin/uv", "echo")],
+        env={"PATH": os.environ["PATH"], "EXTRA": extra},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.rstrip("\n").endswith(f"-r pyproject.toml{said}")
+
+
+def test_the_readme_names_the_optional_parts_of_a_server() -> None:
+    readme = (ROOT / "docker" / "README.md").read_text()
+    [row] = [line for line in readme.splitlines() if line.startswith("| `EXTRA` |")]
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    known = set(found["optional-dependencies"])
+    named_there = set(re.findall(r"`([a-z]+)`", row))
+    assert {"vad", "redis", "ray", "otel"} <= named_there <= known
 
 
 def test_what_it_copies_builds_the_wheel(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_compose_gives_its_servers_one_store_one_key_and_the_balancer_s_address(
     store = urlsplit(one["CORTADO_STORE"])
     assert (store.scheme, store.hostname) == ("redis", "redis")
     assert services["cortado"]["build"] == services["other"]["build"]
-    assert services["cortado"]["build"]["args"] == {"EXTRA": "redis"}
+    assert services["cortado"]["build"]["args"] == {"EXTRA": "redis,${EXTRA:-redis}"}  # and others
 
 
 def test_the_balancer_of_compose_knows_all_servers_and_only_it_can_be_reached() -> None:
