@@ -7,12 +7,18 @@ from typing import Any
 import pytest
 import yaml
 
+from cortado.clients.commands.plan import SERVER_GIB, STREAM_GIB
 from cortado.server.settings import ENV_PREFIX, Settings, read_settings
 from cortado.tests.docker.dockerfile import read
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "docker"
 COMPILES_SECONDS = 150  # docker/README.md has the measurement
+FIRST_START_GIB = 1.0  # of a process that compiles; docs/scaling.md has the measurement
+
+
+def readme() -> str:
+    return (FOLDER / "README.md").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +73,29 @@ def test_it_is_given_longer_to_stop_than_its_streams_need(service: dict[str, Any
     assert grace > Settings.model_fields["drain_timeout_seconds"].default
 
 
+def gibibytes(size: str) -> float:
+    """Return what compose or Kubernetes calls 512m, 2g or 2Gi."""
+    number, unit = re.fullmatch(r"(\d+)([mg])i?", size.lower()).groups()  # type: ignore[union-attr]
+    return float(number) / {"m": 1024, "g": 1}[unit]
+
+
+def test_its_memory_is_enough_for_a_start_that_compiles(service: dict[str, Any]) -> None:
+    assert gibibytes(service["mem_limit"]) >= FIRST_START_GIB + SERVER_GIB
+    found = yaml.safe_load((FOLDER / "ray" / "rayservice.yaml").read_text())
+    [workers] = found["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    [container] = workers["template"]["spec"]["containers"]
+    limit = container["resources"]["limits"]["memory"]
+    assert gibibytes(limit) >= FIRST_START_GIB + SERVER_GIB
+
+
+def test_the_memory_of_a_server_is_the_same_wherever_it_is_said() -> None:
+    said = (ROOT / "docs" / "scaling.md").read_text()
+    figures = f"{SERVER_GIB:g} GiB and {1024 * STREAM_GIB:g} MiB a stream"
+    assert f"| memory of a server | {figures} |" in said
+    [peak] = set(re.findall(r"has compiled takes (\d+) MiB", said + readme()))
+    assert float(peak) <= 1024 * FIRST_START_GIB
+
+
 def test_every_setting_of_the_server_is_passed_on(service: dict[str, Any]) -> None:
     fixed = {"host", "port"}  # those of the image
     names = {ENV_PREFIX + field.upper() for field in Settings.model_fields if field not in fixed}
@@ -86,4 +115,4 @@ def test_only_the_log_s_form_and_who_may_come_in_have_another_default(
 
 @pytest.mark.parametrize("word", ["TORCH_INDEX", "PYTHON_IMAGE", "PUBLISH", "10001", "/ready"])
 def test_its_documentation_names_what_it_offers(word: str) -> None:
-    assert word in (FOLDER / "README.md").read_text()
+    assert word in readme()
