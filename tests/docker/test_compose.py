@@ -15,6 +15,8 @@ ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "docker"
 COMPILES_SECONDS = 150  # docker/README.md has the measurement
 FIRST_START_GIB = 1.0  # of a process that compiles; docs/scaling.md has the measurement
+COMPILED_GIB = 0.03  # of kernels, for the build's CPU and for another
+UPLOADS = 9  # at once, of the largest size, as docker/README.md says
 
 
 def readme() -> str:
@@ -79,8 +81,27 @@ def gibibytes(size: str) -> float:
     return float(number) / {"m": 1024, "g": 1}[unit]
 
 
-def test_its_memory_is_enough_for_a_start_that_compiles(service: dict[str, Any]) -> None:
-    assert gibibytes(service["mem_limit"]) >= FIRST_START_GIB + SERVER_GIB
+def default(text: str) -> str:
+    """Return what compose takes where the variable in the text is not set."""
+    [found] = re.findall(r"\$\{\w+:-(\w+)\}", text)
+    assert isinstance(found, str)
+    return found
+
+
+def test_its_tmp_holds_several_uploads_beside_what_was_compiled(service: dict[str, Any]) -> None:
+    upload = Settings.model_fields["max_upload_bytes"].default / 2**30
+    assert gibibytes(default(service["tmpfs"][0])) >= UPLOADS * upload + COMPILED_GIB
+
+
+def test_its_memory_is_enough_for_tmp_a_start_that_compiles_and_all_streams(
+    service: dict[str, Any],
+) -> None:
+    streams = Settings.model_fields["max_streams"].default * STREAM_GIB
+    tmp = gibibytes(default(service["tmpfs"][0]))
+    assert gibibytes(default(service["mem_limit"])) >= tmp + FIRST_START_GIB + streams
+
+
+def test_a_pod_of_ray_has_memory_for_a_start_that_compiles() -> None:
     found = yaml.safe_load((FOLDER / "ray" / "rayservice.yaml").read_text())
     [workers] = found["spec"]["rayClusterConfig"]["workerGroupSpecs"]
     [container] = workers["template"]["spec"]["containers"]
@@ -113,6 +134,8 @@ def test_only_the_log_s_form_and_who_may_come_in_have_another_default(
     assert read_settings(log_format="json").log_format == "json"
 
 
-@pytest.mark.parametrize("word", ["TORCH_INDEX", "PYTHON_IMAGE", "PUBLISH", "10001", "/ready"])
+@pytest.mark.parametrize(
+    "word", ["TORCH_INDEX", "PYTHON_IMAGE", "PUBLISH", "TMP_SIZE", "MEMORY", "10001", "/ready"]
+)
 def test_its_documentation_names_what_it_offers(word: str) -> None:
     assert word in readme()
