@@ -97,11 +97,18 @@ def plan(
 def _server(measured: Path | None, capacity: int | None, cores: int | None) -> tuple[int, int]:
     """Return the streams that a server carries, and its cores."""
     from cortado.clients.bench.plan import CORES, Fleet
-    from cortado.clients.bench.streams.report import capacity_and_cores
+    from cortado.clients.bench.streams.report import COMMAND, capacity_and_cores
 
     if measured is None:
         return capacity or Fleet.capacity, cores or CORES
     for name, value in (("capacity", capacity), ("cores", cores)):
         if value is not None:
             raise ValueError(f"expected --measured or --{name}, got both: {measured} and {value}")
-    return capacity_and_cores(measured)
+    found = capacity_and_cores(measured)
+    if found.capacity > found.measured:
+        typer.echo(
+            f"cortado: {measured} has loads of up to {found.measured:,} streams, and the plan puts"
+            f" {found.capacity:,} on a server: {COMMAND} --count {found.capacity} measures so many",
+            err=True,
+        )
+    return found.capacity, found.cores

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from math import floor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
@@ -77,7 +77,15 @@ def write_json(path: Path, points: Sequence[Point], facts: Mapping[str, Any]) ->
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def capacity_and_cores(path: Path) -> tuple[int, int]:
+class Server(NamedTuple):
+    """A server, by measurements."""
+
+    capacity: int  # streams that it carries
+    cores: int
+    measured: int  # streams of the largest load that it carried
+
+
+def capacity_and_cores(path: Path) -> Server:
     """Return the streams that a server carries, and its cores, by what `write_json` wrote.
 
     Each stream takes the processor time of one in the largest load that was carried. How many that
@@ -99,7 +107,8 @@ def capacity_and_cores(path: Path) -> tuple[int, int]:
         got = f"{len(served)} points of websockets, none of them carried"
         raise ValueError(f"expected {path} to hold a load that a server carried, got {got}")
     most = max(carried, key=lambda one: one.streams)
-    return max(1, floor(USED * cores * most.streams / most.busy)), cores
+    capacity = max(1, floor(USED * cores * most.streams / most.busy))
+    return Server(capacity, cores, most.streams)
 
 
 def plot(points: Sequence[Point], path: Path) -> None:

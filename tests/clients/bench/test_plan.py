@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cortado.clients.bench.plan import Fleet, Load, place, simulate
 from cortado.clients.bench.streams.delays import Point
-from cortado.clients.bench.streams.report import COMMAND, capacity_and_cores
+from cortado.clients.bench.streams.report import COMMAND, Server, capacity_and_cores
 from cortado.clients.cli import main
 
 NEVER = 1e9  # hours
@@ -111,14 +111,24 @@ def test_a_server_carries_what_was_measured_on_one_like_it(
 ) -> None:
     file = tmp_path / "streams.json"
     file.write_text(measurements((1, 0.01, 0.02), (300, 0.05, 1.0), (450, 0.3, 1.9)))
-    assert capacity_and_cores(file) == (
-        800,
-        4,
-    )  # two thirds of four cores, for 1/300 of a core each
+    # Two thirds of four cores, for 1/300 of a core each.
+    assert capacity_and_cores(file) == Server(capacity=800, cores=4, measured=300)
     assert main(["plan", "--streams", "700", "--hours", "1", "--measured", str(file)]) == 0
     rows = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
     assert rows["a server"].split() == ["800", "streams", "on", "4", "cores"]
     assert rows["cores"].split()[-3:] == ["4", "at", "most"]  # of one server
+
+
+@pytest.mark.parametrize(("streams", "warned"), [(30, True), (800, False)])
+def test_a_plan_says_where_a_server_gets_more_streams_than_were_measured(
+    streams: int, warned: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "streams.json"
+    file.write_text(measurements((streams, 0.05, streams / 300)))
+    assert main(["plan", "--streams", "700", "--hours", "1", "--measured", str(file)]) == 0
+    said = f"{file} has loads of up to 30 streams, and the plan puts 800 on a server: {COMMAND}"
+    expected = f"cortado: {said} --count 800 measures so many\n" if warned else ""
+    assert capsys.readouterr().err == expected
 
 
 def test_measurements_of_which_nothing_follows_are_one_line(
