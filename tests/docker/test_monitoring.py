@@ -40,17 +40,124 @@ def compose() -> dict[str, Any]:
     return found
 
 
-def test_the_dashboard_and_the_page_ask_for_metrics_that_exist() -> None:
+def alerts() -> dict[str, str]:
+    """Return the expression of each alert."""
+    document = yaml.safe_load((FOLDER / "monitoring" / "alerts.yml").read_text())
+    return {rule["alert"]: rule["expr"] for group in document["groups"] for rule in group["rules"]}
+
+
+def test_the_dashboard_and_the_alerts_ask_for_metrics_that_exist() -> None:
     known = {"up"}  # Prometheus' own: whether it could scrape
     for family in Metrics().registry.collect():
-        suffixes = {"counter": ["_total"], "histogram": ["_bucket"]}.get(family.type, [""])
+        suffixes = {"counter": ["_total"], "histogram": ["_bucket", "_count"]}.get(
+            family.type, [""]
+        )
         known |= {family.name + suffix for suffix in suffixes}
     dashboard = json.loads((FOLDER / "monitoring" / "dashboard.json").read_text())
     asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    for expression in asked:
+    for expression in [*asked, *alerts().values()]:
         names = re.findall(r"\b(?:(?:cortado|process)_\w+|up\b)", expression)
         assert names
         assert set(names) <= known
+
+
+def test_every_alert_is_documented() -> None:
+    said = (FOLDER.parent / "docs" / "metrics.md").read_text()
+    assert re.findall(r"^\| `(Cortado\w+)` \|", said, flags=re.MULTILINE) == list(alerts())
+
+
+@pytest.fixture
+def promtool() -> str:
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("needs promtool (on Debian: apt install prometheus)")
+    return program
+
+
+def test_prometheus_finds_nothing_wrong_with_its_configuration(
+    promtool: str, tmp_path: Path
+) -> None:
+    prometheus = compose()["services"]["prometheus"]
+    key = tmp_path / "prometheus.key"
+    key.write_text("ck_prometheus_")
+    for mount in prometheus["volumes"]:
+        source, place, *_ = mount.split(":")
+        if place.endswith(".yml"):  # all beside one another, as in the container
+            assert Path(place).parent == Path("/etc/prometheus")
+            text = (FOLDER / source).read_text()
+            (tmp_path / Path(place).name).write_text(text.replace("/etc/prometheus", str(tmp_path)))
+    done = subprocess.run(
+        [promtool, "check", "config", "--lint-fatal", tmp_path / "prometheus.yml"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(alerts())} rules found" in done.stdout
+
+
+LATE = 'cortado_processing_delay_seconds_bucket{instance="a",le="0.08"}'
+REFUSED = 'cortado_connections_refused_total{instance="a",reason="%s"}'
+STARTED = 'process_start_time_seconds{job="cortado",instance="a"}'
+# Twenty minutes, a sample each 15 s.
+HEALTHY = {
+    'up{job="cortado",instance="a"}': "1+0x80",
+    STARTED: "100+0x80",
+    'cortado_streams_active{instance="a"}': "10+0x80",
+    'cortado_streams_capacity{instance="a"}': "100+0x80",
+    'cortado_step_duration_seconds_count{instance="a"}': "0+375x80",
+    'cortado_errors_total{instance="a",code="internal_error"}': "0+0x80",
+    'cortado_errors_total{instance="a",code="idle_timeout"}': "0+1x80",
+    REFUSED % "internal_error": "0+0x80",
+    REFUSED % "too_many_streams": "0+0x80",
+    REFUSED % "key": "0+1x80",
+    'cortado_store_failures_total{instance="a"}': "0+0x80",
+    LATE: "0+3750x80",
+    LATE.replace("0.08", "0.15"): "0+3750x80",
+    LATE.replace("0.08", "+Inf"): "0+3750x80",
+}
+
+
+@pytest.mark.parametrize(
+    ("alert", "series", "values"),
+    [
+        ("", STARTED, "100+0x60 200+0x20"),  # an update
+        ("CortadoDown", 'up{job="cortado",instance="a"}', "1+0x60 0+0x20"),
+        ("CortadoRestarts", STARTED, "100+0x60 200+100x20"),
+        (
+            "CortadoStalled",
+            'cortado_step_duration_seconds_count{instance="a"}',
+            "0+375x60 22500+0x20",
+        ),
+        (
+            "CortadoFails",
+            'cortado_errors_total{instance="a",code="internal_error"}',
+            "0+0x75 1+0x5",
+        ),
+        ("CortadoFails", REFUSED % "internal_error", "0+0x75 1+0x5"),
+        ("CortadoStoreFails", 'cortado_store_failures_total{instance="a"}', "0+0x75 1+0x5"),
+        ("CortadoRefuses", REFUSED % "too_many_streams", "0+0x75 1+0x5"),
+        ("CortadoFull", 'cortado_streams_active{instance="a"}', "95+0x80"),
+        ("CortadoSlow", LATE, "0+3000x80"),
+    ],
+)
+def test_an_alert_fires_when_it_should_and_no_other_does(
+    alert: str, series: str, values: str, promtool: str, tmp_path: Path
+) -> None:
+    given = HEALTHY | {series: values}
+    assert len(given) == len(HEALTHY)
+    labels = f'{{alertname="{alert}"}}'
+    expected = [{"labels": labels, "value": 1}] if alert else []
+    firing = 'count by (alertname) (ALERTS{alertstate="firing"})'
+    case = {
+        "interval": "15s",
+        "input_series": [{"series": one, "values": those} for one, those in given.items()],
+        "promql_expr_test": [{"expr": firing, "eval_time": "20m", "exp_samples": expected}],
+    }
+    file = tmp_path / "test.yml"
+    rules = [str(FOLDER / "monitoring" / "alerts.yml")]
+    file.write_text(json.dumps({"rule_files": rules, "tests": [case]}))
+    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_file_that_compose_mounts_is_there_or_is_made_by_the_readme() -> None:
