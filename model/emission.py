@@ -70,8 +70,7 @@ class Character:
     """A character and its time."""
 
     text: str
-    # seconds: the end of the encoder frame where the attention stopped, or of the sound before that
-    time: float
+    time: float  # seconds: the end of the encoder frame where the attention stopped
     late: float = 0.0  # seconds from then until it was committed
     confidence: float = 1.0  # probability that its word is right, by what was known of it
 

@@ -41,6 +41,7 @@ class Timeline:
 
     def place(self, update: Update) -> Update:
         """Return the engine's update with the times and numbers of the client's stream."""
+        update = update.within_input()
         if update.characters:
             self._open, self._last = True, update.characters[-1].text
         if update.endpoint:

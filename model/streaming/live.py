@@ -74,7 +74,7 @@ class LiveStream:
     def _steps(self) -> Iterator[Update]:
         while len(self._pool.ready()):
             for _, update in self._pool.advance():
-                yield update
+                yield update.within_input()
 
     def suspend(self) -> bytes:
         """Return the stream as bytes, for `resume` with the same model, here or elsewhere.

@@ -41,6 +41,22 @@ class Update(NamedTuple):
     snapshot: Snapshot | None = None  # of the suspended stream; no update follows
     alternatives: Sequence[EndedWord] = ()  # of words that end with the characters
 
+    def within_input(self) -> "Update":
+        """Return it for people, to whom no character has a time behind what was heard.
+
+        Where the attention stops in the silence that follows the input, a character is of the
+        input's end. What measures delays takes the times as they are.
+        """
+        end = round(self.position, 3)
+        if not any(one.time > end for one in self.characters):
+            return self
+        return self._replace(characters=[_within(one, end) for one in self.characters])
+
+
+def _within(one: Character, end: float) -> Character:
+    over = max(one.time - end, 0.0)
+    return replace(one, time=min(one.time, end), late=round(one.late + over, 3)) if over else one
+
 
 FAILED = Update([], 0.0, True, failed=True)
 
@@ -63,10 +79,7 @@ class Results(NamedTuple):
         streams = zip(self.emissions.lists(), *plain, strict=True)
         for place, stream in enumerate(streams):
             emissions, row, number, position, finished, space, utterance, start, end = stream
-            heard = round(position, 3)
-            written = [
-                _characters(one, number, heard, vocabulary, delay_steps) for one in emissions
-            ]
+            written = [_characters(one, number, vocabulary, delay_steps) for one in emissions]
             characters = [character for some in written for character in some]
             if space:
                 characters.insert(0, replace(characters[0], text=SPACE))
@@ -83,14 +96,9 @@ class Results(NamedTuple):
 
 
 def _characters(
-    one: Emission, number: int, heard: float, vocabulary: Vocabulary, delay_steps: int
+    one: Emission, number: int, vocabulary: Vocabulary, delay_steps: int
 ) -> list[Character]:
-    """Return the characters of an emission at a stream's step, of which so many seconds are heard.
-
-    No time is later: where the attention stops in the silence that follows the input, the symbol is
-    of the input's end.
-    """
-    frame = step_time(number - one.late, delay_steps)
-    time = min(frame, heard)
-    late = round(seconds(one.late) + frame - time, 3)
-    return to_characters(vocabulary, one.symbol, time, late, one.confidence / CERTAIN)
+    """Return the characters of an emission at a stream's step."""
+    time = step_time(number - one.late, delay_steps)
+    confidence = one.confidence / CERTAIN
+    return to_characters(vocabulary, one.symbol, time, seconds(one.late), confidence)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cortado.model.emission import Character
 from cortado.model.streaming.interface import StreamingRecognizer
+from cortado.model.streaming.live import listen as hear
 from cortado.server.run import Server, listen
 from cortado.server.service import Service
 from cortado.server.settings import Settings
@@ -178,6 +179,12 @@ def cut(data: bytes, seed: int, longest: int = 96_000) -> list[bytes]:
         pieces.append(data[:size])
         data = data[size:]
     return pieces
+
+
+def written(recognizer: StreamingRecognizer, samples: Samples) -> tuple[str, list[float]]:
+    """Return the text of a recording and its times as programs have them without a server."""
+    updates = hear(recognizer, [samples])
+    return spelt([one for update in updates for one in update.characters])
 
 
 def spelt(characters: list[Character]) -> tuple[str, list[float]]:

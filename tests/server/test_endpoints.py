@@ -11,7 +11,6 @@ from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.streaming.endpoint import Rule, rules_after
 from cortado.model.streaming.live import listen
 from cortado.model.streaming.pool import Pool
-from cortado.model.streaming.recordings import transcribe_many
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import END, START, Running, cut, pcm, rounded, running, say, spelt
 
@@ -61,8 +60,8 @@ def test_a_client_may_have_its_stream_as_one_utterance(
     start = json.dumps({"type": "start", "endpoints": False})
     heard = say(parting.url, start, *cut(pcm(SPEECH), 2), END)
     assert set(heard.types) == {"ready", "chars", "final"}
-    [(_, characters)] = transcribe_many(online, [rounded(SPEECH)], 1, rules=())
-    assert (heard.text, heard.times) == spelt(characters)
+    alone = listen(online, [rounded(SPEECH)], rules=())
+    assert (heard.text, heard.times) == spelt([one for step in alone for one in step.characters])
 
 
 def test_a_client_may_say_after_how_much_silence_its_utterances_end(

@@ -10,7 +10,6 @@ import pytest
 import websockets
 
 from cortado.model.backends.reference import ReferenceRecognizer
-from cortado.model.streaming.recordings import transcribe
 from cortado.server.protocol import pace
 from cortado.server.protocol.messages import ErrorCode
 from cortado.tests.model.untrained import noise
@@ -28,14 +27,14 @@ from cortado.tests.server.running import (
     rounded,
     running,
     say,
-    spelt,
+    written,
 )
 
 SPEECH = noise(3, 1.0)
 
 
 def expected(online: ReferenceRecognizer) -> tuple[str, list[float]]:
-    text, times = spelt(transcribe(online, rounded(SPEECH)))
+    text, times = written(online, rounded(SPEECH))
     assert text
     return text, times
 

@@ -6,13 +6,20 @@ import pytest
 
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.emission import Character
-from cortado.model.streaming.recordings import transcribe
 from cortado.model.streaming.update import Update
 from cortado.model.streaming.utterances import Endpoint
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.timeline import Timeline
 from cortado.tests.model.untrained import noise
-from cortado.tests.server.running import END, START, Running, pcm, rounded, say, spelt
+from cortado.tests.server.running import (
+    END,
+    START,
+    Running,
+    pcm,
+    rounded,
+    say,
+    written,
+)
 
 FLUSH = '{"type":"flush"}'
 FIRST, SECOND = noise(1, 1.0), noise(2, 1.5)
@@ -20,7 +27,7 @@ FIRST, SECOND = noise(1, 1.0), noise(2, 1.5)
 
 def test_each_part_is_written_as_it_is_alone(at_rest: Running, online: ReferenceRecognizer) -> None:
     heard = say(at_rest.url, START, pcm(FIRST), FLUSH, pcm(SECOND), FLUSH, FLUSH, END)
-    first, second = (spelt(transcribe(online, rounded(part))) for part in (FIRST, SECOND))
+    first, second = (written(online, rounded(part)) for part in (FIRST, SECOND))
     assert heard.types.count("flushed") == 3
     space = " " if first[0][-1] != " " != second[0][0] else ""
     assert heard.text == f"{first[0]}{space}{second[0]}" == heard.messages[-1]["text"]

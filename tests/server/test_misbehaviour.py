@@ -11,7 +11,6 @@ import websockets
 from torch import Tensor
 
 from cortado.model.backends.reference import ReferenceRecognizer, State
-from cortado.model.streaming.recordings import transcribe
 from cortado.server.protocol.dialect import Own
 from cortado.server.protocol.errors import REASONS
 from cortado.server.protocol.messages import ErrorCode
@@ -28,8 +27,8 @@ from cortado.tests.server.running import (
     rounded,
     running,
     say,
-    spelt,
     wait_for,
+    written,
 )
 
 FLOATS = '{"type":"start","encoding":"pcm_f32le"}'
@@ -186,7 +185,7 @@ def test_a_slow_reader_is_given_up_and_blocks_nobody(online: ReferenceRecognizer
     limits = {"outbox_characters": 20, "send_timeout_seconds": 0.5, "max_message_bytes": 2**22}
     with running(online, **limits) as server:
         heard = asyncio.run(asyncio.wait_for(both(server), PATIENCE))
-        assert (heard.text, heard.times) == spelt(transcribe(online, rounded(SPEECH)))
+        assert (heard.text, heard.times) == written(online, rounded(SPEECH))
         assert server.is_at_rest()
 
 
@@ -242,4 +241,4 @@ def test_a_step_that_fails_ends_its_streams_and_no_others(
         assert server.is_at_rest()
         assert server.service.ready
         heard = say(server.url, START, pcm(SPEECH), END)
-        assert (heard.text, heard.times) == spelt(transcribe(online, rounded(SPEECH)))
+        assert (heard.text, heard.times) == written(online, rounded(SPEECH))

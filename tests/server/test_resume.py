@@ -12,7 +12,6 @@ import websockets
 from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.live import LiveStream
-from cortado.model.streaming.recordings import transcribe
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.signing import Signer
 from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
@@ -32,6 +31,7 @@ from cortado.tests.server.running import (
     say,
     spelt,
     wait_for,
+    written,
 )
 
 SPEECH = rounded(noise(1, 2.5))
@@ -59,7 +59,7 @@ def test_a_suspended_stream_goes_on_at_another_server_as_if_nothing_had_been(
 ) -> None:
     first, state = suspended(pair[0].url, START, pcm(SPEECH[:place]))
     second = say(pair[1].url, resume(state=state), pcm(SPEECH[place:]), END)
-    text, times = spelt(transcribe(online, SPEECH))
+    text, times = written(online, SPEECH)
     assert (first.text + second.text, first.times + second.times) == (text, times)
     assert second.messages[0]["received"] == first.messages[-1]["received"] == place
     final = second.messages[-1]
@@ -76,7 +76,7 @@ def test_a_stream_may_move_many_times(
         heard, state = suspended(pair[turn % 2].url, resume(state=state), pcm(piece))
         text += heard.text
     heard = say(pair[0].url, resume(state=state), END)
-    assert text + heard.text == spelt(transcribe(online, SPEECH))[0]
+    assert text + heard.text == written(online, SPEECH)[0]
     assert all(server.is_at_rest() for server in pair)
 
 
@@ -87,7 +87,7 @@ def test_a_suspended_stream_is_one_of_the_library(
     stream = LiveStream.resume(online, Signer(KEY).unsign(state))
     steps = [*stream.push(SPEECH[20_000:]), *stream.end()]
     rest = [one for step in steps for one in step.characters]
-    assert first.text + spelt(rest)[0] == spelt(transcribe(online, SPEECH))[0]
+    assert first.text + spelt(rest)[0] == written(online, SPEECH)[0]
 
 
 def turned(state: str) -> str:
@@ -151,7 +151,7 @@ def test_characters_that_a_client_has_are_not_told_again(
     assert is_kept(at_rest)
     heard = say(at_rest.url, resume(token=ready["token"], characters=4), END)
     assert heard.messages[0]["received"] == len(SPEECH)  # a message is read as a whole
-    assert heard.text == spelt(transcribe(online, SPEECH))[0][4:]
+    assert heard.text == written(online, SPEECH)[0][4:]
     assert heard.messages[-1]["text"][4:] == heard.text
 
 
@@ -169,7 +169,7 @@ def test_a_connection_that_only_seems_to_live_is_taken_over(
 
     first, second = asyncio.run(talk())
     assert first.error == ErrorCode.TAKEN_OVER
-    assert second.text == spelt(transcribe(online, SPEECH))[0]
+    assert second.text == written(online, SPEECH)[0]
 
 
 def test_a_stream_that_is_not_kept_is_unknown(

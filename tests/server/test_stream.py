@@ -10,7 +10,6 @@ import websockets
 
 from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
-from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (
     END,
@@ -23,7 +22,7 @@ from cortado.tests.server.running import (
     rounded,
     running,
     say,
-    spelt,
+    written,
 )
 
 SPEECH = noise(1, 2.5)
@@ -33,7 +32,7 @@ CLIENTS = 30
 def test_a_client_gets_ready_then_characters_then_the_whole_text(
     at_rest: Running, online: ReferenceRecognizer
 ) -> None:
-    text, times = spelt(transcribe(online, rounded(SPEECH)))
+    text, times = written(online, rounded(SPEECH))
     heard = say(at_rest.url, START, pcm(SPEECH), END)
     assert heard.close_code == 1000
     assert heard.types[0] == "ready"
@@ -75,7 +74,7 @@ def test_frames_may_be_cut_anywhere(
     seed: int, at_rest: Running, online: ReferenceRecognizer
 ) -> None:
     heard = say(at_rest.url, START, *cut(pcm(SPEECH), seed), END)
-    assert (heard.text, heard.times) == spelt(transcribe(online, rounded(SPEECH)))
+    assert (heard.text, heard.times) == written(online, rounded(SPEECH))
 
 
 @pytest.mark.parametrize("rate", [8000, 44_100, 48_000])
@@ -87,7 +86,7 @@ def test_other_rates_are_resampled(
     whole = np.concatenate([resampler.push(samples), resampler.finish()])
     start = json.dumps({"type": "start", "sample_rate": rate})
     heard = say(at_rest.url, start, *cut(pcm(samples), 7), END)
-    assert (heard.text, heard.times) == spelt(transcribe(online, whole))
+    assert (heard.text, heard.times) == written(online, whole)
     assert heard.messages[-1]["duration"] == pytest.approx(len(samples) / rate, abs=1e-3)
 
 
@@ -119,7 +118,7 @@ def test_thirty_clients_each_get_what_they_get_alone(
     at_rest: Running, online: ReferenceRecognizer
 ) -> None:
     speech = [noise(seed, 1.0 + seed % 5 / 2) for seed in range(CLIENTS)]
-    alone = [spelt(transcribe(online, rounded(samples))) for samples in speech]
+    alone = [written(online, rounded(samples)) for samples in speech]
 
     async def together() -> list[tuple[str, list[float]]]:
         clients = (
@@ -141,7 +140,7 @@ def test_an_upload_faster_than_real_time_waits_and_loses_nothing(
     samples = np.tile(SPEECH, 4)
     with running(online, buffer_seconds=1.0, max_message_bytes=2**20) as server:
         heard = say(server.url, START, pcm(samples), END)
-        assert (heard.text, heard.times) == spelt(transcribe(online, rounded(samples)))
+        assert (heard.text, heard.times) == written(online, rounded(samples))
         assert server.is_at_rest()
 
 

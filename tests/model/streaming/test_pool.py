@@ -132,14 +132,14 @@ def rest(pool: Pool) -> list[Update]:
     return found
 
 
-def test_what_is_heard_in_the_silence_behind_the_input_has_the_time_of_its_end(
+def test_for_people_what_is_heard_in_the_silence_behind_the_input_has_the_time_of_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Scripted, "delay_steps", 0)
     one = pool({1: [A], 0: [B, B._replace(late=1)]})
     heard(one, 1)
     one.push(0, audio(1)[:10])
-    characters = [each for update in rest(one) for each in update.characters]
+    characters = [each for update in rest(one) for each in update.within_input().characters]
     end = round((STEP + 10) / 16_000, 3)
     assert [(each.text, each.time) for each in characters] == [("a", end), *[("b", end)] * 4]
     # when each was committed, by the clock of the steps
