@@ -14,9 +14,8 @@ from cortado.model.backends.cpu.recognizer import unsupported
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.checkpoint import load, save
 from cortado.model.checkpoint_reader import read_card
-from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise
-from cortado.tests.server.running import END, START, pcm, rounded, running, say, spelt
+from cortado.tests.server.running import END, START, pcm, rounded, running, say, written
 from cortado.tests.training.data.discs import write_timit
 from cortado.tests.training.recorded import rows_of, write_rows
 from cortado.tests.training.tiny import RECIPES
@@ -157,7 +156,7 @@ def test_a_stream_of_the_server_writes_what_a_file_does(trained: Trained) -> Non
     with running(online) as server:
         heard = say(server.url, START, pcm(samples), END)
     assert heard.types[-1] == "final"
-    assert (heard.text, heard.times) == spelt(transcribe(online, samples))
+    assert (heard.text, heard.times) == written(online, samples)
     assert phones_of(heard.text) <= set(PHONES_61)
     assert heard.text
 
