@@ -6,7 +6,8 @@ from pathlib import Path
 
 import av
 
-from cortado.training.data.corpora.source import AUDIO_SUFFIXES
+from cortado.training.data.corpora.folder import recordings
+from cortado.training.data.corpora.source import Found, Problem
 from cortado.training.data.manifest import Utterance, read
 
 TRAINING = "train"  # manifests of a folder that begin so are not evaluated, if there are others
@@ -25,7 +26,7 @@ def gather(paths: Sequence[Path]) -> list[NamedSet]:
 
     A file is a manifest. A folder is its manifests (*.jsonl), those for training left out unless
     there are no others; or, where it has none, its recordings at any depth, each with its text in
-    a .txt file of the same name.
+    a .txt file of the same name (as `cortado prepare folder` reads it).
 
     Raises:
         ValueError: a manifest is not what it should be, or a folder holds nothing of the kind.
@@ -55,24 +56,24 @@ def _from_manifest(path: Path) -> NamedSet:
 
 
 def _plain(folder: Path) -> list[Utterance]:
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in AUDIO_SUFFIXES)
-    if not files:
+    found = list(recordings(folder))
+    silent = [one for one in found if isinstance(one, Problem)]
+    if silent:
+        others = f" (and {len(silent) - 1} others)" if silent[1:] else ""
+        raise ValueError(f"{silent[0].where}: {silent[0].what}{others}")
+    if not found:
         raise ValueError(
             f"expected manifests (*.jsonl) or recordings with texts in {folder}, got neither"
         )
-    silent = [path for path in files if not path.with_suffix(".txt").is_file()]
-    if silent:
-        others = f" (nor for {len(silent) - 1} others)" if silent[1:] else ""
-        raise ValueError(f"expected a text in {silent[0].with_suffix('.txt')}, got none{others}")
-    return [_recording(path, folder) for path in files]
+    utterances = [_recording(one, folder) for one in found if isinstance(one, Found)]
+    return sorted(utterances, key=lambda one: one.audio)
 
 
-def _recording(path: Path, folder: Path) -> Utterance:
+def _recording(one: Found, folder: Path) -> Utterance:
     """Return a recording as an utterance; the folder that it lies in stands for its speaker."""
-    name = path.relative_to(folder)
-    text = " ".join(path.with_suffix(".txt").read_text(encoding="utf-8-sig").lower().split())
+    name, path = one.audio.relative_to(folder), one.audio.absolute()
     speaker = name.parent.as_posix() if name.parent.parts else folder.absolute().name
-    return Utterance(name.as_posix(), path.absolute(), _seconds(path), speaker, text)
+    return Utterance(name.as_posix(), path, _seconds(path), speaker, one.text.lower())
 
 
 def _seconds(path: Path) -> float:

@@ -42,11 +42,12 @@ def test_a_folder_of_manifests_is_those_that_are_not_for_training(tmp_path: Path
 def test_a_plain_folder_is_its_recordings_with_their_texts(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     recording(folder / "b.wav", "\ufeffTwo\n Lines \n")
-    recording(folder / "anna" / "a.flac", "one")
+    recording(folder / "anna" / "a.flac", None)
+    (folder / "anna" / "A.TXT").write_bytes("Café".encode("latin-1"))
     [one] = gather([folder])
     assert one.name == "mine"
     assert [(u.id, u.speaker, u.text, u.duration) for u in one.utterances] == [
-        ("anna/a.flac", "anna", "one", 0.5),
+        ("anna/a.flac", "anna", "café", 0.5),
         ("b.wav", "mine", "two lines", 0.5),
     ]
 
@@ -54,7 +55,7 @@ def test_a_plain_folder_is_its_recordings_with_their_texts(tmp_path: Path) -> No
 def test_a_recording_without_text_is_named(tmp_path: Path) -> None:
     recording(tmp_path / "a.wav", None)
     recording(tmp_path / "b.wav", None)
-    with pytest.raises(ValueError, match=r"a\.txt, got none \(nor for 1 others\)"):
+    with pytest.raises(ValueError, match=r"a\.wav: missing: its text, .* \(and 1 others\)"):
         gather([tmp_path])
 
 

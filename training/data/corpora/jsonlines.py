@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cortado.training.data.corpora.folder import UNKNOWN_SPEAKER
-from cortado.training.data.corpora.source import Corpus, Found, Problem, named, walk
+from cortado.training.data.corpora.source import Corpus, Found, Problem, corpus, named, walk
 from cortado.training.data.manifest import OURS, Segment
 
 SURE = 0.7  # mean confidence of the words of a transcript that is believed
@@ -45,30 +45,23 @@ def read_transcripts(discs: Sequence[Path]) -> Corpus:
 
 
 def _read(discs: Sequence[Path], suffixes: tuple[str, ...], rows: Rows, expected: str) -> Corpus:
+    folders = [path for path in discs if not path.is_file()]
     files = [path for path in discs if path.is_file()]
-    files += [
-        path
-        for path in walk([path for path in discs if not path.is_file()])
-        if path.name.lower().endswith(suffixes)
-    ]
-    problems: list[Problem] = []
-    sets: dict[Path, list[Found]] = {}
-    for path in files:
-        found = sets.setdefault(path.absolute(), [])
-        for number, line in _lines(path):
-            where = f"{path}, line {number}"
-            try:
-                row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise ValueError("expected a JSON object, got something else")
-                found.extend(rows(row, path.absolute().parent))
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-                what = f"expected {error}, got none" if isinstance(error, KeyError) else str(error)
-                problems.append(Problem(where, what))
-    if not any(sets.values()):
-        first = f" ({problems[0].where}: {problems[0].what})" if problems else ""
-        raise ValueError(f"expected {expected}, got none{first}")
-    return Corpus(named(sets, problems, suffixes), problems)
+    files += [path for path in walk(folders) if path.name.lower().endswith(suffixes)]
+    sets = {path.absolute(): _utterances(path, rows) for path in files}
+    return corpus(named(sets, suffixes), expected)
+
+
+def _utterances(path: Path, rows: Rows) -> Iterator[Found | Problem]:
+    for number, line in _lines(path):
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                raise ValueError("expected a JSON object, got something else")
+            yield from rows(row, path.absolute().parent)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            what = f"expected {error}, got none" if isinstance(error, KeyError) else str(error)
+            yield Problem(f"{path}, line {number}", what)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -5,10 +5,18 @@ is read here, other commands are listed as problems.
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from cortado.training.data.corpora.source import Corpus, Found, Problem, named, read_text, walk
+from cortado.training.data.corpora.source import (
+    Corpus,
+    Found,
+    Problem,
+    corpus,
+    named,
+    read_text,
+    walk,
+)
 
 DECODERS = ("sph2pipe", "flac")
 HARMLESS = ("-f", "-p", "-c", "-d", "-s", "wav", "-dcs", "-cds", "--decode", "--stdout", "--silent")
@@ -19,19 +27,16 @@ def read(discs: Sequence[Path]) -> Corpus:
 
     Raises: ValueError where there is none.
     """
-    problems: list[Problem] = []
     sets = {
-        path.parent: _utterances(path.parent, problems)
+        path.parent: _utterances(path.parent)
         for path in walk(discs)
         if path.name == "wav.scp" and (path.parent / "text").exists()
     }
-    if not any(sets.values()):
-        raise ValueError("expected Kaldi's wav.scp and text in the folders given, got none")
-    return Corpus(named(sets, problems), problems)
+    return corpus(named(sets), "Kaldi's wav.scp and text in the folders given")
 
 
-def _utterances(folder: Path, problems: list[Problem]) -> list[Found]:
-    audio = {}
+def _utterances(folder: Path) -> Iterator[Found | Problem]:
+    audio, problems = {}, list[Problem]()
     for name, entry in _table(folder / "wav.scp", problems).items():
         try:
             audio[name] = _audio(entry)
@@ -40,9 +45,7 @@ def _utterances(folder: Path, problems: list[Problem]) -> list[Found]:
     speakers = _table(folder / "utt2spk", problems)
     has_segments = (folder / "segments").exists()
     segments = _table(folder / "segments", problems)
-    found = []
     for name, text in _table(folder / "text", problems).items():
-        where = f"{folder / 'text'}: {name}"
         recording, start, duration = name, None, None
         try:
             if has_segments:
@@ -50,11 +53,11 @@ def _utterances(folder: Path, problems: list[Problem]) -> list[Found]:
             if recording not in audio:
                 raise ValueError(f"missing: recording {recording} in wav.scp")
         except ValueError as error:
-            problems.append(Problem(where, str(error)))
+            yield Problem(f"{folder / 'text'}: {name}", str(error))
             continue
         speaker = speakers.get(name) or name
-        found.append(Found(name, audio[recording], speaker, text, start, duration))
-    return found
+        yield Found(name, audio[recording], speaker, text, start, duration)
+    yield from problems
 
 
 def _table(path: Path, problems: list[Problem]) -> Mapping[str, str]:

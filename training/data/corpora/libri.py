@@ -11,12 +11,11 @@ from pathlib import Path
 from cortado.training.data.corpora.source import (
     Corpus,
     Found,
-    Part,
     Problem,
     Published,
+    corpus,
     read_text,
     walk,
-    without_doubles,
 )
 
 LIBRISPEECH = {
@@ -39,7 +38,7 @@ LIBRITTS = {
 }
 SPEAKER_AND_CHAPTER = re.compile(r"\d+")
 
-Reader = Callable[[Path, list[Path], list[Problem]], Iterator[Found]]
+Reader = Callable[[Path, list[Path]], Iterator[Found | Problem]]
 
 
 def read_librispeech(discs: Sequence[Path]) -> Corpus:
@@ -66,62 +65,43 @@ def _read(
         folder = path.parent
         if all(SPEAKER_AND_CHAPTER.fullmatch(one.name) for one in (folder, folder.parent)):
             chapters.setdefault(folder, []).append(path)
-    problems: list[Problem] = []
-    splits: dict[str, list[Found]] = {}
+    splits: dict[str, list[Found | Problem]] = {}
     for folder, files in chapters.items():
-        split = folder.parent.parent.name.lower()
-        splits.setdefault(split, []).extend(chapter(folder, files, problems))
-    parts = [
-        Part(split, without_doubles(found, problems, split), published.get(split))
-        for split, found in sorted(splits.items())
-        if found
-    ]
-    if not parts:
-        raise ValueError(f"expected {name}'s split/speaker/chapter/ in the folders given, got none")
-    return Corpus(parts, problems)
+        splits.setdefault(folder.parent.parent.name.lower(), []).extend(chapter(folder, files))
+    expected = f"{name}'s split/speaker/chapter/ in the folders given"
+    return corpus(dict(sorted(splits.items())), expected, published=published)
 
 
-def _chapter_of_librispeech(
-    folder: Path, files: list[Path], problems: list[Problem]
-) -> Iterator[Found]:
+def _chapter_of_librispeech(folder: Path, files: list[Path]) -> Iterator[Found | Problem]:
     """Yield the utterances of a chapter: lines `1-2-0003 HE SAID` of its .trans.txt."""
     audio = {path.stem: path for path in files if path.suffix.lower() in (".flac", ".wav", ".ogg")}
     transcribed = set()
-    for path in files:
-        if not path.name.lower().endswith(".trans.txt"):
-            continue
+    for path in (path for path in files if path.name.lower().endswith(".trans.txt")):
         for line in read_text(path).splitlines():
             name, _, text = line.strip().partition(" ")
-            if not name:
-                continue
             transcribed.add(name)
-            if name not in audio:
-                problems.append(Problem(f"{path}: {name}", "missing: its audio"))
-                continue
-            yield _found(name, audio[name], folder, text)
+            if name in audio:
+                yield _found(name, audio[name], folder, text)
+            elif name:
+                yield Problem(f"{path}: {name}", "missing: its audio")
     for name in sorted(audio.keys() - transcribed):
-        problems.append(Problem(str(audio[name]), "missing: its line in a .trans.txt"))
+        yield Problem(str(audio[name]), "missing: its line in a .trans.txt")
 
 
-def _chapter_of_libritts(
-    folder: Path, files: list[Path], problems: list[Problem]
-) -> Iterator[Found]:
+def _chapter_of_libritts(folder: Path, files: list[Path]) -> Iterator[Found | Problem]:
     """Yield the utterances of a chapter: `1_2_000003_000001.wav` and `.normalized.txt`."""
     by_name = {path.name.lower(): path for path in files}
-    for path in files:
-        if path.suffix.lower() not in (".wav", ".flac"):
-            continue
+    for path in (path for path in files if path.suffix.lower() in (".wav", ".flac")):
         stem = path.stem.lower()
         text = by_name.get(f"{stem}.normalized.txt") or by_name.get(f"{stem}.original.txt")
         if text is None:
-            problems.append(Problem(str(path), "missing: its .normalized.txt"))
-            continue
-        yield _found(path.stem, path, folder, read_text(text).strip())
+            yield Problem(str(path), "missing: its .normalized.txt")
+        else:
+            yield _found(path.stem, path, folder, read_text(text).strip())
     for name, path in by_name.items():
-        if name.endswith(".normalized.txt") and not any(
-            name.replace(".normalized.txt", suffix) in by_name for suffix in (".wav", ".flac")
-        ):
-            problems.append(Problem(str(path), "missing: its audio"))
+        stem, ending, _ = name.partition(".normalized.txt")
+        if ending and not {f"{stem}.wav", f"{stem}.flac"} & by_name.keys():
+            yield Problem(str(path), "missing: its audio")
 
 
 def _found(name: str, audio: Path, folder: Path, text: str) -> Found:

@@ -4,13 +4,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from cortado.training.data.corpora.english import english
 from cortado.training.data.manifest import Segment
 
 _SUFFIXES = "wav wv1 sph flac mp3 ogg oga opus m4a mp4 webm aac aiff aif au caf w64"
 AUDIO_SUFFIXES = frozenset(f".{suffix}" for suffix in _SUFFIXES.split())
+
+Read = TypeVar("Read")  # what a reader yields of a set
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,7 @@ class Published:
     speakers: int | None = None
 
 
-@dataclass
-class Part:
+class Part(NamedTuple):
     """A set of a corpus that becomes a manifest."""
 
     name: str
@@ -53,13 +54,12 @@ class Part:
     published: Published | None = None
 
 
-@dataclass
-class Corpus:
+class Corpus(NamedTuple):
     """All that a reader found."""
 
     parts: list[Part]
-    problems: list[Problem] = field(default_factory=list)
-    normalise: Callable[[str], str] = english  # its transcripts as the text that models learn
+    problems: list[Problem]  # sorted
+    normalise: Callable[[str], str]  # its transcripts as the text that models learn
 
 
 def walk(discs: Sequence[Path]) -> Iterator[Path]:
@@ -81,38 +81,57 @@ def walk(discs: Sequence[Path]) -> Iterator[Path]:
             yield from (Path(folder, name) for name in sorted(files))
 
 
-def without_doubles(utterances: Iterable[Found], problems: list[Problem], part: str) -> list[Found]:
-    """Return utterances with each id once, sorted; the others are added to `problems`."""
-    unique: dict[str, Found] = {}
-    for one in utterances:
-        if one.id in unique:
-            what = f"doubled: {part} has {one.id} already, in {unique[one.id].audio}"
-            problems.append(Problem(str(one.audio), what))
-        else:
-            unique[one.id] = one
-    return [unique[name] for name in sorted(unique)]
+def corpus(
+    sets: Mapping[str, Iterable[Found | Problem]],
+    expected: str,
+    others: Iterable[Problem] = (),
+    published: Mapping[str, Published] | None = None,
+    normalise: Callable[[str], str] = english,
+) -> Corpus:
+    """Return what was found and what is wrong; each part has an id once, by the order of ids.
+
+    Args:
+        sets: what a reader yields of each part, by the part's name.
+        expected: what an error says where nothing was found.
+        others: problems of none of the parts.
+        published: what is published of some parts, which are there even where they are empty.
+        normalise: transcripts as the text that models learn.
+
+    Raises: ValueError where nothing was found.
+    """
+    parts, problems, published = [], list[Problem](), published or {}
+    for name, read in sets.items():
+        unique: dict[str, Found] = {}
+        for one in read:
+            if isinstance(one, Problem):
+                problems.append(one)
+            elif one.id in unique:
+                what = f"doubled: {name} has {one.id} already, in {unique[one.id].audio}"
+                problems.append(Problem(str(one.audio), what))
+            else:
+                unique[one.id] = one
+        if unique or name in published:
+            utterances = [unique[id] for id in sorted(unique)]
+            parts.append(Part(name, utterances, published.get(name)))
+    if not any(part.utterances for part in parts):
+        first = f" ({problems[0].where}: {problems[0].what})" if problems else ""
+        raise ValueError(f"expected {expected}, got none{first}")
+    return Corpus(parts, sorted({*problems, *others}), normalise)
 
 
-def named(
-    sets: Mapping[Path, list[Found]], problems: list[Problem], suffixes: Sequence[str] = ()
-) -> list[Part]:
-    """Return a part for each file or folder, named after it, and after its folder where it must be.
+def named(sets: Mapping[Path, Read], suffixes: Sequence[str] = ()) -> dict[str, Read]:
+    """Return sets by the names of their files or folders, and of those above where they must be.
 
     Raises: ValueError where two have the same names even so.
     """
     plain = {path: _without_suffix(path.name, suffixes) for path in sets}
-    names = {
-        path: f"{path.parent.name}-{name}" if list(plain.values()).count(name) > 1 else name
-        for path, name in plain.items()
-    }
-    for path, name in names.items():
-        if list(names.values()).count(name) > 1:
+    found: dict[str, Read] = {}
+    for path, name in plain.items():
+        name = f"{path.parent.name}-{name}" if list(plain.values()).count(name) > 1 else name
+        if name in found:
             raise ValueError(f"expected sets of different names, got {name} twice, as {path}")
-    return [
-        Part(names[path], without_doubles(found, problems, names[path]))
-        for path, found in sets.items()
-        if found
-    ]
+        found[name] = sets[path]
+    return found
 
 
 def _without_suffix(name: str, suffixes: Sequence[str]) -> str:

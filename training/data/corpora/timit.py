@@ -5,18 +5,17 @@ each dialect. The development speakers are those of Halberstadt 1998, as in Kald
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cortado.training.data.corpora.source import (
     Corpus,
     Found,
-    Part,
     Problem,
     Published,
+    corpus,
     read_text,
     walk,
-    without_doubles,
 )
 from cortado.training.data.manifest import Segment
 from cortado.training.data.phones import PHONES_61
@@ -46,31 +45,20 @@ def read(discs: Sequence[Path]) -> Corpus:
 
     Raises: ValueError where there is no TIMIT below `discs`.
     """
-    problems: list[Problem] = []
-    sets: dict[str, list[Found]] = {name: [] for name in PUBLISHED}
+    sets: dict[str, list[Found | Problem]] = {name: [] for name in PUBLISHED}
     files = list(walk(discs))
     by_lower_name = {str(path).lower(): path for path in files}
     for path in files:
         match = PLACE.fullmatch("/".join(path.parts[-4:]).lower())
         if match is None or match[4].startswith("sa"):
             continue
-        plain = str(path)[: -len(".wav")]
-        if match[5] and plain.lower() in by_lower_name:
+        if match[5] and str(path).lower().removesuffix(".wav") in by_lower_name:
             continue  # a copy of SA1.WAV as SA1.WAV.wav
         name = _set_of(match[1], match[3])
         if name is not None:
-            found = _utterance(path, match, by_lower_name, problems)
-            sets[name] += [found] if found else []
-    if not any(sets.values()):
-        raise ValueError(
-            "expected TIMIT's train/dr1/fcjf0/si1027.wav and others in the folders given, got none"
-        )
-    parts = [
-        Part(name, without_doubles(sets[name], problems, name), PUBLISHED[name])
-        for name in PUBLISHED
-    ]
-    problems += _missing_speakers(parts)
-    return Corpus(parts, problems)
+            sets[name].append(_utterance(path, match, by_lower_name))
+    expected = "TIMIT's train/dr1/fcjf0/si1027.wav and others in the folders given"
+    return corpus(sets, expected, _missing_speakers(sets), PUBLISHED)
 
 
 def _set_of(side: str, speaker: str) -> str | None:
@@ -81,16 +69,13 @@ def _set_of(side: str, speaker: str) -> str | None:
     return "dev" if speaker in DEV_SPEAKERS else None
 
 
-def _utterance(
-    path: Path, match: re.Match[str], files: dict[str, Path], problems: list[Problem]
-) -> Found | None:
-    """Return the utterance of a recording, or None and what is wrong with its transcripts."""
+def _utterance(path: Path, match: re.Match[str], files: Mapping[str, Path]) -> Found | Problem:
+    """Return the utterance of a recording, or what is wrong with its transcripts."""
     stem = str(path)[: -len(".wav.wav" if match[5] else ".wav")].lower()
     segments = {}
     for suffix in (".phn", ".wrd"):
         if stem + suffix not in files:
-            problems.append(Problem(str(path), f"missing: its {suffix.upper()[1:]} transcript"))
-            return None
+            return Problem(str(path), f"missing: its {suffix.upper()[1:]} transcript")
         transcript = files[stem + suffix]
         try:
             segments[suffix] = _segments(transcript)
@@ -99,8 +84,7 @@ def _utterance(
             if suffix == ".phn":
                 _check_phones(segments[suffix])
         except (ValueError, OSError) as error:
-            problems.append(Problem(str(transcript), str(error)))
-            return None
+            return Problem(str(transcript), str(error))
     speaker = match[3]
     return Found(
         id=f"{speaker}_{match[4]}",
@@ -135,11 +119,8 @@ def _check_phones(phones: Sequence[Segment]) -> None:
         raise ValueError(f"expected TIMIT's 61 phones, got {', '.join(unknown)}")
 
 
-def _missing_speakers(parts: Sequence[Part]) -> list[Problem]:
-    lists = {"dev": DEV_SPEAKERS, "test": CORE_TEST_SPEAKERS}
-    return [
-        Problem(f"{part.name}: speaker {speaker}", "missing: all utterances")
-        for part in parts
-        if part.name in lists
-        for speaker in sorted(lists[part.name] - {one.speaker for one in part.utterances})
-    ]
+def _missing_speakers(sets: Mapping[str, Sequence[Found | Problem]]) -> Iterator[Problem]:
+    for name, speakers in (("dev", DEV_SPEAKERS), ("test", CORE_TEST_SPEAKERS)):
+        there = {one.speaker for one in sets[name] if isinstance(one, Found)}
+        for speaker in sorted(speakers - there):
+            yield Problem(f"{name}: speaker {speaker}", "missing: all utterances")

@@ -4,19 +4,18 @@ An index (.ndx) lists recordings as `11_2_1:wsj0/si_tr_s/01i/01ic0201.wv1`. They
 path's end wherever it lies, so discs may be given one by one or merged, in any case of letters.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from cortado.training.data.corpora.source import (
     Corpus,
     Found,
-    Part,
     Problem,
     Published,
+    corpus,
     read_text,
     walk,
-    without_doubles,
 )
 from cortado.training.data.corpora.wsj_text import normalise, transcripts
 
@@ -69,69 +68,54 @@ class _Discs:
 def read(discs: Sequence[Path]) -> Corpus:
     """Return the usual training, development and test sets of the discs given.
 
-    Raises: ValueError where there is not one index of WSJ's below `discs`.
+    Raises: ValueError where no recording is listed by an index of WSJ's below `discs`.
     """
     problems: list[Problem] = []
     files = _Discs(discs)
     texts = _texts(files.transcripts, problems)
-    parts = []
+    sets = {}
     for name, one in SETS.items():
-        listed = _listed(name, one.indices, files, problems)
-        if listed is not None:
-            found = [_utterance(path, files, texts, problems) for path in listed]
-            utterances = [utterance for utterance in found if utterance is not None]
-            parts.append(Part(name, without_doubles(utterances, problems, name), one.published))
-    if not parts:
-        raise ValueError(
-            f"expected WSJ's indices ({SI84} or others) in the folders given, got none"
-        )
-    return Corpus(parts, sorted(set(problems)), normalise)
+        missing = [index for index in one.indices if not files.find(index)]
+        problems += [Problem(name, f"missing: the index {index}") for index in missing]
+        if not missing:
+            sets[name] = _utterances(one.indices, files, texts)
+    expected = f"WSJ's indices ({SI84} or others) in the folders given"
+    published = {name: SETS[name].published for name in sets}
+    return corpus(sets, expected, problems, published, normalise)
 
 
-def _listed(
-    name: str, indices: Sequence[str], files: _Discs, problems: list[Problem]
-) -> list[str] | None:
-    """Return the paths in lower case that a set's indices list, or None where one is missing."""
-    listed: list[str] = []
+def _utterances(
+    indices: Sequence[str], files: _Discs, texts: Mapping[str, tuple[str, Path]]
+) -> Iterator[Found | Problem]:
     for index in indices:
-        found = files.find(index)
-        if not found:
-            problems.append(Problem(name, f"missing: the index {index}"))
-            return None
-        for line in read_text(found[0]).splitlines():
+        path = files.find(index)[0]
+        for line in read_text(path).splitlines():
             if not line.strip() or line.startswith(";"):
                 continue
-            disc, colon, path = line.strip().lower().partition(":")
+            disc, colon, listed = line.strip().lower().partition(":")
             if not colon or not disc.replace("_", "").isalnum():
-                problems.append(Problem(str(found[0]), f"no line of an index: {line[:60]!r}"))
+                yield Problem(str(path), f"no line of an index: {line[:60]!r}")
                 continue
-            path = path.strip().lstrip("/")
-            path = path if path.endswith(".wv1") else f"{path}.wv1"
-            if not path.startswith(EXCLUDED):
-                listed.append(path)
-    return listed
+            listed = listed.strip().lstrip("/").removesuffix(".wv1") + ".wv1"
+            if not listed.startswith(EXCLUDED):
+                yield from _utterance(listed, files, texts)
 
 
 def _utterance(
-    listed: str, files: _Discs, texts: Mapping[str, tuple[str, Path]], problems: list[Problem]
-) -> Found | None:
+    listed: str, files: _Discs, texts: Mapping[str, tuple[str, Path]]
+) -> Iterator[Found | Problem]:
+    """Yield the recording at a path in lower case, and what is wrong with it."""
     found = files.find(listed)
     if not found:
-        problems.append(Problem(listed, "missing: an index lists it, and no disc has it"))
-        return None
-    problems += [Problem(str(other), f"doubled: the same as {found[0]}") for other in found[1:]]
-    name = found[0].stem.lower()
+        yield Problem(listed, "missing: an index lists it, and no disc has it")
+        return
+    yield from (Problem(str(other), f"doubled: the same as {found[0]}") for other in found[1:])
+    name, place = found[0].stem.lower(), listed.split("/")
     if name not in texts:
-        problems.append(Problem(str(found[0]), "missing: its transcript, in a .dot or .lsn file"))
-        return None
-    place = listed.split("/")
-    return Found(
-        id=name,
-        audio=found[0],
-        speaker=name[:3],
-        text=texts[name][0],
-        fields={"recorded_as": place[1]} if len(place) > 2 else {},
-    )
+        yield Problem(str(found[0]), "missing: its transcript, in a .dot or .lsn file")
+        return
+    fields = {"recorded_as": place[1]} if len(place) > 2 else {}
+    yield Found(name, found[0], name[:3], texts[name][0], fields=fields)
 
 
 def _texts(paths: Sequence[Path], problems: list[Problem]) -> dict[str, tuple[str, Path]]:
