@@ -4,10 +4,9 @@ import dataclasses
 import hashlib
 import json
 import logging
-import multiprocessing
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from cortado.model.audio.decode import Samples
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Count, unwatched
 from cortado.model.whole_file import write_whole
+from cortado.training.data.parallel import parallel_map
 from cortado.training.synthesis.effects import draw_effects, trim
 from cortado.training.synthesis.engines import (
     PACKAGES,
@@ -26,11 +26,11 @@ from cortado.training.synthesis.engines import (
     installed_engines,
     speak,
 )
-from cortado.training.synthesis.worker import Utterance, start_worker, work
+from cortado.training.synthesis.utterance import Utterance, make_utterance
 
 DEFAULT_SHARES = {"espeak-ng": 0.45, "flite": 0.5, "festival": 0.05}
 FILES_PER_FOLDER = 1000
-TASK = 8  # utterances handed to a worker at once
+CHUNK = 8  # utterances that a process takes at once
 BABBLE_VOICES = 16
 WHOLE_LINES = 0.2  # share of utterances that are a whole line, not a span of words
 WORDS = (2, 14)  # of a span
@@ -82,6 +82,7 @@ def synthesise(config: SynthConfig, progress: Count = unwatched) -> Path:
     Raises:
         ValueError: a bad line of text, no engine, or a folder that holds another corpus.
         SynthError: some utterances failed; a further run tries them again.
+        OSError: a file that cannot be read or written, or a process that died.
     """
     lines = read_text(config.text)
     voices = _usable_engines(config.engines)
@@ -97,7 +98,8 @@ def synthesise(config: SynthConfig, progress: Count = unwatched) -> Path:
     failures = []
     progress(len(rows), len(utterances))
     with manifest.open("a", encoding="utf-8") as file:
-        for row in _speak_all(config, missing, babble):
+        make = partial(make_utterance, folder=config.output, babble=babble)
+        for row in parallel_map(make, missing, min(config.workers, len(missing)), CHUNK):
             if "error" in row:
                 failures.append(row)
                 logger.error("%s: %s", row["id"], row["error"])
@@ -237,23 +239,3 @@ def _babble(
             continue
         crowd.append(soxr.resample(trim(speech), rate, SAMPLE_RATE).astype(np.float32))
     return crowd
-
-
-def _speak_all(
-    config: SynthConfig, utterances: Sequence[Utterance], babble: list[Samples]
-) -> Iterator[dict[str, Any]]:
-    """Yield a manifest row per utterance, in the order in which they are finished."""
-    tasks = [utterances[start : start + TASK] for start in range(0, len(utterances), TASK)]
-    if not tasks:
-        return
-    pool = ProcessPoolExecutor(
-        min(config.workers, len(tasks)),
-        mp_context=multiprocessing.get_context("spawn"),  # inherits no locks of callers' threads
-        initializer=start_worker,
-        initargs=(config.output, babble),
-    )
-    try:
-        for future in as_completed([pool.submit(work, task) for task in tasks]):
-            yield from future.result()
-    finally:
-        pool.shutdown(cancel_futures=True)

@@ -28,7 +28,7 @@ from cortado.model.compiled.integers import has_integer_products
 from cortado.model.compiled.product import WEIGHT_TYPES, available, input_type
 from cortado.model.compiled.tiles import ROWS
 from cortado.model.compiled.vectors import COLUMNS
-from cortado.model.config import MAX_SYMBOLS_PER_STEP, RecognizerConfig
+from cortado.model.config import MAX_SYMBOLS_PER_STEP, SEARCHED_BY, RecognizerConfig
 from cortado.model.configuration import flat
 from cortado.model.cores import usable_cores
 from cortado.model.emission import Emissions
@@ -50,7 +50,7 @@ from cortado.model.streaming.snapshot import digest
 
 STREAMS_PER_THREAD = 32  # fewer are not worth waking another thread
 
-CONFIGURABLE = {  # settings of a model that this backend supports with any value
+CONFIGURABLE = SEARCHED_BY | {  # settings of a model that this backend supports with any value
     "vocabulary.characters",
     "vocabulary.phones",
     "encoder.width",
@@ -61,16 +61,8 @@ CONFIGURABLE = {  # settings of a model that this backend supports with any valu
     "decoder.attention.width",
     "decoder.attention.chunk",
     "decoder.attention.bias",
-    "decoder.beam",
-    "decoder.ctc_weight",
-    "decoder.phone_weight",
-    "decoder.letters",
-    "decoder.deciding",
-    "decoder.confidence",
     "phones",
 }
-
-
 INTEGERS = "int8"
 
 

@@ -117,13 +117,14 @@ def test_a_killed_run_leaves_no_process_behind_and_a_rerun_completes_the_corpus(
         "from cortado.training.synthesis.corpus import SynthConfig, synthesise\n"
         "if __name__ == '__main__':\n"
         f"    synthesise(SynthConfig(Path({str(config.text)!r}), Path({str(config.output)!r}), "
-        "400, seed=3, engines={'espeak-ng': 1.0}))\n"
+        "400, seed=3, workers=2, engines={'espeak-ng': 1.0}))\n"
     )
     (tmp_path / "run.py").write_text(script)
     run = subprocess.Popen([sys.executable, str(tmp_path / "run.py")])
     manifest = config.output / "manifest.jsonl"
     wait_until(lambda: manifest.exists() and len(manifest.read_bytes()) > 100)
     family = psutil.Process(run.pid).children(recursive=True)
+    assert len(family) > 1
     run.kill()
     run.wait()
     _, alive = psutil.wait_procs(family, timeout=20)

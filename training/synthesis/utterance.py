@@ -1,9 +1,6 @@
-"""A worker process of `cortado synth`: it speaks utterances, applies effects, writes audio."""
+"""One utterance of `cortado synth`: spoken, changed by its effects, written as audio."""
 
 import logging
-import multiprocessing
-import os
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,34 +37,11 @@ class Utterance:
         return Path(self.audio).stem
 
 
-_folder = Path()  # of a worker process, set once by start_worker
-_babble: Sequence[Samples] = ()
-
-
-def start_worker(folder: Path, babble: Sequence[Samples]) -> None:
-    """Give a fresh worker process the corpus's folder and the voices of the crowd."""
-    global _folder, _babble
-    _folder, _babble = folder, babble
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent is gone: a killed pool would leave it waiting for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def work(utterances: Sequence[Utterance]) -> list[dict[str, Any]]:
-    """Return a manifest row per utterance, with `error` in place of `duration` if it failed."""
-    return [make_utterance(one, _folder, _babble) for one in utterances]
-
-
 def make_utterance(one: Utterance, folder: Path, babble: Sequence[Samples]) -> dict[str, Any]:
     """Write the audio of one utterance and return its row of the manifest.
 
-    An engine that fails is replaced by espeak-ng, which the row then says (`fallback`).
+    An engine that fails is replaced by espeak-ng, which the row then says (`fallback`). Where that
+    fails, too, the row is the id and the `error`.
     """
     row: dict[str, Any] = {"id": one.id}
     voice = one.voice
