@@ -1,6 +1,7 @@
 """A picture of the attention: log-mel frames, characters, and their weights."""
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -22,6 +23,17 @@ LETTERS_OF_A_WORD = 20  # that it names, at most: a wider one would leave the pi
 PAPER, INK, SOFT, ACCENT = "#fbf8f3", "#221b16", "#6d6156", "#8f4a1d"
 SOUND = LinearSegmentedColormap.from_list("sound", [PAPER, "#dcc6ab", "#8a6239", INK])
 WEIGHT = LinearSegmentedColormap.from_list("weight", [f"{PAPER}00", "#e6aa6c", ACCENT])
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": SOFT,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "text.color": INK,
+    "svg.fonttype": "none",  # letters stay letters: smaller, and they can be searched
+    "svg.hashsalt": "cortado",  # the same picture is the same file
+}
 
 
 def check_suffix(path: Path) -> None:
@@ -42,24 +54,20 @@ def draw(found: Attending, path: Path, title: str = "") -> None:
 
     Raises: ValueError for a suffix that is not known; OSError.
     """
+    write(path, lambda: _figure(found, title))
+
+
+def write(path: Path, made: Callable[[], Figure]) -> None:
+    """Write a figure, which is made in the one style of pictures.
+
+    Raises: ValueError for a suffix that is not known; OSError.
+    """
     check_suffix(path)
-    settings: dict[Any, Any] = {
-        "font.family": "DejaVu Sans",
-        "font.size": 8,
-        "axes.edgecolor": SOFT,
-        "axes.labelcolor": SOFT,
-        "xtick.color": SOFT,
-        "ytick.color": SOFT,
-        "text.color": INK,
-        "svg.fonttype": "none",  # letters stay letters: smaller, and they can be searched
-        "svg.hashsalt": "cortado",  # the same picture is the same file
-    }
-    with mpl.rc_context(settings):
-        figure = _figure(found, title)
+    with mpl.rc_context(STYLE):
         buffer = io.BytesIO()
         kind = path.suffix.lower()[1:]
         metadata = {"Date": None} if kind == "svg" else None
-        figure.savefig(buffer, format=kind, dpi=150, facecolor=PAPER, metadata=metadata)
+        made().savefig(buffer, format=kind, dpi=150, facecolor=PAPER, metadata=metadata)
     path.write_bytes(buffer.getvalue())
 
 

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from cortado.training.scoring.attention_picture import INK, PAPER, SOFT, WEIGHT, check_suffix
+from cortado.training.scoring.attention_picture import PAPER, SOFT, WEIGHT, write
 
 INCHES = 0.2  # of a word, across and down
 LONGEST = 60  # source words that are drawn; of longer sources the first
@@ -21,25 +19,18 @@ def draw(
 
     Raises: ValueError for a suffix that is not known; OSError.
     """
-    check_suffix(path)
-    shown, cut = list(source[:LONGEST]), weights[: len(text), :LONGEST]
-    size = max(3.0, INCHES * len(shown) + 1.5), max(1.5, INCHES * len(text) + 1.5)
-    settings: dict[Any, Any] = {
-        "font.size": 8,
-        "svg.fonttype": "none",
-        "svg.hashsalt": "cortado",
-        "axes.edgecolor": SOFT,
-        "text.color": INK,
-    }
-    with mpl.rc_context(settings):
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots()
-        axes.imshow(cut.numpy(), cmap=WEIGHT, vmin=0, vmax=1, aspect="auto", interpolation="none")
-        axes.set_facecolor(PAPER)
-        axes.set_xticks(range(len(shown)), shown, rotation=90, fontsize=7)
-        axes.set_yticks(range(len(text)), list(text), fontsize=7)
-        axes.tick_params(length=0)
-        axes.set_title(title, loc="left", fontsize=8, color=SOFT)
-        metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, facecolor=PAPER, metadata=metadata, dpi=120)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(path, lambda: _figure(source[:LONGEST], text, weights[: len(text), :LONGEST], title))
+
+
+def _figure(source: Sequence[str], text: Sequence[str], weights: Tensor, title: str) -> Figure:
+    size = max(3.0, INCHES * len(source) + 1.5), max(1.5, INCHES * len(text) + 1.5)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    axes.imshow(weights.numpy(), cmap=WEIGHT, vmin=0, vmax=1, aspect="auto", interpolation="none")
+    axes.set_facecolor(PAPER)
+    axes.set_xticks(range(len(source)), source, rotation=90, fontsize=7)
+    axes.set_yticks(range(len(text)), text, fontsize=7)
+    axes.tick_params(length=0)
+    axes.set_title(title, loc="left", fontsize=8, color=SOFT)
+    return figure
