@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.search.language_file import BOUNDS, STEPS
+from cortado.model.search.language_file import BOUNDS, STEPS, bigrams_of
 from cortado.training.language_model import Estimate, compact
 
 Array = NDArray[Any]
@@ -65,7 +65,7 @@ def pruned(
         kept_trigrams: (M,) whether each trigram stays; with one that does, the bigrams of its first
             two and of its last two words stay.
     """
-    first, history, lower = _places(arrays)
+    first, history, lower = bigrams_of(arrays)
     logs = {name: arrays[name].astype(float) for name in ("unigrams", "bigrams", "trigrams")}
     unigram, left1 = np.exp(logs["unigrams"]).T
     bigram, left2 = np.exp(logs["bigrams"]).T
@@ -101,21 +101,11 @@ def packed(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 def supported(arrays: Mapping[str, Array], worths: Array) -> Array:
     """Return for each bigram the highest worth of a trigram that stands on it."""
-    _, history, lower = _places(arrays)
+    _, history, lower = bigrams_of(arrays)
     found = np.full(len(arrays["seconds"]), -np.inf)
     np.maximum.at(found, history, worths)
     np.maximum.at(found, lower, worths)
     return found
-
-
-def _places(arrays: Mapping[str, Array]) -> tuple[Array, Array, Array]:
-    """Return each bigram's first word, and the bigrams of each trigram's first and last two."""
-    words = len(arrays["unigrams"])
-    first = np.repeat(np.arange(words), np.diff(arrays["starts"]))
-    second = arrays["seconds"].astype(np.int64)
-    history = np.repeat(np.arange(len(second)), np.diff(arrays["ends"]))
-    wanted = second[history] * words + arrays["thirds"]
-    return first, history, np.searchsorted(first * words + second, wanted)
 
 
 def _returned(left: Array, history: Array, own: Array, dropped: Array) -> Array:

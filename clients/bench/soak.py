@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +14,7 @@ from urllib.request import urlopen
 
 import numpy as np
 import websockets
+from prometheus_client.parser import text_string_to_metric_families
 
 from cortado.server.protocol.pcm import encode
 from cortado.server.sample import speech
@@ -86,16 +86,15 @@ def sample(url: str) -> Sample:
     except URLError as error:
         raise ConnectionError(f"expected a running server at {page}: {error.reason}") from error
 
-    def value(name: str) -> float:
-        found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
-        if found is None:
-            raise ValueError(f"expected {name} at {page}, which does not have it")
-        return float(found[1])
-
-    pattern = r'^cortado_processing_delay_seconds_bucket\{le="(\S+)"\} (\S+)$'
-    delays = {float(one): float(n) for one, n in re.findall(pattern, text, re.MULTILINE)}
-    memory, capacity = value("process_resident_memory_bytes"), value("cortado_streams_capacity")
-    return Sample(memory, capacity, delays)
+    try:
+        every = [one for each in text_string_to_metric_families(text) for one in each.samples]
+        values = {one.name: one.value for one in every if not one.labels}
+        memory = values["process_resident_memory_bytes"]
+        capacity = values["cortado_streams_capacity"]
+    except (KeyError, ValueError) as error:  # another's page, or none of metrics
+        raise ValueError(f"expected a server's metrics at {page}, got none: {error}") from None
+    delays = (one for one in every if one.name == "cortado_processing_delay_seconds_bucket")
+    return Sample(memory, capacity, {float(one.labels["le"]): one.value for one in delays})
 
 
 class Soak:

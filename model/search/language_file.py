@@ -107,12 +107,8 @@ def _built(
     _check(whole, logs, len(letters))
     unigram, left1 = np.exp(logs["unigrams"]).T.copy()
     bigram, left2 = np.exp(logs["bigrams"]).T.copy()
-    words, starts, ends = len(unigram), whole["starts"], whole["ends"]
-    first = np.repeat(np.arange(words, dtype=np.int64), np.diff(starts))
-    second, third = whole["seconds"].astype(np.int64), whole["thirds"]
-    history = np.repeat(np.arange(len(second)), np.diff(ends))  # the bigram of each trigram
-    lower = np.searchsorted(first * words + second, second[history] * words + third)
-    more2 = bigram - left1[first] * unigram[second]
+    first, history, lower = bigrams_of(whole)
+    more2 = bigram - left1[first] * unigram[whole["seconds"]]
     more3 = np.exp(logs["trigrams"]) - left2[history] * bigram[lower]
     numbers = {name: float(about[name]) for name in ("weight", "bonus", "leaving", "letter")}
     if not all(map(math.isfinite, numbers.values())):
@@ -131,6 +127,16 @@ def _built(
         sums2=_running(more2),
         sums3=_running(more3),
     )
+
+
+def bigrams_of(whole: Mapping[str, Array]) -> tuple[Array, Array, Array]:
+    """Return each bigram's first word, and the bigrams of each trigram's first and last two."""
+    words = len(whole["starts"]) - 1
+    first = np.repeat(np.arange(words, dtype=np.int64), np.diff(whole["starts"]))
+    second = whole["seconds"].astype(np.int64)
+    history = np.repeat(np.arange(len(second)), np.diff(whole["ends"]))
+    wanted = second[history] * words + whole["thirds"]
+    return first, history, np.searchsorted(first * words + second, wanted)
 
 
 def _unpacked(parts: Mapping[str, Array]) -> dict[str, Array]:

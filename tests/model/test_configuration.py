@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cortado.model.configuration import build
+from cortado.model.configuration import build, toml_tree
 
 FOLDER = Path("/somewhere")
 
@@ -79,3 +79,9 @@ def test_what_does_not_fit_is_named_with_its_place(tree: dict[str, Any], message
 def test_a_tree_that_is_no_table_is_refused(tree: Any) -> None:
     with pytest.raises(ValueError, match=r"here.json: expected a table of keys, got "):
         build(Outer, tree, "here.json", FOLDER)
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "here.toml").write_bytes(b'name = "\xff"')
+    with pytest.raises(ValueError, match=r"here.toml: expected TOML, got "):
+        toml_tree(tmp_path / "here.toml")

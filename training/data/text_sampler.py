@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from cortado.model.vocabulary import Vocabulary
+from cortado.training.data.corpora.source import read_text
 
 PIECES = 64  # in a batch
 PIECE = 60  # symbols at most, about four seconds of speech
@@ -28,7 +29,7 @@ class TextSampler:
         self._seed = seed
         self._lines: list[list[int]] = []
         self._space = vocabulary.encode(" ")[0]
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(read_text(path).splitlines(), 1):
             try:
                 symbols = vocabulary.encode(" ".join(line.split()))
             except ValueError as error:

@@ -17,6 +17,7 @@ from cortado.model.audio.decode import Samples
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Count, unwatched
 from cortado.model.whole_file import write_whole
+from cortado.training.data.corpora import source
 from cortado.training.data.parallel import parallel_map
 from cortado.training.synthesis.effects import draw_effects, trim
 from cortado.training.synthesis.engines import (
@@ -124,9 +125,9 @@ def read_text(path: Path) -> list[str]:
         ValueError: a line with other characters, a word without a letter, or no line at all.
     """
     lines = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
-        words = line.removesuffix("\r").split(" ")
-        odd = sorted(set(line.removesuffix("\r")) - set("abcdefghijklmnopqrstuvwxyz' "))
+    for number, line in enumerate(source.read_text(path).splitlines(), start=1):
+        words = line.split(" ")
+        odd = sorted(set(line) - set("abcdefghijklmnopqrstuvwxyz' "))
         if odd:
             raise ValueError(f"{path}, line {number}: expected a-z, ' and space, got {odd[0]!r}")
         if any(word and not word.strip("'") for word in words):

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from cortado.training.data.corpora.source import read_text
+
 HIGHLIGHT = "@highlight"
 ENDS = (".", "!", "?", '"', "'", "”", "’", ")")  # of a sentence
 WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
@@ -54,19 +56,19 @@ def read(paths: tuple[Path, ...], most_source: int, most_target: int) -> list[Pa
 
 
 def _json_lines(path: Path) -> Iterator[Pair]:
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 one = json.loads(line)
                 yield Pair(tuple(one["source"].split()), tuple(one["target"].split()))
-            except (json.JSONDecodeError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError):
                 wanted = "an object with the texts `source` and `target`"
-                got = line.strip()[:60]
+                got = line.decode(errors="replace").strip()[:60]
                 raise ValueError(f"{path}:{number}: expected {wanted}, got {got!r}") from None
 
 
 def _lines(source: Path, target: Path) -> Iterator[Pair]:
-    one, other = (path.read_text(encoding="utf-8").split("\n") for path in (source, target))
+    one, other = (read_text(path).split("\n") for path in (source, target))
     if len(one) != len(other):
         raise ValueError(
             f"expected as many lines in {target} as in {source}, {len(one)}, got {len(other)}"
@@ -77,7 +79,7 @@ def _lines(source: Path, target: Path) -> Iterator[Pair]:
 
 def _stories(folder: Path) -> Iterator[Pair]:
     for path in sorted(folder.glob("*.story")):
-        article, *highlights = path.read_text(encoding="utf-8").split(HIGHLIGHT)
+        article, *highlights = read_text(path).split(HIGHLIGHT)
         if not highlights:
             raise ValueError(f"{path}: expected {HIGHLIGHT} in a story, got none")
         yield Pair(_words(article), tuple(word for one in highlights for word in _words(one)))

@@ -38,6 +38,9 @@ def test_text_that_no_vocabulary_spells_is_named_with_its_line(tmp_path: Path) -
     path.write_text("fine\nnot 1 of them\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"text\.txt:2: expected characters among .*got '1'"):
         TextSampler(path, VOCABULARY, 0)
+    path.write_bytes(b"fine\ncaf\xe9\n")
+    with pytest.raises(ValueError, match=r"text\.txt:2: expected characters among .*got 'é'"):
+        TextSampler(path, VOCABULARY, 0)
     path.write_text("\n", encoding="utf-8")
     with pytest.raises(ValueError, match="expected a sentence a line, got none"):
         TextSampler(path, VOCABULARY, 0)

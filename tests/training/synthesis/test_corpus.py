@@ -242,9 +242,10 @@ def test_a_line_that_is_not_plain_words_is_an_error_that_names_it(
     tmp_path: Path, content: str, message: str
 ) -> None:
     path = tmp_path / "text.txt"
-    path.write_text(content, encoding="utf-8")
-    with pytest.raises(ValueError, match=message):
-        read_text(path)
+    for encoding in ("utf-8", "latin-1"):
+        path.write_text(content, encoding=encoding)
+        with pytest.raises(ValueError, match=message):
+            read_text(path)
 
 
 @pytest.mark.parametrize(

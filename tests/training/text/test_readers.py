@@ -70,6 +70,9 @@ def test_what_is_no_corpus_is_refused_with_what_was_expected(tmp_path: Path) -> 
     broken = write(tmp_path / "a.jsonl", '{"source": "a", "target": "b"}\n{"text": "c"}\n')
     with pytest.raises(ValueError, match=r"a.jsonl:2: expected an object with the texts `source`"):
         read((broken,), 9, 9)
+    broken.write_bytes(b'{"source": "caf\xe9"}\n')
+    with pytest.raises(ValueError, match=r"a.jsonl:1: expected an object"):
+        read((broken,), 9, 9)
     with pytest.raises(ValueError, match="two files of lines or a folder of stories, got 3 paths"):
         read((broken,) * 3, 9, 9)
     empty = tmp_path / "empty"
