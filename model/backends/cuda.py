@@ -86,11 +86,6 @@ class DeviceStepper(ReferenceStepper):
 
     @torch.inference_mode()
     def step(self, samples: Samples, rows: Rows) -> Emissions:
-        """Step the streams in `rows`; return their emissions.
-
-        Raises:
-            ValueError: samples of another shape than (R, SAMPLES_PER_STEP).
-        """
         if samples.shape != (len(rows), SAMPLES_PER_STEP):
             expected = f"({len(rows)}, {SAMPLES_PER_STEP})"
             raise ValueError(f"expected samples {expected}, got {samples.shape}")
@@ -109,7 +104,6 @@ class DeviceStepper(ReferenceStepper):
 
     @torch.inference_mode()
     def blanks(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return (R,) whether the CTC head gave the blank at the streams' last step."""
         search, index = self._state[-1], self._index(rows)
         if isinstance(search, CtcState):
             found = search.symbol[index] == self._blank

@@ -132,7 +132,7 @@ def _joined(first: Tensor, second: Tensor) -> Tensor:
 
 
 class ReferenceStepper:
-    """The states of streams, one a row: a `Stepper`."""
+    """The states of streams, one a row: a `Stepper`, which says what its methods do."""
 
     def __init__(self, recognizer: ReferenceRecognizer, streams: int, threads: int | None) -> None:
         self._recognizer = recognizer
@@ -144,7 +144,6 @@ class ReferenceStepper:
 
     @property
     def bytes_per_stream(self) -> int:
-        """Size of a stream's state in bytes."""
         return sum(x.numel() * x.element_size() for x in tensors(self._fresh(1)))
 
     def _fresh(self, streams: int) -> State:
@@ -157,22 +156,15 @@ class ReferenceStepper:
         self._state = put(self._state, rows, part)
 
     def reset(self, rows: Rows) -> None:
-        """Reset the streams in (R,) rows to the state before any audio."""
         self._put(self._index(rows), self._fresh(len(rows)))
 
     def expect(self, row: int, phrases: Expected) -> None:
-        """Set the phrases that a stream expects, after `reset`."""
         index = self._index(np.array([row]))
         *layers, found = select(self._state, index)
         assert isinstance(found, SearchState)  # a pool checks that there is a search
         self._put(index, (*layers, found.expecting(phrases)))
 
     def step(self, samples: Samples, rows: Rows) -> Emissions:
-        """Step the streams in `rows`; return their emissions.
-
-        Raises:
-            ValueError: samples of another shape than (R, SAMPLES_PER_STEP).
-        """
         if self._torch_threads not in (None, torch.get_num_threads()):
             torch.set_num_threads(self.threads)
         index = self._index(rows)
@@ -183,32 +175,27 @@ class ReferenceStepper:
         return as_emissions(emitted)
 
     def blanks(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return (R,) whether the CTC head gave the blank at the streams' last step."""
         search, index = self._state[-1], self._index(rows)
         if isinstance(search, CtcState):
             return (search.symbol[index] == self._blank).numpy()
         return blanks(search.values[index, -1].numpy(), self._recognizer.head)
 
     def pending(self, rows: Rows) -> NDArray[np.int32]:
-        """Return (R,) frames since the newest symbol that awaits its commit, -1 for none."""
         search = self._state[-1]
         if not isinstance(search, SearchState):
             return np.full(len(rows), -1, np.int32)
         return pending(rows, self._recognizer.beam, search.own_hypotheses())
 
     def spoken(self, rows: Rows) -> NDArray[np.float32]:
-        """Return (R, HISTORY, P) what the phone head gave the streams' last frames."""
         found = select(self._state, self._index(rows))[-1]
         assert isinstance(found, SearchState)  # asked for where there is a search
         return found.own_hypotheses().spoken
 
     def pauses(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return (R,) whether the newest frames are of a pause, by their level."""
         features, *_ = self._state
         return np.asarray(features[-1].memory[self._index(rows), 1].cpu().numpy() >= PAUSE_FRAMES)
 
     def restart(self, rows: Rows) -> Emissions:
-        """Begin an utterance in the streams in (R,) rows; return their uncommitted symbols."""
         index = self._index(rows)
         features, encoder, search = select(self._state, index)
         rest, search = self._recognizer.search.restarted(search)
@@ -219,12 +206,10 @@ class ReferenceStepper:
         return rest
 
     def snapshot(self, row: int) -> bytes:
-        """Return a stream's state."""
         parts = tensors(select(self._state, self._index(np.array([row]))))
         return b"".join(x.cpu().numpy().tobytes() for x in parts)
 
     def restore(self, row: int, state: bytes) -> None:
-        """Give a row the state that `snapshot` of the same model returned."""
         data, start = bytearray(state), 0
 
         def read(tensor: Tensor) -> Tensor:

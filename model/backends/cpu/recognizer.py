@@ -164,7 +164,7 @@ class _ThreadMemory(NamedTuple):
 
 
 class FastStepper:
-    """The states of streams in preallocated arrays, stepped in place."""
+    """The states of streams in preallocated arrays, stepped in place: a `Stepper`."""
 
     def __init__(self, recognizer: FastRecognizer, streams: int, threads: int) -> None:
         self._recognizer = recognizer
@@ -188,7 +188,6 @@ class FastStepper:
 
     @property
     def bytes_per_stream(self) -> int:
-        """Size of a stream's state in bytes."""
         return sum(array[:1].nbytes for array in self._arrays)
 
     @property
@@ -198,14 +197,12 @@ class FastStepper:
         return (*self._state, *self._hypotheses) if searched else tuple(self._state)
 
     def reset(self, rows: NDArray[np.int64]) -> None:
-        """Reset the streams in (R,) rows to the state before any audio."""
         for array in self._arrays:
             array[rows] = 0
         self._begin(rows)
         restart(rows, self._hypotheses)
 
     def expect(self, row: int, phrases: Expected) -> None:
-        """Set the phrases that a stream expects, after `reset`."""
         self._hypotheses.trees[row], self._hypotheses.sounds[row] = phrases
 
     def _begin(self, rows: NDArray[np.int64] | slice) -> None:
@@ -214,23 +211,18 @@ class FastStepper:
         self._state.symbol[rows] = self._recognizer.weights.decoder.start
 
     def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return (R,) whether the CTC head gave the blank at the streams' last step."""
         return self._state.blank[rows, 0] != 0
 
     def pending(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return (R,) frames since the newest symbol that awaits its commit, -1 for none."""
         return pending(rows, self._recognizer.beam, self._hypotheses)
 
     def spoken(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return (R, HISTORY, P) what the phone head gave the streams' last frames."""
         return self._hypotheses.spoken[rows]
 
     def pauses(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return (R,) whether the newest frames are of a pause, by their level."""
         return np.asarray(self._state.memory[rows, 1] >= PAUSE_FRAMES)
 
     def restart(self, rows: NDArray[np.int64]) -> Emissions:
-        """Begin an utterance in the streams in (R,) rows; return their uncommitted symbols."""
         state, rest = self._state, uncommitted(rows, self._recognizer.beam, self._hypotheses)
         restart(rows, self._hypotheses)
         pauses = rows[self.pauses(rows)]
@@ -248,11 +240,9 @@ class FastStepper:
         return self._state
 
     def snapshot(self, row: int) -> bytes:
-        """Return a stream's state."""
         return b"".join(array[row].tobytes() for array in self._arrays)
 
     def restore(self, row: int, state: bytes) -> None:
-        """Give a row the state that `snapshot` of the same model returned."""
         start = 0
         for array in self._arrays:
             end = start + array[row].nbytes
@@ -260,15 +250,6 @@ class FastStepper:
             start = end
 
     def step(self, samples: Samples, rows: NDArray[np.int64]) -> Emissions:
-        """Step the streams in `rows`; return their emissions.
-
-        Args:
-            samples: (R, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each.
-            rows: (R,) which streams, each once.
-
-        Raises:
-            ValueError: samples of another shape or type, or a row out of range.
-        """
         samples, rows = self._checked(samples, rows)
         beam, cap = self._recognizer.beam, MAX_SYMBOLS_PER_STEP
         emissions = Emissions.nothing(len(rows), max_committed(beam, cap))
