@@ -32,6 +32,13 @@ def stub(path: Path, script: str) -> Path:
     return path
 
 
+def installing(clone: Path, script: str) -> None:
+    """Give a clone an environment whose programs are a script."""
+    (clone / ".venv" / "bin").mkdir(parents=True)
+    for name in ("python", "uv"):
+        stub(clone / ".venv" / "bin" / name, script)
+
+
 @pytest.mark.parametrize("target", ["serve", "test"])
 def test_a_machine_without_a_new_enough_python_is_told_so(clone: Path, target: str) -> None:
     old = stub(clone / "python3.8", "exit 1")
@@ -60,9 +67,7 @@ def test_an_environment_that_is_up_to_date_is_not_installed_again(clone: Path) -
 
 
 def test_an_install_that_fails_says_so_and_is_tried_again_the_next_time(clone: Path) -> None:
-    (clone / ".venv" / "bin").mkdir(parents=True)
-    for name in ("python", "uv"):
-        stub(clone / ".venv" / "bin" / name, "echo no route to host >&2; exit 1")
+    installing(clone, "echo no route to host >&2; exit 1")
     for _ in range(2):
         result = make(clone, "serve")
         assert result.returncode != 0
@@ -82,9 +87,7 @@ def test_an_install_that_fails_says_so_and_is_tried_again_the_next_time(clone: P
 def test_torch_and_its_index_are_asked_for_only_where_an_extra_brings_torch(
     clone: Path, arguments: str, wanted: str, indexed: bool
 ) -> None:
-    (clone / ".venv" / "bin").mkdir(parents=True)
-    for name in ("python", "uv"):
-        stub(clone / ".venv" / "bin" / name, 'echo "$*"')
+    installing(clone, 'echo "$*"')
     done = make(clone, *arguments.split(), "TORCH_INDEX=ADDRESS")
     assert done.returncode == 0, done.stderr
     *before, last = [line for line in done.stdout.splitlines() if line.startswith("pip install")]
@@ -105,9 +108,7 @@ def test_help_lists_every_target_that_a_user_may_name(clone: Path) -> None:
 def test_a_checkout_whose_requirements_were_updated_is_installed_again(
     clone: Path, file: str
 ) -> None:
-    (clone / ".venv" / "bin").mkdir(parents=True)
-    for name in ("python", "uv"):
-        stub(clone / ".venv" / "bin" / name, 'echo "$*"')
+    installing(clone, 'echo "$*"')
     assert "pip install" in make(clone, "develop").stdout
     assert "pip install" not in make(clone, "develop").stdout
     later = (clone / ".venv" / ".developing").stat().st_mtime + 10

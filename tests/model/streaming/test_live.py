@@ -100,11 +100,6 @@ def test_a_stream_that_is_cut_short_is_refused() -> None:
         LiveStream.resume(online(), data[:-1])
 
 
-def test_a_stream_of_another_model_is_refused() -> None:
-    with pytest.raises(ValueError, match="expected a stream of the model"):
-        LiveStream.resume(online(11), LiveStream(online()).suspend())
-
-
 def test_a_suspended_stream_is_its_state_and_what_waits() -> None:
     stream = LiveStream(online())
     [*stream.push(np.zeros(1000, np.float32))]
