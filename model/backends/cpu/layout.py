@@ -4,11 +4,12 @@ The state of all streams lies in preallocated arrays with the stream on dim 0. "
 (uint16) where the CPU multiplies it, else float32: what the matrix products read.
 """
 
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.model.compiled.arrays import Array as Array
+from cortado.model.compiled.arrays import zeros
 from cortado.model.compiled.integers import ZERO_POINT, QuantizedMatrix
 from cortado.model.compiled.product import aligned
 from cortado.model.compiled.vectors import FRAMES
@@ -23,7 +24,7 @@ from cortado.model.features.framing import (
     SAMPLES_PER_STEP,
 )
 
-Array = NDArray[Any]
+F32, U8, NARROW = np.float32, np.uint8, "narrow"
 
 CHANNELS = 32  # of every convolution: what the kernels are made for
 FIRST = (MELS + 8) * (PLANES + 1)  # numbers in a frame of features: a zero plane, edges, zeros
@@ -98,25 +99,25 @@ class DecoderWeights(NamedTuple):
 class State(NamedTuple):
     """The state of each of S streams."""
 
-    samples: Array  # (S, OVERLAP) float32: the last samples
-    mean: Array  # (S, F) float32: running
-    memory: Array  # (S, 3) float32: what it remembers beside itself (running_mean.py)
-    frames: Array  # (S, PAST F) float32: the last normalised ones
-    conv1: Array  # (S, F * 4) narrow: the last frame
-    conv2: Array  # (S, F / 2 * C) narrow
-    hidden: Array  # (S, 2 FREQUENCIES * C) narrow: of the convolutional LSTM, the last two frames
-    cell: Array  # (S, FREQUENCIES * C) float32
-    lstm_hidden: Array  # (S, L, H) narrow
-    lstm_cell: Array  # (S, L, H) float32
-    frame_count: Array  # (S, 1) int64: encoder frames so far; frame n is at place n % w below
-    keys: Array  # (S, w, d) float32: chunk keys of the last w
-    gates: Array  # (S, w, 4 D) narrow: their part of the decoder's gates
-    logits: Array  # (S, w, V) float32: and of its logits
-    blank: Array  # (S, 1) int32: whether the CTC head gave the blank at the last frame
-    query: Array  # (S, K, 2 d) float32: the queries of both energies
-    decoder_hidden: Array  # (S, K, D) narrow
-    decoder_cell: Array  # (S, K, D) float32
-    symbol: Array  # (S, K) int32: the last symbol written
+    samples: Annotated[Array, F32, "S", OVERLAP]  # the last samples
+    mean: Annotated[Array, F32, "S", MELS]  # running
+    memory: Annotated[Array, F32, "S", 3]  # what it remembers beside itself (running_mean.py)
+    frames: Annotated[Array, F32, "S", PAST * MELS]  # the last normalised ones
+    conv1: Annotated[Array, NARROW, "S", MELS * (PLANES + 1)]  # the last frame
+    conv2: Annotated[Array, NARROW, "S", MELS // 2 * CHANNELS]
+    hidden: Annotated[Array, NARROW, "S", 2 * FREQUENCIES * CHANNELS]  # of the last two frames
+    cell: Annotated[Array, F32, "S", FREQUENCIES * CHANNELS]
+    lstm_hidden: Annotated[Array, NARROW, "S", "L", "H"]
+    lstm_cell: Annotated[Array, F32, "S", "L", "H"]
+    frame_count: Annotated[Array, np.int64, "S", 1]  # frames so far; n is at place n % w below
+    keys: Annotated[Array, F32, "S", "w", "d"]  # chunk keys of the last w
+    gates: Annotated[Array, NARROW, "S", "w", "4 D"]  # their part of the decoder's gates
+    logits: Annotated[Array, F32, "S", "w", "V"]  # and of its logits
+    blank: Annotated[Array, np.int32, "S", 1]  # whether the last frame gave the blank
+    query: Annotated[Array, F32, "S", "K", "2 d"]  # the queries of both energies
+    decoder_hidden: Annotated[Array, NARROW, "S", "K", "D"]
+    decoder_cell: Annotated[Array, F32, "S", "K", "D"]
+    symbol: Annotated[Array, np.int32, "S", "K"]  # the last symbol written
 
 
 class Sizes(NamedTuple):
@@ -134,29 +135,23 @@ class Sizes(NamedTuple):
 
 def empty_state(streams: int, sizes: Sizes, narrow: type, hypotheses: int) -> State:
     """Return zeroed arrays for the states of streams; a stream's row must be reset before use."""
-    h, layers, _, d, k, w, v, _ = sizes
+    named = _named(sizes) | {"S": streams, "K": hypotheses}
+    return zeros(State, named, aligned, narrow=narrow)
 
-    return State(
-        samples=aligned(np.float32, streams, OVERLAP),
-        mean=aligned(np.float32, streams, MELS),
-        memory=aligned(np.float32, streams, 3),
-        frames=aligned(np.float32, streams, PAST * MELS),
-        conv1=aligned(narrow, streams, MELS * (PLANES + 1)),
-        conv2=aligned(narrow, streams, MELS // 2 * CHANNELS),
-        hidden=aligned(narrow, streams, 2 * FREQUENCIES * CHANNELS),
-        cell=aligned(np.float32, streams, FREQUENCIES * CHANNELS),
-        lstm_hidden=aligned(narrow, streams, layers, h),
-        lstm_cell=aligned(np.float32, streams, layers, h),
-        frame_count=aligned(np.int64, streams, 1),
-        keys=aligned(np.float32, streams, w, k),
-        gates=aligned(narrow, streams, w, 4 * d),
-        logits=aligned(np.float32, streams, w, v),
-        blank=aligned(np.int32, streams, 1),
-        query=aligned(np.float32, streams, hypotheses, 2 * k),
-        decoder_hidden=aligned(narrow, streams, hypotheses, d),
-        decoder_cell=aligned(np.float32, streams, hypotheses, d),
-        symbol=aligned(np.int32, streams, hypotheses),
-    )
+
+def _named(sizes: Sizes) -> dict[str, int]:
+    """Return the sizes by the letters that the fields of arrays have for them."""
+    h, layers, seen, d, k, w, v, heads = sizes
+    letters = {"H": h, "L": layers, "A": seen, "D": d, "d": k, "w": w, "V": v}
+    inputs, state = FREQUENCIES * CHANNELS, 2 * k + v
+    return letters | {
+        "tile": TILE,
+        "joined": max(inputs, h) + h,
+        "gates": 4 * max(h, d),
+        "codes": max(inputs, seen * h) + max(h, d),
+        "frame": state + heads,
+        "state": state,
+    }
 
 
 class Scratch(NamedTuple):
@@ -165,36 +160,36 @@ class Scratch(NamedTuple):
     The operands of matrix products are flat, whatever their shape, so that these compile once.
     """
 
-    audio: Array  # (4, OVERLAP + SAMPLES_PER_STEP) float32
-    re: Array  # (FFT / 2, FRAMES) float32
-    im: Array
-    power: Array  # (FFT / 2 + 1, FRAMES)
-    logmel: Array  # (F, FRAMES)
-    planes: Array  # (5, STREAMS, FIRST) narrow: features
-    recent: Array  # ((PAST + 4) F,) float32
-    delta: Array  # (2, F) float32
-    frames1: Array  # (3, STREAMS, SECOND) narrow
-    frames2: Array  # (2, STREAMS, THIRD) narrow: the LSTM's input and last hidden state
-    frames3: Array  # (3, STREAMS, THIRD) narrow
-    codes1: Array  # (3, STREAMS, SECOND) uint8: frames as integers
-    codes2: Array  # (2, STREAMS, THIRD) uint8
-    codes3: Array  # (3, STREAMS, THIRD) uint8
-    row_scales: Array  # (STREAMS ROWS3,) float32: of their rows
-    sums1: Array  # (STREAMS ROWS1, C) float32
-    sums2: Array  # (STREAMS ROWS3, C)
-    gates2: Array  # (STREAMS ROWS3, 4 C)
-    joined: Array  # (TILE, max inputs + H) narrow
-    gates: Array  # (TILE, 4 H or 4 D) float32
-    codes: Array  # (TILE, max inputs + H) uint8: rows of products of integers
-    scales: Array  # (TILE,) float32: of the rows
-    hidden: Array  # (TILE, A H) narrow
-    dense: Array  # (TILE, H) float32
-    of_frames: Array  # (TILE, 2 d + V + U) float32: the product with `DecoderWeights.frames`
-    rows: Array  # (TILE,) int64: the streams of the tile that write
-    chunk_weights: Array  # (TILE, w) float32: of their attention
-    states: Array  # (TILE, D) narrow: of the decoder's LSTM
-    decoder_gates: Array  # (TILE, 4 D) float32
-    of_states: Array  # (TILE, 2 d + V) float32: the product with `DecoderWeights.states`
+    audio: Annotated[Array, F32, 4, OVERLAP + SAMPLES_PER_STEP]
+    re: Annotated[Array, F32, FFT // 2, FRAMES]
+    im: Annotated[Array, F32, FFT // 2, FRAMES]
+    power: Annotated[Array, F32, FFT // 2 + 1, FRAMES]
+    logmel: Annotated[Array, F32, MELS, FRAMES]
+    planes: Annotated[Array, NARROW, 5 * STREAMS * FIRST + SPARE]  # features
+    recent: Annotated[Array, F32, (PAST + FRAMES_PER_STEP) * MELS]
+    delta: Annotated[Array, F32, 2, MELS]
+    frames1: Annotated[Array, NARROW, 3 * STREAMS * SECOND + SPARE]
+    frames2: Annotated[Array, NARROW, 2 * STREAMS * THIRD + SPARE]  # with the last hidden state
+    frames3: Annotated[Array, NARROW, 3 * STREAMS * THIRD + SPARE]
+    codes1: Annotated[Array, U8, 3 * STREAMS * SECOND + SPARE]  # frames as integers
+    codes2: Annotated[Array, U8, 2 * STREAMS * THIRD + SPARE]
+    codes3: Annotated[Array, U8, 3 * STREAMS * THIRD + SPARE]
+    row_scales: Annotated[Array, F32, STREAMS * ROWS3]  # of their rows
+    sums1: Annotated[Array, F32, STREAMS * ROWS1 * CHANNELS]
+    sums2: Annotated[Array, F32, (STREAMS * ROWS3 + 8) * CHANNELS]
+    gates2: Annotated[Array, F32, (STREAMS * ROWS3 + 8) * 4 * CHANNELS]
+    joined: Annotated[Array, NARROW, "tile joined"]  # a layer's inputs and hidden states
+    gates: Annotated[Array, F32, "tile gates"]
+    codes: Annotated[Array, U8, "tile codes"]  # rows of products of integers
+    scales: Annotated[Array, F32, "tile"]  # of the rows
+    hidden: Annotated[Array, NARROW, "tile A H"]
+    dense: Annotated[Array, F32, "tile H"]
+    of_frames: Annotated[Array, F32, "tile frame"]  # the product with `DecoderWeights.frames`
+    rows: Annotated[Array, np.int64, "tile"]  # the streams of the tile that write
+    chunk_weights: Annotated[Array, F32, "tile", "w"]  # of their attention
+    states: Annotated[Array, NARROW, "tile D"]  # of the decoder's LSTM
+    decoder_gates: Annotated[Array, F32, "tile 4 D"]
+    of_states: Annotated[Array, F32, "tile state"]  # the product with `DecoderWeights.states`
 
 
 TILE = 128  # streams whose matrix products are computed together
@@ -202,40 +197,7 @@ TILE = 128  # streams whose matrix products are computed together
 
 def scratch(sizes: Sizes, narrow: type) -> Scratch:
     """Return one thread's working memory."""
-    h, _, seen, d, k, w, v, heads = sizes
-
-    found = Scratch(
-        audio=aligned(np.float32, 4, OVERLAP + SAMPLES_PER_STEP),
-        re=aligned(np.float32, FFT // 2, FRAMES),
-        im=aligned(np.float32, FFT // 2, FRAMES),
-        power=aligned(np.float32, FFT // 2 + 1, FRAMES),
-        logmel=aligned(np.float32, MELS, FRAMES),
-        planes=aligned(narrow, 5 * STREAMS * FIRST + SPARE),
-        recent=aligned(np.float32, (PAST + FRAMES_PER_STEP) * MELS),
-        delta=aligned(np.float32, 2, MELS),
-        frames1=aligned(narrow, 3 * STREAMS * SECOND + SPARE),
-        frames2=aligned(narrow, 2 * STREAMS * THIRD + SPARE),
-        frames3=aligned(narrow, 3 * STREAMS * THIRD + SPARE),
-        codes1=aligned(np.uint8, 3 * STREAMS * SECOND + SPARE),
-        codes2=aligned(np.uint8, 2 * STREAMS * THIRD + SPARE),
-        codes3=aligned(np.uint8, 3 * STREAMS * THIRD + SPARE),
-        row_scales=aligned(np.float32, STREAMS * ROWS3),
-        sums1=aligned(np.float32, STREAMS * ROWS1 * CHANNELS),
-        sums2=aligned(np.float32, (STREAMS * ROWS3 + 8) * CHANNELS),
-        gates2=aligned(np.float32, (STREAMS * ROWS3 + 8) * 4 * CHANNELS),
-        joined=aligned(narrow, TILE * (max(FREQUENCIES * CHANNELS, h) + h)),
-        gates=aligned(np.float32, TILE * 4 * max(h, d)),
-        codes=aligned(np.uint8, TILE * (max(FREQUENCIES * CHANNELS, seen * h) + max(h, d))),
-        scales=aligned(np.float32, TILE),
-        hidden=aligned(narrow, TILE * seen * h),
-        dense=aligned(np.float32, TILE * h),
-        of_frames=aligned(np.float32, TILE * (2 * k + v + heads)),
-        rows=aligned(np.int64, TILE),
-        chunk_weights=aligned(np.float32, TILE, w),
-        states=aligned(narrow, TILE * d),
-        decoder_gates=aligned(np.float32, TILE * 4 * d),
-        of_states=aligned(np.float32, TILE * (2 * k + v)),
-    )
+    found = zeros(Scratch, _named(sizes), aligned, narrow=narrow)
     found.codes2[STREAMS * THIRD :] = found.codes3[:] = ZERO_POINT  # at the edges of states
     return found
 
@@ -243,21 +205,13 @@ def scratch(sizes: Sizes, narrow: type) -> Scratch:
 class NewStates(NamedTuple):
     """One thread's memory for the decoder states that a frame adds to those of TILE / K streams."""
 
-    query: Array  # (P, 2 d) float32
-    hidden: Array  # (P, D) narrow
-    cell: Array  # (P, D) float32
-    energies: Array  # (TILE,) float32
-    logits: Array  # (TILE, V) float32
+    query: Annotated[Array, F32, "cap tile", "2 d"]
+    hidden: Annotated[Array, NARROW, "cap tile", "D"]
+    cell: Annotated[Array, F32, "cap tile", "D"]
+    energies: Annotated[Array, F32, "tile"]
+    logits: Annotated[Array, F32, "tile", "V"]
 
 
 def new_states(sizes: Sizes, narrow: type, cap: int) -> NewStates:
     """Return one thread's memory for new decoder states, for at most `cap` symbols a frame."""
-    _, _, _, d, k, _, v, _ = sizes
-
-    return NewStates(
-        query=aligned(np.float32, cap * TILE, 2 * k),
-        hidden=aligned(narrow, cap * TILE, d),
-        cell=aligned(np.float32, cap * TILE, d),
-        energies=aligned(np.float32, TILE),
-        logits=aligned(np.float32, TILE, v),
-    )
+    return zeros(NewStates, _named(sizes) | {"cap": cap}, aligned, narrow=narrow)

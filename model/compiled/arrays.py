@@ -1,0 +1,44 @@
+"""Named tuples of arrays, made as their fields state them: `Annotated[Array, F32, "S", "4 D"]`."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from math import prod
+from typing import Any, TypeVar, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Arrays = TypeVar("Arrays", bound=tuple[Any, ...])
+
+
+def zeros(
+    kind: type[Arrays],
+    sizes: Mapping[str, int],
+    make: Callable[..., Array] = lambda dtype, *shape: np.zeros(shape, dtype),
+    **others: Any,
+) -> Arrays:
+    """Return a named tuple of arrays of zeros.
+
+    Args:
+        kind: its class, whose fields state a type and dimensions: numbers, or products of numbers
+            and named sizes.
+        sizes: by their names.
+        make: returns zeros of a type and a shape.
+        others: fields that are no zeros; types that have names.
+    """
+    found = []
+    for name, (dtype, *dimensions) in _fields(kind).items():
+        shape = (prod(_size(one, sizes) for one in str(each).split()) for each in dimensions)
+        found.append(others[name] if name in others else make(others.get(dtype, dtype), *shape))
+    return kind(*found)
+
+
+@cache
+def _fields(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: getattr(hint, "__metadata__", (None,)) for name, hint in hints.items()}
+
+
+def _size(factor: str, sizes: Mapping[str, int]) -> int:
+    return int(factor) if factor.isdecimal() else sizes[factor]
