@@ -14,10 +14,9 @@ from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Dialect, Read, Written
 from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
-from cortado.server.protocol.parsing import QUOTED, expected_field
+from cortado.server.protocol.parsing import MAX_WARNINGS, QUOTED, expected_field, quoted
 
 DEFAULT_RATE = 8000  # Hz, vosk-server's own
-MAX_WARNINGS = 64  # that wait for the next answer
 
 
 class Config(BaseModel):
@@ -100,7 +99,7 @@ class Vosk(Dialect):
             self._configure(message.config)
             return
         if self._decoder is None:
-            others = min(self._alternatives, own.MAX_ALTERNATIVES) if self._alternatives > 1 else 0
+            others = self._alternatives if self._alternatives > 1 else 0
             start, self._decoder = decoder(
                 "pcm_s16le", self._rate, phrases=self._phrases, alternatives=others
             )
@@ -132,6 +131,9 @@ class Vosk(Dialect):
         given = config.model_fields_set
         rate = int(config.sample_rate or self._rate)
         others = config.max_alternatives if "max_alternatives" in given else self._alternatives
+        if others > own.MAX_ALTERNATIVES:
+            self._warn(f"max_alternatives: there are at most {own.MAX_ALTERNATIVES}")
+            others = own.MAX_ALTERNATIVES
         phrases = config.phrase_list or self._phrases
         if self._decoder is None:
             self._rate, self._alternatives, self._phrases = rate, others, phrases
@@ -140,8 +142,6 @@ class Vosk(Dialect):
             self._stay("max_alternatives", self._alternatives, others)
             self._stay("phrase_list", list(self._phrases), list(phrases))
         self._has_words = self._has_words if config.words is None else config.words
-        if others > own.MAX_ALTERNATIVES:
-            self._warn(f"max_alternatives: there are at most {own.MAX_ALTERNATIVES}")
         if "model" in given:
             self._warn("model: the model of this server writes the text")
         for name, value in (config.model_extra or {}).items():
@@ -154,7 +154,7 @@ class Vosk(Dialect):
             self._warn(f"{name}: it stays {before} once there is audio")
 
     def _warn(self, warning: str) -> None:
-        if warning not in self._warnings and len(self._warnings) < MAX_WARNINGS:
+        if len(self._warnings) < MAX_WARNINGS and warning not in self._warnings:
             self._warnings.append(warning)
 
     def _answer(self, words: list[OwnWord] | None) -> str:
@@ -206,5 +206,4 @@ def _control(data: str) -> Control:
             expected = f"expected a phrase_list of at most {most}"
         elif first["loc"][1:]:
             expected = expected_field(".".join(map(str, first["loc"])), first["msg"])
-    got = repr(data[:QUOTED])
-    raise ProtocolError(ErrorCode.INVALID_MESSAGE, f"{expected}, got {got}")
+    raise ProtocolError(ErrorCode.INVALID_MESSAGE, f"{expected}, got {quoted(data)}")

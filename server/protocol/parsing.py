@@ -17,7 +17,8 @@ from cortado.server.protocol.messages import (
     Start,
 )
 
-QUOTED = 60  # characters of a client's input that an error message repeats
+QUOTED = 60  # characters of a client's input that an error or a warning repeats
+MAX_WARNINGS = 64  # that an answer of a door has
 MAX_FIELDS = 200  # and phrases, in one of its JSON messages; more are not even read
 
 _CLIENT: TypeAdapter[ClientMessage] = TypeAdapter(
@@ -74,6 +75,12 @@ def parse_server(text: str) -> ServerMessage | None:
         raise
 
 
+def quoted(given: object) -> str:
+    """Return what a client has given, as an error repeats it."""
+    found = repr(given)
+    return found if len(found) <= QUOTED else found[:QUOTED] + "…"
+
+
 def expected_field(name: str, message: str) -> str:
     """Return what a field was expected to be, by pydantic's message of why it is not."""
     return f"expected {name} to be {message.partition('should be ')[2] or message.lower()}"
@@ -82,7 +89,7 @@ def expected_field(name: str, message: str) -> str:
 def explained(error: ValidationError, expected: str, *within: str) -> str:
     """Return what is wrong first, `within` a part; `expected` says what the whole should be."""
     first = error.errors(include_url=False)[0]
-    got = repr(first["input"])[:QUOTED]
+    got = quoted(first["input"])
     if not first["loc"]:
         return f"{expected}, got {got}"
     where = ".".join(map(str, (*within, *first["loc"])))
@@ -92,11 +99,10 @@ def explained(error: ValidationError, expected: str, *within: str) -> str:
 def _protocol_error(error: ValidationError) -> ProtocolError:
     """Return the error of the first mistake in a client's message."""
     first = error.errors(include_url=False)[0]
-    got = repr(first["input"])
-    got = got if len(got) <= QUOTED else got[:QUOTED] + "…"
+    got = quoted(first["input"])
     where = first["loc"][-1] if first["loc"] else ""
     if first["type"] == "extra_forbidden":
-        message = f"expected no field but those of {first['loc'][0]!r}, got {str(where)[:QUOTED]!r}"
+        message = f"expected no field but those of {first['loc'][0]!r}, got {quoted(where)}"
         return ProtocolError(ErrorCode.INVALID_MESSAGE, message)
     if where == "sample_rate":
         expected = f"a sample_rate from {MIN_SAMPLE_RATE} to {MAX_SAMPLE_RATE} Hz, a whole number"

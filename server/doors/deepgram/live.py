@@ -27,7 +27,7 @@ from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Dialect, Read, Written
 from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
-from cortado.server.protocol.parsing import QUOTED
+from cortado.server.protocol.parsing import quoted
 
 LONGEST = 5.0  # seconds of words after which a final result comes within an utterance
 
@@ -241,5 +241,5 @@ def _control(data: str) -> Control:
         return Control.model_validate_json(data)
     except ValidationError:
         expected = "expected KeepAlive, Finalize, CloseStream or audio"
-        got = repr(data[:QUOTED])
-        raise ProtocolError(ErrorCode.INVALID_MESSAGE, f"{expected}, got {got}") from None
+        message = f"{expected}, got {quoted(data)}"
+        raise ProtocolError(ErrorCode.INVALID_MESSAGE, message) from None

@@ -1,5 +1,6 @@
 """The parameters of Deepgram's `/v1/listen`."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from cortado.server.protocol.messages import (
     MIN_SILENCE_MS,
     SAMPLE_BYTES,
 )
+from cortado.server.protocol.parsing import MAX_WARNINGS, QUOTED, quoted
 
 ENCODINGS = {  # ours for each of theirs
     "linear16": "pcm_s16le",
@@ -41,7 +43,6 @@ EFFECTIVE = {  # parameters, and what they do; docs/doors.md says more
 }
 PHRASES = ("keyterm", "keywords")
 MAX_CHANNELS = 8
-MAX_WARNINGS = 64
 UTTERANCE_END_MS = 1000, 5000  # the least and the most that Deepgram takes
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 OFF = ("false", "0", "")  # what asks for nothing
@@ -107,7 +108,7 @@ def read(query: Iterable[tuple[str, str]]) -> Parameters:
     encoding = given.pop("encoding", None)
     if encoding is not None:
         if encoding not in ENCODINGS:
-            raise ValueError(f"encoding: expected {', '.join(ENCODINGS)}, got {encoding[:40]!r}")
+            raise ValueError(f"encoding: expected {', '.join(ENCODINGS)}, got {quoted(encoding)}")
         found.encoding = ENCODINGS[encoding]
     if found.raw and "sample_rate" not in given:
         raise ValueError(f"sample_rate: expected a number beside encoding {encoding}, got none")
@@ -130,7 +131,7 @@ def read(query: Iterable[tuple[str, str]]) -> Parameters:
     _utterances(found, given)
     for name, value in given.items():
         if value.lower() not in OFF and (name, value[:2]) != ("language", "en"):
-            found.warn(name[:40], _why(name, value))
+            found.warn(name[:QUOTED], _why(name, value))
     return found
 
 
@@ -144,9 +145,8 @@ def _phrases(query: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     if len(found) > MAX_PHRASES:
         raise ValueError(f"keyterm: expected at most {MAX_PHRASES}, got {len(found)}")
     if longest := [one for one in found if len(one) > MAX_PHRASE]:
-        raise ValueError(
-            f"keyterm: expected at most {MAX_PHRASE} characters, got {longest[0][:40]!r}..."
-        )
+        got = quoted(longest[0])
+        raise ValueError(f"keyterm: expected at most {MAX_PHRASE} characters, got {got}")
     return tuple(found)
 
 
@@ -175,15 +175,15 @@ def _utterances(found: Parameters, given: dict[str, str]) -> None:
 def _why(name: str, value: str) -> str:
     """Return why a parameter has no effect."""
     if name == "model":
-        return f"{value[:40]} is not here; the model of this server writes the text"
+        return f"{value[:QUOTED]} is not here; the model of this server writes the text"
     if name == "language":
         return "the model of this server knows English only"
     return "it has no effect here"
 
 
 def _number(name: str, value: str, least: int, most: int) -> int:
-    if not value.isascii() or not value.isdigit() or not least <= int(value[:9]) <= most:
-        raise ValueError(f"{name}: expected a number from {least} to {most}, got {value[:40]!r}")
+    if re.fullmatch("[0-9]{1,9}", value) is None or not least <= int(value) <= most:
+        raise ValueError(f"{name}: expected a number from {least} to {most}, got {quoted(value)}")
     return int(value)
 
 
@@ -191,5 +191,5 @@ def _boolean(name: str, given: dict[str, str]) -> bool:
     """Take a parameter that is true or false out of `given`; false if it is not there."""
     value = given.pop(name, "false")
     if value.lower() not in BOOLEANS:
-        raise ValueError(f"{name}: expected true or false, got {value[:40]!r}")
+        raise ValueError(f"{name}: expected true or false, got {quoted(value)}")
     return BOOLEANS[value.lower()]

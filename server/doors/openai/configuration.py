@@ -9,14 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cortado.server.doors.openai.prompt import expected
 from cortado.server.protocol.messages import MAX_SILENCE_MS, MIN_SILENCE_MS
-from cortado.server.protocol.parsing import QUOTED, explained
+from cortado.server.protocol.parsing import MAX_WARNINGS, QUOTED, explained
 
 RATES = {"audio/pcm": 24_000, "audio/pcmu": 8_000, "audio/pcma": 8_000}  # Hz
 ENCODINGS = {"audio/pcm": "pcm_s16le", "audio/pcmu": "mulaw", "audio/pcma": "alaw"}
 LOGPROBS = "item.input_audio_transcription.logprobs"
 OLD_FIELDS = ("input_audio_format", "input_audio_transcription", "turn_detection")
 PHRASES = ("prompt", "keywords")  # of which a session repeats what it took
-MAX_WARNINGS = 64
 OLD_FORMATS = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
 
 

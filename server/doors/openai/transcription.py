@@ -20,6 +20,7 @@ from cortado.server.doors.openai.prompt import expected
 from cortado.server.doors.upload import Heard
 from cortado.server.doors.words import SentWord, text_of
 from cortado.server.protocol.messages import Chars, ServerMessage
+from cortado.server.protocol.parsing import QUOTED, quoted
 
 Format = Literal["json", "text", "srt", "vtt", "verbose_json"]
 TEXT_TYPES = {"text": "text/plain", "srt": "application/x-subrip", "vtt": "text/vtt"}
@@ -53,14 +54,13 @@ def read(fields: Mapping[str, Sequence[str]], model: str, *, weighs_phrases: boo
     given = {name.removesuffix("[]"): values for name, values in fields.items() if values}
     name = given.get("response_format", ["json"])[-1]
     if name not in get_args(Format):
-        raise ValueError(
-            f"response_format: expected {', '.join(get_args(Format))}, got {name[:40]!r}"
-        )
+        formats = ", ".join(get_args(Format))
+        raise ValueError(f"response_format: expected {formats}, got {quoted(name)}")
     granularities = given.get("timestamp_granularities", ["segment"])
     if not {"word", "segment"}.issuperset(granularities):
         raise ValueError("timestamp_granularities: expected word or segment, got another")
     stream = given.get("stream", ["false"])[-1].lower() in ("true", "1")
-    warnings = [f"{one[:40]}: it has no effect here" for one in given if one not in EFFECTIVE]
+    warnings = [f"{one[:QUOTED]}: it has no effect here" for one in given if one not in EFFECTIVE]
     if "timestamp_granularities" in given and (stream or name != "verbose_json"):
         warnings.append("timestamp_granularities: there are times in verbose_json, not streamed")
     if stream and name not in ("json", "text"):
@@ -70,9 +70,9 @@ def read(fields: Mapping[str, Sequence[str]], model: str, *, weighs_phrases: boo
     if include and not (logprobs and set(include) == {"logprobs"}):
         warnings.append("include: there are logprobs beside json or a streamed text, no more")
     if (asked := given.get("model", [model])[-1]) != model:
-        warnings.append(f"model: {asked[:40]} is not here; {model} writes the text")
+        warnings.append(f"model: {asked[:QUOTED]} is not here; {model} writes the text")
     if not (language := given.get("language", ["en"])[-1]).startswith("en"):
-        warnings.append(f"language: {language[:40]} has no effect here; {model} decides")
+        warnings.append(f"language: {language[:QUOTED]} has no effect here; {model} decides")
     phrases: tuple[str, ...] = ()
     if any(one in given for one in PHRASES):
         phrases, why = _phrases(given, weighs_phrases=weighs_phrases)

@@ -100,11 +100,17 @@ def test_the_end_of_speech_is_told_after_as_much_silence_as_is_asked_for() -> No
     assert talk.kinds.count("WhenProcessed") == 1  # it is told once
 
 
+def silent_after(said: str, query: str) -> Conversation:
+    """Return a conversation with words in its first second and silence in the next."""
+    talk = listening(f"{LINEAR16}&utterance_end_ms=1000&{query}")
+    talk.say(bytes(32_000))
+    talk.write(said, 0.48)
+    talk.say(bytes(32_000))
+    return talk
+
+
 def test_a_word_that_comes_in_time_puts_the_end_of_speech_off() -> None:
-    talk = listening(f"{LINEAR16}&utterance_end_ms=1000&endpointing=false")
-    talk.say(bytes(32_000))
-    talk.write("hey", 0.48)
-    talk.say(bytes(32_000))
+    talk = silent_after("hey", "endpointing=false")
     assert talk.kinds == ["Start", "WhenProcessed"]
     assert talk.write(" you", 1.2) == []  # after 0.68 s
     talk.talk.send_processed(awaits_commit=False)
@@ -114,10 +120,7 @@ def test_a_word_that_comes_in_time_puts_the_end_of_speech_off() -> None:
 
 
 def test_a_word_that_is_still_weighed_puts_the_end_of_speech_off() -> None:
-    talk = listening(f"{LINEAR16}&utterance_end_ms=1000&endpointing=false")
-    talk.say(bytes(32_000))
-    talk.write("hey", 0.48)
-    talk.say(bytes(32_000))
+    talk = silent_after("hey", "endpointing=false")
     talk.talk.send_processed(awaits_commit=True)
     assert talk.read() == []
     talk.say(bytes(3200))
@@ -127,10 +130,7 @@ def test_a_word_that_is_still_weighed_puts_the_end_of_speech_off() -> None:
 
 
 def test_the_words_come_as_final_before_the_end_of_speech() -> None:
-    talk = listening(f"{LINEAR16}&utterance_end_ms=1000&endpointing=5000&vad_events=true")
-    talk.say(bytes(32_000))
-    talk.write("hey you", 0.48)
-    talk.say(bytes(32_000))
+    talk = silent_after("hey you", "endpointing=5000&vad_events=true")
     talk.talk.send_processed(awaits_commit=False)
     result, ended = talk.read()
     assert (transcript(result), result["is_final"], result["speech_final"]) == (
@@ -278,6 +278,7 @@ def test_key_terms_are_phrases_that_the_stream_expects() -> None:
         ("encoding=mulaw&sample_rate=-8", "sample_rate: expected a number from 8000"),
         ("encoding=mulaw&sample_rate=9999999999", "sample_rate: expected a number"),
         ("channels=0", "channels: expected a number from 1 to 8"),
+        ("channels=0000000019", "channels: expected a number from 1 to 8"),
         (f"{LINEAR16}&multichannel=true", "channels: expected a number beside multichannel, got"),
         ("multichannel=both", "multichannel: expected true or false"),
         (

@@ -61,9 +61,13 @@ def test_alternatives_are_texts_of_the_utterance_the_written_one_first() -> None
     assert [(one["text"], one["confidence"]) for one in found] == [("hey", 0.98), ("hay", 0.01)]
     assert [one["result"][0]["word"] for one in found] == ["hey", "hay"]
     more = Conversation(Vosk())
-    more.say({"config": {"max_alternatives": 20}}, bytes(6400))
+    more.say({"config": {"max_alternatives": 10**6}}, bytes(6400))
     assert more.events[0] == Start(sample_rate=8000, alternatives=10)
     assert answer(more)["warnings"] == ["max_alternatives: there are at most 10"]
+    more.write("a b c d", 0.48, others=[(end, [("x", 0.5), ("y", 0.1)]) for end in (1, 3, 5, 7)])
+    more.say(bytes(6400))
+    more.end_utterance(0, 0.48, 0.72, 1.6)
+    assert len(answer(more)["alternatives"]) == 10
 
 
 def test_the_end_has_one_answer_with_all_that_is_left() -> None:
