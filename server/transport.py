@@ -9,11 +9,13 @@ docs/threats.md lists the bounds and their tests.
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Callable
 from http import HTTPStatus
-from time import monotonic
+from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any
 
 import h11
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
@@ -33,6 +35,9 @@ BURST_SECONDS = 1.0  # whose frames may come at once
 MAX_FRAGMENTS = 1024  # of one message; each costs some 100 bytes beside what it holds
 MAX_HEADER_BYTES = 16_384  # of a request line and its headers
 MAX_PIPELINED_BYTES = 65_536  # of requests that wait for the answer to the one before
+HTTP_PIECE = 2048  # bytes of HTTP that are parsed at once: at most 341 chunks of a body
+HTTP_TURN = 0.002  # seconds of the processor, after which it is others' turn
+HTTP_REST = 7  # times as long as it took, a turn that was not enough is followed by others'
 QUIET_SECONDS = 0.3  # without data, after which a client has sent what it had on its way
 LEAST_BYTES = 1024  # of a body or an answer, in `start_timeout_seconds`
 
@@ -84,6 +89,20 @@ def answer(status: HTTPStatus, reason: str, retry_after: int | None = None) -> b
     return f"HTTP/1.1 {status} {status.phrase}\r\n{head}\r\n".encode() + body
 
 
+class Flow(FlowControl):
+    """How uvicorn holds a client back whose body is not taken; parsing goes on with reading."""
+
+    def __init__(self, transport: asyncio.Transport, go_on: Callable[[], None]) -> None:
+        super().__init__(transport)
+        self._go_on = go_on
+
+    def resume_reading(self) -> None:
+        """Read on, and parse what has come."""
+        if self.read_paused:
+            super().resume_reading()
+            self._go_on()
+
+
 class HttpConnection(H11Protocol):
     """A connection before it is a websocket, and that of all other requests."""
 
@@ -93,6 +112,9 @@ class HttpConnection(H11Protocol):
         """Begin, unless it is one connection too many."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=WRITE_BUFFER)
+        self.flow = Flow(transport, self._go_on)
+        self._unread = bytearray()  # little more than what one read brings
+        self._next: asyncio.Handle | None = None  # call of `_parse`
         self._address = self.client[0] if self.client else ""
         self._cycle, self._unsent, self._bytes = self.cycle, 0, 0  # at the last `_look`, and since
         self._look_again()
@@ -103,17 +125,45 @@ class HttpConnection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Count it out."""
         self._timer.cancel()
+        self._unread.clear()
         self.limits.closed(self._address)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has come; who sends requests without waiting for answers is cut off."""
+        """Parse what has come, now or when it is due."""
         if self.transport.is_closing():
             return
         self._bytes += len(data)
-        super().data_received(data)
-        if len(self.conn.trailing_data[0]) > MAX_PIPELINED_BYTES:
-            self.transport.abort()
+        self._unread += data
+        if self._next is None:
+            self._parse()
+        else:
+            self.transport.pause_reading()
+
+    def _go_on(self) -> None:
+        if self._unread and self._next is None:
+            self._next = self.loop.call_soon(self._parse)
+
+    def _parse(self) -> None:
+        """Parse one turn's data; who sends requests without waiting for answers is cut off."""
+        has_waited, self._next = self._next is not None, None
+        began, spent = thread_time(), 0.0
+        while self._unread and spent < HTTP_TURN and not self.flow.read_paused:
+            piece = bytes(self._unread[:HTTP_PIECE])
+            del self._unread[:HTTP_PIECE]
+            super().data_received(piece)
+            spent = thread_time() - began
+            if self.transport.is_closing():
+                return
+        if self.flow.read_paused:
+            waiting = len(self.conn.trailing_data[0]) + len(self._unread)
+            if self.conn.their_state is h11.DONE and waiting > MAX_PIPELINED_BYTES:
+                self.transport.abort()
+        elif self._unread:
+            self.transport.pause_reading()
+            self._next = self.loop.call_later(HTTP_REST * spent, self._parse)
+        elif has_waited:
+            self.transport.resume_reading()
 
     def _look_again(self) -> None:
         self._timer = self.loop.call_later(self.limits.settings.start_timeout_seconds, self._look)
@@ -126,7 +176,8 @@ class HttpConnection(H11Protocol):
         elif cycle is None or cycle.response_complete:
             late = cycle is self._cycle  # no request since then, or not a whole one
         else:
-            late = cycle.more_body and not self.flow.read_paused and self._bytes < LEAST_BYTES
+            is_read = not self.flow.read_paused and not self._unread
+            late = cycle.more_body and is_read and self._bytes < LEAST_BYTES
         self._cycle, self._unsent, self._bytes = cycle, unsent, 0
         if late:
             self.transport.abort()
@@ -136,6 +187,7 @@ class HttpConnection(H11Protocol):
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Hand the connection over."""
         self._timer.cancel()
+        self._unread.clear()
         super().handle_websocket_upgrade(event)
 
     def send_400_response(self, msg: str) -> None:

@@ -83,15 +83,20 @@ class Transport(asyncio.Transport):
 
 
 async def page(scope: Any, receive: Any, send: Any) -> None:
-    """Accept a websocket and forget its messages; answer a request with 20,000 bytes."""
+    """Accept a websocket and forget its messages; answer PUT with its size, GET with 20,000."""
     if scope["type"] == "websocket":
         await receive()
         await send({"type": "websocket.accept"})
         while (await receive())["type"] != "websocket.disconnect":
             pass
     else:
+        size, more = 0, scope["method"] == "PUT"
+        while more:
+            message = await receive()
+            size, more = size + len(message["body"]), message["more_body"]
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": bytes(20_000)})
+        body = str(size).encode() if scope["method"] == "PUT" else bytes(20_000)
+        await send({"type": "http.response.body", "body": body})
 
 
 def connections(**settings: Any) -> tuple[HttpConnection, WebSocketConnection]:
@@ -223,6 +228,31 @@ async def test_a_handshake_that_cannot_be_read_is_answered_at_once(wrong: bytes)
     assert transport.written.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert b"nosniff" in transport.written
     assert transport.closed
+
+
+async def answered(transport: Transport) -> bytes:
+    """Return the body of the answer to a request, once it has come."""
+    while not transport.written.endswith(b"0\r\n\r\n"):
+        await asyncio.sleep(0.001)
+    return transport.written.rpartition(b"\r\n0\r\n")[0].rpartition(b"\r\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("body", "size"), [(b"1\r\nx\r\n" * (READ // 6) + b"0\r\n\r\n", READ // 6), (bytes(READ), READ)]
+)
+async def test_a_body_gets_no_more_than_its_turn_and_is_taken_whole(body: bytes, size: int) -> None:
+    http, _ = connections()
+    transport = Transport()
+    http.connection_made(transport)
+    length = b"Transfer-Encoding: chunked" if len(body) > size else b"Content-Length: %d" % size
+    http.data_received(b"PUT / HTTP/1.1\r\nHost: x\r\n" + length + b"\r\n\r\n")
+    http.data_received(body)
+    assert len(http.cycle.body) < size / 2  # others have their turn
+    assert len(http._unread) > len(body) / 2
+    assert not transport.reads  # and nothing more is read
+    assert await answered(transport) == str(size).encode()
+    assert transport.reads
+    http.connection_lost(None)
 
 
 async def test_who_sends_requests_without_reading_answers_is_cut_off() -> None:
