@@ -12,7 +12,7 @@ import gc
 import logging
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
@@ -28,6 +28,7 @@ from cortado.server.arrivals import Arrivals
 from cortado.server.capacity import Capacity
 from cortado.server.live_stream import PIECE_SECONDS, EngineStream, Intake, OnSaved
 from cortado.server.metrics import Metrics
+from cortado.server.protocol.messages import Start
 
 logger = logging.getLogger(__name__)
 
@@ -158,20 +159,16 @@ class Engine:
 
     def open(
         self,
-        sample_rate: int,
+        start: Start,
         on_update: Callable[[Update], None],
         *,
-        endpoints: bool = True,
         snapshot: Snapshot | None = None,
-        phrases: Sequence[str] = (),
-        alternatives: int = 0,
-        silence: float | None = None,
+        instead_of: EngineStream | None = None,
     ) -> EngineStream:
         """Return a stream; `on_update` is called on the event loop with each of its updates.
 
-        With `endpoints` a new stream is divided into utterances, if given by so many seconds of
-        `silence`; it expects `phrases`, and asks for so many `alternatives` of each word.
-        `snapshot` is a stream to resume.
+        `snapshot` is a stream to resume. One that begins `instead_of` another has its place, even
+        if there are more streams by now than would be let in.
 
         Raises:
             EngineFull: there is no free row, or no capacity for one more stream.
@@ -181,16 +178,18 @@ class Engine:
         with self._condition:
             if snapshot is not None:
                 self._pool.check(snapshot)
-            if self.active >= self.capacity.streams:
+            if instead_of is not None:
+                self.close(instead_of)
+            elif self.active >= self.capacity.streams:
                 raise EngineFull(self.capacity.streams)
             row = self._pool.open(
-                endpoints=endpoints,
+                endpoints=start.endpoints,
                 snapshot=snapshot,
-                phrases=phrases,
-                alternatives=alternatives,
-                silence=silence,
+                phrases=start.phrases,
+                alternatives=start.alternatives,
+                silence=start.silence,
             )
-            stream = self._streams[row] = EngineStream(self, row, sample_rate, on_update)
+            stream = self._streams[row] = EngineStream(self, row, start.sample_rate, on_update)
             self._waits[row] = False
             self._arrivals.stamp(row, range(self._pool.complete(row)), perf_counter())
         self._metrics.active.inc()

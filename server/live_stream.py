@@ -9,6 +9,7 @@ import numpy as np
 from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import Update
+from cortado.server.protocol.messages import Start
 from cortado.server.resampling import StreamResampler
 
 PIECE_SECONDS = 0.25  # a large message is resampled piecewise, so as not to hold up the event loop
@@ -28,6 +29,13 @@ OnSaved = Callable[[Snapshot, Intake], None]
 class Host(Protocol):
     """The engine, as a live stream sees it; `Engine` says what its methods do."""
 
+    def open(
+        self,
+        start: Start,
+        on_update: Callable[[Update], None],
+        *,
+        instead_of: "EngineStream | None" = None,
+    ) -> "EngineStream": ...
     def push(self, stream: "EngineStream", samples: Samples) -> bool: ...
     def end(self, stream: "EngineStream", samples: Samples) -> None: ...
     def suspend(self, stream: "EngineStream", samples: Samples) -> None: ...
@@ -106,6 +114,10 @@ class EngineStream:
     def end(self) -> None:
         """End the input."""
         self._host.end(self, self.resampler.finish())
+
+    def restarted(self, start: Start) -> "EngineStream":
+        """Return a new stream in the place of this one, which has ended, with the same model."""
+        return self._host.open(start, self.on_update, instead_of=self)
 
     def suspend(self) -> None:
         """Suspend the stream after what was pushed; its last update has the snapshot."""

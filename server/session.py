@@ -124,9 +124,8 @@ class Session:
         stream.end()
         await self._flushed.wait()
         self._flushed.clear()
-        stream.close()
         self._timeline.restart(self._protocol.duration)
-        self._stream = self._streams.open(start, self._on_update)
+        self._stream = stream.restarted(start)
         self._stream.taken = self._protocol.received
         self._protocol.send_flushed()
         self._connection.advance()

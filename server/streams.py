@@ -76,15 +76,8 @@ class Streams:
                 raise ProtocolError(ErrorCode.TOO_MANY_STREAMS, message)
             if not self.engine.alive:
                 raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the model does not run")
-            stream = self.engine.open(
-                start.sample_rate,
-                on_update,
-                endpoints=start.endpoints,
-                snapshot=detached.snapshot if detached else None,
-                phrases=start.phrases,
-                alternatives=start.alternatives,
-                silence=start.silence,
-            )
+            snapshot = detached.snapshot if detached else None
+            stream = self.engine.open(start, on_update, snapshot=snapshot)
         except SnapshotError as wrong:
             error = invalid_state(str(wrong))
         except PhrasesError as wrong:

@@ -22,7 +22,7 @@ from cortado.server.service import Service
 from cortado.server.settings import Settings
 
 Samples = NDArray[np.float32]
-START, END = '{"type":"start"}', '{"type":"end"}'
+START, FLUSH, END = '{"type":"start"}', '{"type":"flush"}', '{"type":"end"}'
 KEPT = '{"type":"start","keep":true}'
 PATIENCE = 60.0  # seconds; far more than anything here takes, on a busy machine too
 

@@ -25,12 +25,13 @@ from cortado.model.streaming.recordings import transcribe
 from cortado.server import engine, logs, run
 from cortado.server import service as service_module
 from cortado.server.engine import Engine
-from cortado.server.protocol.messages import ErrorCode
+from cortado.server.protocol.messages import ErrorCode, Start
 from cortado.server.run import EXIT_ENGINE_FAILED, address, listen
 from cortado.server.settings import Settings, read_settings
 from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 from cortado.tests.server.running import (
     END,
+    FLUSH,
     KEPT,
     PATIENCE,
     START,
@@ -105,7 +106,7 @@ def test_a_step_that_does_not_end_is_said_at_once_and_given_up_in_the_end(
         lost.send(KEPT)
         assert "token" in lost.recv(PATIENCE)
         assert say(server.url, START, pcm(noise(1, 1.0)), END).close_code == 1000
-        stream = server.service.engine.open(16_000, print)
+        stream = server.service.engine.open(Start(), print)
         server.service.engine.push(stream, np.ones(2000, np.float32))
         monkeypatch.setattr(engine, "STALLED_SECONDS", 0.3)
         assert wait_for(lambda: httpx.get(f"{server.page}/health").status_code == 503)
@@ -287,12 +288,13 @@ def test_a_reload_is_for_new_streams_and_live_ones_stay_with_their_model(
             first = [json.loads(await connection.recv()) for _ in range(2)]
             answer = await asyncio.to_thread(httpx.post, f"{server.page}/reload", timeout=PATIENCE)
             assert answer.json() == {"model": "other"}
-            await connection.send(samples[len(samples) // 2 :])
-            await connection.send(END)
+            for frame in (FLUSH, samples[len(samples) // 2 :], END):
+                await connection.send(frame)
             return await listened(connection, *first)
 
     with running(online) as server:
-        before = say(server.url, START, samples, END)
+        half = len(samples) // 2
+        before = say(server.url, START, samples[:half], FLUSH, samples[half:], END)
         assert asyncio.run(speak(server)).text == before.text
         after = say(server.url, START, samples, END)
         assert after.messages[0]["model"] == "other"

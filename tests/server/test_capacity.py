@@ -12,6 +12,7 @@ from cortado.server import capacity as capacity_module
 from cortado.server.capacity import CALIBRATIONS, FREQUENT, NOTICED, Capacity
 from cortado.server.engine import Engine, EngineFull
 from cortado.server.metrics import Metrics
+from cortado.server.protocol.messages import Start
 from cortado.tests.server.running import PATIENCE
 
 
@@ -143,6 +144,6 @@ def test_the_window_grows_with_the_load_to_one_step() -> None:
 def test_the_stream_that_could_not_be_carried_is_refused(online: ReferenceRecognizer) -> None:
     engine = Engine(online, Metrics(), max_streams=8, buffer_seconds=1.0)
     engine.capacity.streams = 1
-    engine.open(16_000, print)
+    engine.open(Start(), print)
     with pytest.raises(EngineFull, match="at most 1 streams"):
-        engine.open(16_000, print)
+        engine.open(Start(), print)

@@ -20,6 +20,7 @@ from cortado.model.streaming.update import Update
 from cortado.server.engine import Engine, EngineFull
 from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics
+from cortado.server.protocol.messages import Start
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import PATIENCE
 
@@ -60,7 +61,7 @@ async def running(
 
 async def hear(engine: Engine, samples: Samples) -> list[Character]:
     heard = Heard()
-    stream = engine.open(16_000, heard)
+    stream = engine.open(Start(), heard)
     await stream.push(samples)
     stream.end()
     characters = await heard.characters()
@@ -80,13 +81,13 @@ async def test_what_was_meant_for_the_last_owner_of_a_slot_is_dropped(
 ) -> None:
     async with running(online, max_streams=1) as engine:
         last, next_ = Heard(), Heard()
-        stream = engine.open(16_000, last)
+        stream = engine.open(Start(), last)
         # No await between here and the next owner: what the thread gives must come too late.
         engine.push(stream, SPEECH)
         engine.end(stream, SPEECH[:0])
         stream.close()
         assert engine.active == 0
-        owner = engine.open(16_000, next_)
+        owner = engine.open(Start(), next_)
         assert owner.row == stream.row
         await owner.push(SPEECH)
         owner.end()
@@ -126,7 +127,7 @@ async def test_a_stream_that_is_suspended_has_given_all_that_it_wrote(
 ) -> None:
     async with running(online) as engine:
         first, second = Heard(), Heard()
-        stream = engine.open(16_000, first)
+        stream = engine.open(Start(), first)
         await stream.push(SPEECH[:10_000])
         stream.suspend()
         before = await first.characters()
@@ -135,7 +136,7 @@ async def test_a_stream_that_is_suspended_has_given_all_that_it_wrote(
         assert (snapshot.characters, snapshot.received) == (len(before), 10_000)
         assert first.updates[-1].position == snapshot.position == 15 * STEP / 16_000
         stream.close()
-        other = engine.open(16_000, second, snapshot=Snapshot.from_bytes(snapshot.to_bytes()))
+        other = engine.open(Start(), second, snapshot=Snapshot.from_bytes(snapshot.to_bytes()))
         await other.push(SPEECH[10_000:])
         other.end()
         assert before + await second.characters() == transcribe(online, SPEECH)
@@ -144,7 +145,7 @@ async def test_a_stream_that_is_suspended_has_given_all_that_it_wrote(
 async def test_an_upload_does_not_hold_up_live_speech(online: ReferenceRecognizer) -> None:
     async with running(online, buffer_seconds=30.0) as engine:
         bulk, live = Heard(), Heard()
-        uploading, speaking = engine.open(16_000, bulk), engine.open(16_000, live)
+        uploading, speaking = engine.open(Start(), bulk), engine.open(Start(), live)
         engine.push(uploading, np.tile(SPEECH, 20))  # 600 steps
         while not bulk.updates:
             await asyncio.sleep(0)
@@ -165,18 +166,18 @@ async def test_a_full_buffer_makes_the_sender_wait(online: ReferenceRecognizer) 
             nonlocal most
             most = max(most, stream.waiting)
 
-        stream: EngineStream = engine.open(16_000, watch)
+        stream: EngineStream = engine.open(Start(), watch)
         await asyncio.wait_for(stream.push(np.tile(SPEECH, 5)), PATIENCE)
         assert 0 < most <= 16_000
 
 
 async def test_there_are_as_many_streams_as_slots(online: ReferenceRecognizer) -> None:
     async with running(online, max_streams=2) as engine:
-        streams = [engine.open(16_000, Heard()) for _ in range(2)]
+        streams = [engine.open(Start(), Heard()) for _ in range(2)]
         with pytest.raises(EngineFull):
-            engine.open(16_000, Heard())
+            engine.open(Start(), Heard())
         streams[0].close()
-        assert engine.open(16_000, Heard()).row == 0
+        assert engine.open(Start(), Heard()).row == 0
 
 
 async def test_streams_that_come_and_go_do_not_feel_each_other(online: ReferenceRecognizer) -> None:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from websockets.sync.client import connect
 
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.emission import Character
@@ -13,15 +14,17 @@ from cortado.server.timeline import Timeline
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (
     END,
+    FLUSH,
+    PATIENCE,
     START,
     Running,
     pcm,
     rounded,
+    running,
     say,
     written,
 )
 
-FLUSH = '{"type":"flush"}'
 FIRST, SECOND = noise(1, 1.0), noise(2, 1.5)
 
 
@@ -37,6 +40,17 @@ def test_each_part_is_written_as_it_is_alone(at_rest: Running, online: Reference
     assert places == [1.0, 2.5, 2.5]
     flushed = heard.types.index("flushed")
     assert "".join(m["text"] for m in heard.messages[1:flushed]) == first[0]
+
+
+def test_a_stream_that_is_flushed_keeps_its_place(online: ReferenceRecognizer) -> None:
+    with running(online) as server, connect(server.url) as speaker:
+        speaker.send(START)
+        assert "ready" in speaker.recv(PATIENCE)
+        server.service.engine.capacity.streams = 0  # the machine became busy
+        assert say(server.url, START).error == ErrorCode.TOO_MANY_STREAMS
+        for frame, answer in ((FLUSH, "flushed"), (END, "final")):
+            speaker.send(frame)
+            assert json.loads(speaker.recv(PATIENCE))["type"] == answer
 
 
 @pytest.mark.parametrize(

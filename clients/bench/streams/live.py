@@ -14,6 +14,7 @@ from cortado.model.streaming.interface import Samples, StreamingRecognizer
 from cortado.server.engine import Engine
 from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics
+from cortado.server.protocol.messages import Start
 
 WARM_UP = 2.0  # seconds until all streams run and the batching window has adapted
 BUFFER = 30.0  # seconds of audio that an overloaded engine may fall behind
@@ -82,7 +83,7 @@ async def _run(
     chunk = SAMPLE_RATE * chunk_ms // 1000
     pieces = _pieces(speech, chunk)
     engine.start()
-    streams = [engine.open(SAMPLE_RATE, lambda update: None) for _ in range(count)]
+    streams = [engine.open(Start(), lambda update: None) for _ in range(count)]
     starts = np.random.default_rng(0).integers(len(pieces), size=count).tolist()
     gc.collect()
     gc.disable()  # its pauses would count as the engine's
