@@ -54,9 +54,9 @@ class Callers:
         return None
 
     @contextmanager
-    def counted(self, who: Caller) -> Iterator[None]:
-        """Count a stream of who calls, as long as it lasts."""
-        places = [("key", who.key or ""), ("address", who.address)]
+    def counted(self, who: Caller, streams: int = 1) -> Iterator[None]:
+        """Count so many streams of who calls, as long as they last."""
+        places = [("key", who.key or ""), ("address", who.address)] * streams
         self._streams.update(places)
         try:
             yield

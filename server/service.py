@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from importlib.metadata import version
 from typing import Any, get_args
@@ -173,8 +173,8 @@ class Service:
             "card": self._facts,
         }
 
-    def admit(self, request: HTTPConnection, streams: int = 1) -> None:
-        """Note who calls, for so many streams.
+    def admit(self, request: HTTPConnection, streams: int = 1) -> AbstractContextManager[None]:
+        """Note who calls, and return in what the request's streams are counted as the caller's.
 
         Raises:
             Refused: the request is not let in.
@@ -184,6 +184,7 @@ class Service:
             whose = reason.rpartition("_")[2]
             message = f"expected at most max_streams_per_{whose} streams at once, got more"
             raise self._refused(429, reason, message)
+        return self.callers.counted(caller.get(), streams)
 
     def identify(self, request: HTTPConnection) -> None:
         """Note who calls.
@@ -248,18 +249,19 @@ class Service:
         """
         with suppress(WebSocketDisconnect):  # gone before it was let in
             try:
-                self.admit(socket, len(dialects))
+                counted = self.admit(socket, len(dialects))
             except Refused as refused:
                 body = {"error": refused.reason, "message": refused.detail}
                 answer = JSONResponse(body, refused.status_code, refused.headers)
                 await socket.send_denial_response(answer)
                 return
-            await socket.accept(credentials(socket.headers).subprotocol)
-            if len(dialects) > 1:
-                talks = [partial(self.talk, dialect=one) for one in dialects]
-                await Channels(socket, len(dialects)).talk(talks)
-            else:
-                await self.talk(socket, *dialects)
+            with counted:
+                await socket.accept(credentials(socket.headers).subprotocol)
+                if len(dialects) > 1:
+                    talks = [partial(self.talk, dialect=one) for one in dialects]
+                    await Channels(socket, len(dialects)).talk(talks)
+                else:
+                    await self.talk(socket, *dialects)
 
     async def talk(self, socket: Socket, dialect: Dialect) -> None:
         """Serve the client at the other end of `socket`, which is let in."""
@@ -271,7 +273,7 @@ class Service:
             tracing = (
                 self.tracing.stream(session.id, session.facts) if self.tracing else nullcontext()
             )
-            with self.callers.counted(caller.get()), tracing:
+            with tracing:
                 await session.run()
         finally:
             del self._sessions[session]

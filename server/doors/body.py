@@ -15,7 +15,8 @@ M = TypeVar("M", bound=BaseModel)
 def bounded(request: Request, limit: int, expected: str) -> Request:
     """Return a request whose body has at most `limit` bytes.
 
-    To read more of it raises a ProtocolError, which says what was `expected`.
+    To read more of it, or after the client has hung up, raises a ProtocolError, which says what was
+    `expected`.
     """
     left = limit
 
@@ -25,6 +26,8 @@ def bounded(request: Request, limit: int, expected: str) -> Request:
         left -= len(message.get("body", b""))
         if left < 0:
             raise ProtocolError(ErrorCode.MESSAGE_TOO_BIG, f"expected {expected}, got more")
+        if message["type"] == "http.disconnect":
+            raise ProtocolError(ErrorCode.SLOW_CLIENT, f"expected {expected}, got a part of it")
         return message
 
     return Request(request.scope, receive)

@@ -1,5 +1,6 @@
 """Why a request over HTTP fails at a door: what each door says in its own words."""
 
+import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -7,6 +8,7 @@ from cortado.server.protocol.errors import REASONS
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 from cortado.server.service import Refused
 
+NO_ROOM = 507  # RFC 4918, section 11.5
 STATUS = {  # of the HTTP answer; 500 for any other error
     ErrorCode.INVALID_AUDIO: 400,
     ErrorCode.MESSAGE_TOO_BIG: 413,
@@ -15,9 +17,11 @@ STATUS = {  # of the HTTP answer; 500 for any other error
     ErrorCode.TOO_MANY_STREAMS: 429,
     ErrorCode.SHUTTING_DOWN: 503,
 }
-STATUSES = (401, 403, *sorted(set(STATUS.values())), 500)  # of requests for text
+STATUSES = (401, 403, *sorted(set(STATUS.values())), 500, NO_ROOM)  # of requests for text
 SECRET_STATUSES = (400, 401, 403, 413)  # of requests for a short-lived secret
-FAILURES = (Refused, ValueError, ProtocolError)
+FAILURES = (Refused, ValueError, ProtocolError, OSError)
+
+logger = logging.getLogger(__name__)
 
 
 class Failure(NamedTuple):
@@ -38,5 +42,9 @@ def failure(error: Exception, invalid: str) -> Failure:
             seconds = REASONS[error.code].retry_after
             headers = None if seconds is None else {"Retry-After": str(round(seconds))}
             return Failure(STATUS.get(error.code, 500), error.code, error.message, headers)
+        case OSError():  # of the temporary file
+            logger.error("upload not kept", extra={"reason": str(error)})
+            message = "expected room for the file in the server's temporary folder, got none"
+            return Failure(NO_ROOM, "no_room", message)
         case _:
             return Failure(400, invalid, str(error))

@@ -9,9 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
+from starlette.requests import Request
+
 from cortado.model.audio.decode import AudioError, Channel, decoded
 from cortado.model.captions import Word
 from cortado.server.doors.audio import NAME, decoder
+from cortado.server.doors.body import bounded
 from cortado.server.doors.words import Segment
 from cortado.server.protocol.dialect import Own
 from cortado.server.protocol.messages import (
@@ -43,29 +46,22 @@ class File(NamedTuple):
     sha256: str
 
 
-async def receive(body: AsyncIterator[bytes], limit: int) -> File:
+async def receive(request: Request, limit: int) -> File:
     """Return a request's body in a temporary file, which is gone once it is closed.
 
     Raises:
-        ProtocolError: it has more bytes than `limit`, or there is no room for it.
+        ProtocolError: it has more bytes than `limit`, or does not come as a whole.
+        OSError: there is no room for it.
     """
     content, digest = cast(BinaryIO, tempfile.TemporaryFile()), hashlib.sha256()  # noqa: SIM115
     try:
-        async for chunk in body:
+        async for chunk in bounded(request, limit, f"a file of at most {limit} bytes").stream():
             digest.update(chunk)
             content.write(chunk)
-            if content.tell() > limit:
-                message = f"expected a file of at most {limit} bytes, got more"
-                raise ProtocolError(ErrorCode.MESSAGE_TOO_BIG, message)
         content.seek(0)
-    except OSError as error:
-        logger.error("upload not kept", extra={"reason": str(error)})
+    except BaseException:
         with suppress(OSError):  # it tries to write what is left
             content.close()
-        message = "expected room for the file in the server's temporary folder, got none"
-        raise ProtocolError(ErrorCode.INTERNAL_ERROR, message) from error
-    except BaseException:
-        content.close()
         raise
     return File(content, digest.hexdigest())
 

@@ -1,6 +1,7 @@
 """Who may come in: keys, short-lived secrets, limits of each, TLS, and what is said of it all."""
 
 import asyncio
+import http.client
 import json
 import os
 import shutil
@@ -23,7 +24,7 @@ from cortado.server.callers import Caller, Callers
 from cortado.server.keys import MAX_LENGTH, KeyFile, Keys
 from cortado.server.settings import read_settings, unknown_variables
 from cortado.server.short_lived import ShortLived
-from cortado.tests.server.running import END, START, Running, converse, running, say
+from cortado.tests.server.running import END, START, Running, converse, running, say, wait_for
 
 SHORT_LIVED = ShortLived(b"")
 
@@ -162,6 +163,28 @@ def test_one_stream_too_many_of_a_key_is_refused_and_told_when_to_come_again(
 
     assert asyncio.run(two()) == (429, "5")
     assert locked.server.is_at_rest()
+
+
+@pytest.mark.parametrize("address", ["listen", "audio/transcriptions"])
+def test_a_file_counts_as_a_stream_from_its_first_byte_on(
+    address: str, locked: Locked, caplog: pytest.LogCaptureFixture
+) -> None:
+    page, headers = locked.server.page, bearer(locked.key)
+    host, port = page.removeprefix("http://").split(":")
+    upload = http.client.HTTPConnection(host, int(port))
+    upload.putrequest("POST", f"/v1/{address}")
+    sent = headers | {"Content-Type": "multipart/form-data; boundary=1", "Content-Length": "100"}
+    if address == "listen":
+        sent["Content-Type"] = "audio/wav"
+    for name, value in sent.items():
+        upload.putheader(name, value)
+    upload.endheaders(b"--1\r\nConte")
+    callers = locked.server.service.callers
+    assert wait_for(lambda: callers.full(Caller("phone-app", "")) is not None)
+    assert httpx.post(f"{page}/v1/{address}", headers=headers).status_code == 429
+    upload.close()
+    assert wait_for(lambda: callers.full(Caller("phone-app", "")) is None)
+    assert not [one for one in caplog.records if one.exc_info], "who hangs up is no fault of ours"
 
 
 def test_streams_are_counted_by_address_but_not_this_machine_s() -> None:

@@ -54,14 +54,14 @@ def routes(service: Service) -> APIRouter:
     async def prerecorded(request: Request) -> FileResponse | Response:
         """Transcribe the audio in the body, of any format or of the raw `encoding` given."""
         try:
-            service.admit(request)
-            asked = parameters.read(request.query_params.multi_items())
-            kind = request.headers.get("content-type", "")
-            if kind.startswith("application/json"):
-                raise ValueError("body: expected audio, got JSON: no address is fetched here")
-            if kind.startswith("multipart/"):
-                raise ValueError("body: expected audio, got a form: send the bytes alone")
-            return await _transcribed(service, request, asked)
+            with service.admit(request):
+                asked = parameters.read(request.query_params.multi_items())
+                kind = request.headers.get("content-type", "")
+                if kind.startswith("application/json"):
+                    raise ValueError("body: expected audio, got JSON: no address is fetched here")
+                if kind.startswith("multipart/"):
+                    raise ValueError("body: expected audio, got a form: send the bytes alone")
+                return await _transcribed(service, request, asked)
         except FAILURES as error:
             return _refusal(error)
 
@@ -88,7 +88,7 @@ async def _transcribed(
     service: Service, request: Request, asked: parameters.Parameters
 ) -> FileResponse:
     created = datetime.now(UTC)
-    body = await receive(request.stream(), service.settings.max_upload_bytes)
+    body = await receive(request, service.settings.max_upload_bytes)
     with body.content as content:
         most = service.settings.max_message_bytes
         raw = asked.encoding if asked.raw else None

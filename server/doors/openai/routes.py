@@ -95,7 +95,7 @@ def routes(service: Service) -> APIRouter:
         """Transcribe the file of a form."""
         async with AsyncExitStack() as open_files:
             try:
-                service.admit(request)
+                open_files.enter_context(service.admit(request))
                 form = await _form(request, service.settings.max_upload_bytes)
                 open_files.push_async_callback(form.close)
                 return await _answer(service, form, open_files)

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -276,13 +276,16 @@ def test_a_file_over_the_limit_is_refused(online: ReferenceRecognizer) -> None:
     assert answer.json()["err_msg"] == "expected a file of at most 2000 bytes, got more"
 
 
+@pytest.mark.parametrize("address", ["listen", "audio/transcriptions"])
 def test_a_file_that_the_server_has_no_room_for_is_a_clear_error(
-    at_rest: Running, monkeypatch: pytest.MonkeyPatch
+    address: str, at_rest: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.TemporaryFile", partial(open, "/dev/full", "r+b", 0))
-    answer = httpx.post(f"{at_rest.page}/v1/listen", content=wav(SPEECH), timeout=PATIENCE)
-    assert answer.status_code == 500
-    assert answer.json()["err_msg"].startswith("expected room for the file in the server's temp")
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: FileIO("/dev/full", "r+"))
+    data = bytes(2**21)  # more than stays in memory
+    sent: dict[str, Any] = {"files": {"file": data}} if "audio" in address else {"content": data}
+    answer = httpx.post(f"{at_rest.page}/v1/{address}", timeout=PATIENCE, **sent)
+    assert answer.status_code == 507
+    assert "expected room for the file in the server's temporary folder, got none" in answer.text
 
 
 def test_a_token_that_was_granted_lets_in_in_place_of_a_key(
