@@ -4,7 +4,9 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from prometheus_client import Counter
 
@@ -13,7 +15,9 @@ from cortado.server.detached import DetachedStream
 from cortado.server.protocol.messages import ProtocolError
 from cortado.server.settings import Settings
 from cortado.server.signing import Signer
-from cortado.server.store import MARK, Store, StoreError
+from cortado.server.store import MARK, Store, StoreError, name_of
+
+STORE_THREADS = 8  # of its own: one that hangs holds up no upload, which has threads as well
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +48,8 @@ class ResumableStreams:
         self.attached: dict[str, Callable[[], Awaitable[None]]] = {}  # by token, how to detach each
         self._detached: dict[str, Held] = {}  # the oldest come first
         self._marks: dict[str, bytes] = {}  # by token, of what this process has in the store
-        self._claimed: set[str] = set()  # tokens of which a claim is on its way
+        self._claims: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by token
+        self._threads = ThreadPoolExecutor(STORE_THREADS, "store")
 
     def __len__(self) -> int:
         """Return how many are detached here."""
@@ -62,6 +67,7 @@ class ResumableStreams:
 
     def close(self) -> None:
         """Let go of the store."""
+        self._threads.shutdown()
         if self._store:
             self._store.close()
 
@@ -79,15 +85,16 @@ class ResumableStreams:
 
     async def save(self, token: str, data: bytes) -> bool | None:
         """Put a stream into the store; return whether it is this server's, None if that fails."""
-        return await self._write(token, self._signer.signed(data))
+        return await self._write(token, self._signer.signed(data, name_of(token)))
 
     async def _write(self, token: str, data: bytes) -> bool | None:
         assert self._store is not None
         written = secrets.token_bytes(MARK) + data
         seconds = self._settings.keep_seconds + self._settings.save_seconds
         mark = self._marks.get(token, b"")
+        put, loop = self._store.put, asyncio.get_running_loop()
         try:
-            is_own = await asyncio.to_thread(self._store.put, token, written, seconds, mark)
+            is_own = await loop.run_in_executor(self._threads, put, token, written, seconds, mark)
         except StoreError as error:  # it harms nobody here
             self._failed(error)
             return None
@@ -106,12 +113,10 @@ class ResumableStreams:
     async def claim(self, token: str) -> DetachedStream | None:
         """Take a stream out, from its connection if it has one; None if there is no such.
 
-        Of several that claim a stream, here or at other servers, one gets it.
+        Of several servers at which a stream is claimed one gets it, and of several claims here the
+        last: a client comes again before the server has noticed that it was gone.
         """
-        if token in self._claimed:
-            return None
-        self._claimed.add(token)
-        try:
+        async with self._claims.setdefault(token, asyncio.Lock()):
             if detach := self.attached.get(token):
                 await detach()
             held = self._forget(token)
@@ -121,18 +126,19 @@ class ResumableStreams:
             if stream and await self.save(token, stream.to_bytes()) is False:
                 return None  # another server has it
             return stream
-        finally:
-            self._claimed.discard(token)
 
     async def _found(self, token: str) -> DetachedStream | None:
         """Return the stream in the store; None if there is none of this key and version."""
         assert self._store is not None
+        get, loop = self._store.get, asyncio.get_running_loop()
         try:
-            data = await asyncio.to_thread(self._store.get, token)
+            data = await loop.run_in_executor(self._threads, get, token)
             if data is None or len(data) == MARK:  # there is none, or it has ended
                 return None
             most = self._settings.transcript_characters
-            found = DetachedStream.from_bytes(self._signer.checked(data[MARK:]), most)
+            found = DetachedStream.from_bytes(
+                self._signer.checked(data[MARK:], name_of(token)), most
+            )
         except StoreError as error:
             self._failed(error)
             return None

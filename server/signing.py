@@ -41,25 +41,25 @@ class Signer:
         except (binascii.Error, ValueError):  # the latter for what is not ASCII
             raise invalid_state("expected a state in base64, got something else") from None
 
-    def signed(self, data: bytes) -> bytes:
-        """Return bytes behind their signature."""
-        return self._signature(data) + data
+    def signed(self, data: bytes, name: str = "") -> bytes:
+        """Return bytes behind their signature, which is good for what has this name."""
+        return self._signature(data, name) + data
 
-    def checked(self, signed: bytes) -> bytes:
-        """Return the bytes that `signed` was given.
+    def checked(self, signed: bytes, name: str = "") -> bytes:
+        """Return the bytes that `signed` was given, with the same name.
 
         Raises:
             ProtocolError: it was not this signer, nor one of the same key.
         """
-        if not hmac.compare_digest(signed[:SIZE], self._signature(signed[SIZE:])):
+        if not hmac.compare_digest(signed[:SIZE], self._signature(signed[SIZE:], name)):
             raise invalid_state(
                 "expected a state as a server with this key suspended it, got a damaged one or that"
                 " of another server"
             )
         return signed[SIZE:]
 
-    def _signature(self, data: bytes) -> bytes:
-        return hmac.digest(self.key, data, sha256)
+    def _signature(self, data: bytes, name: str) -> bytes:
+        return hmac.digest(self.key, name.encode() + data, sha256)
 
 
 def state_key(folder: Path) -> str:

@@ -2,8 +2,9 @@
 
 A store holds bytes by token for some seconds. They begin with a mark of `MARK` bytes that each
 write changes, and who replaces them names the mark that he knows: of two servers that have one
-stream, or are asked for it, one goes on. What follows the mark is signed (`signing.py`), and the
-name is a hash of the token, so that who reads a store can neither forge nor resume a stream.
+stream, or are asked for it, one goes on. What follows the mark is signed together with its name
+(`signing.py`), and the name is a hash of the token, so that who reads a store can neither resume a
+stream nor forge one, and who writes it cannot give somebody another's.
 """
 
 import hashlib
@@ -51,7 +52,8 @@ class Store(Protocol):
         """Close what is open; what is held stays."""
 
 
-def _name(token: str) -> str:
+def name_of(token: str) -> str:
+    """Return the name under which a stream lies: who reads it does not know the token."""
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -83,7 +85,7 @@ class SqliteStore:
     def put(self, token: str, data: bytes, seconds: float, mark: bytes = b"") -> bool:
         """Hold `data`, as `Store` says."""
         now = time.time()
-        row = (_name(token), now + seconds, data, mark)
+        row = (name_of(token), now + seconds, data, mark)
         oldest = (
             f"SELECT name FROM streams WHERE length(data) > {MARK}"
             " ORDER BY until DESC LIMIT -1 OFFSET ?"
@@ -109,7 +111,7 @@ class SqliteStore:
         statement = "SELECT until, data FROM streams WHERE name = ?"
         with self._lock:
             try:
-                found = self._database.execute(statement, (_name(token),)).fetchall()
+                found = self._database.execute(statement, (name_of(token),)).fetchall()
             except sqlite3.Error as error:
                 raise StoreError(str(error)) from error
         return found[0][1] if found and found[0][0] >= time.time() else None
@@ -151,14 +153,14 @@ class RedisStore:
         """Hold `data`, as `Store` says."""
         values = mark, data, max(1, round(seconds * 1000))
         try:
-            return self._redis.eval(_PUT, 1, PREFIX + _name(token), *values) == 1
+            return self._redis.eval(_PUT, 1, PREFIX + name_of(token), *values) == 1
         except self._error as error:
             raise StoreError(str(error)) from error
 
     def get(self, token: str) -> bytes | None:
         """Return what is held, as `Store` says."""
         try:
-            found = self._redis.get(PREFIX + _name(token))
+            found = self._redis.get(PREFIX + name_of(token))
         except self._error as error:
             raise StoreError(str(error)) from error
         return found if isinstance(found, bytes) else None

@@ -20,6 +20,7 @@ import websockets
 
 from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.server import store as store_module
 from cortado.server.detached import DetachedStream
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.messages import ErrorCode
@@ -27,12 +28,13 @@ from cortado.server.resampling import StreamResampler
 from cortado.server.resumable import ResumableStreams
 from cortado.server.settings import read_settings
 from cortado.server.signing import Signer
-from cortado.server.store import MARK, SqliteStore, Store, StoreError, open_store
+from cortado.server.store import MARK, SqliteStore, Store, StoreError, name_of, open_store
 from cortado.server.streams import Streams
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (
     END,
     KEPT,
+    PATIENCE,
     Heard,
     Running,
     listened,
@@ -124,18 +126,69 @@ def test_a_file_is_private_bounded_and_shared(tmp_path: Path) -> None:
     assert b"secret token" not in path.read_bytes()
 
 
+STREAM = create_autospec(DetachedStream, instance=True)
+STREAM.to_bytes.return_value = b"a stream"
+
+
+def resumable_in(path: Path, **settings: int) -> ResumableStreams:
+    failures = Metrics().store_failures
+    return ResumableStreams(
+        read_settings(**settings), SqliteStore(path, 100), Signer(SECRET), failures
+    )
+
+
 def test_no_more_streams_than_allowed_are_kept_when_many_are_lost_at_once(tmp_path: Path) -> None:
-    settings = read_settings(keep_streams=2)
-    store = SqliteStore(tmp_path / "streams.sqlite", 100)
-    resumable = ResumableStreams(settings, store, Signer(SECRET), Metrics().store_failures)
-    stream = create_autospec(DetachedStream, instance=True)
-    stream.to_bytes.return_value = b"a stream"
+    resumable = resumable_in(tmp_path / "streams.sqlite", keep_streams=2)
 
     async def lose_all() -> int:
-        await asyncio.gather(*(resumable.put(str(number), stream) for number in range(8)))
+        await asyncio.gather(*(resumable.put(str(number), STREAM) for number in range(8)))
         return len(resumable)
 
     assert asyncio.run(lose_all()) == 2
+    resumable.close()
+
+
+def test_a_client_that_comes_again_before_it_was_let_in_has_its_stream() -> None:
+    failures = Metrics().store_failures
+    resumable = ResumableStreams(read_settings(), None, Signer(SECRET), failures)
+
+    async def detach() -> None:
+        await asyncio.sleep(0.01)  # while its audio is heard
+        del resumable.attached["a"]
+        await resumable.put("a", STREAM)
+
+    async def claim() -> DetachedStream | None:
+        found = await resumable.claim("a")
+        resumable.attached["a"] = detach
+        return found
+
+    async def come_twice() -> list[DetachedStream | None]:
+        resumable.attached["a"] = detach
+        return await asyncio.gather(claim(), claim())
+
+    assert asyncio.run(come_twice()) == [STREAM, STREAM]
+    assert len(resumable) == 0
+
+
+def test_a_store_that_hangs_holds_up_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "BUSY_SECONDS", PATIENCE)
+    path = tmp_path / "streams.sqlite"
+    resumable = resumable_in(path)
+
+    async def lose_all() -> None:
+        with sqlite3.connect(path, isolation_level=None) as another:
+            another.execute("BEGIN EXCLUSIVE")
+            losing = asyncio.gather(*(resumable.put(str(number), STREAM) for number in range(99)))
+            await asyncio.sleep(0.1)
+            await asyncio.to_thread(int)  # as an upload does
+            assert len(resumable) == 0, "the store hangs still"
+        another.close()
+        await losing
+
+    asyncio.run(lose_all())
+    assert len(resumable) == 99
     resumable.close()
 
 
@@ -267,16 +320,23 @@ def test_a_store_that_fails_harms_no_stream(online: ReferenceRecognizer, tmp_pat
     assert "cortado_store_failures_total 0.0" not in counted
 
 
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE streams SET data = data || x'00'", "UPDATE streams SET name = ?"],
+    ids=["forged", "another's"],
+)
 def test_what_somebody_else_put_into_a_store_is_not_read(
-    online: ReferenceRecognizer, tmp_path: Path
+    change: str, online: ReferenceRecognizer, tmp_path: Path
 ) -> None:
     path = tmp_path / "streams.sqlite"
     with serving(online, store=str(path)) as server:
         token = lost(server, pcm(SPEECH))
         server.service.streams.resumable._forget(token)
+        others = (name_of("mine"),) if "?" in change else ()
         with sqlite3.connect(path) as database:
-            database.execute("UPDATE streams SET data = data || x'00'")
+            database.execute(change, others)
         database.close()
+        token = "mine" if others else token
         assert say(server.url, resume(token=token)).error == ErrorCode.UNKNOWN_STREAM
 
 
