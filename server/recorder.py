@@ -55,7 +55,7 @@ class RecordingFile:
         self._file: IO[str] | None = None
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # private
-            self._file = os.fdopen(descriptor, "w")
+            self._file = os.fdopen(descriptor, "w", buffering=1)  # a full disk is felt at its line
         except OSError as error:
             self._failed(error)
         self._write([first])

@@ -1,5 +1,6 @@
 """Streams that are recorded can be heard again, with the same result."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -86,17 +87,25 @@ def test_a_folder_holds_so_many_recordings_and_no_more(tmp_path: Path) -> None:
     assert read(tmp_path / "1.jsonl").frames == []
 
 
-def test_a_recording_that_cannot_be_written_harms_no_stream(tmp_path: Path) -> None:
-    metrics = Metrics()
-    recorder = Recorder(tmp_path / "gone", FACTS, 2, metrics.recordings_failed)
-    (tmp_path / "gone").rmdir()
-    file, recording = recorder.open("1", Start()), Recording(Start(), 1.0, 0.0)
-    assert file
-    recording.audio(b"12", 0.5)
-    file.update(recording)
-    recording.finish()
-    file.update(recording)
+@pytest.mark.parametrize("fault", ["gone", "full"])
+def test_a_recording_that_cannot_be_written_harms_no_stream(fault: str, tmp_path: Path) -> None:
+    metrics, limits = Metrics(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    recorder = Recorder(tmp_path / "folder", FACTS, 2, metrics.recordings_failed)
+    if fault == "gone":
+        (tmp_path / "folder").rmdir()
+    else:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        file, recording = recorder.open("1", Start()), Recording(Start(), 1.0, 0.0)
+        assert file
+        recording.audio(b"12", 0.5)
+        file.update(recording)
+        recording.finish()
+        file.update(recording)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert b"cortado_recordings_failed_total 1.0" in metrics.exposition()
+    assert list(tmp_path.rglob("*.jsonl")) == []
 
 
 def test_a_folder_that_cannot_be_recorded_into_is_named(tmp_path: Path) -> None:
