@@ -164,7 +164,7 @@ def test_a_client_that_comes_again_before_it_was_let_in_has_its_stream() -> None
 
     async def come_twice() -> list[DetachedStream | None]:
         resumable.attached["a"] = detach
-        return await asyncio.gather(claim(), claim())
+        return list(await asyncio.gather(claim(), claim()))
 
     assert asyncio.run(come_twice()) == [STREAM, STREAM]
     assert len(resumable) == 0

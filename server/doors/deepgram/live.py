@@ -30,6 +30,7 @@ from cortado.server.protocol.messages import ErrorCode, ProtocolError
 from cortado.server.protocol.parsing import quoted
 
 LONGEST = 5.0  # seconds of words after which a final result comes within an utterance
+LONGEST_WHOLE = 60.0  # the same with alternatives, which are known when the utterance has ended
 
 
 @dataclass
@@ -175,8 +176,8 @@ class Live(Dialect):
         if self._asked.vad_events and not self._speaking and words:
             yield SpeechStarted(channel=self._channel, timestamp=words[0].start)
         self._speaking |= bool(words)
-        # alternatives are known when the utterance has ended
-        if not self._asked.others and (done := self._segment.take_complete(LONGEST)):
+        longest = LONGEST_WHOLE if self._asked.others else LONGEST
+        if done := self._segment.take_complete(longest):
             yield self._final(done, done[-1].end)
         elif self._asked.interim_results and words:
             yield self._results(words, message.position, is_final=False)

@@ -8,6 +8,7 @@ from cortado.model.search.phrases import NODES
 from cortado.server.protocol.messages import MAX_PHRASE, MAX_PHRASES
 
 MAX_WORDS = 4  # of a phrase in a list; a longer piece makes the prompt prose
+MAX_PROMPT = 16_384  # characters, of keywords too
 LETTERS = NODES - 1  # and spaces, of all phrases
 PIECES = re.compile(r"[,;:\n]+")
 SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -27,7 +28,13 @@ def expected(prompt: str, keywords: Sequence[str] = ()) -> Expected:
     A prompt is a list if commas, semicolons, colons or lines divide it into pieces of up to four
     words; each is a phrase. Any other prompt is prose, of which the names are phrases: words with a
     capital or a digit that do not just begin a sentence. Its style has no effect.
+
+    Raises:
+        ValueError: they are too long to be searched while others speak.
     """
+    if (length := len(prompt) + sum(map(len, keywords))) > MAX_PROMPT:
+        at_most = f"at most {MAX_PROMPT} characters, those of keywords included"
+        raise ValueError(f"prompt: expected {at_most}, got {length}")
     pieces = [piece for piece in PIECES.split(prompt) if piece.strip()]
     is_prose = any(len(piece.split()) > MAX_WORDS or _ends(piece) for piece in pieces)
     given = [*PIECES.split("\n".join(keywords)), *(_names(prompt) if is_prose else pieces)]

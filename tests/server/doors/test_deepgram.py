@@ -256,6 +256,10 @@ def test_alternatives_come_with_the_end_of_an_utterance_the_written_text_first()
         {"word": "hay", "start": 0.44, "end": 0.56, "confidence": 0.01},
         {"word": "hi", "start": 0.44, "end": 0.56, "confidence": 0.002},
     ]
+    endless = listening(f"{LINEAR16}&alternatives=2&endpointing=false")
+    endless.say(bytes(32_000))
+    sent = [one for k in range(150) for one in endless.write(" so", 0.8 + k)]
+    assert [len(one["channel"]["alternatives"][0]["words"]) for one in sent] == [61, 61]
     assert listening(f"{LINEAR16}&alternatives=1").say(bytes(2)) == []
     with pytest.raises(ValueError, match="alternatives: expected a number from 1 to 10, got '11'"):
         listening(f"{LINEAR16}&alternatives=11")

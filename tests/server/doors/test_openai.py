@@ -179,6 +179,10 @@ def test_a_message_that_means_nothing_is_answered_and_the_session_goes_on(
     ("frame", "expected"),
     [
         ("hello", "expected a JSON object of type session.update, input_audio_buffer.append, "),
+        (
+            json.dumps(update(transcription={"prompt": "A " * 8000, "keywords": ["a" * 385]})),
+            "prompt: expected at most 16384 characters, those of keywords included, got 16385",
+        ),
         ('{"type":"input_audio_buffer.append"}', "expected input_audio_buffer.append.audio to be "),
         (json.dumps(append("???")), "audio: expected base64, got another text: "),
         (
