@@ -271,9 +271,10 @@ class Trainer:
             first = 0
 
     def _update(self, batch: Batch, stage: Stage, rate: float) -> dict[str, float]:
-        torch.manual_seed(self.recipe.seed + self.step * self.processes + self.rank)
+        # Hashed: seeds in a row would give runs, processes and weights one another's noise.
+        torch.manual_seed(hash((self.recipe.seed, self.step, self.rank)))
         self.trained.zero_grad()
-        seed = self.recipe.seed + self.step
+        seed = hash((self.recipe.seed, self.step))  # the same in every process
         with weight_noise(self.model, stage.weight_noise, seed, stage.weight_noise_on):
             parts = self._losses(batch, stage)
             if stage.text and self.text:

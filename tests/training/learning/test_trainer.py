@@ -2,8 +2,9 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,27 @@ def test_an_update_without_a_finite_gradient_changes_no_weight(
     handle.remove()
     run._update(next(run._batches(stage)), stage, 1e-2)
     assert not torch.equal(run.model.ctc.bias, before["ctc.bias"])
+
+
+def test_weights_stops_processes_and_runs_have_noise_of_their_own(
+    manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = trainer(recipe(manifest), tmp_path)
+    stage = replace(run.recipe.stages[1], weight_noise=0.1)
+    batch, drawn = next(run._batches(stage)), list[Tensor]()
+
+    def kept(draw: Callable[..., Tensor], *of: Any, **how: Any) -> Tensor:
+        drawn.append(draw(*of, **how))
+        return drawn[-1]
+
+    for name in ("randn", "randn_like"):
+        monkeypatch.setattr(torch, name, partial(kept, getattr(torch, name)))
+    for seed, run.step, run.rank in ((0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0)):
+        run.recipe = replace(run.recipe, seed=seed)
+        # all processes have the same noise on weights
+        run._update(batch, replace(stage, weight_noise=0.1 * (run.rank == 0)), 0.0)
+    numbers = torch.cat([one.flatten() for one in drawn])
+    assert len(numbers.unique()) > 0.99 * len(numbers)
 
 
 @dataclass(frozen=True)
