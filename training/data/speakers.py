@@ -13,7 +13,7 @@ from cortado.model.adaptation import adapted
 from cortado.model.audio.decode import Samples
 from cortado.model.features.speaker import Statistics, Sums, by_speaker, statistics_of
 from cortado.model.recognizer import Recognizer
-from cortado.training.data.corpora.folder import UNKNOWN_SPEAKER
+from cortado.training.data.corpora.folder import NOBODY
 from cortado.training.data.log_mel_cache import LogMelCorpus
 
 Frames = NDArray[np.float32]  # (T, F) log-mel
@@ -38,8 +38,8 @@ def by_speaker_indices(utterances: Sequence[HasSpeaker]) -> list[list[int]]:
     """Return the indices of each speaker's utterances, speakers in the order they appear in."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for k, one in enumerate(utterances):
-        named = one.speaker not in ("", UNKNOWN_SPEAKER)
-        groups.setdefault((one.speaker,) if named else ("", one.id), []).append(k)
+        own = ("", one.id) if one.speaker in NOBODY else (one.speaker,)
+        groups.setdefault(own, []).append(k)
     return list(groups.values())
 
 

@@ -48,8 +48,9 @@ def edits(reference: str, hypothesis: str, unit: Unit = "word") -> list[Edit]:
     """Return jiwer's edits in order, with the correct tokens among them."""
     process = jiwer.process_characters if unit == "char" else jiwer.process_words
     expected, got = tokens(reference, unit), tokens(hypothesis, unit)
+    between = "" if unit == "char" else " "  # the only space at which jiwer parts words
     found: list[Edit] = []
-    for chunk in process(reference, hypothesis).alignments[0]:
+    for chunk in process(between.join(expected), between.join(got)).alignments[0]:
         left: list[str | None] = [*expected[chunk.ref_start_idx : chunk.ref_end_idx]]
         right: list[str | None] = [*got[chunk.hyp_start_idx : chunk.hyp_end_idx]]
         width = max(len(left), len(right))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.training.data.corpora.folder import NOBODY
 from cortado.training.scoring.edits import Errors, Unit, errors
 
 RESAMPLES = 10_000
@@ -97,9 +98,11 @@ def bootstrap_interval(
     """Return the 95 % interval of sum(totals) / sum(lengths), from (N,) counts per utterance.
 
     Percentile bootstrap (Bisani & Ney 2004) over whole speakers: utterances of one speaker are
-    not independent. A set of a single speaker is drawn by utterance.
+    not independent. An utterance of an unknown speaker is its own speaker, and a set of a single
+    speaker is drawn by utterance.
     """
-    groups = np.unique(np.asarray(speakers), return_inverse=True)[1]
+    own = [f"\0{k}" if one in NOBODY else one for k, one in enumerate(speakers)]
+    groups = np.unique(own, return_inverse=True)[1]
     if groups.max(initial=0) == 0:
         groups = np.arange(len(totals))
     group_errors = np.bincount(groups, weights=totals)  # (K,)

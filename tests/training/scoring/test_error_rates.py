@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cortado.training.data.corpora.folder import NOBODY
 from cortado.training.scoring.edits import Unit, errors
 from cortado.training.scoring.error_rates import (
     bootstrap_interval,
@@ -29,6 +30,7 @@ sentences = st.lists(st.text("ab'", min_size=1, max_size=3), max_size=8).map(" "
         ("", "the cat", "word", (0, 0, 2, 0)),
         ("", "the", "char", (0, 0, 3, 0)),
         ("", "", "word", (0, 0, 0, 0)),
+        ("the\tcat\u00a0sat", "the cat sat", "word", (0, 0, 0, 3)),
     ],
 )
 def test_edits_are_counted_as_by_hand(
@@ -88,7 +90,8 @@ def test_speakers_are_drawn_whole_and_a_single_one_by_utterance() -> None:
     counts, lengths = np.array([0, 5] * 50), np.full(100, 5)
     by_speaker = bootstrap_interval(counts, lengths, ["good", "bad"] * 50)
     assert by_speaker == (0, 1)  # two voices may well both be good or both be bad
-    for speakers in ([str(index) for index in range(100)], ["one"] * 100):
+    unknown = ["one"] * 2 + [*NOBODY] * 49  # each is somebody else
+    for speakers in ([str(index) for index in range(100)], ["one"] * 100, unknown):
         low, high = bootstrap_interval(counts, lengths, speakers)
         assert 0.35 < low < high < 0.65
 

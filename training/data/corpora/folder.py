@@ -14,6 +14,7 @@ from cortado.training.data.corpora.source import (
 )
 
 UNKNOWN_SPEAKER = "unknown"
+NOBODY = ("", UNKNOWN_SPEAKER)  # names that tell no speaker
 
 
 def read(discs: Sequence[Path]) -> Corpus:
