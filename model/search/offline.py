@@ -163,21 +163,17 @@ def decode(
     if mode in ("hard", "sampled"):
         return scanned(decoder, encoded, lengths, generator)
     assert isinstance(decoder, AttentionDecoder)  # as `modes` says
+    limits = MAX_SYMBOLS_PER_STEP * lengths  # that of streams, which have it a frame
     if mode != "expected":
         search = beam_search if mode == "beam" else hard_beam_search
         width = 1 if mode == "uncapped" else recognizer.config.decoder.beam
-        rows = zip(encoded, lengths.tolist(), strict=True)
+        rows = zip(encoded, lengths.tolist(), limits.tolist(), strict=True)
         return [
-            [Symbol(*one) for one in search(decoder, row[:count], most(count), width)]
-            for row, count in rows
+            [Symbol(*one) for one in search(decoder, row[:count], limit, width)]
+            for row, count, limit in rows
         ]
     mask = recognizer.frame_mask(lengths, encoded.shape[1])
-    return expected(decoder, encoded, mask, most(encoded.shape[1]))
-
-
-def most(frames: int) -> int:
-    """Return the most symbols in so many encoder frames: that of streams, which have it a frame."""
-    return MAX_SYMBOLS_PER_STEP * frames
+    return expected(decoder, encoded, mask, limits)
 
 
 def scanned(
@@ -200,9 +196,9 @@ def scanned(
 
 
 def expected(
-    decoder: AttentionDecoder, encoded: Tensor, mask: Tensor, limit: int
+    decoder: AttentionDecoder, encoded: Tensor, mask: Tensor, limits: Tensor
 ) -> list[list[Symbol]]:
-    """Return the symbols by greedy choice with the expected alignment, `limit` at most.
+    """Return the symbols by greedy choice with the expected alignment, `limits` (B,) at most.
 
     An attention that is not monotonic goes on to the end of sequence; a monotonic one as long as
     its scan is more likely to stop than to run off the end.
@@ -212,11 +208,12 @@ def expected(
     memory = decoder.beginning(len(encoded))
     live = torch.ones(len(encoded), dtype=torch.bool)
     found: list[list[Symbol]] = [[] for _ in encoded]
-    for _ in range(limit):
+    for count in range(int(limits.max())):
         attended = attention.attend(decoder.query(memory), keys, past)
         logits, output = decoder.write(attended.context, memory)
         best, past = logits.argmax(1), attended.memory
         live &= past.sum(1) >= 0.5 if decoder.online else best != decoder.end
+        live &= count < limits
         if not live.any():
             break
         alignment = past if decoder.online else attended.weights

@@ -120,7 +120,7 @@ def test_expected_decoding_does_not_feel_its_neighbours(kind: Kind) -> None:
     together = decode(model, encoded, lengths, "expected")
     for row, length, symbols in zip(encoded, lengths.tolist(), together, strict=True):
         alone = decode(model, row[None, :length], torch.tensor([length]), "expected")
-        assert alone[0][: 2 * length] == symbols[: 2 * length]
+        assert alone[0] == symbols
     assert any(together)
 
 
@@ -195,7 +195,9 @@ def test_a_beam_is_no_worse_than_the_best_symbol_after_symbol(kind: Kind) -> Non
     values = torch.randn(10, 8)
     with torch.no_grad():
         narrow = beam_search(decoder, values, 8, 8)
-        (greedy,) = expected(decoder, values[None], torch.ones(1, 10, dtype=torch.bool), 8)
+        (greedy,) = expected(
+            decoder, values[None], torch.ones(1, 10, dtype=torch.bool), torch.tensor([8])
+        )
         texts = [tuple(symbol for symbol, _ in path) for path in (narrow, greedy)]
         assert score(decoder, values, texts[0]) >= score(decoder, values, texts[1]) - 1e-4
 
