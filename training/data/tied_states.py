@@ -1,5 +1,6 @@
 """The tied states of phones that are said in a corpus' frames, found once and kept in its cache."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,7 +23,6 @@ States = NDArray[np.int16]
 UNKNOWN = -1  # of frames without an alignment
 TARGET_DELAY = 0.8  # of its look-ahead, by which an encoder frame lags its target: 90 of 110 ms
 TRAINING_FRAMES = 2_000_000  # on which an aligner is trained, at most: five and a half hours
-FILE = "states.i16"
 
 
 def aligner(
@@ -43,7 +43,8 @@ def aligner(
     some = rows[:: -(-total // TRAINING_FRAMES)]
     found = train([(corpus.logmel(index), text) for corpus, (index, text) in some], states)
     for corpus in corpora:  # another aligner has other states
-        (corpus.folder / FILE).unlink(missing_ok=True)
+        for stale in corpus.folder.glob("states-*.i16"):
+            stale.unlink()
     found.save(path)
     return found
 
@@ -55,9 +56,10 @@ def states_of(
     progress: Count = unwatched,
 ) -> States:
     """Return the state of each frame in a corpus' cache, UNKNOWN where there is no alignment."""
-    path = corpus.folder / FILE
-    frames = max((u.start + u.frames for u in corpus.utterances), default=0)
-    if not path.exists() or path.stat().st_size < frames * 2:
+    said = hashlib.sha256(repr([(u.key, u.start, u.text) for u in corpus.utterances]).encode())
+    path = corpus.folder / f"states-{said.hexdigest()[:12]}.i16"
+    if not path.exists():
+        frames = max((u.start + u.frames for u in corpus.utterances), default=0)
         found = np.full(frames, UNKNOWN, np.int16)
         for index, text in _spoken(corpus, lexicon):
             utterance = corpus.utterances[index]

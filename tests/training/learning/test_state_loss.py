@@ -183,10 +183,14 @@ def test_an_alignment_is_found_once_and_kept(tones: CachedCorpus, tmp_path: Path
         assert (own == UNKNOWN).all() == (utterance.text == "no")
     again = states_of(tones, aligner([], lexicon, path, 60), lexicon)
     assert np.array_equal(again, states)
+    first, *others = tones.utterances
+    corrected = CachedCorpus(tones.folder, [replace(first, text="no"), *others], tones.bands)
+    anew = states_of(corrected, found, lexicon)
+    assert (anew[first.start : first.start + first.frames] == UNKNOWN).all()
     path.unlink()
-    others = {word: [len(number) - 1 - phone for phone in said] for word, said in lexicon.items()}
-    another = aligner([tones], others, path, 60)  # the states of the first are not kept for it
-    assert not np.array_equal(states_of(tones, another, others), states)
+    turned = {word: [len(number) - 1 - phone for phone in said] for word, said in lexicon.items()}
+    another = aligner([tones], turned, path, 60)  # the states of the first are not kept for it
+    assert not np.array_equal(states_of(tones, another, turned), states)
 
 
 @pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
