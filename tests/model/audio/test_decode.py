@@ -88,7 +88,7 @@ def error_of(path: Path) -> str:
     assert message.startswith(f"{path}: expected ")
     assert ", got " in message
     assert "\n" not in message
-    return message
+    return message.removeprefix(f"{path}: ")
 
 
 @pytest.mark.parametrize("channels", [1, 2])

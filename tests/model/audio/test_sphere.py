@@ -26,20 +26,12 @@ from cortado.tests.model.audio.sphere_files import (
     header,
     write_sphere,
 )
+from cortado.tests.model.audio.test_decode import error_of
 
 
 def tone(n: int = 4000, channels: int = 1) -> NDArray[np.int64]:
     time = np.arange(n)[:, None] * np.arange(1, channels + 1)
     return np.round(9000 * np.sin(time / 20)).astype(np.int64)
-
-
-def error_of(path: Path) -> str:
-    with pytest.raises(AudioError) as caught:
-        decode(path)
-    message = str(caught.value)
-    assert message.startswith(f"{path}: expected ")
-    assert ", got " in message
-    return message.removeprefix(f"{path}: ")
 
 
 @pytest.mark.parametrize("order", ["01", "10"])

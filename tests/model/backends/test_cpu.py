@@ -196,7 +196,7 @@ def test_in_fewer_bits_the_encoder_follows_the_references(products: str, ahead: 
     assert distance(fast(products, ahead), reference(ahead)) < bound
 
 
-@pytest.mark.skipif("int8" not in HERE, reason="this CPU has no AVX-512 VNNI")
+@pytest.mark.skipif("int8" not in HERE, reason="this CPU has no products of integers")
 def test_integers_are_also_for_cpus_without_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products_module, "has_tiles", lambda: False)
     monkeypatch.setattr(products_module, "has_bf16_products", lambda: False)
