@@ -42,10 +42,6 @@ TURN_SECONDS = 0.001  # that the event loop may hold Python's lock while the eng
 class EngineFull(Exception):
     """The engine admits no further stream."""
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"expected at most {limit} streams at once, got one more")
-        self.limit = limit
-
 
 class Engine:
     """Rows for live streams, and the thread that steps them."""
@@ -181,7 +177,8 @@ class Engine:
             if instead_of is not None:
                 self.close(instead_of)
             elif self.active >= self.capacity.streams:
-                raise EngineFull(self.capacity.streams)
+                most = self.capacity.streams
+                raise EngineFull(f"expected at most {most} streams at once, got one more")
             row = self._pool.open(
                 endpoints=start.endpoints,
                 snapshot=snapshot,
@@ -246,10 +243,6 @@ class Engine:
             if self._holds(stream):
                 self._watched.add(stream.row)
                 self._wake()
-
-    def waiting(self, stream: EngineStream) -> int:
-        """Return the number of samples of `stream` that wait for a step."""
-        return self._pool.waiting(stream.row)
 
     def close(self, stream: EngineStream) -> None:
         """Free the row of `stream`, if it still has it."""

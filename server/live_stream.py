@@ -41,7 +41,6 @@ class Host(Protocol):
     def suspend(self, stream: "EngineStream", samples: Samples) -> None: ...
     def save(self, stream: "EngineStream", on_saved: OnSaved) -> None: ...
     def watch(self, stream: "EngineStream") -> None: ...
-    def waiting(self, stream: "EngineStream") -> int: ...
     def close(self, stream: "EngineStream") -> None: ...
 
 
@@ -68,11 +67,6 @@ class EngineStream:
         """Go on where another stream has stopped, which had taken so many samples."""
         self.resampler, self.taken = resampler, taken
         self.coming = self.intake = Intake(taken, resampler.state())
-
-    @property
-    def waiting(self) -> int:
-        """The number of samples that wait for a step."""
-        return self._host.waiting(self)
 
     async def push(self, samples: Samples) -> None:
         """Add (N,) samples at the client's rate; wait while the buffer is full."""

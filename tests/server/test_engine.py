@@ -164,7 +164,7 @@ async def test_a_full_buffer_makes_the_sender_wait(online: ReferenceRecognizer) 
 
         def watch(update: Update) -> None:
             nonlocal most
-            most = max(most, stream.waiting)
+            most = max(most, engine._pool.waiting(stream.row))
 
         stream: EngineStream = engine.open(Start(), watch)
         await asyncio.wait_for(stream.push(np.tile(SPEECH, 5)), PATIENCE)

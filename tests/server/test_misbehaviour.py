@@ -76,12 +76,6 @@ def test_audio_after_the_end_is_refused(at_rest: Running) -> None:
     assert refused(heard, ErrorCode.UNEXPECTED_MESSAGE)
 
 
-def test_a_message_far_too_big_is_cut_off(strict: Running) -> None:
-    heard = say(strict.url, START, bytes(100_000))
-    assert heard.close_code == 1009
-    assert strict.is_at_rest()
-
-
 def test_a_client_that_never_starts_is_closed(online: ReferenceRecognizer) -> None:
     with running(online, start_timeout_seconds=0.2) as server:
         assert refused(say(server.url), ErrorCode.START_TIMEOUT)
@@ -155,16 +149,6 @@ def test_a_client_may_vanish_at_any_moment(at_rest: Running) -> None:
     asyncio.run(all_of_them())
     assert at_rest.is_at_rest()
     assert at_rest.metric("cortado_streams_total", ending="disconnected") > before
-
-
-def test_a_client_that_closes_early_frees_its_slot(at_rest: Running) -> None:
-    async def close() -> None:
-        async with websockets.connect(at_rest.url) as connection:
-            await connection.send(START)
-            await connection.recv()
-
-    asyncio.run(close())
-    assert at_rest.is_at_rest()
 
 
 def test_a_slow_reader_is_given_up_and_blocks_nobody(online: ReferenceRecognizer) -> None:

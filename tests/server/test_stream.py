@@ -6,7 +6,6 @@ import logging
 
 import numpy as np
 import pytest
-import websockets
 
 from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
@@ -17,7 +16,6 @@ from cortado.tests.server.running import (
     Running,
     converse,
     cut,
-    listened,
     pcm,
     rounded,
     running,
@@ -99,19 +97,6 @@ def test_a_stream_of_next_to_nothing_ends_well(
     heard = say(at_rest.url, START, *frames)
     assert heard.close_code == 1000
     assert heard.messages[-1]["duration"] < 0.01
-
-
-def test_characters_come_while_the_client_speaks(at_rest: Running) -> None:
-    async def speak() -> bool:
-        async with websockets.connect(at_rest.url) as connection:
-            await connection.send(START)
-            await connection.send(pcm(SPEECH))
-            messages = [json.loads(await connection.recv()) for _ in range(3)]
-            await connection.send(END)
-            await listened(connection)
-            return bool(messages[-1]["type"] == "chars")
-
-    assert asyncio.run(speak())
 
 
 def test_thirty_clients_each_get_what_they_get_alone(

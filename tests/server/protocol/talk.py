@@ -20,21 +20,25 @@ def protocol(now: float = 0.0, **limits: Any) -> ServerProtocol:
     return ServerProtocol(Limits(**{"max_message_bytes": LIMIT} | limits), FACTS, now, Own())
 
 
-def receive(talk: ServerProtocol, *frames: str | bytes, now: float = 0.0) -> None:
+def receive(
+    talk: ServerProtocol, *frames: str | bytes, now: float = 0.0, recorded: bool = False
+) -> None:
     """Receive frames and handle them at once: a start is accepted."""
     for frame in frames:
         talk.receive_data(frame, now)
         for event in talk.events_received():
             if isinstance(event, Start):
                 token = "a token" if event.keep else None
-                talk.accept(event, now, token, recorded=False)
+                talk.accept(event, now, token, recorded=recorded)
         talk.events_handled(now)
 
 
-def started(now: float = 0.0, keep: bool = False, **limits: Any) -> ServerProtocol:
+def started(
+    now: float = 0.0, keep: bool = False, recorded: bool = False, **limits: Any
+) -> ServerProtocol:
     """Return the protocol of a stream whose audio is awaited; `ready` is read."""
     talk = protocol(now, **limits)
-    receive(talk, json.dumps({"type": "start", "keep": keep}), now=now)
+    receive(talk, json.dumps({"type": "start", "keep": keep}), now=now, recorded=recorded)
     assert [message.type for message in read(talk)] == ["ready"]
     return talk
 

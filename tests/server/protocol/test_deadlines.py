@@ -30,60 +30,45 @@ def given_up(prepare: Callable[[Deadlines], None], **limits: float) -> tuple[str
     return None, LONG
 
 
-def begin(deadlines: Deadlines) -> None:
-    deadlines.expect_audio(100.0)
+SHORT = {"max_stream_seconds": 50.0}
 
 
-def test_a_client_has_its_time_for_the_start() -> None:
-    assert given_up(lambda _: None) == (ErrorCode.START_TIMEOUT, 10)
+@pytest.mark.parametrize(
+    ("calls", "limits", "expected"),
+    [
+        ([], {}, (ErrorCode.START_TIMEOUT, 10)),
+        (["expect_audio"], {}, (ErrorCode.IDLE_TIMEOUT, 20)),
+        (["expect_audio"], {"start_timeout_seconds": 0.5}, (ErrorCode.IDLE_TIMEOUT, 20)),
+        (["expect_audio"], {"start_timeout_seconds": 60.0}, (ErrorCode.IDLE_TIMEOUT, 20)),
+        (["expect_audio", "expect_nothing"], {}, (None, LONG)),
+        (["expect_audio", "expect_nothing"], SHORT, (ErrorCode.STREAM_TOO_LONG, 50)),
+        (["expect_nothing", "send"], {}, (ErrorCode.SLOW_CLIENT, 30)),
+        (["expect_nothing", "send", "sent"], {}, (None, LONG)),
+        (["expect_audio", "stop"], SHORT, (None, LONG)),
+    ],
+)
+def test_a_client_has_its_time_for_each_thing_and_no_more(
+    calls: list[str], limits: dict[str, float], expected: tuple[str | None, float]
+) -> None:
+    def prepare(deadlines: Deadlines) -> None:
+        for name in calls:
+            call = getattr(deadlines, name)
+            call(100.0) if name in ("expect_audio", "send") else call()
 
-
-def test_a_client_that_has_begun_has_its_time_for_more_audio() -> None:
-    assert given_up(begin) == (ErrorCode.IDLE_TIMEOUT, 20)
-
-
-@pytest.mark.parametrize("start", [0.5, 60.0])
-def test_a_deadline_passes_in_time_whatever_the_others_are(start: float) -> None:
-    limits = {"start_timeout_seconds": start}
-    assert given_up(begin, **limits) == (ErrorCode.IDLE_TIMEOUT, 20)
+    assert given_up(prepare, **limits) == expected
 
 
 def test_a_client_whose_message_is_being_handled_is_not_to_blame() -> None:
     def handle(deadlines: Deadlines) -> None:
-        begin(deadlines)
+        deadlines.expect_audio(100.0)
         deadlines.handling = True
 
     assert given_up(handle) == (None, LONG)
 
 
-def test_a_client_that_has_ended_its_stream_has_nothing_to_say() -> None:
-    def end(deadlines: Deadlines) -> None:
-        begin(deadlines)
-        deadlines.expect_nothing()
-
-    assert given_up(end) == (None, LONG)
-    assert given_up(end, max_stream_seconds=50.0) == (ErrorCode.STREAM_TOO_LONG, 50)
-
-
-def test_a_client_that_leaves_a_message_unread_is_given_up() -> None:
-    def send(deadlines: Deadlines) -> None:
-        deadlines.expect_nothing()
-        deadlines.send(100.0)
-
-    def read(deadlines: Deadlines) -> None:
-        send(deadlines)
-        deadlines.sent()
-
-    assert given_up(send) == (ErrorCode.SLOW_CLIENT, 30)
-    assert given_up(read) == (None, LONG)
-
-
-def test_nobody_is_given_up_after_the_end() -> None:
-    def leave(deadlines: Deadlines) -> None:
-        begin(deadlines)
-        deadlines.stop()
-        deadlines.close(100.0)
-        assert not deadlines.closed(129.0)
-        assert deadlines.closed(130.0)
-
-    assert given_up(leave, max_stream_seconds=50.0)[0] is None
+def test_who_does_not_read_the_last_messages_has_its_time_for_that() -> None:
+    deadlines = Deadlines(Limits.model_validate({"send_timeout_seconds": 30.0}), 100.0)
+    deadlines.stop()
+    deadlines.close(100.0)
+    assert not deadlines.closed(129.0)
+    assert deadlines.closed(130.0)

@@ -1,8 +1,5 @@
 """Both directions of a conversation, without a socket."""
 
-import json
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -20,7 +17,6 @@ from cortado.server.protocol.messages import (
     Suspended,
 )
 from cortado.server.protocol.recording import Digest
-from cortado.server.protocol.server import ServerProtocol
 from cortado.server.protocol.transcript import ResumePoint, Transcript
 from cortado.tests.server.protocol.talk import (
     END,
@@ -155,17 +151,6 @@ def test_a_client_that_reads_too_little_loses_the_rest_but_nothing_between() -> 
     assert [getattr(message, "text", "") for message in read(talk)] == ["def", ""]
 
 
-def test_a_message_is_sent_once_the_last_one_is() -> None:
-    talk = started()
-    talk.send_characters("a", [0.1], [1.0], 0.2)
-    assert json.loads(talk.data_to_send(0.0) or "")["text"] == "a"
-    talk.send_characters("b", [0.2], [1.0], 0.3)
-    talk.send_characters("c", [0.3], [1.0], 0.4)
-    assert talk.data_to_send(0.0) is None
-    talk.data_sent()
-    assert read(talk) == [Chars(text="bc", times=[0.2, 0.3], confidences=[1.0] * 2, position=0.4)]
-
-
 def test_who_does_not_read_what_is_left_is_closed_upon() -> None:
     talk = started(send_timeout_seconds=10.0)
     talk.fail(ErrorCode.SHUTTING_DOWN, "expected a running server")
@@ -274,18 +259,8 @@ def test_a_client_that_comes_back_is_sent_what_it_missed() -> None:
     )  # over the limit
 
 
-def recorded(now: float, **limits: Any) -> ServerProtocol:
-    """Return the protocol of a stream that is recorded."""
-    talk = protocol(now, **limits)
-    talk.receive_data(START, now)
-    list(talk.events_received())
-    talk.accept(Start(), now, None, recorded=True)
-    talk.events_handled(now)
-    return talk
-
-
 def test_a_recording_is_the_audio_and_a_digest_of_the_answer() -> None:
-    talk = recorded(10.0)
+    talk = started(10.0, recorded=True)
     receive(talk, b"\x01\x02", now=10.5)
     talk.send_characters("a", [0.1], [1.0], 0.2)
     talk.send_endpoint(0, 0.1, 0.1, 0.3)
@@ -301,13 +276,12 @@ def test_a_recording_is_the_audio_and_a_digest_of_the_answer() -> None:
     ]
     assert talk.recording.whole
     assert np.isclose(talk.duration, 1 / 16_000)
-    [*_, final] = read(talk)
-    assert final == Final(text="a", times=[0.1], confidences=[1.0], duration=0.0, words=[])
+    assert read(talk)[-1] == Final(text="a", times=[0.1], confidences=[1.0], duration=0.0, words=[])
 
 
 def test_a_recording_that_is_too_long_or_not_whole_is_dropped() -> None:
-    for limits, frames in (({"record_seconds": 0.001}, bytes(100)), ({}, "and so it ends")):
-        talk = recorded(0.0, **limits)
+    for seconds, frames in ((0.001, bytes(100)), (600.0, "and so it ends")):
+        talk = started(recorded=True, record_seconds=seconds)
         receive(talk, frames)
         talk.fail(ErrorCode.SHUTTING_DOWN, "expected a running server")
         talk.release(0.0)
