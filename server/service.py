@@ -70,7 +70,7 @@ class Service:
         self.tracing = Tracing(settings.traces) if settings.traces else None
         self.callers = Callers(settings)
         self.streams = Streams(self.metrics, settings)
-        self.short_lived = ShortLived(self.streams.signer.key)
+        self.short_lived = ShortLived(self.streams.signer)
         self.keys = Keys(KeyFile(settings.keys), self.short_lived) if settings.keys else None
         self._sessions: dict[Session, asyncio.Task[None]] = {}
         self._retired: dict[Engine, asyncio.Task[None]] = {}  # that step their last streams

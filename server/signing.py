@@ -6,7 +6,6 @@ other's; one without a key makes its own, which stays beside its store or ends w
 """
 
 import base64
-import binascii
 import hmac
 import os
 import secrets
@@ -38,7 +37,7 @@ class Signer:
         """
         try:
             return self.checked(base64.b64decode(text, validate=True))
-        except (binascii.Error, ValueError):  # the latter for what is not ASCII
+        except ValueError:
             raise invalid_state("expected a state in base64, got something else") from None
 
     def signed(self, data: bytes, name: str = "") -> bytes:

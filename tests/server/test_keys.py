@@ -24,9 +24,10 @@ from cortado.server.callers import Caller, Callers
 from cortado.server.keys import MAX_LENGTH, KeyFile, Keys
 from cortado.server.settings import read_settings, unknown_variables
 from cortado.server.short_lived import ShortLived
+from cortado.server.signing import Signer
 from cortado.tests.server.running import END, START, Running, converse, running, say, wait_for
 
-SHORT_LIVED = ShortLived(b"")
+SHORT_LIVED = ShortLived(Signer(""))
 
 
 class Locked(NamedTuple):

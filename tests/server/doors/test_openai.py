@@ -17,6 +17,7 @@ from cortado.server.doors.openai.transcription import Wanted, answer, read
 from cortado.server.doors.upload import Heard
 from cortado.server.protocol.messages import ErrorCode, Start
 from cortado.server.short_lived import ShortLived
+from cortado.server.signing import Signer
 from cortado.tests.server.doors.conversation import Conversation
 
 SECOND = base64.b64encode(bytes(48_000)).decode()
@@ -317,7 +318,7 @@ def test_a_session_is_carried_whole_by_a_secret() -> None:
     }
     asked["turn_detection"] = {"type": "server_vad", "silence_duration_ms": 700}
     one.update({"audio": {"input": asked}, "include": ["item.input_audio_transcription.logprobs"]})
-    secrets = ShortLived(b"key")
+    secrets = ShortLived(Signer("key"))
     secret, _ = secrets.make("phone-app", 60, one.carried())
     other, found = Configuration("sess_2", "small"), secrets.read(secret)
     assert found is not None
