@@ -39,6 +39,15 @@ HANGING_SECONDS = 20.0  # after so long it is given up
 TURN_SECONDS = 0.001  # that the event loop may hold Python's lock while the engine wants it
 
 
+def freeze() -> None:
+    """Spare what is loaded by now the garbage collector.
+
+    To scan it all takes a tenth of a second, in which no stream advances.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 class EngineFull(Exception):
     """The engine admits no further stream."""
 
@@ -128,15 +137,10 @@ class Engine:
         return 0.0 if since is None else perf_counter() - since
 
     def start(self) -> None:
-        """Start the thread; results go to the running event loop.
-
-        What is loaded by now is frozen for the garbage collector: to scan it all takes a tenth of a
-        second, in which no stream advances.
-        """
+        """Start the thread; results go to the running event loop."""
         self._loop = asyncio.get_running_loop()
         sys.setswitchinterval(TURN_SECONDS)
-        gc.collect()
-        gc.freeze()
+        freeze()
         self._thread.start()
 
     def stop(self) -> None:

@@ -22,7 +22,7 @@ from cortado.server.callers import Caller, Callers, caller, is_loopback
 from cortado.server.channels import Channels
 from cortado.server.connection import Socket
 from cortado.server.doors.key import credentials
-from cortado.server.engine import Engine
+from cortado.server.engine import Engine, freeze
 from cortado.server.keys import KeyFile, Keys
 from cortado.server.metrics import Metrics
 from cortado.server.origin import allowed
@@ -127,7 +127,8 @@ class Service:
         while engine.active:
             await asyncio.sleep(RETIRE_LOOK_SECONDS)
         await asyncio.to_thread(engine.stop)
-        del self._retired[engine]
+        del self._retired[engine], engine
+        freeze()  # what is left: it has let go of all
 
     def stop(self) -> None:
         """Stop all engines, close the store, and send the last traces."""

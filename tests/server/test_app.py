@@ -1,6 +1,7 @@
 """The page, the operators' addresses, and the end of a server."""
 
 import asyncio
+import gc
 import json
 import logging
 import resource
@@ -300,7 +301,7 @@ def test_a_reload_is_for_new_streams_and_live_ones_stay_with_their_model(
         assert after.messages[0]["model"] == "other"
         assert after.text == spelt(transcribe(other, rounded(noise(1, 2.0))))[0]
         assert server.is_at_rest()
-        assert wait_for(lambda: not server.service._retired)
+        assert wait_for(lambda: not server.service._retired and gc.get_freeze_count() > 0)
         monkeypatch.setattr(service_module, "read_model", broken_model)
         assert httpx.post(f"{server.page}/reload").status_code == 409
         assert say(server.url, START, samples, END).text == after.text
