@@ -117,9 +117,14 @@ def tensors(state: Iterable[Any]) -> Iterator[Tensor]:
 
 
 def changed(state: State, change: Callable[[Tensor], Tensor]) -> State:
-    """Return the nested state with every tensor changed."""
-    parts = [change(x) if isinstance(x, Tensor) else changed(x, change) for x in state]
-    return _like(state, parts)
+    """Return the nested state with every tensor changed; what is no tuple or tensor stays."""
+
+    def part(x: Any) -> Any:
+        if isinstance(x, Tensor):
+            return change(x)
+        return changed(x, change) if isinstance(x, tuple) else x
+
+    return _like(state, [part(x) for x in state])
 
 
 def merged(state: State, other: State, merge: Callable[[Tensor, Tensor], Tensor]) -> State:

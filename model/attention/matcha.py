@@ -10,6 +10,7 @@ from torch import Tensor
 from cortado.model.attention.config import AttentionConfig
 from cortado.model.attention.expected_span import expected_span
 from cortado.model.attention.mocha import MoChA
+from cortado.model.attention.monotonic import HardKeys
 
 
 class MAtChA(MoChA):
@@ -23,9 +24,11 @@ class MAtChA(MoChA):
         super().__init__(config, query_width, key_width)
         self.window = config.span
 
-    def expected(self, p: Tensor, previous: Tensor, energies: Tensor) -> tuple[Tensor, Tensor]:
+    def expected(
+        self, p: Tensor, previous: Tensor, query: Tensor, keys: HardKeys
+    ) -> tuple[Tensor, Tensor]:
         """Return alpha and beta (B, T), over all pairs of stops."""
-        return expected_span(p, previous, energies)
+        return expected_span(p, previous, self.chunkwise(query, keys.chunkwise))
 
     def stopped(self, valid: Tensor, stops: Tensor) -> Tensor:
         """Return `valid` with only the newest frame left where there was a stop."""

@@ -18,6 +18,7 @@ class HardKeys(NamedTuple):
     monotonic: MonotonicKeys
     values: SharedMatrix  # (B, T, H) encoder frames
     mask: Tensor  # (B, T) true on frames, false on padding
+    chunkwise: MonotonicKeys | None = None  # of the chunk energy, where there is one
 
 
 class HardMonotonic(nn.Module):
@@ -39,11 +40,26 @@ class HardMonotonic(nn.Module):
         return first_alignment(len(mask), mask.shape[1], mask.device)
 
     def attend(self, query: Tensor, keys: HardKeys, memory: Tensor, noise: float = 0.0) -> Attended:
-        """Return the expectation over all stops; the memory is alpha (B, T), as are the weights."""
+        """Return the expectation over all stops; the memory is alpha (B, T)."""
         energies = self.monotonic(query, keys.monotonic)
-        alpha = expected_alignment(stopping(energies, keys.mask, noise), memory.to(energies))
-        context = keys.values.multiply(alpha.unsqueeze(1)).squeeze(1)
-        return Attended(context, alpha, alpha, energies)
+        p = stopping(energies, keys.mask, noise)
+        alpha, weights = self.expected(p, memory.to(energies), query, keys)
+        context = keys.values.multiply(weights.unsqueeze(1)).squeeze(1)
+        return Attended(context, weights, alpha, energies)
+
+    def expected(
+        self, p: Tensor, previous: Tensor, query: Tensor, keys: HardKeys
+    ) -> tuple[Tensor, Tensor]:
+        """Return alpha and the weights (B, T): where a symbol stops, and what it attends to.
+
+        Args:
+            p: (B, T) probability of stopping at a frame once there.
+            previous: (B, T) alpha of the symbol before.
+            query: (B, H) decoder state.
+            keys: of the encoder frames.
+        """
+        alpha = expected_alignment(p, previous)
+        return alpha, alpha
 
     def scan_key(self, value: Tensor) -> Tensor:
         """Return the scan's keys (S, d) of the newest (S, H) frame."""

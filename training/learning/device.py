@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from cortado.model.layer import State, changed
+
 MIXED = torch.bfloat16  # in matrix products of encoder and text; sums are float32
 
 
@@ -74,14 +76,9 @@ def make_matmuls_reproducible() -> None:
     os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 
-def to_device(tree: Any, device: torch.device) -> Any:
+def to_device(batch: State, device: torch.device) -> State:
     """Return nested tuples of tensors on a device."""
-    if isinstance(tree, Tensor):
-        return tree.to(device)
-    if not isinstance(tree, tuple):
-        return tree
-    parts = [to_device(part, device) for part in tree]
-    return tuple(parts) if type(tree) is tuple else type(tree)(*parts)
+    return changed(batch, lambda tensor: tensor.to(device))
 
 
 def ctc_loss(log_probs: Tensor, targets: Tensor, *rest: Any, **options: Any) -> Tensor:

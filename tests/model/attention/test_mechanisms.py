@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import cortado.model.compiled.operations  # noqa: F401
 from cortado.model.attention import AttentionConfig
@@ -79,16 +79,30 @@ def test_a_teacher_forced_pass_is_symbol_after_symbol(
 
 @pytest.mark.parametrize(("order", "kind", "score"), ORDERED)
 def test_padding_takes_no_weight_and_never_leaks(order: Order, kind: Kind, score: Score) -> None:
-    module, (values, mask) = decoder(order, kind, score), frames(1)
-    targets = torch.randint(SYMBOLS, (2, 4))
+    module, (values, mask) = decoder(order, kind, score).requires_grad_(), frames(1)
+    targets, end = torch.randint(SYMBOLS, (2, 4)), FRAMES - 4
     clean = module.teacher_forced(values, mask, targets)
     dirty = module.teacher_forced(values.where(mask.unsqueeze(2), 50.0), mask, targets)
-    alone = module.teacher_forced(values[:1, : FRAMES - 4], mask[:1, : FRAMES - 4], targets[:1])
-    assert not clean.weights[0, :, FRAMES - 4 :].any()
-    assert not clean.alpha[0, :, FRAMES - 4 :].any()
+    longer = nn.functional.pad(targets[:1], (0, 3))
+    padded = module.teacher_forced(values[:1], mask[:1], longer)
+    alone = module.teacher_forced(values[:1, :end], mask[:1, :end], targets[:1])
+    assert not clean.weights[0, :, end:].any()
+    assert not clean.alpha[0, :, end:].any()
     torch.testing.assert_close(dirty.logits, clean.logits)
     torch.testing.assert_close(alone.logits, clean.logits[:1])
     assert not module.online or (clean.alpha.sum(2) <= 1 + 1e-6).all()
+    written, gradients = alone.logits.shape[1], []
+    for found in (alone, padded):
+        loss = found.logits[:, :written].square().sum() + found.alpha[:, :5, :end].square().sum()
+        gradients.append(torch.autograd.grad(loss, [*module.parameters()], allow_unused=True))
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
+def test_noise_is_drawn_in_training_only() -> None:
+    module, batch = decoder("bahdanau", "mocha"), (*frames(1), torch.zeros(2, 1, dtype=torch.long))
+    for noise in (0.0, 1.0):
+        one, other = (module.teacher_forced(*batch, noise).alpha for _ in range(2))
+        assert torch.equal(one, other) == (noise == 0)
 
 
 @pytest.mark.parametrize(("order", "kind", "score"), ORDERED)

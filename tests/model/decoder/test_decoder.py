@@ -204,24 +204,5 @@ def test_streams_that_step_at_times_of_their_own_write_what_they_write_alone() -
     assert found == online(module, values, 2).tolist()
 
 
-def test_padding_changes_neither_values_nor_gradients() -> None:
-    torch.manual_seed(0)
-    config = DecoderConfig(width=8, embedding=5, attention=AttentionConfig(9, 2, 0.0))
-    module = BahdanauDecoder(config, WIDTH, SYMBOLS)
-    values, targets = torch.randn(1, 10, WIDTH), torch.randint(SYMBOLS, (1, 4))
-    padded = torch.cat([values, 9 * torch.randn(1, 5, WIDTH)], 1)
-    longer = torch.cat([targets, torch.zeros(1, 3, dtype=torch.long)], 1)
-    results = []
-    for x, symbols in ((values, targets), (padded, longer)):
-        decoded = module.teacher_forced(x, torch.arange(x.shape[1]).unsqueeze(0) < 10, symbols)
-        assert decoded.energies is not None
-        parts = [decoded.logits[:, :4], decoded.alpha[:, :5, :10], decoded.energies[:, :5, :10]]
-        assert not decoded.alpha[:, :, 10:].any()
-        loss = parts[0].square().sum() + parts[1].square().sum()
-        results.append([*parts, *torch.autograd.grad(loss, [*module.parameters()])])
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
-
-
 def test_pushing_drops_the_oldest() -> None:
     assert push(torch.tensor([[1, 2, 3]]), torch.tensor([4])).tolist() == [[2, 3, 4]]

@@ -158,7 +158,8 @@ def test_two_machines_train_as_one_process_with_all_their_batches(
     counts = {int(kept[name]) for name in kept if name.endswith("/step")}
     assert counts == {4, STEPS}  # the decoder's begin with the stage that trains it
     for name, value in alone(shared_run(manifest), tmp_path, monkeypatch).items():
-        torch.testing.assert_close(one[name], value.detach(), rtol=1e-4, atol=1e-6)
+        # an update is 1e-3; sums in another order move it most where a gradient cancels
+        torch.testing.assert_close(one[name], value.detach(), rtol=1e-4, atol=1e-5)
 
 
 def test_machines_that_do_not_share_the_run_s_folder_are_told_so(
