@@ -1,13 +1,13 @@
 """Which losses each kind of decoder has, and the end of sequence that some of them learn."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from cortado.model.attention import AttentionConfig
+from cortado.model.attention.config import MONOTONIC, AttentionConfig, Kind
 from cortado.model.config import DecoderConfig
 from cortado.model.recognizer import Recognizer
 from cortado.tests.training.tiny import MODEL, fresh, noise_batch
@@ -32,10 +32,11 @@ def test_an_end_stands_behind_every_text() -> None:
     assert heard.target_lengths.tolist() == [4, 1, 2]
 
 
-@pytest.mark.parametrize("kind", ["soft", "local-m", "local-p", "none"])
-def test_what_does_not_stream_has_no_losses_of_stops(kind: Any) -> None:
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_only_what_streams_has_losses_of_stops(kind: Kind) -> None:
     parts = losses(recognizer(AttentionConfig(8, kind=kind)), batch([[1, 2, 3], []]), STAGE)
-    assert list(parts) == ["ctc", "attention", "total"]
+    stops = ["stop", "quantity"] if kind in MONOTONIC else []
+    assert list(parts) == ["ctc", "attention", *stops, "total"]
     assert all(value.isfinite() for value in parts.values())
     parts["total"].backward()
 
@@ -53,13 +54,6 @@ def test_soft_attention_can_be_guided_and_learns_to_look_there() -> None:
         found.append(parts["guide"].item())
     assert list(parts) == ["ctc", "attention", "guide", "total"]
     assert found[-1] < found[0] / 2
-
-
-@pytest.mark.parametrize("kind", ["mocha", "monotonic", "matcha"])
-def test_what_streams_has_them_all(kind: Any) -> None:
-    parts = losses(recognizer(AttentionConfig(8, kind=kind)), batch([[1, 2, 3], []]), STAGE)
-    assert list(parts) == ["ctc", "attention", "stop", "quantity", "total"]
-    parts["total"].backward()
 
 
 def test_the_end_is_a_symbol_like_any_other() -> None:
