@@ -52,6 +52,8 @@ def run(settings: Settings, announce: Callable[[str], None]) -> int:
     with stoppable(), listen(settings) as listener:
         logs.configure(settings)
         server = Server(load(settings), announce)
+        with said_of(settings):  # another server may have bound the address as well, and been first
+            listener.listen()
         server.run(sockets=[listener])
     return server.exit_code
 
@@ -130,29 +132,37 @@ def listen(settings: Settings) -> socket.socket:
     Raises:
         ValueError: the address is taken or is not this machine's.
     """
-    where = f"{settings.host} port {settings.port}"
     try:
         found = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except OSError as error:
-        raise ValueError(f"expected an address to listen on, got {where}: {error}") from error
+        got = f"{settings.host} port {settings.port}: {error}"
+        raise ValueError(f"expected an address to listen on, got {got}") from error
     family, kind, protocol, _, address = found[0]
     listener = socket.socket(family, kind, protocol)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
-        listener.bind(address)
-    except OSError as error:
+        with said_of(settings):
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
+            listener.bind(address)
+    except ValueError:
         listener.close()
-        raise ValueError(_why(error, where)) from error
+        raise
     return listener
 
 
-def _why(error: OSError, where: str) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"{where} is taken by another program: stop it, or choose a --port"
-    return f"expected to listen on {where}, got: {error.strerror}"
+@contextmanager
+def said_of(settings: Settings) -> Iterator[None]:
+    """Let an error of the socket that listens be the mistake of who chose its address."""
+    try:
+        yield
+    except OSError as error:
+        where = f"{settings.host} port {settings.port}"
+        if error.errno == errno.EADDRINUSE:
+            advice = "is taken by another program: stop it, or choose a --port"
+            raise ValueError(f"{where} {advice}") from error
+        raise ValueError(f"expected to listen on {where}, got: {error.strerror}") from error
 
 
 def address(listener: socket.socket, scheme: str = "http") -> str:

@@ -243,6 +243,23 @@ def test_a_taken_port_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.usefixtures("logging_as_it_was")
+def test_a_port_that_is_taken_while_the_model_loads_is_one_clear_line(
+    online: ReferenceRecognizer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def load(settings: Settings) -> service_module.Service:
+        other.listen()
+        return service_module.Service(online, {}, "untrained", settings)
+
+    monkeypatch.setattr(run, "load", load)
+    with listen(read_settings(port=0)) as other:
+        port = str(other.getsockname()[1])
+        assert main(["serve", "--port", port, "--store", "memory", "--headroom", "1"]) == 2
+    assert capsys.readouterr().err.startswith(f"cortado: 127.0.0.1 port {port} is taken")
+
+
+@pytest.mark.usefixtures("logging_as_it_was")
 def test_a_missing_checkpoint_is_one_clear_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
