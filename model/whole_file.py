@@ -12,12 +12,17 @@ def whole(path: Path, mode: int = 0o666) -> Iterator[Path]:
     """Yield an empty file beside `path` to write to, which takes its place when the block ends.
 
     Where the block fails, the file that was there stays, and the new one is removed. Each writer
-    has a file of its own; the last one to end wins.
+    has a file of its own; the last one to end wins. A link stays, and a device or a pipe, such as
+    /dev/stdout, is written to as it is.
 
     Args:
         path: in a folder that is there.
         mode: the file's permissions, less the umask.
     """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        yield path
+        return
+    path = path.resolve()
     # The name is cut: with what is added it may be no longer than a file system allows.
     part = path.with_name(f"{path.name[:50]}.{secrets.token_hex(4)}.part")
     os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))

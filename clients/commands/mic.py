@@ -1,15 +1,11 @@
 """`cortado mic`: live captions of the microphone, in the terminal."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from cortado.clients.commands.terminal import check_places, examples
-
-if TYPE_CHECKING:
-    from cortado.model.emission import Character
+from cortado.clients.commands.terminal import Phrases, check_places, examples
 
 EXAMPLES = examples(
     "cortado mic",
@@ -41,12 +37,7 @@ def mic(
             " ctm.",
         ),
     ] = None,
-    phrase: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="What is likely to be said, such as a name; may be given up to 100 times."
-        ),
-    ] = None,
+    phrase: Phrases = None,
     list_devices: Annotated[
         bool, typer.Option("--list-devices", help="List the microphones and stop.")
     ] = False,
@@ -58,6 +49,8 @@ def mic(
 
     from cortado.clients.captioning import Captions, caption
     from cortado.clients.microphone import Microphone
+    from cortado.model.transcript import FORMATS, Transcript
+    from cortado.model.whole_file import write_whole
 
     form = _format(output)
     if list_devices:
@@ -72,7 +65,8 @@ def mic(
         asyncio.run(caption(captions, url, tell, phrase or ()))
     finally:
         if output is not None and captions.stream is not None:
-            _save(captions.utterances, captions.microphone.seconds, output, form)
+            heard = Transcript(tuple(captions.utterances), captions.microphone.seconds)
+            write_whole(output, FORMATS[form](output, heard))
             tell(f"Saved as {output}.")
 
 
@@ -111,12 +105,3 @@ def _picked() -> int:
     usual = next((each.number for each in found if each.is_default), found[0].number)
     numbers = [str(each.number) for each in found]
     return IntPrompt.ask("Microphone", choices=numbers, show_choices=False, default=usual)
-
-
-def _save(
-    utterances: Sequence["tuple[Character, ...]"], seconds: float, output: Path, form: str
-) -> None:
-    from cortado.model.transcript import FORMATS, Transcript
-    from cortado.model.whole_file import write_whole
-
-    write_whole(output, FORMATS[form](output, Transcript(tuple(utterances), seconds)))

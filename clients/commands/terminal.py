@@ -66,6 +66,11 @@ Lm = Annotated[
     ),
 ]
 
+Phrases = Annotated[
+    list[str] | None,
+    typer.Option(help="What is likely to be said, such as a name; may be given up to 100 times."),
+]
+
 Json = Annotated[Path | None, typer.Option("--json", help="Write everything here as JSON.")]
 
 

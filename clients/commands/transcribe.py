@@ -16,6 +16,7 @@ from cortado.clients.commands.terminal import (
     Checkpoint,
     Hold,
     Lm,
+    Phrases,
     Width,
     check_places,
     examples,
@@ -84,12 +85,7 @@ def transcribe(
             " needs the extra cortado-asr[vad].",
         ),
     ] = False,
-    phrase: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="What is likely to be said, such as a name; may be given up to 100 times."
-        ),
-    ] = None,
+    phrase: Phrases = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -152,6 +148,9 @@ def transcribe(
         raise ValueError(f"expected --output FOLDER for {chosen} of {len(sources)} files")
     if folder is None:
         check_places(output)
+    elif folder.suffix and len(sources) == 1 and not folder.exists():
+        expected = f"a folder that exists, or a file that ends in {', '.join(get_args(Format))}"
+        raise ValueError(f"expected {expected}, got {folder}")
     use_one_thread()
     search = beam_from_options(beam, hold, lm)
     loading = Loading(checkpoint or DEFAULT, backend, search, lm, vad)
@@ -208,7 +207,7 @@ def _ending(output: Path | None) -> Format | None:
 
 
 def _is_folder(output: Path) -> bool:
-    return output.is_dir() or (_ending(output) is None and not output.is_file())
+    return output.is_dir() or (_ending(output) is None and not output.exists())
 
 
 def _into_one(

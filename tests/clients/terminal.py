@@ -19,7 +19,8 @@ class Terminal:
         )
         os.close(theirs)
         self.text = ""  # that was written
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def type(self, text: str) -> None:
         """Press keys."""
@@ -31,10 +32,12 @@ class Terminal:
         Raises: TimeoutError with what was written instead.
         """
         until = time.monotonic() + seconds
+        ended = False
         while text not in self.text:
-            if time.monotonic() > until or self.process.poll() is not None:
+            if time.monotonic() > until or ended:
                 raise TimeoutError(f"expected {text!r}, got {self.text!r}")
             time.sleep(0.05)
+            ended = not self._reader.is_alive()  # so what it read last is looked at
 
     def _read(self) -> None:
         with suppress(OSError):  # of a terminal whose program has ended

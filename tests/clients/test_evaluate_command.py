@@ -98,15 +98,6 @@ def test_transcribe_does_the_good_files_and_ends_with_exit_code_2(
     )
 
 
-def test_transcribe_prints_text_alone(
-    saved: str, manifest: Path, folder: Path, capsys: Capture
-) -> None:
-    assert cli.main(["transcribe", str(folder / "a.wav"), "--checkpoint", saved]) == 0
-    streams = capsys.readouterr()
-    assert len(streams.out.splitlines()) == 1
-    assert streams.err == ""
-
-
 def test_evaluate_writes_whatever_is_asked_for(
     saved: str, manifest: Path, folder: Path, capsys: Capture
 ) -> None:

@@ -1,12 +1,11 @@
 """The progress bar: quiet where nobody watches, and right when the work changes its kind."""
 
-import os
-import pty
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+from cortado.tests.clients.serving import ENVIRONMENT, ROOT
+from cortado.tests.clients.terminal import in_terminal
+
 WORK = """
 import logging
 from cortado.clients.progress import progress_bar
@@ -16,33 +15,21 @@ with progress_bar() as report:
     report("training", 1, 40)
     report("training", 40, 40)
 """
-
-
-def run(stderr: int) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-c", WORK],
-        cwd=ROOT,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        check=True,
-        timeout=60,
-    )
+COMMAND = (sys.executable, "-c", WORK)
 
 
 def test_without_a_terminal_there_are_log_lines_and_no_bar() -> None:
-    result = run(subprocess.PIPE)
+    result = subprocess.run(COMMAND, cwd=ROOT, capture_output=True, check=True, timeout=60)
     assert result.stdout == b""
     [line] = result.stderr.decode().splitlines()
     assert line.endswith(" a log line")
 
 
 def test_in_a_terminal_the_bar_follows_the_work_and_the_log_stands_above_it() -> None:
-    ours, theirs = pty.openpty()
-    assert run(theirs).stdout == b""
-    os.close(theirs)
-    shown = os.read(ours, 100_000).decode()
-    os.close(ours)
+    with in_terminal(COMMAND, ENVIRONMENT | {"COLUMNS": "100"}, str(ROOT)) as terminal:
+        assert terminal.process.wait(60) == 0
+        terminal.wait_for("40/40")
+    shown = terminal.text
     assert "a log line" in shown
     assert shown.rindex("40/40") > shown.index("a log line")
     assert "training" in shown[shown.rindex("40/40") :]

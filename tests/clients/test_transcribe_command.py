@@ -2,13 +2,12 @@
 
 import json
 import os
-import pty
 import re
 import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from cortado.clients import cli
 from cortado.clients.results import Input, places
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT
 from cortado.tests.clients.speech import write
+from cortado.tests.clients.terminal import in_terminal
 from cortado.tests.model.untrained import noise
 
 PAGE = (ROOT / "docs" / "transcribe.md").read_text()
@@ -38,7 +38,8 @@ def test_a_folder_gives_a_result_for_each_file_below_it(
     assert sorted(found) == ["a.txt", "deep/b.txt"]
     assert capsys.readouterr().out == ""
     assert run(saved, archive / "a.wav") == 0
-    assert capsys.readouterr().out == found["a.txt"] != "\n"
+    assert capsys.readouterr() == (found["a.txt"], "")
+    assert found["a.txt"].count("\n") == 1
 
 
 def test_what_is_done_is_passed_over_and_what_is_new_or_broken_is_not(
@@ -135,6 +136,10 @@ def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys
         ([tmp_path / "empty"], f"expected audio files below {tmp_path / 'empty'}, got none"),
         ([archive, "--json", "--format", "txt"], "expected --json or --format, got both"),
         ([archive, "-o", tmp_path / "no" / "a.txt"], "expected a file in a folder that exists"),
+        (
+            [archive / "a.wav", "-o", tmp_path / "a.docx"],
+            "expected a folder that exists, or a file",
+        ),
         ([archive, archive, "-o", tmp_path / "out"], "expected one file for "),
         (["-", archive, "--workers", 2], "expected files for --workers 2, got standard input"),
         (["-", "--ray"], "expected files for --ray, got standard input"),
@@ -182,21 +187,14 @@ def test_standard_input_gives_what_the_file_gives(
 def test_a_bar_is_shown_in_a_terminal_beside_results_that_go_elsewhere(
     archive: Path, saved: str, tmp_path: Path
 ) -> None:
-    ours, theirs = pty.openpty()
+    out = tmp_path / "out"
     command = [*CORTADO, "transcribe", "--checkpoint", saved, "--json", str(archive)]
-    environment = {**ENVIRONMENT, "TERM": "xterm", "COLUMNS": "100"}
-    with (tmp_path / "out").open("w") as out:
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    with suppress(OSError):  # the terminal's end
-        while piece := os.read(ours, 10_000):
-            shown += piece
-    os.close(ours)
-    assert process.wait() == 0
-    assert len([json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]) == 2
-    assert b"100%" in shown
-    assert b"2 of 2 files" in shown
+    in_shell = ("sh", "-c", f"{shlex.join(command)} > {out}")
+    with in_terminal(in_shell, ENVIRONMENT | {"COLUMNS": "100"}, str(ROOT)) as terminal:
+        assert terminal.process.wait() == 0
+        terminal.wait_for("2 of 2 files")
+        assert "100%" in terminal.text
+    assert len([json.loads(line) for line in out.read_text().splitlines()]) == 2
 
 
 def test_every_command_of_the_page_runs(

@@ -1,5 +1,6 @@
 """A file is there as a whole or not at all, and writers do not disturb each other."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,19 @@ def test_a_place_that_cannot_be_taken_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         write_whole(path, "new")
     assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_device_a_pipe_and_a_link_are_written_to_and_stay(tmp_path: Path) -> None:
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to("file")
+    write_whole(link, "text")
+    assert (tmp_path / "file").read_text() == link.read_text() == "text"
+    os.mkfifo(pipe)
+    with open(os.open(pipe, os.O_RDWR), "rb", buffering=0) as end:
+        write_whole(pipe, "text")
+        assert end.read(9) == b"text"
+    assert link.is_symlink()
+    assert pipe.is_fifo()
 
 
 def test_two_writers_at_once_write_two_files_and_the_last_stays(tmp_path: Path) -> None:
