@@ -58,7 +58,12 @@ class _ProcessHere:
         context = get_context("spawn")  # a fork would keep the locks of other threads
         self.line, theirs = context.Pipe()
         self._process = context.Process(target=_undisturbed, args=(work, theirs), daemon=True)
-        self._process.start()
+        # Ctrl-C is the parent's, also while the process imports: what is ignored is inherited.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            self._process.start()
+        finally:
+            signal.signal(signal.SIGINT, before)
         theirs.close()  # so that its end is seen here
 
     def send(self, answer: Any) -> None:
