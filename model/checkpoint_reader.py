@@ -63,7 +63,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     path = folder / CARD
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         of_run = folder / "checkpoint"
         hint = f"; is {of_run} meant?" if (of_run / CARD).exists() else ""
         raise CheckpointError(f"expected a checkpoint at {folder}, got no {CARD}{hint}") from None

@@ -55,15 +55,18 @@ class SourceCache(FunctionCache):
 
     def load_overload(self, *args: Any) -> Any:
         """Return a compiled signature of the function; None if there is none or it is broken."""
+        found = None
         try:
-            return super().load_overload(*args)  # type: ignore[no-untyped-call]
+            found = super().load_overload(*args)  # type: ignore[no-untyped-call]
         except Exception as error:  # unpickling raises any, by what is in the file
             log.warning("compiling %s again, whose cache is broken: %r", self._name, error)
             try:
                 self.flush()  # type: ignore[no-untyped-call]
             except OSError:
                 self._give_up()
-            return None
+        if found is None:
+            say_once()
+        return found
 
     def save_overload(self, *args: Any) -> None:
         """Keep a compiled signature of the function, if it can be written."""
@@ -75,6 +78,12 @@ class SourceCache(FunctionCache):
     def _give_up(self) -> None:
         self.disable()  # type: ignore[no-untyped-call]
         warn_once(self.cache_path)
+
+
+@cache
+def say_once() -> None:
+    """Tell whoever waits that something is compiled."""
+    log.warning("compiling for this CPU: it takes up to two minutes, and is kept for later starts")
 
 
 @cache

@@ -70,11 +70,16 @@ def test_a_class_that_is_renamed_breaks_no_cache(path: Path) -> None:
     assert new.total(new.Place(1, 2)) == 3
 
 
-def test_what_is_unchanged_is_not_compiled_again(path: Path) -> None:
+def test_what_is_unchanged_is_not_compiled_again(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     for seen in (False, True):
+        jit.say_once.cache_clear()
+        caplog.clear()
         module = load(path, SOURCE)
         assert module.total(module.Point(1, 2)) == 3
         assert loaded_from_disk(module) == seen
+        assert ("compiling for this CPU" in caplog.text) != seen
 
 
 def test_a_change_in_another_file_of_ours_compiles_again(
