@@ -23,6 +23,9 @@ else:
         "transcribe": "model.transcription",
     }
 
+    def __dir__():
+        return __all__
+
     def __getattr__(name):
         from importlib import import_module
 

@@ -157,4 +157,5 @@ def _read(data: str | bytes) -> ServerMessage | None:
     try:
         return parse_server(data)
     except ValueError as error:
-        raise StreamError("not_understood", f"expected a message, got {data[:80]!r}") from error
+        expected = "expected a message (is the address right? it ends in /v1/stream)"
+        raise StreamError("not_understood", f"{expected}, got {data[:80]!r}") from error

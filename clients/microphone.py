@@ -104,12 +104,6 @@ class Microphone:
         if not self._input.closed:
             self._input.close()
 
-    def __enter__(self) -> "Microphone":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def _heard(self, data: Any, frames: int, time: Any, status: Any) -> None:
         """Take a block from the audio's own thread."""
         block = np.frombuffer(bytes(data), "<i2").astype(np.float32) / np.float32(32768)

@@ -110,6 +110,8 @@ class Stream:
             StreamError: the stream has ended.
             ValueError: the samples are no finite floats, or the stream has an encoding of bytes.
         """
+        if self._last:
+            raise StreamError("closed", "audio came after the end of the stream")
         encoding = self._part.start.encoding
         data = bytes(audio) if isinstance(audio, Bytes) else encode(np.asarray(audio), encoding)
         for start in range(0, len(data), self._second):

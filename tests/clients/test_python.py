@@ -17,8 +17,6 @@ from cortado.model.transcript import Transcript
 from cortado.model.transcription import Transcriber
 from cortado.tests.clients import serving
 
-ROOT = Path(__file__).parent.parent.parent
-
 
 @pytest.fixture(scope="module")
 def recogniser(model: Path) -> Transcriber:
@@ -84,9 +82,11 @@ def test_samples_of_another_kind_are_refused(
 def test_nothing_is_imported_before_it_is_asked_for() -> None:
     code = "import sys, cortado; sys.exit('numpy' in sys.modules or 'asyncio' in sys.modules)"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=serving.ROOT).returncode == 0
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime - before.ru_utime < 0.3  # of the processor: others' work does not count
     with pytest.raises(AttributeError, match="no attribute 'listen'"):
         _ = cortado.listen  # type: ignore[attr-defined]
-    assert cortado.__all__ == ["Microphone", "connect", "load", "stream", "transcribe"]
+    assert (
+        dir(cortado) == cortado.__all__ == ["Microphone", "connect", "load", "stream", "transcribe"]
+    )

@@ -77,6 +77,8 @@ async def test_a_connection_gives_ready_then_characters_then_the_final_text(
         assert stream.final is None
         await stream.send(spoken)
         await stream.end()
+        with pytest.raises(StreamError, match="audio came after the end"):
+            await stream.send(spoken)
         chars = [each async for each in stream]
         assert stream.final is not None
         assert (stream.final.text, stream.final.times) == expected
@@ -161,10 +163,16 @@ def test_what_is_no_audio_is_refused_before_it_is_sent(
         list(stream(audio, server.stream))
 
 
-def test_bytes_are_of_any_kind_and_phrases_are_a_list(server: Served, spoken: Samples) -> None:
-    data = (spoken * 32767).astype("<i2").tobytes()
-    words = [list(stream(kind(data), server.stream)) for kind in (bytes, bytearray, memoryview)]
-    assert words[0] == words[1] == words[2] != []
+def test_bytes_of_any_kind_and_asynchronous_loops_do_as_well(
+    server: Served, spoken: Samples, expected: tuple[str, list[float]]
+) -> None:
+    data = encode(spoken, "pcm_s16le")
+
+    async def words(audio: bytes | bytearray | memoryview) -> list[str]:
+        return [word.text async for word in stream(audio, server.stream)]
+
+    for kind in (bytes, bytearray, memoryview):
+        assert asyncio.run(words(kind(data))) == expected[0].split()
     with pytest.raises(ValueError, match="phrases as a list of texts, got the text 'wallet'"):
         list(stream(data, server.stream, phrases="wallet"))
 
@@ -186,20 +194,13 @@ def test_the_silence_that_ends_an_utterance_is_that_of_the_client(
         asyncio.run(ends(100))
 
 
-def test_bytes_and_asynchronous_loops_do_as_well(
-    server: Served, spoken: Samples, expected: tuple[str, list[float]]
-) -> None:
-    heard = stream(encode(spoken, "pcm_s16le"), server.stream)
-
-    async def words() -> list[str]:
-        return [word.text async for word in heard]
-
-    assert asyncio.run(words()) == expected[0].split()
-
-
 @pytest.mark.parametrize(
     ("url", "code"),
-    [("ws://127.0.0.1:9/v1/stream", "unreachable"), ("{page}/v1/nothing", "refused")],
+    [
+        ("ws://127.0.0.1:9/v1/stream", "unreachable"),
+        ("{page}/v1/nothing", "refused"),
+        ("{page}", "not_understood: .* ends in /v1/stream"),  # it is Vosk's door
+    ],
 )
 def test_a_server_that_is_not_there_or_refuses_is_told_apart(
     url: str, code: str, server: Served
@@ -207,7 +208,7 @@ def test_a_server_that_is_not_there_or_refuses_is_told_apart(
     address = url.format(page=server.page.replace("http://", "ws://"))
     with pytest.raises(StreamError, match=code) as caught:
         list(stream([], address))
-    assert caught.value.code == code
+    assert caught.value.code == code.partition(":")[0]
 
 
 def test_an_address_of_another_kind_is_refused_before_anything_is_sent() -> None:
@@ -271,11 +272,12 @@ READY = {
     "step_ms": 40,
     "lookahead_ms": 110,
 }
+CHARS = {"type": "chars", "text": "a", "times": [0.1], "confidences": [1.0], "position": 0.2}
 NEWER = [
     {"type": "greeting"},
     READY | {"mood": "fine"},
     {"type": "speaker", "name": "one"},
-    {"type": "chars", "text": "a", "times": [0.1], "confidences": [1.0], "position": 0.2},
+    CHARS,
     {"type": "final", "text": "a", "times": [0.1], "confidences": [1.0], "duration": 0.2},
 ]
 
