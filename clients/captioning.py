@@ -115,9 +115,11 @@ async def caption(
         sending = asyncio.create_task(send_all(stream, microphone))
         try:
             with _first_interrupt(microphone.stop), captions.shown():
-                async for message in stream.messages():
-                    captions.add(message)
-                captions.end_utterance()
+                try:
+                    async for message in stream.messages():
+                        captions.add(message)
+                finally:
+                    captions.end_utterance()  # what was said stays, however the stream ends
         finally:
             microphone.close()
             sending.cancel()

@@ -1,6 +1,7 @@
 """`cortado mic`: a real input device of the sound system, and words where there is none."""
 
 import io
+import json
 import os
 import shutil
 import signal
@@ -11,16 +12,20 @@ from typing import cast
 
 import numpy as np
 import pytest
+import websockets
 from jiwer import cer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from cortado.clients.captioning import Captions, meter
+from cortado.clients.captioning import Captions, caption, meter
+from cortado.clients.connection import StreamError
 from cortado.clients.microphone import Microphone, level
 from cortado.server.protocol.messages import Chars, Endpoint
+from cortado.tests.clients import sounddevice
 from cortado.tests.clients.firefox import sound
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT, Served, transcribe
 from cortado.tests.clients.terminal import in_terminal
+from cortado.tests.clients.test_stream import CHARS, READY
 
 Samples = NDArray[np.float32]
 
@@ -170,6 +175,26 @@ def test_a_terminal_shows_utterances_with_times_level_and_delay() -> None:
     shown = cast(io.StringIO, found.console.file).getvalue()
     for part in ("so", "be", "-20 dB", "0.5 s behind", "00:03", "listening", "Ctrl-C ends"):
         assert part in shown
+
+
+async def test_what_was_said_stays_where_the_stream_breaks_off(
+    recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(connection: websockets.ServerConnection) -> None:
+        broken = {"type": "error", "code": "invalid_audio", "message": "broken"}
+        for message in (READY, CHARS, broken):
+            await connection.send(json.dumps(message))
+        await connection.wait_closed()
+
+    monkeypatch.setenv("WAV", os.fspath(recording))
+    monkeypatch.setitem(sys.modules, "sounddevice", sounddevice)
+    found = Captions(Microphone(), Console(file=io.StringIO()))
+    async with websockets.serve(answer, "127.0.0.1", 0) as server:
+        [listener] = server.sockets
+        url = f"ws://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(StreamError, match="invalid_audio: broken"):
+            await caption(found, url, print)
+    assert [[one.text for one in utterance] for utterance in found.utterances] == [["a"]]
 
 
 @pytest.mark.parametrize(
