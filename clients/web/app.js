@@ -30,6 +30,8 @@ const debug = new URLSearchParams(location.search).has("debug");
 const takes = []; // {name, began, model, timeline} of what stands on the page
 let take = null; // the one that runs, or null
 let again = () => startMicrophone(); // what "Try again" does
+let isSaved = true; // the text was saved or copied, or there is none
+let lock = null; // keeps the screen on
 let sight = UNKNOWN; // what the model's attention looks at
 
 const player = new Player((playing) => {
@@ -145,6 +147,7 @@ function run(source) {
       delay = new Delay(); // after a pause the clock has another distance to the sound
       if (ready) begin(ready);
       status.listen(source);
+      stayAwake();
     },
     paused: () => {
       showLevel(0);
@@ -180,6 +183,7 @@ function run(source) {
     announcer.end();
     announcer.say(caption);
     take = null;
+    lock?.release();
     delete document.body.dataset.link;
     showLevel(0);
     byId("progress").hidden = true;
@@ -215,6 +219,7 @@ function run(source) {
     characters: (some) => {
       timeline.mark(some);
       transcript.append(some);
+      isSaved = false;
       if (source.live) announcer.append(some); // a file's text would be read out for hours
       if (byId("copy").disabled) showText();
       // A recording is sent faster than it was spoken, and the end of a take is not waited for.
@@ -247,6 +252,13 @@ const startShared = () => start(sharedSound(), startShared);
 
 function startRecording(file) {
   if (file) start(new Recording(file), () => startRecording(file));
+}
+
+/** Keep the screen on while a take runs: captions are read, and a telephone that sleeps hears nothing. */
+async function stayAwake() {
+  if (!take || document.hidden || lock?.released === false) return;
+  lock = await navigator.wakeLock?.request("screen").catch(() => null); // where the battery is low
+  if (!take) lock?.release();
 }
 
 /** Play a take from a second on. */
@@ -283,6 +295,7 @@ async function copy() {
     status.say("Selected: press Ctrl+C to copy");
     return;
   }
+  isSaved = true;
   byId("copy").textContent = "Copied";
   announcer.say("Copied");
   setTimeout(() => (byId("copy").textContent = "Copy"), 1500);
@@ -290,6 +303,7 @@ async function copy() {
 
 function clear() {
   player.stop();
+  isSaved = true;
   takes.length = 0;
   transcript.clear();
   announcer.clear();
@@ -319,7 +333,10 @@ const press = {
 };
 for (const [id, act] of Object.entries(press)) byId(id).addEventListener("click", act);
 for (const button of document.querySelectorAll("[data-format]")) {
-  button.addEventListener("click", () => save(takes, button.dataset.format));
+  button.addEventListener("click", () => {
+    save(takes, button.dataset.format);
+    isSaved = true;
+  });
 }
 byId("file").addEventListener("change", ({ target }) => {
   startRecording(target.files[0]);
@@ -363,6 +380,8 @@ document.addEventListener("drop", (event) => {
 });
 navigator.mediaDevices?.addEventListener?.("devicechange", listDevices);
 window.addEventListener("online", () => take?.stream.retry());
+window.addEventListener("beforeunload", (event) => isSaved || event.preventDefault());
+document.addEventListener("visibilitychange", stayAwake); // a page that is hidden loses its lock
 
 show("idle");
 showPicture();

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 Process = subprocess.Popen[bytes]
 
 
@@ -37,6 +40,26 @@ class Watched:
     def wait_for_state(self, state: str, seconds: float = 60) -> None:
         """Wait until the page says that it is in a state, such as listening or idle."""
         self.wait_for(f"document.body.dataset.state === {state!r}", seconds)
+
+    def text(self, element: str) -> str:
+        """Return the text of the element with that id, as it is shown."""
+        return str(self.evaluate(f"document.getElementById({element!r}).innerText"))
+
+    def transcript(self) -> str:
+        """Return the text of the latest take, a line for each utterance."""
+        return str(
+            self.evaluate(
+                """[...([...document.querySelectorAll('.take')].at(-1)?.querySelectorAll('.text')
+                    ?? [])].map((each) => each.textContent.trim()).join("\\n")"""
+            )
+        )
+
+    def sent(self) -> NDArray[np.float32]:
+        """Return the samples that the page has sent; it was opened with ?debug=1."""
+        values = self.evaluate(
+            "new Blob(window.cortadoSent).arrayBuffer().then((all) => [...new Int16Array(all)])"
+        )
+        return np.array(values, np.float32) / np.float32(32768)
 
     def click(self, element: str) -> None:
         """Press the element with that id as a person does."""

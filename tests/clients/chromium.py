@@ -31,6 +31,10 @@ FLAGS = (
 )
 
 
+# Whether a take has ended.
+HEARD = "document.body.dataset.state === 'idle' && document.querySelector('.caption')"
+
+
 def executable() -> str | None:
     """Return the path of the Chromium of this machine, if there is one."""
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -52,24 +56,32 @@ class Page(Watched):
         self._session = session
         self._last = 0
         self.messages: list[str] = []  # of the page's console, and exceptions
+        self.asked: list[str] = []  # the kinds of the dialogs, each of which is accepted
 
     def command(self, method: str, **parameters: object) -> dict[str, Any]:
         """Return the browser's answer to one command of the protocol."""
-        self._last += 1
-        message = {"id": self._last, "method": method, "params": parameters}
-        if self._session:
-            message["sessionId"] = self._session
-        self._socket.send(json.dumps(message))
+        number = self._send(method, parameters)
         while True:
             answer = json.loads(self._socket.recv(timeout=60))
-            if answer.get("id") == self._last:
+            if answer.get("id") == number:
                 if "error" in answer:
                     raise RuntimeError(f"{method}: {answer['error']['message']}")
                 return dict(answer["result"])
             self._note(answer)
 
+    def _send(self, method: str, parameters: dict[str, object]) -> int:
+        self._last += 1
+        message = {"id": self._last, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        self._socket.send(json.dumps(message))
+        return self._last
+
     def _note(self, event: dict[str, Any]) -> None:
         details = event.get("params", {})
+        if event.get("method") == "Page.javascriptDialogOpening":
+            self.asked.append(details["type"])
+            self._send("Page.handleJavaScriptDialog", {"accept": True})
         if event.get("method") == "Runtime.exceptionThrown":
             thrown = details["exceptionDetails"]
             self.messages.append(thrown.get("exception", {}).get("description", thrown["text"]))
@@ -86,6 +98,14 @@ class Page(Watched):
         self.command("Emulation.setFocusEmulationEnabled", enabled=True)
         self.command("Page.navigate", url=url)
         self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    def open_first(self, url: str) -> None:
+        """Go to `url` as somebody who was never there, with a microphone that is allowed."""
+        self.allow_microphone("granted")
+        self.open(url)
+        self.evaluate("localStorage.clear()")
+        self.open(f"{url}&again")
+        self.messages.clear()
 
     def evaluate(self, expression: str) -> Any:
         """Return the JSON value of a JavaScript expression; a promise is waited for."""
@@ -114,38 +134,16 @@ class Page(Watched):
                 text=text if kind == "keyDown" else "",
             )
 
-    def text(self, element: str) -> str:
-        """Return the text of the element with that id, as it is shown."""
-        return str(self.evaluate(f"document.getElementById({element!r}).innerText"))
-
-    def transcript(self) -> str:
-        """Return the text of the latest take, a line for each utterance."""
-        return str(
-            self.evaluate(
-                """[...([...document.querySelectorAll('.take')].at(-1)?.querySelectorAll('.text')
-                    ?? [])].map((each) => each.textContent.trim()).join("\\n")"""
-            )
-        )
+    def hear_file(self, path: Path) -> None:
+        """Open a file as a person does, and wait until it was heard."""
+        self.open_file(path)
+        self.wait_for(HEARD)
 
     def open_file(self, path: Path) -> None:
         """Choose a file as a person does in the browser's window."""
         document = self.command("DOM.getDocument")["root"]["nodeId"]
         found = self.command("DOM.querySelector", nodeId=document, selector="#file")
         self.command("DOM.setFileInputFiles", nodeId=found["nodeId"], files=[str(path)])
-
-    def sent(self) -> bytes:
-        """Return the PCM that the page has sent; it must have been opened with ?debug=1."""
-        encoded = self.evaluate(
-            """(async () => {
-                const blob = new Blob(window.cortadoSent);
-                const reader = new FileReader();
-                const read = new Promise((done) => { reader.onload = done; });
-                reader.readAsDataURL(blob);
-                await read;
-                return reader.result.split(",")[1] ?? "";
-            })()"""
-        )
-        return base64.b64decode(encoded)
 
     def look(
         self, scheme: str = "light", width: int = 1100, height: int = 760, density: int = 2

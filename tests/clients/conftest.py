@@ -82,12 +82,8 @@ def browser(
 @pytest.fixture
 def page(browser: Page, server: Served) -> Page:
     """The page as it is opened for the first time, with a microphone that is allowed."""
-    browser.allow_microphone("granted")
     browser.look()
-    browser.open(server.page + "/?debug=1")
-    browser.evaluate("localStorage.clear()")
-    browser.open(server.page + "/?debug=1&again")
-    browser.messages.clear()
+    browser.open_first(server.page + "/?debug=1")
     return browser
 
 

@@ -1,11 +1,9 @@
 """A take in a real Chromium whose connection breaks, and whose server is killed and comes back."""
 
-import json
 import time
 from pathlib import Path
 
-from websockets.sync.client import connect
-
+from cortado.clients.speech import stream
 from cortado.tests.clients.chromium import NEEDS_CHROMIUM, Page
 from cortado.tests.clients.cutting import way_to
 from cortado.tests.clients.serving import Served, serving
@@ -20,19 +18,6 @@ def speak(page: Page) -> None:
     """Play the sample, which ends by itself."""
     page.click("sample")
     page.wait_for_state("listening")
-
-
-def expected(server: Served, pcm: bytes) -> list[list[object]]:
-    """Return the characters and times that a connection which is never cut is told."""
-    with connect(server.stream, max_size=None) as socket:
-        socket.send('{"type": "start"}')
-        for at in range(0, len(pcm), 32_000):
-            socket.send(pcm[at : at + 32_000])
-        socket.send('{"type": "end"}')
-        for message in map(json.loads, socket):
-            if message["type"] == "final":
-                return [list(pair) for pair in zip(message["text"], message["times"], strict=True)]
-    raise AssertionError("no final")
 
 
 def test_a_connection_that_is_cut_in_mid_speech_costs_no_character(
@@ -55,7 +40,8 @@ def test_a_connection_that_is_cut_in_mid_speech_costs_no_character(
         page.wait_for_state("idle", seconds=90)
     heard_here = page.evaluate(HEARD)
     assert heard_here
-    assert heard_here == expected(server, page.sent()), "no character is lost, doubled or moved"
+    uncut = stream(page.sent(), server.stream).characters
+    assert heard_here == [[one.text, one.time] for one in uncut], "no character is lost or moved"
 
 
 def test_a_server_that_is_killed_and_started_again_goes_on_with_the_take(

@@ -45,18 +45,11 @@ def test_a_denied_microphone_is_told_and_can_be_tried_again(page: Page) -> None:
     page.wait_for_state("idle")
 
 
-def test_a_microphone_that_is_gone_is_told(page: Page) -> None:
+def test_what_went_wrong_stands_beside_the_text_at_any_size(page: Page, recording: Path) -> None:
+    page.hear_file(recording)
     page.evaluate("document.getElementById('device').add(new Option('gone', 'gone', true, true))")
     page.click("toggle")
     assert wait_for_failure(page) == "No microphone was found."
-
-
-def test_what_went_wrong_stands_beside_the_text_at_any_size(page: Page, recording: Path) -> None:
-    page.open_file(recording)
-    page.wait_for("document.querySelector('.caption')")
-    page.evaluate("document.getElementById('device').add(new Option('gone', 'gone', true, true))")
-    page.click("toggle")
-    wait_for_failure(page)
     for width, height in SIZES:
         page.look("light", width, height)
         page.wait_for(f"innerWidth === {width}")
@@ -73,8 +66,7 @@ def test_an_insecure_address_is_told_at_once_and_still_takes_recordings(
     page.open(f"http://{ELSEWHERE}:{server.port}/")
     assert wait_for_failure(page) == "The microphone is locked on this address."
     assert "https or localhost" in page.text("failure-advice")
-    page.open_file(recording)
-    page.wait_for("document.querySelector('.caption')")
+    page.hear_file(recording)
     assert page.transcript()
 
 

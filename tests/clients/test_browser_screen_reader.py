@@ -85,8 +85,7 @@ def test_after_speech_the_text_stands_there_once_and_the_picture_says_what_it_sh
     page: Page, recording: Path
 ) -> None:
     listen(page)
-    page.open_file(recording)
-    page.wait_for("document.body.dataset.state === 'idle' && document.querySelector('.caption')")
+    page.hear_file(recording)
     [end] = announced(page, "spoken")
     assert end.startswith("speech.wav, "), "a file is read, not read out"
     page.wait_for("!document.getElementById('spoken').childElementCount")

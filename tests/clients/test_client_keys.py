@@ -121,9 +121,7 @@ def test_the_client_in_node_brings_a_key_too(locked: Locked, recording: Path, te
 @pytest.fixture
 def page(browser: Page, locked: Locked) -> Page:
     """The page of the locked server, as somebody who has no key opens it."""
-    browser.open(locked.served.page)
-    browser.evaluate("localStorage.clear()")
-    browser.open(locked.served.page + "/?anew")
+    browser.open_first(locked.served.page + "/?debug=1")
     return browser
 
 
@@ -159,9 +157,8 @@ def test_the_page_asks_for_the_key_keeps_it_and_forgets_it(
     enter(page, f" {locked.key} ")
     page.wait_for(f"!({FORM})")
     assert page.text("error-sentence").startswith("Expect errors")
-    page.open_file(opened)
+    page.hear_file(opened)
     [found] = transcribe(model, opened)
-    page.wait_for("document.querySelector('.caption')")
     assert page.transcript().split() == found["text"].split()
     page.open(locked.served.page + "/?later")
     page.wait_for("document.getElementById('error-sentence').textContent")

@@ -1,6 +1,5 @@
 """The page in a real Firefox: a recording is heard by its audio thread and read on the page."""
 
-import base64
 import shutil
 from pathlib import Path
 
@@ -22,15 +21,6 @@ pytestmark = [
     ),
 ]
 
-SENT = """(async () => {
-    const bytes = new Uint8Array(await new Blob(window.cortadoSent).arrayBuffer());
-    let text = "";
-    for (let at = 0; at < bytes.length; at += 8192) {
-        text += String.fromCharCode(...bytes.subarray(at, at + 8192));
-    }
-    return btoa(text);
-})()"""
-
 
 def test_what_is_said_into_firefox_is_read_in_it(
     server: Served,
@@ -51,13 +41,9 @@ def test_what_is_said_into_firefox_is_read_in_it(
         heard.play(said)
         page.click("toggle")
         page.wait_for_state("idle", seconds=60)
-        pcm = np.frombuffer(base64.b64decode(page.evaluate(SENT)), "<i2")
-        text = page.evaluate(
-            "[...document.querySelectorAll('.text')].map((each) => each.textContent).join(' ')"
-        )
+        sent, text = page.sent(), page.transcript()
         (tmp_path / "firefox.png").write_bytes(page.screenshot())
     assert page.messages == []
-    sent = pcm.astype(np.float32) / np.float32(32768)
     exact, original = transcribe(model, write(tmp_path / "sent.wav", sent), recording)
     assert text.split() == exact["text"].split()
     assert text.strip()
