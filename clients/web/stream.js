@@ -189,17 +189,10 @@ export class Stream {
   }
 
   /** Open a connection; gives the server's greeting. */
-  #connect() {
-    return typeof this.key === "function" ? this.#connectAsked() : this.#connectBy(this.key);
-  }
-
-  async #connectAsked() {
-    const key = await this.key();
+  async #connect() {
+    const { key: given } = this;
+    const key = typeof given === "function" ? await given() : given;
     if (this.#over) throw new Failure("dropped");
-    return this.#connectBy(key);
-  }
-
-  #connectBy(key) {
     // A browser's WebSocket has no headers, so the key goes among the subprotocols.
     const socket = new this.WebSocket(this.address.href, key ? ["bearer", key] : []);
     const hello = this.part.hello(this.asked);
