@@ -154,7 +154,7 @@ class Recipe:
     max_seconds: float = 18.0  # longer utterances are left out
     optimizer: Optimizer = "adam"
     clip: float = 1.0  # global norm of the gradient
-    l2: float = 0.0  # weight of the squared weights in the loss
+    l2: float = 0.0  # weight of half the squared weights in the loss; of Muon's, their decay
     average: float = 0.999  # decay of the weights' moving average, which becomes the checkpoint
     best: Rate | None = None  # by which the best checkpoint is kept, in place of the last
     interval: int = 500  # updates between checkpoints
