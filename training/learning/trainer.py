@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from cortado.model import checkpoint
 from cortado.model.features.framing import FRAMES_PER_STEP, HOP, STEP_SECONDS
-from cortado.model.features.speaker import by_speaker
+from cortado.model.features.speaker import Sums, by_speaker
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.source_model import FILE as SOURCE
 from cortado.training import source_model
@@ -42,6 +42,7 @@ from cortado.training.learning.weight_noise import weight_noise
 
 SEEDS_PER_POOL = 1_000_003  # far more than a pool has batches, each of which has one
 STATISTICS_UTTERANCES = 1_000
+LEAST_SPREAD = 1e-2  # of a band in which nothing is ever heard, as above 4 kHz by telephone
 
 
 class Trainer:
@@ -388,11 +389,14 @@ def set_statistics(
     frames = []
     for corpus in rng.choice(len(shares), STATISTICS_UTTERANCES, p=shares):
         frames.append(corpora[corpus].logmel(int(rng.integers(len(corpora[corpus])))))
-    pooled = np.concatenate(frames)
     normalizer = model.features.normalizer
-    normalizer.mean.copy_(torch.from_numpy(pooled.mean(0)))
-    normalizer.deviation.copy_(torch.from_numpy(pooled.std(0)))
+    sums = Sums(len(normalizer.mean))
+    for utterance in frames:
+        sums.add(utterance)
+    mean, deviation = sums.statistics()
+    normalizer.mean.copy_(torch.from_numpy(mean))
+    normalizer.deviation.copy_(torch.from_numpy(deviation))
     if normalizer.spread is not None:
         normalizer.spread.fill_(1)
         normalized = [normalizer(torch.from_numpy(utterance)[None])[0] for utterance in frames]
-        normalizer.spread.copy_(torch.cat(normalized).std(0))
+        normalizer.spread.copy_(torch.cat(normalized).std(0).clamp(min=LEAST_SPREAD))

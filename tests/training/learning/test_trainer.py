@@ -6,16 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
 from cortado.model import checkpoint, checkpoint_reader
+from cortado.model.config import FeatureConfig
+from cortado.model.features.speaker import MIN_DEVIATION
 from cortado.model.recognizer import Recognizer
-from cortado.tests.training.recorded import rows_of
+from cortado.tests.training.recorded import rows_of, write_corpus
 from cortado.tests.training.tiny import MODEL, PLAIN, recipe
 from cortado.training.data.batches import Batch, Drawn, Sampler
 from cortado.training.data.log_mel_cache import cached
@@ -258,3 +261,17 @@ def test_the_statistics_are_those_of_what_is_drawn(manifest: Path) -> None:
     frames = torch.cat([torch.from_numpy(tones.logmel(k)) for k in range(len(tones))])
     assert (normalizer.mean - frames.mean(0)).abs().max() < 0.8
     assert (normalizer.deviation > 0).all()
+
+
+@pytest.mark.parametrize("normalisation", ["running", "fixed"])
+def test_statistics_of_what_does_not_change_are_exact_and_nothing_is_divided_by(
+    normalisation: Literal["running", "fixed"], tmp_path: Path
+) -> None:
+    silence = write_corpus(tmp_path, [(np.zeros(16_000, np.float32), "no")], "train")
+    tones = cached(silence, tmp_path / "cache")
+    model = Recognizer(replace(MODEL, features=FeatureConfig(normalisation)))
+    set_statistics(model, [tones], [1.0])
+    normalizer = model.features.normalizer
+    assert torch.equal(normalizer.mean, torch.from_numpy(tones.logmel(0)[0]))
+    assert (normalizer.deviation == MIN_DEVIATION).all()
+    assert model.features(torch.zeros(1, 16_000)).abs().max() < 10
