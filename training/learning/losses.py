@@ -48,21 +48,17 @@ def losses(
         )
         / symbols
     }
-    total = stage.ctc * parts["ctc"]
     if stage.earlier:
         parts["earlier"] = earlier_loss(log_probs, batch)
-        total = total + stage.earlier * parts["earlier"]
     if stage.consistency:
         frames = recognizer.frame_mask(batch.lengths, log_probs.shape[1])
         parts["consistency"] = divergence(log_probs, frames) / symbols
-        total = total + stage.consistency * parts["consistency"]
     if (stage.attention or stage.stop) and isinstance(recognizer.decoder, AttentionDecoder):
         decoder = decoder_losses(recognizer, batch, stage, encoded, log_probs.detach())
-        total = total + sum(getattr(stage, name) * loss for name, loss in decoder.items())
-        if stage.consistency:
-            decoder["consistency"] = decoder["consistency"] + parts["consistency"]
-        parts |= decoder
-    return parts | {"total": total}
+        for name, loss in decoder.items():  # both have a consistency
+            parts[name] = parts[name] + loss if name in parts else loss
+    weighted = [getattr(stage, name) * loss for name, loss in parts.items()]
+    return parts | {"total": torch.stack(weighted).sum()}
 
 
 def earlier_loss(log_probs: Tensor, batch: Batch) -> Tensor:

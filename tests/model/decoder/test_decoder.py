@@ -152,9 +152,10 @@ def test_a_direct_output_does_without_the_context() -> None:
     assert module.without_audio(targets).shape == decoded.logits.shape
 
 
-def test_a_beam_has_a_hypothesis() -> None:
-    with pytest.raises(ValueError, match="expected a beam of 1 to 16384, got 0"):
-        DecoderConfig(beam=0)
+@pytest.mark.parametrize("size", ["beam", "layers"])
+def test_a_decoder_has_layers_and_its_beam_a_hypothesis(size: str) -> None:
+    with pytest.raises(ValueError, match=f"expected a {size} of 1 to 16384, got 0"):
+        DecoderConfig(**{size: 0})  # type: ignore[arg-type]
 
 
 def test_a_text_of_nothing_is_the_scan_for_one_symbol() -> None:

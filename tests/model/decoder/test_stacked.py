@@ -95,8 +95,3 @@ def test_maxout_is_the_larger_of_each_pair_of_units() -> None:
     units = module.units(x)
     expected = torch.stack([units[:, :2].amax(1), units[:, 2:].amax(1)], 1)
     torch.testing.assert_close(module(x), expected)
-
-
-def test_no_layer_is_refused() -> None:
-    with pytest.raises(ValueError, match="expected a layers of 1 to 16384, got 0"):
-        DecoderConfig(layers=0)
