@@ -53,8 +53,8 @@ def matmul_type(device: torch.device) -> torch.dtype:
 def bf16_is_faster() -> bool:
     """Whether this CPU multiplies bf16 faster than float32.
 
-    It is measured, in some milliseconds: of two CPUs with the same instructions for it, one has
-    them at twice float32's pace and the other at half.
+    It is measured, once a process: of two CPUs with the same instructions for it, one has them at
+    twice float32's pace and the other at half.
     """
     took = {kind: min(map(_product_seconds, [kind] * 5)) for kind in (MIXED, torch.float32)}
     return took[MIXED] < took[torch.float32]
