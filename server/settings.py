@@ -126,10 +126,16 @@ class Settings(Limits, BaseSettings):
         " is answered HTTP 503.",
     )
     max_streams_per_key: int = Field(
-        0, ge=0, description="Streams at once of one API key; 0 for no limit but max_streams."
+        0,
+        ge=0,
+        description="Streams at once of one API key, files over HTTP among them; 0 for no limit but"
+        " max_streams.",
     )
     max_streams_per_address: int = Field(
-        64, ge=1, description="Streams at once of one address, unless it is this machine's own."
+        64,
+        ge=1,
+        description="Streams at once of one address, files over HTTP among them, unless it is this"
+        " machine's own.",
     )
     trusted_proxies: Names = Field(
         (),

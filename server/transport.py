@@ -39,7 +39,7 @@ HTTP_PIECE = 2048  # bytes of HTTP that are parsed at once: at most 341 chunks o
 HTTP_TURN = 0.002  # seconds of the processor, after which it is others' turn
 HTTP_REST = 7  # times as long as it took, a turn that was not enough is followed by others'
 QUIET_SECONDS = 0.3  # without data, after which a client has sent what it had on its way
-LEAST_BYTES = 1024  # of a body or an answer, in `start_timeout_seconds`
+LEAST_BYTES = 1024  # of a body, in `start_timeout_seconds`
 
 
 class Connections:
