@@ -142,9 +142,6 @@ def test_what_comes_too_late_or_is_wrong_is_said() -> None:
 )
 def test_an_unknown_message_ends_the_stream_with_an_error(frame: str) -> None:
     talk = Conversation(Vosk())
-    talk.say(CONFIG, bytes(2))
-    answer(talk)
-    talk = Conversation(Vosk())
     talk.say(frame)
     talk.talk.release(0.0)
     [error] = talk.read()
