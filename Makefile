@@ -40,7 +40,7 @@ develop: $(VENV)/.developing ## install all of it, what trains and checks includ
 test: checks pytest ## format, lint, types and tests: all that has to pass
 
 # Side by side, since each takes one core.
-checks: develop
+checks: develop ## lint, types and warm, side by side
 	@$(MAKE) --no-print-directory --jobs lint types warm
 
 lint: develop ## ruff: format and lint
