@@ -50,7 +50,13 @@ class Heard:
 async def running(
     online: ReferenceRecognizer, max_streams: int = 4, buffer_seconds: float = 10.0
 ) -> AsyncIterator[Engine]:
-    engine = Engine(online, Metrics(), max_streams=max_streams, buffer_seconds=buffer_seconds)
+    engine = Engine(
+        online,
+        Metrics(),
+        max_streams=max_streams,
+        buffer_seconds=buffer_seconds,
+        headroom=1,  # a busy machine carries few streams
+    )
     engine.start()
     try:
         yield engine
