@@ -61,8 +61,8 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
         return {"secret": made if service.keys else None, "seconds": SECRET_SECONDS}
 
     @app.post("/reload", dependencies=[Depends(service.known)])
-    async def reload() -> dict[str, str]:
-        if not service.may_reload():
+    async def reload(request: Request) -> dict[str, str]:
+        if not service.may_reload(request):
             message = f"expected the key named {OPERATOR}, or without keys a call of this machine"
             raise HTTPException(403, message)
         try:

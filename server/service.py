@@ -231,11 +231,14 @@ class Service:
         """Return a short-lived secret that stands for who calls, and what it says."""
         return self.short_lived.make(caller.get().key, seconds, session)
 
-    def may_reload(self) -> bool:
-        """Return whether who calls may reload: an operator, or somebody of this machine."""
+    def may_reload(self, request: HTTPConnection) -> bool:
+        """Return whether who calls may reload: an operator, or somebody of this machine.
+
+        Who speaks for somebody else, as a proxy on this machine does, is not of it.
+        """
         who = caller.get()
         if self.keys is None:
-            return is_loopback(who.address)
+            return is_loopback(who.address) and "x-forwarded-for" not in request.headers
         return who.key == OPERATOR and not who.short_lived
 
     def _refused(self, status: int, reason: str, message: str) -> Refused:
