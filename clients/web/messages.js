@@ -1,24 +1,6 @@
-/** The messages of /v1/stream: what is sent, and what comes, checked before anyone relies on it. */
+/** The messages of /v1/stream: how a stream ends, and what comes, checked before anyone relies on it. */
 
 import { Failure } from "./failures.js";
-
-/**
- * @param {{sampleRate: number, encoding: string, keep: boolean, phrases?: string[],
- *   silence_ms?: number, alternatives?: number}} choices
- */
-export function start({ sampleRate, ...others }) {
-  return JSON.stringify({ type: "start", sample_rate: sampleRate, ...others });
-}
-
-/** Go on with a lost stream, of which so many characters and ends of utterances have come. */
-export function resumeLost(token, characters, utterances) {
-  return JSON.stringify({ type: "resume", token, characters, utterances });
-}
-
-/** Go on with a suspended stream. */
-export function resumeSuspended(state, encoding, keep) {
-  return JSON.stringify({ type: "resume", state, encoding, keep });
-}
 
 export const END = JSON.stringify({ type: "end" });
 export const SUSPEND = JSON.stringify({ type: "suspend" });

@@ -3,7 +3,7 @@
  * with the one before (it was restarted, say), several: each begins at a sample of the take.
  */
 
-import * as messages from "./messages.js";
+import { characters } from "./messages.js";
 
 export class Part {
   /**
@@ -32,16 +32,17 @@ export class Part {
 
   /** The first message of a connection that begins it or goes on with it. */
   hello({ encoding, keep, ...asked }) {
-    if (this.state !== null) return messages.resumeSuspended(this.state, encoding, keep);
-    if (this.token !== null) {
-      return messages.resumeLost(this.token, this.characters, this.utterances);
+    const { state, token, characters: heard, utterances, sampleRate } = this;
+    if (state !== null) return JSON.stringify({ type: "resume", state, encoding, keep });
+    if (token !== null) {
+      return JSON.stringify({ type: "resume", token, characters: heard, utterances });
     }
-    return messages.start({ sampleRate: this.sampleRate, encoding, keep, ...asked });
+    return JSON.stringify({ type: "start", sample_rate: sampleRate, encoding, keep, ...asked });
   }
 
   /** Note characters that came; gives them with times of the take. */
   heard(message) {
-    const found = messages.characters(message);
+    const found = characters(message);
     this.characters += found.length;
     if (found.length) this.decided = this.#sample(found.at(-1).time);
     return found.map((each) => ({ ...each, time: this.#takeSeconds(each.time) }));

@@ -2,10 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Failure, closeFailure, microphoneFailure, words } from "../../../clients/web/failures.js";
-import * as messages from "../../../clients/web/messages.js";
+import { characters, parse } from "../../../clients/web/messages.js";
 import { streamAddress } from "../../../clients/web/take.js";
-
-const { characters, parse } = messages;
 
 const named = (name) => Object.assign(new Error("as the browser says"), { name });
 const code = (expected) => (failure) => failure instanceof Failure && failure.code === expected;
@@ -16,30 +14,6 @@ test("the stream is beside the page, secure where the page is", () => {
     streamAddress("https://example.org/speech/index.html?debug=1#x").href,
     "wss://example.org/speech/v1/stream",
   );
-});
-
-test("the client's messages are those of the protocol", () => {
-  const choices = { sampleRate: 48000, encoding: "pcm_s16le", keep: true };
-  assert.deepEqual(JSON.parse(messages.start(choices)), {
-    type: "start",
-    sample_rate: 48000,
-    encoding: "pcm_s16le",
-    keep: true,
-  });
-  assert.deepEqual(JSON.parse(messages.resumeLost("t", 5, 1)), {
-    type: "resume",
-    token: "t",
-    characters: 5,
-    utterances: 1,
-  });
-  assert.deepEqual(JSON.parse(messages.resumeSuspended("s", "pcm_s16le", true)), {
-    type: "resume",
-    state: "s",
-    encoding: "pcm_s16le",
-    keep: true,
-  });
-  assert.deepEqual(JSON.parse(messages.END), { type: "end" });
-  assert.deepEqual(JSON.parse(messages.SUSPEND), { type: "suspend" });
 });
 
 test("messages of the server are read", () => {

@@ -102,9 +102,9 @@ test("what is asked of the server is in its first message, and nothing that is n
   const plain = (await opened(), sockets[0].sent[0]);
   assert.deepEqual(Object.keys(plain).sort(), ["encoding", "keep", "phrases", "sample_rate", "type"]);
   sockets.splice(0);
-  await opened({}, { silenceMs: 400, alternatives: 3, phrases: ["ada"] });
-  const { silence_ms, alternatives, phrases } = sockets[0].sent[0];
-  assert.deepEqual([silence_ms, alternatives, phrases], [400, 3, ["ada"]]);
+  await opened({}, { sampleRate: 48000, silenceMs: 400, alternatives: 3, phrases: ["ada"] });
+  const { sample_rate, silence_ms, alternatives, phrases } = sockets[0].sent[0];
+  assert.deepEqual([sample_rate, silence_ms, alternatives, phrases], [48000, 400, 3, ["ada"]]);
 });
 
 test("a lost stream is resumed by its token from the sample that the server wants", async () => {
