@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from cortado.model import checkpoint, checkpoint_reader
 from cortado.tests.clients import chromium
 from cortado.tests.clients.chromium import Page
-from cortado.tests.clients.serving import Served, serving
+from cortado.tests.clients.serving import Served, serving, transcribe
 from cortado.tests.clients.speech import RATE, speech, steady, write
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.tiny import MODEL
@@ -51,6 +52,20 @@ def spoken(folder: Path) -> NDArray[np.float32]:
 @pytest.fixture(scope="session")
 def recording(spoken: NDArray[np.float32], folder: Path) -> Path:
     return write(folder / "speech.wav", spoken)
+
+
+@pytest.fixture(scope="session")
+def transcribed(model: Path, recording: Path) -> dict[str, Any]:
+    """What `cortado transcribe --json` says of the recording."""
+    [found] = transcribe(model, recording)
+    assert len(found["text"].split()) > 3
+    return found
+
+
+@pytest.fixture(scope="session")
+def text(transcribed: dict[str, Any]) -> str:
+    """Its text, with the space at its end."""
+    return str(transcribed["text"])
 
 
 @pytest.fixture(scope="session")

@@ -42,12 +42,6 @@ def locked(model: Path, folder: Path) -> Iterator[Locked]:
         yield Locked(served, file, key)
 
 
-@pytest.fixture(scope="module")
-def text(model: Path, recording: Path) -> str:
-    [found] = transcribe(model, recording)
-    return str(found["text"])
-
-
 def test_a_key_opens_a_stream_as_an_argument_and_from_the_environment(
     locked: Locked, recording: Path, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

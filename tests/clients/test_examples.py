@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cortado.tests.clients import sounddevice
-from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served, transcribe
+from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served
 
 EXAMPLES = ROOT / "examples"
 pytestmark = [
@@ -18,13 +18,6 @@ pytestmark = [
         reason="needs the shipped model",
     ),
 ]
-
-
-@pytest.fixture(scope="module")
-def text(model: Path, recording: Path) -> str:
-    found = str(transcribe(model, recording)[0]["text"]).strip()
-    assert len(found.split()) > 3
-    return found
 
 
 def run(name: str, *arguments: str | Path, **environment: str) -> str:
@@ -37,12 +30,12 @@ def run(name: str, *arguments: str | Path, **environment: str) -> str:
 
 def test_transcribe_file(recording: Path, text: str) -> None:
     first, *words = run("transcribe_file", recording).splitlines()
-    assert first == f"{recording}: {text}"
+    assert first == f"{recording}: {text.strip()}"
     assert [line.split()[2] for line in words] == text.split()
 
 
 def test_stream_file(recording: Path, text: str, server: Served) -> None:
-    assert run("stream_file", recording, server.stream).strip() == text
+    assert run("stream_file", recording, server.stream).split() == text.split()
 
 
 def test_live_captions(recording: Path, text: str, tmp_path: Path) -> None:

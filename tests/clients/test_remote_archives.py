@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cortado.clients import cli
+from cortado.tests.clients.test_transcribe_command import run
 
 pytest.importorskip("upath", reason="needs the extra archive: make install EXTRAS=archive")
 # The clients of stores leave connections to the end of the process.
@@ -56,10 +56,6 @@ def web(tmp_path: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
-
-
-def run(saved: str, *arguments: object) -> int:
-    return cli.main(["transcribe", "--checkpoint", saved, *map(str, arguments)])
 
 
 def results(folder: Path) -> dict[str, dict[str, object]]:

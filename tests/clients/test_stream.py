@@ -20,7 +20,7 @@ from cortado.clients.stream import connect
 from cortado.model.emission import Character
 from cortado.server.protocol.messages import Chars, Endpoint
 from cortado.server.protocol.pcm import encode
-from cortado.tests.clients.serving import Served, serving, transcribe
+from cortado.tests.clients.serving import Served, serving
 
 Samples = NDArray[np.float32]
 
@@ -35,10 +35,8 @@ def collect(characters: Results[Character]) -> tuple[str, list[float]]:
 
 
 @pytest.fixture(scope="module")
-def expected(model: Path, recording: Path) -> tuple[str, list[float]]:
-    [found] = transcribe(model, recording)
-    assert found["text"]
-    return found["text"], [each["time"] for each in found["characters"]]
+def expected(transcribed: dict[str, Any]) -> tuple[str, list[float]]:
+    return transcribed["text"], [each["time"] for each in transcribed["characters"]]
 
 
 @pytest.mark.parametrize("size", [160, 4001, 10**9])
