@@ -65,11 +65,8 @@ def lm(
     from cortado.training.pruning import fitted
 
     check_places(output)
-    defaults = SearchWeights()
-    weights = defaults._replace(
-        weight=defaults.weight if weight is None else weight,
-        bonus=defaults.bonus if bonus is None else bonus,
-    )
+    given = {"weight": weight, "bonus": bonus}
+    weights = SearchWeights(**{name: one for name, one in given.items() if one is not None})
     everywhere = common_words(common, alphabet) if common else {}
     model = estimate(_sentences(texts), alphabet, seen, everywhere)
     arrays = model.arrays

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cortado.clients.commands.terminal import Phrases, check_places, examples
+from cortado.clients.commands.terminal import ENDINGS, Phrases, check_places, ending, examples
 
 EXAMPLES = examples(
     "cortado mic",
@@ -52,7 +52,10 @@ def mic(
     from cortado.model.transcript import FORMATS, Transcript
     from cortado.model.whole_file import write_whole
 
-    form = _format(output)
+    form = ending(output)
+    if output and not form:
+        raise ValueError(f"expected a file that ends in {', '.join(ENDINGS)}, got {output}")
+    check_places(output)
     if list_devices:
         return _list()
     chosen = _picked() if pick else int(device) if device and device.isdecimal() else device
@@ -64,24 +67,10 @@ def mic(
     try:
         asyncio.run(caption(captions, url, tell, phrase or ()))
     finally:
-        if output is not None and captions.stream is not None:
+        if output and form and captions.stream is not None:
             heard = Transcript(tuple(captions.utterances), captions.microphone.seconds)
             write_whole(output, FORMATS[form](output, heard))
             tell(f"Saved as {output}.")
-
-
-def _format(output: Path | None) -> str:
-    """Return the format that a file's ending says, before anybody speaks.
-
-    Raises: ValueError where it says none, or the file cannot be written.
-    """
-    from cortado.model.transcript import FORMATS
-
-    form = output.suffix[1:].lower() if output else "txt"
-    if form not in FORMATS:
-        raise ValueError(f"expected a file that ends in {', '.join(FORMATS)}, got {output}")
-    check_places(output)
-    return form
 
 
 def _list() -> None:

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 from pydantic import ValidationError
@@ -23,6 +23,9 @@ STYLE: dict[str, Any] = {  # of every command
 }
 
 WIDTH_OF_A_FILE = 132  # columns of a table that does not go to a terminal
+
+Format = Literal["txt", "srt", "vtt", "json", "ctm"]  # of a transcript
+ENDINGS = get_args(Format)
 
 Checkpoint = Annotated[
     Path | None,
@@ -106,6 +109,12 @@ def load_served(
     from cortado.model.search.settings import beam_from_options
 
     return load_recognizer(checkpoint or DEFAULT, backend, beam_from_options(beam, hold, lm), lm)
+
+
+def ending(output: Path | None) -> Format | None:
+    """Return the format that a file's name says."""
+    name = output.suffix[1:].lower() if output else ""
+    return "json" if name == "jsonl" else next((one for one in ENDINGS if one == name), None)
 
 
 def check_places(*paths: Path | None) -> None:

@@ -6,19 +6,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cortado.clients.commands.failures import EXIT_USER_ERROR, complain
 from cortado.clients.commands.terminal import (
+    ENDINGS,
     Backend,
     Checkpoint,
+    Format,
     Hold,
     Lm,
     Phrases,
     Width,
     check_places,
+    ending,
     examples,
     use_one_thread,
 )
@@ -42,7 +45,6 @@ EXAMPLES = examples(
 )
 
 
-Format = Literal["txt", "srt", "vtt", "json", "ctm"]
 CAPTIONS = ("srt", "vtt")  # of one file each
 
 
@@ -140,7 +142,7 @@ def transcribe(
         how = "--ray" if ray else f"--workers {workers}"
         raise ValueError(f"expected files for {how}, got standard input")
     folder = output if output is not None and _is_folder(output) else None
-    chosen = form or _ending(output) or "txt"
+    chosen = form or ending(output) or "txt"
     written = "jsonl" if as_json else chosen
     if alternatives and chosen != "json":
         raise ValueError(f"expected --alternatives with --format json, got it with {chosen}")
@@ -149,7 +151,7 @@ def transcribe(
     if folder is None:
         check_places(output)
     elif folder.suffix and len(sources) == 1 and not folder.exists():
-        expected = f"a folder that exists, or a file that ends in {', '.join(get_args(Format))}"
+        expected = f"a folder that exists, or a file that ends in {', '.join(ENDINGS)}"
         raise ValueError(f"expected {expected}, got {folder}")
     use_one_thread()
     search = beam_from_options(beam, hold, lm)
@@ -198,16 +200,8 @@ def _transcriber(
     return partial(transcripts, recognizer_for, vad=vad, **wanted)
 
 
-def _ending(output: Path | None) -> Format | None:
-    """Return the format that a file's name says."""
-    ending = output.suffix[1:].lower() if output else ""
-    if ending == "jsonl":
-        return "json"
-    return next((form for form in get_args(Format) if form == ending), None)
-
-
 def _is_folder(output: Path) -> bool:
-    return output.is_dir() or (_ending(output) is None and not output.exists())
+    return output.is_dir() or (ending(output) is None and not output.exists())
 
 
 def _into_one(

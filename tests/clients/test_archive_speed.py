@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT
+from cortado.tests.clients.speech import DEV
 
-LIST = Path(__file__).resolve().parents[3] / "shared" / "data" / "librispeech-mini" / "train.jsonl"
+LIST = DEV / "train.jsonl"
 
 pytestmark = [
     pytest.mark.slow,

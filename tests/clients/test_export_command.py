@@ -168,16 +168,12 @@ def test_checkpoints_of_other_confidence_have_a_mean(one: Path, two: Path, tmp_p
     assert found == (0.3, 1.5, -2.0, -2.3)
 
 
-def test_a_file_is_no_folder(one: Path, tmp_path: Path, capsys: Capture) -> None:
-    file = tmp_path / "file"
-    file.write_text("kept")
-    assert run(one, "-o", file) == 2
-    assert f"expected a folder that is new or empty, got {file}" in capsys.readouterr().err
-    assert file.read_text() == "kept"
-
-
-def test_nothing_is_overwritten(one: Path, two: Path, capsys: Capture) -> None:
-    before = (two / "model.safetensors").read_bytes()
-    assert run(one, "-o", two) == 2
-    assert f"expected a folder that is new or empty, got {two}" in capsys.readouterr().err
-    assert (two / "model.safetensors").read_bytes() == before
+def test_neither_a_file_nor_a_checkpoint_is_overwritten(
+    one: Path, two: Path, capsys: Capture
+) -> None:
+    weights = two / "model.safetensors"
+    before = weights.read_bytes()
+    for output in (two, weights):
+        assert run(one, "-o", output) == 2
+        assert f"expected a folder that is new or empty, got {output}" in capsys.readouterr().err
+    assert weights.read_bytes() == before

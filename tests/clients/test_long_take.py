@@ -23,9 +23,7 @@ from numpy.typing import NDArray
 from cortado.model.audio.decode import decode
 from cortado.tests.clients.chromium import Page, chromium, executable
 from cortado.tests.clients.serving import Served
-from cortado.tests.clients.speech import RATE
-
-DEV = Path(__file__).resolve().parents[3] / "shared" / "data" / "librispeech-mini"
+from cortado.tests.clients.speech import DEV, RATE
 
 pytestmark = [
     pytest.mark.browser,

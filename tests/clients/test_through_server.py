@@ -49,11 +49,6 @@ def test_each_recording_gets_its_own_text_however_many_go_at_once(
     assert texts[0] == texts[1]
 
 
-def test_a_server_that_is_not_there_is_told() -> None:
-    with pytest.raises(StreamError, match="no server at"):
-        list(transcribe_served("ws://127.0.0.1:9/v1/stream", [noise(1, 0.1)]))
-
-
 def test_streams_that_fail_with_the_first_are_no_faults_of_ours(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
