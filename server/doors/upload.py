@@ -153,17 +153,29 @@ def open_upload(
     return Upload(start, audio(), most)
 
 
-async def answers(service: Service, upload: Upload) -> AsyncGenerator[ServerMessage, None]:
-    """Yield what the service answers to an upload.
+async def _hung_up(request: Request) -> None:
+    """Return once the client of a request, whose body has come, has hung up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def answers(
+    service: Service, upload: Upload, request: Request
+) -> AsyncGenerator[ServerMessage, None]:
+    """Yield what the service answers to an upload, as long as the client of the request waits.
 
     Raises:
-        ProtocolError: it ended with an error.
+        ProtocolError: it ended with an error, or the client has hung up.
     """
     talk = asyncio.create_task(service.talk(upload, Own()))
+    gone = asyncio.create_task(_hung_up(request))
     try:
         while True:
             answer = asyncio.create_task(upload.answers.get())
-            await asyncio.wait({talk, answer}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({talk, answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if gone.done():
+                answer.cancel()
+                raise ProtocolError(ErrorCode.SLOW_CLIENT, "expected a client that waits")
             if not answer.done():
                 answer.cancel()
                 fault = None if talk.cancelled() else talk.exception()
@@ -176,7 +188,8 @@ async def answers(service: Service, upload: Upload) -> AsyncGenerator[ServerMess
             yield message
     finally:
         talk.cancel()
-        await asyncio.gather(talk, return_exceptions=True)
+        gone.cancel()
+        await asyncio.gather(talk, gone, return_exceptions=True)
 
 
 class Heard(NamedTuple):

@@ -3,8 +3,12 @@
 import asyncio
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from itertools import count
+from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 import websockets
@@ -16,6 +20,7 @@ from cortado.server.protocol.errors import REASONS
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.timeline import Timeline
 from cortado.tests.model.untrained import noise
+from cortado.tests.server.doors.sound import wav
 from cortado.tests.server.running import (
     END,
     PATIENCE,
@@ -149,6 +154,22 @@ def test_a_client_may_vanish_at_any_moment(at_rest: Running) -> None:
     asyncio.run(all_of_them())
     assert at_rest.is_at_rest()
     assert at_rest.metric("cortado_streams_total", ending="disconnected") > before
+
+
+@pytest.mark.parametrize("address", ["/v1/listen", "/v1/audio/transcriptions"])
+def test_a_file_is_left_once_its_client_has_hung_up(address: str, at_rest: Running) -> None:
+    seconds = 600.0
+    file = wav(np.zeros(int(16_000 * seconds), np.float32))
+    body: dict[str, Any] = {"content": file}
+    if address.endswith("transcriptions"):
+        body = {"files": {"file": ("a.wav", file)}}
+    request = httpx.Request("POST", at_rest.page + address, **body)
+    before = at_rest.metric("cortado_audio_seconds_total")
+    with closing(HTTPConnection(request.url.host, request.url.port)) as connection:
+        connection.request("POST", address, request.read(), dict(request.headers))
+        assert wait_for(lambda: at_rest.metric("cortado_audio_seconds_total") > before)
+    assert at_rest.is_at_rest()
+    assert at_rest.metric("cortado_audio_seconds_total") < before + seconds
 
 
 def test_a_slow_reader_is_given_up_and_blocks_nobody(online: ReferenceRecognizer) -> None:

@@ -105,7 +105,7 @@ async def _transcribed(
                 phrases=asked.phrases,
                 alternatives=asked.others,
             )
-            heard.append(await collected(answers(service, upload)))
+            heard.append(await collected(answers(service, upload, request)))
     return file.response(asked, heard, body.sha256, created)
 
 

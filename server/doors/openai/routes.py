@@ -98,7 +98,7 @@ def routes(service: Service) -> APIRouter:
                 open_files.enter_context(service.admit(request))
                 form = await _form(request, service.settings.max_upload_bytes)
                 open_files.push_async_callback(form.close)
-                return await _answer(service, form, open_files)
+                return await _answer(service, request, form, open_files)
             except FAILURES as error:
                 return _refusal(error)
             except HTTPException as error:  # of a form that cannot be read
@@ -117,7 +117,9 @@ async def _form(request: Request, limit: int) -> FormData:
     return await whole.form(max_files=1, max_fields=64, max_part_size=FIELD_BYTES)
 
 
-async def _answer(service: Service, form: FormData, open_files: AsyncExitStack) -> Response:
+async def _answer(
+    service: Service, request: Request, form: FormData, open_files: AsyncExitStack
+) -> Response:
     """Return the answer to a form; one that is streamed takes the open files over.
 
     Raises:
@@ -135,8 +137,8 @@ async def _answer(service: Service, form: FormData, open_files: AsyncExitStack) 
     most = service.settings.max_message_bytes
     upload = open_upload(file.file, most, phrases=wanted.phrases)
     if wanted.stream:
-        return await _stream(service, upload, wanted, open_files.pop_all())
-    heard = await collected(answers(service, upload))
+        return await _stream(service, request, upload, wanted, open_files.pop_all())
+    heard = await collected(answers(service, upload, request))
     card = service.info()["card"].get("card") or {}
     language = str(card.get("language", "")).partition(",")[0].lower() or None
     kind = transcription.TEXT_TYPES.get(wanted.format, "application/json")
@@ -144,10 +146,14 @@ async def _answer(service: Service, form: FormData, open_files: AsyncExitStack) 
 
 
 async def _stream(
-    service: Service, upload: Upload, wanted: transcription.Wanted, open_files: AsyncExitStack
+    service: Service,
+    request: Request,
+    upload: Upload,
+    wanted: transcription.Wanted,
+    open_files: AsyncExitStack,
 ) -> Response:
     """Return an answer that grows; what is wrong from the start is raised here."""
-    messages = answers(service, upload)
+    messages = answers(service, upload, request)
     try:
         first = await anext(messages)
     except BaseException:
