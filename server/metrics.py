@@ -106,7 +106,7 @@ class Metrics:
         self.characters = counter("cortado_characters", "Characters committed.")
         self.duration = histogram(
             "cortado_stream_duration_seconds",
-            "Seconds of audio in a stream that is over.",
+            "Seconds of audio in a stream whose connection is over, from its beginning on.",
             buckets=DURATION_BUCKETS,
         )
         self.batch = histogram(

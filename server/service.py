@@ -116,8 +116,8 @@ class Service:
         async with self._reloading:
             online, facts, name = await asyncio.to_thread(read_model, self.settings)
             engine, old = await asyncio.to_thread(self._engine, online), self.engine
-            engine.start()
             self._serve(engine, facts, name)
+            engine.start()  # its thread: once nothing can fail any more
             old.retire()
             self._retired[old] = asyncio.create_task(self._see_off(old))
         logger.info("model reloaded", extra={"model": name, "backend": online.name})
