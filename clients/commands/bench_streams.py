@@ -82,6 +82,8 @@ def bench_streams(
     from cortado.model.cores import usable_cores
 
     check_places(json_file, svg)
+    if svg is not None:
+        import matplotlib  # noqa: F401  # its absence would cost all that was measured
     parts = part or list(Part)
     recognizer = load_served(checkpoint, backend, beam, hold, lm)
     speech = _speech(audio or [])

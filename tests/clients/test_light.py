@@ -28,7 +28,7 @@ WORKS = {
     "lm TEXT -o OUT/words.safetensors": "5 words",
     "prepare folder FOLDER OUT/prepared --workers 1 --text raw": "",
     "replay RECORDED": "the same",
-    "bench streams --part engine --part memory --count 1 --seconds 0.5 --audio RECORDING": "",
+    "bench streams --part engine --count 1 --seconds 0.5 --audio RECORDING": "",
     "bench endless MANIFEST --hours 0.02": "played 0.0",
 }
 TRAINING = [
