@@ -1,10 +1,11 @@
 """Processes that work at what they ask for, on this machine."""
 
 import signal
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import wait
+from threading import current_thread, main_thread
 from typing import Any, NamedTuple, Protocol
 
 ENDING_SECONDS = 60.0  # in which a process that has hung up exits, on a busy machine too
@@ -58,12 +59,8 @@ class _ProcessHere:
         context = get_context("spawn")  # a fork would keep the locks of other threads
         self.line, theirs = context.Pipe()
         self._process = context.Process(target=_undisturbed, args=(work, theirs), daemon=True)
-        # Ctrl-C is the parent's, also while the process imports: what is ignored is inherited.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
+        with _without_interrupts():
             self._process.start()
-        finally:
-            signal.signal(signal.SIGINT, before)
         theirs.close()  # so that its end is seen here
 
     def send(self, answer: Any) -> None:
@@ -87,6 +84,22 @@ class _ProcessHere:
         self.line.close()
         self._process.terminate()
         self._process.join()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C, as processes that are started do: it is the parent's while they import, too.
+
+    Only the main thread can. What another thread starts ignores it once it has imported.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _undisturbed(work: Work, line: Line) -> None:
