@@ -1,6 +1,6 @@
 """Files to text, many at once, each in constant memory however long it is."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from itertools import chain, groupby, islice
@@ -16,6 +16,7 @@ from cortado.model.search.language_file import language_of
 from cortado.model.search.settings import Beam
 from cortado.model.streaming.interface import BATCH, StreamingRecognizer
 from cortado.model.streaming.live import listen
+from cortado.model.streaming.options import DEFAULT_OPTIONS, StreamOptions
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.vad import Vad
 from cortado.model.transcript import FORMATS, Gathering, Transcript
@@ -146,9 +147,8 @@ def transcripts(
     files: Iterable[Path],
     vad: Vad | None = None,
     report: Report | None = None,
-    phrases: Sequence[str] = (),
-    alternatives: int = 0,
-    streams: int | None = None,
+    options: StreamOptions = DEFAULT_OPTIONS,
+    streams: int = BATCH,
 ) -> Iterator[FileTranscript]:
     """Yield the transcripts of files as they end; many are read at once, each in constant memory.
 
@@ -158,19 +158,17 @@ def transcripts(
         files: `STDIN` is standard input. The next is asked for when there is room for it.
         vad: a voice activity detector that may end utterances.
         report: called with the number of finished files and of bytes read.
-        phrases: that are likely to be said.
-        alternatives: of each word, at most.
-        streams: files that are read at once, `BATCH` if not given.
+        options: of each file's stream.
+        streams: files that are read at once.
 
     Raises:
-        PhrasesError: they are too many, or there is no search that could weigh them.
+        PhrasesError: the phrases are too many, or there is no search that could weigh them.
     """
     jobs = ((recognizer_for(path), number, path) for number, path in enumerate(files))
     progress = _Progress(report)
     for recognizer, group in groupby(jobs, key=lambda job: job[0]):
         opened = (_OpenFile(number, path) for _, number, path in group)
-        stream = phrases, alternatives
-        yield from _transcribe_batch(recognizer, opened, vad, progress, *stream, streams or BATCH)
+        yield from _transcribe_batch(recognizer, opened, vad, progress, options, streams)
 
 
 class _Progress:
@@ -195,8 +193,7 @@ def _transcribe_batch(
     files: Iterator[_OpenFile],
     vad: Vad | None,
     progress: _Progress,
-    phrases: Sequence[str],
-    alternatives: int,
+    options: StreamOptions,
     streams: int,
 ) -> Iterator[FileTranscript]:
     first = list(islice(files, streams))
@@ -207,7 +204,7 @@ def _transcribe_batch(
     try:
         while True:
             while pool.free and (following := next(waiting, None)) is not None:
-                row = pool.open(phrases=phrases, alternatives=alternatives)
+                row = pool.open(options)
                 open_files[row] = following
                 following.begin(fetching)
             if not open_files:
@@ -288,7 +285,7 @@ def write_text(
     out: TextIO,
     on_error: Callable[[AudioError], None],
     vad: Vad | None = None,
-    phrases: Sequence[str] = (),
+    options: StreamOptions = DEFAULT_OPTIONS,
 ) -> bool:
     """Write the text of a file as it is committed; return whether the file was complete.
 
@@ -298,15 +295,15 @@ def write_text(
         out: the output.
         on_error: called with the file's error.
         vad: a voice activity detector that may end utterances.
-        phrases: that are likely to be said.
+        options: of its stream.
 
     Raises:
-        PhrasesError: they are too many, or there is no search that could weigh them.
+        PhrasesError: the phrases are too many, or there is no search that could weigh them.
     """
     try:
         with closing(stream(path)) as pieces:
             audio = chain([next(pieces)], pieces)
-            updates = listen(recognizer_for(path), audio, vad=vad, phrases=phrases)
+            updates = listen(recognizer_for(path), audio, vad=vad, options=options)
             try:  # a file or phrases that cannot be taken have given no line
                 for update in updates:
                     if update.characters:

@@ -18,6 +18,7 @@ from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.search.settings import beam_from_options
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.live import LiveStream, listen
+from cortado.model.streaming.options import StreamOptions
 from cortado.model.streaming.update import Update
 from cortado.model.transcript import Gathering, Transcript
 
@@ -58,11 +59,10 @@ class Transcriber:
         pieces = (
             _resampled(audio, sample_rate) if isinstance(audio, np.ndarray) else stream(Path(audio))
         )
+        options = StreamOptions(phrases, alternatives)
         gathering = Gathering()
         with closing(pieces):
-            for update in listen(
-                self._recognizer, pieces, phrases=phrases, alternatives=alternatives
-            ):
+            for update in listen(self._recognizer, pieces, options=options):
                 gathering.add(update)
         return gathering.transcript()
 
@@ -72,7 +72,8 @@ class Transcriber:
         Raises:
             ValueError: the rate is outside 8000..192000 Hz, or the phrases are too many.
         """
-        return Live(LiveStream(self._recognizer, phrases=phrases), Resampler(sample_rate))
+        stream = LiveStream(self._recognizer, options=StreamOptions(phrases))
+        return Live(stream, Resampler(sample_rate))
 
 
 class Live:

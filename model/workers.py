@@ -26,6 +26,7 @@ from cortado.model.processes import HERE, Line, Place, Process
 from cortado.model.search.phrases import PhrasesError
 from cortado.model.search.settings import Beam
 from cortado.model.streaming.interface import BATCH
+from cortado.model.streaming.options import DEFAULT_OPTIONS, StreamOptions
 from cortado.model.streaming.vad import Vad, load_vad
 from cortado.model.transcript import Transcript
 
@@ -137,8 +138,7 @@ def transcripts_by(
     loading: Loading,
     files: Sequence[Path],
     report: Report | None = None,
-    phrases: Sequence[str] = (),
-    alternatives: int = 0,
+    options: StreamOptions = DEFAULT_OPTIONS,
     place: Place = HERE,
 ) -> Iterator[FileTranscript]:
     """Yield the transcripts of files as they end, heard by so many processes; each file once.
@@ -148,8 +148,7 @@ def transcripts_by(
         loading: what each of them loads.
         files: on the disk, not standard input.
         report: called with the number of finished files and of their bytes.
-        phrases: that are likely to be said.
-        alternatives: of each word, at most.
+        options: of each file's stream.
         place: where the processes run.
 
     Raises:
@@ -157,7 +156,7 @@ def transcripts_by(
         OSError: a process ends before it has a file.
     """
     done, read = 0, 0
-    work = partial(_work, loading, phrases, alternatives)
+    work = partial(_work, loading, options)
     for result in _Crew(workers, files, work, place).results():
         yield result
         done, read = done + 1, read + size_of(result.path)
@@ -165,9 +164,7 @@ def transcripts_by(
             report(done, read)
 
 
-def _work(
-    loading: Loading, phrases: Sequence[str], alternatives: int, parent: Line, *, streams: int
-) -> None:
+def _work(loading: Loading, options: StreamOptions, parent: Line, *, streams: int) -> None:
     """Transcribe the files that a parent process gives, so many at once."""
     numbers = list[int]()
 
@@ -188,8 +185,7 @@ def _work(
         except (ValueError, OSError) as error:
             return parent.send(ValueError(str(error)))  # whose own class may not be sent
         try:
-            wanted = phrases, alternatives, streams
-            for one in transcripts(recognizer_for, files(), vad, None, *wanted):
+            for one in transcripts(recognizer_for, files(), vad, None, options, streams):
                 parent.send(one._replace(number=numbers[one.number]))
         except PhrasesError as error:
             parent.send(error)

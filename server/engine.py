@@ -183,13 +183,7 @@ class Engine:
             elif self.active >= self.capacity.streams:
                 most = self.capacity.streams
                 raise EngineFull(f"expected at most {most} streams at once, got one more")
-            row = self._pool.open(
-                endpoints=start.endpoints,
-                snapshot=snapshot,
-                phrases=start.phrases,
-                alternatives=start.alternatives,
-                silence=start.silence,
-            )
+            row = self._pool.open(start.options, snapshot=snapshot)
             stream = self._streams[row] = EngineStream(self, row, start.sample_rate, on_update)
             self._waits[row] = False
             self._arrivals.stamp(row, range(self._pool.complete(row)), perf_counter())

@@ -82,13 +82,7 @@ def replayed(
     start, digest = recorded.start, Digest()
     decoder, resampler = PcmDecoder(start.encoding), Resampler(start.sample_rate)
     vad = load_vad() if "vad" in recorded.facts else None
-    stream = LiveStream(
-        recognizer,
-        vad=vad,
-        phrases=start.phrases,
-        endpoints=start.endpoints,
-        silence=start.silence,
-    )
+    stream = LiveStream(recognizer, vad=vad, options=start.options)
     began = time.monotonic()
 
     def take(updates: "Iterator[Update]") -> None:

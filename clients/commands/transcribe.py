@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,6 +29,7 @@ from cortado.clients.commands.terminal import (
 if TYPE_CHECKING:
     from cortado.clients.results import Input
     from cortado.model.files import FileTranscript, Report
+    from cortado.model.streaming.options import StreamOptions
     from cortado.model.workers import Loading
 
     Transcribe = Callable[..., Iterator[FileTranscript]]  # of files, with a report
@@ -129,6 +130,7 @@ def transcribe(
     from cortado.model.audio.decode import STDIN
     from cortado.model.checkpoint_reader import DEFAULT
     from cortado.model.search.settings import beam_from_options
+    from cortado.model.streaming.options import StreamOptions
     from cortado.model.workers import Loading
     from cortado.training.data.corpora.source import AUDIO_SUFFIXES
 
@@ -156,11 +158,11 @@ def transcribe(
     use_one_thread()
     search = beam_from_options(beam, hold, lm)
     loading = Loading(checkpoint or DEFAULT, backend, search, lm, vad)
+    options = StreamOptions(phrase or (), alternatives)
     if output is None and written == "txt" and len(paths) == 1 and not ray:
-        complete = _as_it_is_said(loading, paths[0], phrase or ())
+        complete = _as_it_is_said(loading, paths[0], options)
     else:
-        wanted = {"phrases": phrase or (), "alternatives": alternatives}
-        by = _transcriber(loading, workers, ray, address, wanted)
+        by = _transcriber(loading, workers, ray, address, options)
         if folder is None:
             complete = _into_one(by, paths, written, output)
         else:
@@ -169,12 +171,12 @@ def transcribe(
         raise typer.Exit(EXIT_USER_ERROR)
 
 
-def _as_it_is_said(loading: "Loading", path: Path, phrases: Sequence[str]) -> bool:
+def _as_it_is_said(loading: "Loading", path: Path, options: "StreamOptions") -> bool:
     """Print the text of one file as it is committed; return whether the file was complete."""
     from cortado.model.files import write_text
 
     recognizer_for, vad = loading.load()
-    return write_text(recognizer_for, path, sys.stdout, complain, vad, phrases)
+    return write_text(recognizer_for, path, sys.stdout, complain, vad, options)
 
 
 def _transcriber(
@@ -182,7 +184,7 @@ def _transcriber(
     workers: int | None,
     ray: bool,
     address: str | None,
-    wanted: dict[str, Any],
+    options: "StreamOptions",
 ) -> "Transcribe":
     """Return what transcribes files: this process, several, or those of a cluster."""
     from cortado.model.files import transcripts
@@ -193,11 +195,11 @@ def _transcriber(
         from cortado.model.ray_processes import CLUSTER, cores
 
         join(address)
-        return partial(transcripts_by, workers or cores(), loading, place=CLUSTER, **wanted)
+        return partial(transcripts_by, workers or cores(), loading, place=CLUSTER, options=options)
     if workers and workers > 1:
-        return partial(transcripts_by, workers, loading, **wanted)
+        return partial(transcripts_by, workers, loading, options=options)
     recognizer_for, vad = loading.load()
-    return partial(transcripts, recognizer_for, vad=vad, **wanted)
+    return partial(transcripts, recognizer_for, vad=vad, options=options)
 
 
 def _is_folder(output: Path) -> bool:

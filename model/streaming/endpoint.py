@@ -89,7 +89,12 @@ def rules_after(silence: float, *, has_detector: bool) -> Rules:
     """Return the rules by which an utterance ends after so many seconds of silence.
 
     They are rounded up to steps, so that there are few rules, whatever clients ask for.
+
+    Raises:
+        ValueError: the seconds are fewer than a letter may take, or without end.
     """
+    if not LATER < silence < math.inf:
+        raise ValueError(f"expected more than {LATER} seconds of silence, got {silence}")
     silence = _whole_steps(silence) * STEP_SECONDS
     if has_detector:
         first: Rules = (Rule(silence=silence - LATER, quiet=silence),)

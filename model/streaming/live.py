@@ -5,10 +5,11 @@ utterance stands; resumed, in this process or another, it goes on without a diff
 docs/streams.md describes the bytes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from cortado.model.streaming.endpoint import Rules
 from cortado.model.streaming.interface import Samples, StreamingRecognizer
+from cortado.model.streaming.options import DEFAULT_OPTIONS, StreamOptions
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import Update
@@ -27,30 +28,17 @@ class LiveStream:
         rules: Rules | None = None,
         vad: Vad | None = None,
         snapshot: Snapshot | None = None,
-        phrases: Sequence[str] = (),
-        alternatives: int = 0,
-        *,
-        endpoints: bool = True,
-        silence: float | None = None,
+        options: StreamOptions = DEFAULT_OPTIONS,
     ) -> None:
         """Begin a stream with endpoint rules, None for the defaults, () for one utterance.
 
-        A new one has none of them without `endpoints`; if given, seconds of `silence` end its
-        utterances. It expects `phrases`, and asks for so many `alternatives` of each word.
-
         Raises:
-            ValueError: a rule has quiet, and there is no detector.
+            ValueError: a rule has quiet, and there is no detector; too short a silence.
             PhrasesError: the phrases are too many, or there is no search that could weigh them.
             SnapshotError: the snapshot cannot be resumed here.
         """
         self._pool = Pool(recognizer, 1, rules=rules, vad=vad)
-        self._row = self._pool.open(
-            endpoints=endpoints,
-            snapshot=snapshot,
-            phrases=phrases,
-            alternatives=alternatives,
-            silence=silence,
-        )
+        self._row = self._pool.open(options, snapshot=snapshot)
 
     @property
     def position(self) -> float:
@@ -103,15 +91,14 @@ def listen(
     pieces: Iterable[Samples],
     rules: Rules | None = None,
     vad: Vad | None = None,
-    phrases: Sequence[str] = (),
-    alternatives: int = 0,
+    options: StreamOptions = DEFAULT_OPTIONS,
 ) -> Iterator[Update]:
     """Return the updates of a stream, given pieces of audio at 16 kHz.
 
     Raises:
-        PhrasesError: they are too many, or there is no search that could weigh them.
+        PhrasesError: the phrases are too many, or there is no search that could weigh them.
     """
-    stream = LiveStream(recognizer, rules, vad, phrases=phrases, alternatives=alternatives)
+    stream = LiveStream(recognizer, rules, vad, options=options)
 
     def updates() -> Iterator[Update]:
         for samples in pieces:

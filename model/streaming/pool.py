@@ -30,6 +30,7 @@ from cortado.model.streaming.endpoint import (
     rules_after,
 )
 from cortado.model.streaming.interface import Rows, Samples, StreamingRecognizer
+from cortado.model.streaming.options import DEFAULT_OPTIONS, StreamOptions
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Results, Update
 from cortado.model.streaming.utterances import Segmentation, Utterances
@@ -110,39 +111,35 @@ class Pool:
         return len(self._free)
 
     def open(
-        self,
-        *,
-        endpoints: bool = True,
-        snapshot: Snapshot | None = None,
-        phrases: Sequence[str] = (),
-        alternatives: int = 0,
-        silence: float | None = None,
+        self, options: StreamOptions = DEFAULT_OPTIONS, *, snapshot: Snapshot | None = None
     ) -> int:
         """Open a new stream, or resume one from a snapshot; return its row.
-
-        A new stream has the pool's endpoint rules if `endpoints`, else none. If given, seconds of
-        `silence` end its utterances. It expects `phrases`, and asks for so many `alternatives` of
-        each word. A resumed one has its own.
 
         Raises:
             SnapshotError: the snapshot is of another model or detector.
             PhrasesError: the phrases are too many, or there is no search that could weigh them.
+            ValueError: too short a silence.
         """
         if snapshot is not None:
             self.check(snapshot)
-        wanted = self._expected(phrases) if phrases else None
+        phrases = self._expected(options.phrases) if options.phrases else None
+        rules = snapshot.rules if snapshot else self._rules_of(options)
         row = self._free.pop()
         self._buffer.open(row)
-        rules = self._rules if endpoints else ()
-        if endpoints and silence is not None:
-            rules = rules_after(silence, has_detector=self._vad is not None)
-        rules = snapshot.rules if snapshot else rules
-        beginning = Beginning(row, rules, snapshot, wanted, alternatives)
+        beginning = Beginning(row, rules, snapshot, phrases, options.alternatives)
         self._beginnings[row], self._fresh[row] = beginning, True
         if snapshot is not None:
             counts = snapshot.received, snapshot.steps, snapshot.flush
             self._buffer.restore(row, *counts, snapshot.samples)
         return row
+
+    def _rules_of(self, options: StreamOptions) -> Rules:
+        """Return the endpoint rules of a new stream."""
+        if not options.endpoints:
+            return ()
+        if options.silence is None:
+            return self._rules
+        return rules_after(options.silence, has_detector=self._vad is not None)
 
     def _expected(self, phrases: Sequence[str]) -> Expected:
         beam = self.recognizer.beam

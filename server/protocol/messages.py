@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cortado.model import captions
 from cortado.model.emission import Character
+from cortado.model.streaming.options import StreamOptions
 
 MIN_SAMPLE_RATE = 8_000  # Hz
 MAX_SAMPLE_RATE = 192_000  # Hz
@@ -99,9 +100,10 @@ class Start(Said):
     """How many alternatives of a word and texts of an utterance are sent at most, up to 10."""
 
     @property
-    def silence(self) -> float | None:
-        """Seconds of silence after which an utterance ends; None where the server's rules hold."""
-        return None if self.silence_ms is None else self.silence_ms / 1000
+    def options(self) -> StreamOptions:
+        """What the stream asks for, as the recogniser has it."""
+        silence = None if self.silence_ms is None else self.silence_ms / 1000
+        return StreamOptions(self.phrases, self.alternatives, self.endpoints, silence)
 
 
 class Resume(Said):

@@ -16,6 +16,7 @@ from cortado.model import checkpoint
 from cortado.model.files import FileTranscript, transcripts
 from cortado.model.search.phrases import PhrasesError
 from cortado.model.search.settings import Beam
+from cortado.model.streaming.options import StreamOptions
 from cortado.model.workers import Loading, transcripts_by
 from cortado.tests.model.test_transcribe import wav
 from cortado.tests.model.untrained import untrained
@@ -143,7 +144,7 @@ def test_what_cannot_be_loaded_is_one_error(loading: Loading, tmp_path: Path) ->
     with pytest.raises(ValueError, match="expected a checkpoint"):
         list(transcripts_by(2, loading._replace(checkpoint=tmp_path), [file, file]))
     with pytest.raises(PhrasesError):
-        list(transcripts_by(2, loading, [file, file], phrases=["Ada"]))
+        list(transcripts_by(2, loading, [file, file], options=StreamOptions(["Ada"])))
     assert [one for one in psutil.Process().children() if "spawn_main" in "".join(_line(one))] == []
 
 

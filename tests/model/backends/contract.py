@@ -18,6 +18,7 @@ from cortado.model.search.phrases import PhrasesError
 from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.interface import Rows, Samples, StreamingRecognizer
 from cortado.model.streaming.live import LiveStream, listen
+from cortado.model.streaming.options import StreamOptions
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.recordings import transcribe, transcribe_many
 from cortado.model.streaming.update import Update
@@ -138,10 +139,10 @@ def phrases_are_their_streams_own(
     phrases = [begun + letter for letter in "etaoinshrdlu"]
     if recognizer.beam.width == 1:
         with pytest.raises(PhrasesError, match="expected no phrases for a greedy scan"):
-            LiveStream(recognizer, phrases=phrases)
+            LiveStream(recognizer, options=StreamOptions(phrases))
         return
     pool = Pool(recognizer, len(speech))
-    rows = [pool.open(phrases=() if k else phrases) for k in range(len(speech))]
+    rows = [pool.open(StreamOptions(() if k else phrases)) for k in range(len(speech))]
     for row, samples in zip(rows, speech, strict=True):
         pool.push(row, samples)
         pool.end(row)
@@ -151,7 +152,7 @@ def phrases_are_their_streams_own(
             heard[rows.index(row)].extend(update.characters)
     assert heard[1:] == list(alone[1:])
     assert heard[0] != alone[0]
-    stream, moved = LiveStream(recognizer, phrases=phrases), list[Character]()
+    stream, moved = LiveStream(recognizer, options=StreamOptions(phrases)), list[Character]()
     for piece in np.split(speech[0], [317, 5_000]):
         moved += [one for update in stream.push(piece) for one in update.characters]
         stream = LiveStream.resume(recognizer, stream.suspend())

@@ -188,3 +188,9 @@ def test_a_busy_head_ends_no_utterance_before_two_seconds_or_the_silence_asked_f
 def test_there_are_few_rules_whatever_clients_ask_for() -> None:
     asked = {rules_after(ms / 1000, has_detector=False) for ms in range(300, 5001)}
     assert len(asked) < 130
+
+
+@pytest.mark.parametrize("seconds", [0.2, -1.0, float("inf"), float("nan")])
+def test_a_silence_shorter_than_a_letter_or_without_end_is_refused(seconds: float) -> None:
+    with pytest.raises(ValueError, match="of silence, got"):
+        rules_after(seconds, has_detector=False)

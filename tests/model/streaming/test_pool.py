@@ -12,6 +12,7 @@ from cortado.model.search.pronunciation import HISTORY
 from cortado.model.search.settings import DEFAULT_BEAM
 from cortado.model.streaming.alternatives import COVERED
 from cortado.model.streaming.endpoint import WAIT, Rule
+from cortado.model.streaming.options import StreamOptions
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Update
@@ -195,7 +196,7 @@ def test_a_stream_keeps_the_rules_that_it_began_with() -> None:
     assert other.snapshot(other.open()).rules == ()
     whole = pool({1: [A]})
     whole.close(0)
-    row = whole.open(endpoints=False)
+    row = whole.open(StreamOptions(endpoints=False))
     assert not any(each.endpoint for each in heard(whole, 1, 0, 0, 0, row=row))
 
 
@@ -250,7 +251,7 @@ def placed(updates: list[Update]) -> list[tuple[str, list[int]]]:
 
 def test_alternatives_come_with_the_end_of_their_word() -> None:
     one = hearing()
-    assert one.open(alternatives=3) == 0
+    assert one.open(StreamOptions(alternatives=3)) == 0
     found = heard(one, 1, 1, 2, 3, 1)
     assert placed(found) == [("a", []), ("a", []), (" b", [0]), ("b ", [1]), ("a", [])]
     for update in found:
@@ -270,7 +271,7 @@ def test_alternatives_come_with_the_end_of_their_word() -> None:
 
 def test_a_stream_asks_for_alternatives_itself_and_goes_on_with_them_elsewhere() -> None:
     two = hearing(2)
-    assert (two.open(alternatives=2), two.open()) == (0, 1)
+    assert (two.open(StreamOptions(alternatives=2)), two.open()) == (0, 1)
     heard(two, 1, 1)
     two.push(1, audio(1, 1, 2))
     assert not any(update.alternatives for _, update in two.advance())
@@ -285,7 +286,7 @@ def test_a_stream_asks_for_alternatives_itself_and_goes_on_with_them_elsewhere()
 def test_a_search_without_pronunciations_has_no_alternatives() -> None:
     one = pool({1: [A], 2: [SPACE]})
     one.close(0)
-    assert one.open(alternatives=3) == 0
+    assert one.open(StreamOptions(alternatives=3)) == 0
     assert not any(update.alternatives for update in heard(one, 1, 2, 0, 0))
 
 
@@ -293,4 +294,4 @@ def test_words_of_an_older_language_model_may_be_expected_too() -> None:
     recogniser = Scripted({})
     older = said(pronounced=True)._replace(taken=np.zeros(0, np.uint8))
     recogniser.beam = DEFAULT_BEAM._replace(words=older, phones=0.5)
-    assert Pool(recogniser, 1).open(phrases=["ada lovelace"]) == 0
+    assert Pool(recogniser, 1).open(StreamOptions(phrases=["ada lovelace"])) == 0

@@ -17,6 +17,7 @@ from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
 from cortado.model.streaming.endpoint import QUIET_RULES, Rule
 from cortado.model.streaming.live import LiveStream
+from cortado.model.streaming.options import StreamOptions
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.recordings import transcribe_many
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
@@ -203,7 +204,7 @@ def test_streams_with_and_without_the_detector_share_a_pool() -> None:
     [*plain.push(first)]
     pool = Pool(online(), 3, vad=vad())
     snapshot = Snapshot.from_bytes(plain.suspend())
-    rows = [pool.open(snapshot=snapshot), pool.open(), pool.open(endpoints=False)]
+    rows = [pool.open(snapshot=snapshot), pool.open(), pool.open(StreamOptions(endpoints=False))]
     assert [pool.snapshot(row).detector != "" for row in rows] == [False, True, False]
     assert not pool.snapshot(rows[0]).heard
     expected, found = [*plain.push(rest), *plain.end()], []
