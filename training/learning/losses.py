@@ -48,8 +48,6 @@ def losses(
         )
         / symbols
     }
-    if stage.earlier:
-        parts["earlier"] = earlier_loss(log_probs, batch)
     if stage.consistency:
         frames = recognizer.frame_mask(batch.lengths, log_probs.shape[1])
         parts["consistency"] = divergence(log_probs, frames) / symbols
@@ -59,26 +57,6 @@ def losses(
             parts[name] = parts[name] + loss if name in parts else loss
     weighted = [getattr(stage, name) * loss for name, loss in parts.items()]
     return parts | {"total": torch.stack(weighted).sum()}
-
-
-def earlier_loss(log_probs: Tensor, batch: Batch) -> Tensor:
-    """Return the negative log-probability, per symbol, of the best path one frame earlier, in nats.
-
-    A symbol right behind another one keeps its frame.
-
-    Args:
-        log_probs: (B, T, V + 1) of the CTC head, the blank last.
-        batch: its targets and lengths.
-
-    Source: self-alignment, Kim et al. 2021.
-    """
-    times, aligned = ctc_alignment(log_probs.detach(), batch)
-    before = nn.functional.pad(times[:, :-1], (1, 0), value=-1)
-    free = (times - 1 > before) & aligned.unsqueeze(1)
-    free &= torch.arange(times.shape[1], device=times.device) < batch.target_lengths.unsqueeze(1)
-    rows = torch.arange(len(times), device=times.device).unsqueeze(1)
-    found = log_probs[rows, (times - 1).clamp(min=0), batch.targets]
-    return -found[free].sum() / batch.target_lengths.sum().clamp(min=1)
 
 
 def decoder_losses(

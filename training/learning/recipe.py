@@ -93,7 +93,6 @@ class Stage:
     name: str
     steps: int  # updates
     ctc: float = 0.3  # weight of the CTC loss
-    earlier: float = 0.0  # weight of the CTC head's best path one frame earlier, against delay
     attention: float = 0.0  # weight of the decoder's cross-entropy; 0 trains the encoder alone
     stop: float = 0.0  # weight of the stops' cross-entropy along the CTC alignment
     eagerness: float = 1.0  # weight of a frame to stop at, against one to pass

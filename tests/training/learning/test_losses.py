@@ -16,7 +16,6 @@ from cortado.training.learning.losses import (
     corrupted,
     ctc_alignment,
     divergence,
-    earlier_loss,
     guide_loss,
     losses,
     stop_loss,
@@ -246,21 +245,3 @@ def test_the_guide_is_the_logarithm_of_what_is_near_the_alignment() -> None:
     known = torch.tensor([[True, True], [False, False]])
     assert float(guide_loss(weights, times, known)) == pytest.approx(-log(0.5) / 2)
     assert float(guide_loss(weights, times, torch.zeros_like(known))) == 0.0
-
-
-def test_symbols_are_drawn_a_frame_forward_where_there_is_room() -> None:
-    log_probs = torch.randn(2, 7, 3).log_softmax(2)
-    log_probs[..., 2] += 9.0  # the blank, but for the frames of the symbols
-    with torch.no_grad():
-        log_probs[0, 2, 0], log_probs[0, 3, 1], log_probs[0, 6, 0] = 9.0, 9.0, 9.0
-        log_probs[1, 0, 1] = 9.0
-    lengths, counts = torch.tensor([7, 7]), torch.tensor([3, 1])
-    targets = torch.tensor([[0, 1, 0], [1, 0, 0]])
-    heard = Batch(torch.zeros(2, 28, 80), lengths, targets, counts)
-    assert ctc_alignment(log_probs, heard)[0].tolist() == [[2, 3, 6], [0, 0, 0]]
-    log_probs.requires_grad_()
-    found = earlier_loss(log_probs, heard)  # the second symbol has no room, nor has that at frame 0
-    torch.testing.assert_close(found, -(log_probs[0, 1, 0] + log_probs[0, 5, 0]) / 4)
-    found.backward()
-    assert log_probs.grad is not None
-    assert log_probs.grad.count_nonzero() == 2
