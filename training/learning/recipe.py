@@ -74,6 +74,7 @@ CONFIGURED_BY = {  # the parts that each key of a recogniser's configuration bel
     "decoder": {"decoder"},
     "phones": {"phones"},
 }
+MOST_DROPOUT = 0.99
 BAND_AUGMENTATIONS = (
     "speed",
     "warp",
@@ -124,8 +125,10 @@ class Stage:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: a negative number.
+            ValueError: a negative number, or a dropout that leaves nothing.
         """
+        if self.dropout > MOST_DROPOUT:
+            raise ValueError(f"expected dropout of at most {MOST_DROPOUT}, got {self.dropout}")
         for name, value in vars(self).items():
             if isinstance(value, (int, float)) and value < 0:
                 raise ValueError(f"expected {name} of 0 or more, got {value}")
