@@ -1,7 +1,8 @@
 """A cache of log-mel frames on disk, so that training reads each recording once.
 
 Each manifest has a folder: `frames.f16` has all frames one after another, `index.jsonl` a line for
-each utterance. When the manifest grows, only the new utterances are computed.
+each utterance. When the manifest grows, only the new utterances are computed, and when a recording
+has changed, only that one.
 A recording may be there at several speeds, as a tape that runs faster or slower (Ko et al. 2015).
 """
 
@@ -31,6 +32,7 @@ from cortado.training.data.recordings import samples_of
 
 LETTERS = Vocabulary()
 CHUNK = 16  # recordings that a process takes at once
+PROBE = 4096  # bytes in the middle of a file, by which it is told from another one
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class CachedUtterance:
     frames: int
     speaker: str = ""  # the manifest's, which is not in the cache
     speed: float = 1.0  # at which it is played
+    audio: str = ""  # a digest that tells its recording from another one
 
     @property
     def key(self) -> tuple[str, float]:
@@ -131,7 +134,9 @@ def cached(
     stored = _index(folder / "index.jsonl", frames_path.stat().st_size // frame_bytes)
     utterances = read_for(manifest, vocabulary)
     played = [(u, speed) for speed in speeds for u in utterances]
-    todo = [(u, speed) for u, speed in played if (u.id, speed) not in stored]
+    audio = {u.id: _digest(u) for u in utterances}
+    kept = {key for key, one in stored.items() if audio.get(one.id) in (one.audio, None)}
+    todo = [(u, speed) for u, speed in played if (u.id, speed) not in kept]
     start = max((u.start + u.frames for u in stored.values()), default=0)
     os.truncate(frames_path, start * frame_bytes)  # a kill may leave frames that the index lacks
     with open(frames_path, "ab") as frames, open(folder / "index.jsonl", "a") as index:
@@ -140,14 +145,29 @@ def cached(
         for (utterance, speed), logmel in counted(pairs, len(todo), progress):
             frames.write(logmel.tobytes())
             frames.flush()
-            text, length = utterance.text, len(logmel)
-            entry = CachedUtterance(utterance.id, text, start, length, speed=speed)
+            own = utterance.id, utterance.text, start, len(logmel)
+            entry = CachedUtterance(*own, speed=speed, audio=audio[utterance.id] or "")
             index.write(json.dumps(vars(entry)) + "\n")
             index.flush()
             stored[entry.key] = entry
             start += len(logmel)
     found = [replace(stored[u.id, s], text=u.text, speaker=u.speaker) for u, s in played]
     return CachedCorpus(folder, found, features.bands)
+
+
+def _digest(utterance: Utterance) -> str | None:
+    """Return what changes with an utterance's audio; None where the file cannot be read.
+
+    A copy on another machine, whose file has another age, has the same.
+    """
+    try:
+        with utterance.audio.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(size // 2)
+            part = size, utterance.start, utterance.duration, file.read(PROBE)
+    except OSError:
+        return None
+    return hashlib.sha256(repr(part).encode()).hexdigest()[:12]
 
 
 def _name(manifest: Path, features: FeatureConfig) -> str:
@@ -160,15 +180,18 @@ def _name(manifest: Path, features: FeatureConfig) -> str:
 
 
 def _index(path: Path, frames: int) -> dict[tuple[str, float], CachedUtterance]:
-    """Return the index of a cache with so many frames on disk; drop what a kill left incomplete."""
+    """Return the index of a cache with so many frames on disk, as far as it is whole."""
     entries: dict[tuple[str, float], CachedUtterance] = {}
     if not path.exists():
         return entries
     size = 0  # bytes of complete lines
     with path.open("rb+") as file:
         for line in file:
-            entry = CachedUtterance(**json.loads(line)) if line.endswith(b"\n") else None
-            if entry is None or entry.start + entry.frames > frames:
+            try:
+                entry = CachedUtterance(**json.loads(line))
+            except (ValueError, TypeError):
+                break
+            if not line.endswith(b"\n") or entry.start + entry.frames > frames:
                 break
             entries[entry.key] = entry
             size += len(line)

@@ -53,11 +53,15 @@ def lexicon(texts: Iterable[str], path: Path | None = None, progress: Count = un
         progress: called with the words done and their total.
 
     Raises:
+        ValueError: the file is no JSON.
         PronunciationError: espeak-ng is missing, or has failed.
     """
     stored: dict[str, list[str]] = {}
     if path and path.exists():
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path}: expected JSON, got {error}") from error
     words = sorted({word for text in texts for word in text.split()})
     todo = [word for word in words if word not in stored]
     for start in range(0, len(todo), WORDS_PER_CALL):

@@ -132,10 +132,11 @@ def word_edges(corpus: CachedCorpus, progress: Count = unwatched) -> Edges:
         progress: called with the utterances done and their total.
     """
     texts = [one.text for one in corpus.utterances]
+    said = [[one.start, one.text] for one in corpus.utterances]  # of a new recording another start
     path = corpus.folder / "words.json"
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["texts"] == texts:
+        if kept.get("utterances") == said:
             kept_edges: Edges = kept["edges"]
             return kept_edges
     some = range(0, len(corpus), max(1, len(corpus) // LEARNT_FROM))
@@ -144,7 +145,7 @@ def word_edges(corpus: CachedCorpus, progress: Count = unwatched) -> Edges:
     for k, text in enumerate(counted(texts, len(texts), progress)):
         logmel = corpus.logmel(k)
         edges.append(_edges(aligner.words(logmel, text), len(logmel)))
-    write_whole(path, json.dumps({"texts": texts, "edges": edges}))
+    write_whole(path, json.dumps({"utterances": said, "edges": edges}))
     return edges
 
 

@@ -99,6 +99,34 @@ def test_a_corrected_text_is_the_manifest_s(tmp_path: Path, computed: list[str])
     assert len(computed) == 2
 
 
+def test_a_recording_that_has_changed_is_computed_anew(tmp_path: Path, computed: list[str]) -> None:
+    manifest, cache = corpus(tmp_path / "tones", THREE), tmp_path / "cache"
+    cached(manifest, cache, speeds=(1.0, 0.8))
+    changed = tmp_path / "tones/train-1.wav"
+    samples, rate = soundfile.read(changed, dtype="float32")
+    soundfile.write(changed, samples / 2, rate)  # as long as it was
+    (tmp_path / "tones/train-2.wav").unlink()  # what is kept of it serves
+    del computed[:]
+    for _ in range(2):  # computed, then read
+        found = cached(manifest, cache, speeds=(1.0, 0.8))
+        assert computed == ["train-1"] * 2
+        wanted = LogMel()(torch.from_numpy(samples / 2).unsqueeze(0))[0].numpy()
+        np.testing.assert_allclose(found.logmel(1), wanted, atol=0.2)
+    assert sound(CachedCorpus(found.folder, [found.utterances[k] for k in (0, 2)]), THREE[::2])
+
+
+def test_a_broken_line_of_the_index_is_mended(tmp_path: Path, computed: list[str]) -> None:
+    manifest = corpus(tmp_path / "tones", THREE)
+    index = cached(manifest, tmp_path / "cache").folder / "index.jsonl"
+    lines = index.read_text().splitlines(keepends=True)
+    for broken in ("{\n", "[]\n", '{"id": "train-1"}\n'):
+        del computed[:]
+        index.write_text(lines[0] + broken + lines[2])
+        assert sound(cached(manifest, tmp_path / "cache"), THREE)
+        assert computed == ["train-1", "train-2"]
+        assert index.read_text() == "".join(lines)
+
+
 @pytest.mark.parametrize("index", [0.0, 0.1, 0.5, 0.66, 0.9, 1.0])
 @pytest.mark.parametrize("frames", [0.0, 0.1, 0.5, 0.9, 1.0])
 def test_files_cut_anywhere_are_completed(tmp_path: Path, index: float, frames: float) -> None:

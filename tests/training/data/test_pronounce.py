@@ -85,3 +85,10 @@ def test_without_espeak_the_error_names_it(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PronunciationError, match="install the package espeak-ng"):
         pronounced(["cat"])
+
+
+def test_a_broken_file_of_pronunciations_is_named_with_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "pronunciations.json"
+    path.write_text('{\n"cat": ["k" "æ"]}', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"pronunciations\.json: expected JSON, got .* line 2"):
+        lexicon(["cat"], path)

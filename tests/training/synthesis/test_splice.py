@@ -136,7 +136,7 @@ def test_spliced_utterances_depend_on_seed_and_number_alone(
     assert [one.text for one in other.utterances] != [one.text for one in short.utterances]
 
 
-def test_edges_are_kept_until_the_texts_change(
+def test_edges_are_kept_until_the_texts_or_the_recordings_change(
     corpus: CachedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = word_edges(corpus)
@@ -149,6 +149,8 @@ def test_edges_are_kept_until_the_texts_change(
                for at, u in zip(first, corpus.utterances, strict=True))  # fmt: skip
     changed = CachedCorpus(corpus.folder, [replace(u, text="bad") for u in corpus.utterances])
     assert all(len(at) == 2 for at in word_edges(changed))
+    later = [replace(u, start=u.start + 5, frames=u.frames - 5) for u in corpus.utterances]
+    assert word_edges(CachedCorpus(corpus.folder, later)) != first
 
 
 def test_a_text_of_other_words_is_refused(corpus: CachedCorpus, tmp_path: Path) -> None:
