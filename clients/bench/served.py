@@ -1,12 +1,12 @@
 """A server in a process of its own, for the time of a benchmark or a test."""
 
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os import environ
 from pathlib import Path
 
 PATIENCE = 120.0  # seconds to start: the first start of all compiles
@@ -20,16 +20,10 @@ class Served:
     pid: int
     launched: float  # perf_counter at its launch
 
-    def resident(self) -> int:
-        """Return the bytes of memory that it holds (0 where /proc does not tell)."""
-        path = Path(f"/proc/{self.pid}/status")
-        lines = path.read_text().splitlines() if path.exists() else []
-        return next((int(line.split()[1]) * 1024 for line in lines if "VmRSS:" in line), 0)
-
     def processor_seconds(self) -> float:
         """Return the processor time that it has used."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / 100
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -42,7 +36,7 @@ def served(settings: Mapping[str, str]) -> Iterator[Served]:
     flags = [part for name, value in settings.items() for part in (f"--{name}", value)]
     command = [sys.executable, "-m", "cortado.clients.cli", "serve", "--port", "0", *flags]
     launched = time.perf_counter()
-    environment = environ | {"PYTHONUNBUFFERED": "1"}
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stdout is not None

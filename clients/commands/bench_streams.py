@@ -1,6 +1,7 @@
 """`cortado bench streams`: how many live streams this machine carries, and what one costs."""
 
 import dataclasses
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -85,6 +86,11 @@ def bench_streams(
     if svg is not None:
         import matplotlib  # noqa: F401  # its absence would cost all that was measured
     parts = part or list(Part)
+    if Part.WEBSOCKETS in parts and sys.platform != "linux":
+        raise ValueError(
+            f"expected Linux, whose /proc tells the server's processor time, got {sys.platform}; "
+            "--part engine and --part memory need it not"
+        )
     recognizer = load_served(checkpoint, backend, beam, hold, lm)
     speech = _speech(audio or [])
     points: list[Point] = []
@@ -172,6 +178,7 @@ def _websockets(
 
     from cortado.clients.bench.served import served
     from cortado.clients.bench.streams.load import first_character, measure
+    from cortado.clients.bench.streams.memory import resident
 
     points, facts = [], {}
     with served(settings | {"headroom": "1", "log-level": "error"}) as server:
@@ -190,7 +197,7 @@ def _websockets(
                     progress=progress,
                 )
                 points.append(point)
-                facts[f"server_bytes_after_{count}_streams"] = server.resident()
+                facts[f"server_bytes_after_{count}_streams"] = resident(server.pid)
                 if not counts and point.p99 > 1:
                     break
     return points, facts

@@ -1,4 +1,4 @@
-"""`cortado bench attention` as a user calls it."""
+"""The benchmarks as a user calls them."""
 
 import json
 from pathlib import Path
@@ -24,3 +24,11 @@ def test_decoding_speed_is_printed_written_and_plotted(
 def test_a_plot_of_what_is_not_measured_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "attention", "--part", "step", "--svg", "plot.svg"]) == 2
     assert "--part decoding" in capsys.readouterr().err
+
+
+def test_where_processor_time_cannot_be_told_it_is_said_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert main(["bench", "streams"]) == 2
+    assert "expected Linux, whose /proc tells" in capsys.readouterr().err

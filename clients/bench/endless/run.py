@@ -5,6 +5,7 @@ recordings, each once, so the word errors of the first and the last rounds can b
 """
 
 import resource
+import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -221,4 +222,5 @@ def _rate(scores: Sequence[Scored]) -> float:
 
 def _memory() -> float:
     """Return the largest memory that the process has had, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest / (1 << 20 if sys.platform == "darwin" else 1 << 10)  # bytes on macOS, else KiB

@@ -37,9 +37,9 @@ class Work:
     exponent: float  # of the seconds' growth from 64 streams on
 
 
-def resident() -> int:
-    """Return the resident bytes of this process (0 without /proc)."""
-    path = Path("/proc/self/statm")
+def resident(process: int | str = "self") -> int:
+    """Return the resident bytes of a process (0 without /proc)."""
+    path = Path(f"/proc/{process}/statm")
     return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if path.exists() else 0
 
 
