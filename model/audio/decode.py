@@ -54,7 +54,8 @@ class AudioError(ValueError):
 
     def __init__(self, path: Path, expected: str, got: str) -> None:
         self._facts = path, expected, got
-        name = str(path) if str(path).isprintable() else repr(str(path))
+        name = "standard input" if path == STDIN else str(path)
+        name = name if name.isprintable() else repr(name)
         super().__init__(f"{name}: expected {expected}, got {' '.join(got.split())}")
 
     def __reduce__(self) -> tuple[type["AudioError"], tuple[Path, str, str]]:
@@ -205,9 +206,9 @@ def open_audio(path: Path) -> BinaryIO:
 
     Raises: AudioError where there is nothing to read.
     """
-    if path == STDIN:  # unbuffered: what is there is decoded at once
-        return cast(BinaryIO, open(0, "rb", buffering=0, closefd=False))
     try:
+        if path == STDIN:  # unbuffered: what is there is decoded at once
+            return cast(BinaryIO, open(0, "rb", buffering=0, closefd=False))
         file = fetched(path) if is_remote(path) else _opened(path)
     except AudioError:
         raise
