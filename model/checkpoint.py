@@ -20,6 +20,7 @@ from cortado.model.checkpoint_reader import (
     read,
 )
 from cortado.model.recognizer import Recognizer
+from cortado.model.whole_file import write_whole
 
 
 def save(
@@ -33,13 +34,12 @@ def save(
         card: how the model was trained and what it scores.
         half: keep matrices in 16 bits, which halves the file; vectors stay in 32.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     tensors = {
         name: (tensor.half() if half and tensor.dim() > 1 else tensor).contiguous()
         for name, tensor in recognizer.state_dict().items()
     }
     # The library's own writer lets nobody but the owner read the file.
-    (folder / WEIGHTS).write_bytes(serialized(tensors))
+    write_whole(folder / WEIGHTS, serialized(tensors))
     content = {
         "format": FORMAT,
         "config": dataclasses.asdict(recognizer.config),
@@ -48,7 +48,7 @@ def save(
         "parameters": sum(p.numel() for p in recognizer.parameters()),
     }
     text = json.dumps(content | {"card": card or {}}, indent=2, ensure_ascii=False)
-    (folder / CARD).write_text(text + "\n", encoding="utf-8")
+    write_whole(folder / CARD, text + "\n")
 
 
 def load(folder: Path = DEFAULT) -> Recognizer:

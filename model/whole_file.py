@@ -8,6 +8,16 @@ from pathlib import Path
 
 
 @contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Let the system's errors in the block name the file, which that of a full disk does not."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+@contextmanager
 def whole(path: Path, mode: int = 0o666) -> Iterator[Path]:
     """Yield an empty file beside `path` to write to, which takes its place when the block ends.
 
@@ -20,22 +30,24 @@ def whole(path: Path, mode: int = 0o666) -> Iterator[Path]:
         mode: the file's permissions, less the umask.
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
-        yield path
+        with named(path):
+            yield path
         return
     path = path.resolve()
     # The name is cut: with what is added it may be no longer than a file system allows.
     part = path.with_name(f"{path.name[:50]}.{secrets.token_hex(4)}.part")
     os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
     try:
-        yield part
+        with named(path):
+            yield part
         os.replace(part, path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a whole text, and the folders above it where they are missing."""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a whole text or other content, and the folders above it where they are missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as part:
-        part.write_text(text, encoding="utf-8", newline="\n")
+        part.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -18,6 +18,7 @@ from safetensors.numpy import save
 
 from cortado.model.search.language_file import FORMAT, PACKED, packed_counts
 from cortado.model.search.language_model import BEGIN, END, MOST_TAKEN, UNKNOWN
+from cortado.model.whole_file import write_whole
 from cortado.training.alignment.letter_phones import LetterPhones
 from cortado.training.data import pronounce
 
@@ -167,7 +168,7 @@ def write(path: Path, arrays: Mapping[str, Array], letters: str, weights: Search
     """Write a language model's file: logarithms in 16 bits, words in as few bytes as they need."""
     about = {name: str(value) for name, value in weights._asdict().items()}
     about |= {"format": PACKED if is_packed(arrays) else FORMAT, "letters": letters}
-    path.write_bytes(save({name: compact(part) for name, part in arrays.items()}, about))
+    write_whole(path, save({name: compact(part) for name, part in arrays.items()}, about))
 
 
 def is_packed(arrays: Mapping[str, Array]) -> bool:

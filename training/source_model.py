@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from cortado.model.search.source_model import ORDER
+from cortado.model.whole_file import write_whole
 
 Array = NDArray[Any]
 
@@ -57,4 +58,4 @@ def estimate(texts: Iterable[str], symbols: Sequence[str]) -> Array:
 
 def write(path: Path, scores: Array, share: float = SHARE) -> None:
     """Write a source model's file, in 16 bits."""
-    path.write_bytes(save({"scores": scores.astype(np.float16)}, {"share": str(share)}))
+    write_whole(path, save({"scores": scores.astype(np.float16)}, {"share": str(share)}))

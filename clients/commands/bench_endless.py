@@ -48,6 +48,7 @@ def bench_endless(
     from cortado.clients.bench.endless.run import run_day
     from cortado.clients.bench.endless.sounds import recordings
     from cortado.clients.progress import progress_bar
+    from cortado.model.whole_file import write_whole
 
     check_places(json_file)
     use_one_thread()
@@ -55,7 +56,7 @@ def bench_endless(
     with progress_bar() as report:
         found = run_day(recognizer, recordings(manifest), hours, report, seed)
     if json_file is not None:
-        json_file.write_text(json.dumps(dataclasses.asdict(found), indent=2) + "\n")
+        write_whole(json_file, json.dumps(dataclasses.asdict(found), indent=2) + "\n")
     for line in lines(found, recognizer.name):
         typer.echo(line)
 

@@ -1,6 +1,7 @@
 """Errors of commands: exit codes, and one line on stderr."""
 
 import sys
+from errno import ENOSPC
 
 EXIT_OK = 0
 EXIT_FAILURE = 1
@@ -29,8 +30,11 @@ def complain(error: Exception) -> None:
 
 def one_line(error: Exception) -> str:
     """Say `error` on one line, with the file first where the system names one."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        # A full disk is that of the output, where nobody has named a file.
+        name = "standard output" if error.errno == ENOSPC else None
+        if (name := error.filename or name) is not None:
+            return f"{name}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
 
 

@@ -157,6 +157,25 @@ def test_whoever_writes_json_says_at_once_where_it_cannot(command: str, capsys: 
     assert line == "cortado: expected a file in a folder that exists, got nowhere/found.json"
 
 
+@pytest.mark.parametrize(
+    ("line", "given", "said"),
+    [
+        ("info > /dev/full", "", "standard output: No space left on device"),
+        ("transcribe -", "no audio", "standard input: expected wav, flac, .* broken format"),
+        ("transcribe - <&-", "", "standard input: expected a readable file, got 'Bad file desc"),
+        ("replay /dev/stdin", "", "/dev/stdin: expected a whole recording of version 1, got a f"),
+        ("replay {this}", "", r".*, got a file that begins with '\"\"\"The console command"),
+    ],
+)
+def test_what_is_wrong_with_a_file_says_which_one_and_what_it_is(
+    line: str, given: str, said: str
+) -> None:
+    command = f"{sys.executable} -m cortado.clients.cli {line.format(this=__file__)}"
+    done = subprocess.run(command, input=given, shell=True, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert re.match(f"cortado: {said}", done.stderr)
+
+
 def test_a_fault_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(folder: Path) -> None:
         raise RuntimeError("a fault")

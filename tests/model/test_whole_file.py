@@ -16,6 +16,14 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("file", "old")]
 
 
+@pytest.mark.parametrize("place", ["/dev/full", "file"])
+def test_a_disk_that_is_full_is_told_with_the_file(tmp_path: Path, place: str) -> None:
+    path = tmp_path / place
+    with pytest.raises(OSError, match=f"No space.*{place}"), whole(path) as part:
+        (part if part == path else Path("/dev/full")).write_text("text")
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_a_place_that_cannot_be_taken_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "folder"
     path.mkdir()

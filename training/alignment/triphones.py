@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
+from cortado.model.whole_file import write_whole
 from cortado.training.alignment.hmm import (
     SILENCE,
     Frames,
@@ -119,7 +120,7 @@ class TriphoneAligner:
     def save(self, path: Path) -> None:
         """Write the aligner to a safetensors file."""
         arrays = {name: value.astype(np.float32) for name, value in vars(self.mixtures).items()}
-        save_file({"table": self.table} | arrays, path, {"phones": OWN_PHONES})
+        write_whole(path, save({"table": self.table} | arrays, {"phones": OWN_PHONES}))
 
     @classmethod
     def load(cls, path: Path) -> "TriphoneAligner":

@@ -26,6 +26,7 @@ from cortado.model.features.framing import HOP, SAMPLE_RATE
 from cortado.model.features.log_mel import LogMel
 from cortado.model.progress import Count, counted, unwatched
 from cortado.model.vocabulary import Vocabulary
+from cortado.model.whole_file import named
 from cortado.training.data.manifest import Utterance, read_for
 from cortado.training.data.parallel import parallel_map
 from cortado.training.data.recordings import samples_of
@@ -128,10 +129,10 @@ def cached(
     """
     folder = cache / _name(manifest, features)
     folder.mkdir(parents=True, exist_ok=True)
-    frames_path = folder / "frames.f16"
+    frames_path, index_path = folder / "frames.f16", folder / "index.jsonl"
     frames_path.touch()
     frame_bytes = features.bands * np.dtype(np.float16).itemsize
-    stored = _index(folder / "index.jsonl", frames_path.stat().st_size // frame_bytes)
+    stored = _index(index_path, frames_path.stat().st_size // frame_bytes)
     utterances = read_for(manifest, vocabulary)
     played = [(u, speed) for speed in speeds for u in utterances]
     audio = {u.id: _digest(u) for u in utterances}
@@ -139,7 +140,7 @@ def cached(
     todo = [(u, speed) for u, speed in played if (u.id, speed) not in kept]
     start = max((u.start + u.frames for u in stored.values()), default=0)
     os.truncate(frames_path, start * frame_bytes)  # a kill may leave frames that the index lacks
-    with open(frames_path, "ab") as frames, open(folder / "index.jsonl", "a") as index:
+    with named(folder), frames_path.open("ab") as frames, index_path.open("a") as index:
         computed = parallel_map(partial(_frames, features=features), todo, workers, CHUNK)
         pairs = zip(todo, computed, strict=True)
         for (utterance, speed), logmel in counted(pairs, len(todo), progress):

@@ -23,6 +23,7 @@ from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import flushed, teacher_forced, transcribe_offline
 from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.recordings import transcribe_many
+from cortado.model.whole_file import named
 from cortado.training.data.speakers import transcribed
 from cortado.training.learning.recipe import Stage
 
@@ -116,7 +117,8 @@ class Monitor:
             self.writer.add_scalar(f"{name}/{kind}", rate, step)
         text = " ".join(f"{kind.upper()} {rate:.3f}" for kind, rate in rates.items())
         log.info("step %d %s: %s", step, name, text)
-        with open(self.output / "validation.jsonl", "a", encoding="utf-8") as file:
+        path = self.output / "validation.jsonl"
+        with named(path), path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": step, "set": name, **rates}) + "\n")
 
     def _draw(self, model: Recognizer, step: int) -> None:

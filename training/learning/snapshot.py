@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as serialized
 from torch import Tensor, nn
+
+from cortado.model.whole_file import write_whole
 
 STATE, TENSORS = "state.json", "tensors.safetensors"
 
@@ -42,9 +45,8 @@ def save(
     final = folder / f"snapshot-{step:08d}"
     partial = folder / "snapshot.partial"
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    save_file(tensors, partial / TENSORS)
-    (partial / STATE).write_text(json.dumps({"step": step} | extra), encoding="utf-8")
+    write_whole(partial / TENSORS, serialized(tensors))
+    write_whole(partial / STATE, json.dumps({"step": step} | extra))
     shutil.rmtree(final, ignore_errors=True)
     os.replace(partial, final)
     for old in snapshots(folder)[:-2]:

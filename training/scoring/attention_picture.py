@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from cortado.model.whole_file import write_whole
 from cortado.training.scoring.attending import Attending, Matrix
 
 SUFFIXES = (".svg", ".png", ".pdf")
@@ -68,7 +69,7 @@ def write(path: Path, made: Callable[[], Figure]) -> None:
         kind = path.suffix.lower()[1:]
         metadata = {"Date": None} if kind == "svg" else None
         made().savefig(buffer, format=kind, dpi=150, facecolor=PAPER, metadata=metadata)
-    path.write_bytes(buffer.getvalue())
+    write_whole(path, buffer.getvalue())
 
 
 def _figure(found: Attending, title: str) -> Figure:

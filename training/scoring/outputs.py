@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cortado.model.captions import words_of
+from cortado.model.whole_file import write_whole
 from cortado.training.scoring.breakdown import (
     Group,
     by_field,
@@ -34,7 +35,7 @@ def write_json(sets: Sequence[SetScore], path: Path, fields: Sequence[str] = ())
     """
     content = {"sets": [set_as_json(one, fields) for one in sets]}
     text = json.dumps(content, indent=2, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    write_whole(path, text + "\n")
 
 
 def set_as_json(one: SetScore, fields: Sequence[str] = ()) -> dict[str, Any]:
@@ -129,7 +130,7 @@ def write_sclite(sets: Sequence[SetScore], folder: Path) -> None:
             ]
         for kind, rows in lines.items():
             path = folder / f"{one.name.replace('/', '-')}.{kind}"
-            path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+            write_whole(path, "".join(f"{row}\n" for row in rows))
 
 
 def _label(name: str) -> str:

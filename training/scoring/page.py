@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cortado.model.progress import Progress
+from cortado.model.whole_file import write_whole
 from cortado.training.data.recordings import samples_of
 from cortado.training.scoring.breakdown import confusions, symbol_matrix, worst
 from cortado.training.scoring.comparison import Compared
@@ -65,7 +66,7 @@ def write_page(
     for mark, text in (("STYLE", _part("page.css")), ("SCRIPT", script), ("DATA", data)):
         before, after = page.split(f"/*{mark}*/")
         page = before + text + after
-    path.write_text(page, encoding="utf-8")
+    write_whole(path, page)
 
 
 def _part(name: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from cortado.model.whole_file import write_whole
 from cortado.training.learning import recipe as recipes
 from cortado.training.scoring.markdown import line, mean, outside
 from cortado.training.studies.claims import claims
@@ -36,7 +37,7 @@ def write(study: Study) -> Path:
     OSError.
     """
     before, after = outside(study.page, study.name)
-    study.page.write_text(before + generate(study) + after, encoding="utf-8")
+    write_whole(study.page, before + generate(study) + after)
     return study.page
 
 

@@ -16,7 +16,7 @@ import soxr
 from cortado.model.audio.decode import Samples
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Count, unwatched
-from cortado.model.whole_file import write_whole
+from cortado.model.whole_file import named, write_whole
 from cortado.training.data.corpora import source
 from cortado.training.data.parallel import parallel_map
 from cortado.training.synthesis.effects import draw_effects, trim
@@ -98,7 +98,7 @@ def synthesise(config: SynthConfig, progress: Count = unwatched) -> Path:
     babble = _babble(config, lines, voices) if missing else []
     failures = []
     progress(len(rows), len(utterances))
-    with manifest.open("a", encoding="utf-8") as file:
+    with named(manifest), manifest.open("a", encoding="utf-8") as file:
         make = partial(make_utterance, folder=config.output, babble=babble)
         for row in parallel_map(make, missing, min(config.workers, len(missing)), CHUNK):
             if "error" in row:

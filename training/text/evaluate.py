@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from cortado.model.progress import Progress, counted, unwatched
+from cortado.model.whole_file import write_whole
 from cortado.training.text.batches import collate
 from cortado.training.text.loss import loss
 from cortado.training.text.model import TextModel
@@ -57,7 +58,7 @@ def evaluate(
                 draw(pairs[number - 1].source, text, weights, path, title)
         targets = [" ".join(pair.target) for pair in pairs]
         scores[way] = score(recipe.task, texts, targets)
-        (folder / f"{way}.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+        write_whole(folder / f"{way}.txt", "\n".join(texts) + "\n")
     record = {
         "recipe": recipe.name,
         "row": row.name,
@@ -69,9 +70,8 @@ def evaluate(
         "dev_perplexity": round(perplexity(recipe, model, dev), 2),
         "scores": scores,
     } | json.loads((folder / RUN).read_text(encoding="utf-8"))
-    results.mkdir(parents=True, exist_ok=True)
     path = results / f"{recipe.name}-{row.name}-{seed}.json"
-    path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(record, indent=2) + "\n")
     return path
 
 

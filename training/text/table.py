@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from cortado.model.whole_file import write_whole
 from cortado.training.scoring.markdown import line, mean, outside
 from cortado.training.text.recipe import Row, TextRecipe, configuration
 
@@ -25,7 +26,7 @@ def write(recipes: Sequence[TextRecipe], results: Path, page: Path) -> Path:
     """
     before, after = outside(page, "text")
     parts = [task(recipe, results) for recipe in recipes]
-    page.write_text(before + "\n" + "\n\n".join(parts) + "\n\n" + after, encoding="utf-8")
+    write_whole(page, before + "\n" + "\n\n".join(parts) + "\n\n" + after)
     return page
 
 

@@ -7,11 +7,12 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import nn
 
 import cortado.model.compiled.operations  # noqa: F401  # kernels for whole texts on CPUs
 from cortado.model.progress import Progress, unwatched
+from cortado.model.whole_file import write_whole
 from cortado.training.learning import snapshot
 from cortado.training.learning.device import device_of, to_device
 from cortado.training.learning.schedule import cosine
@@ -77,8 +78,7 @@ def train(
     if has_ended(output, row, seed):
         return folder
     where = device_of(device)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / DIGEST).write_text(configuration(recipe, row), encoding="utf-8")
+    write_whole(folder / DIGEST, configuration(recipe, row))
     pairs = pairs_of(recipe, recipe.data.train)
     words = vocabularies(recipe, pairs)
     torch.manual_seed(seed)
@@ -111,10 +111,11 @@ def train(
             spent = seconds + time.monotonic() - started
             snapshot.save(folder, step, parts, optimizers, {"seconds": spent})
         progress(folder.name, step, training.updates)
-    save_file({k: v.cpu().contiguous() for k, v in model.state_dict().items()}, folder / WEIGHTS)
-    (folder / WORDS).write_text(json.dumps([one.words for one in words]), encoding="utf-8")
+    weights = save({k: v.cpu().contiguous() for k, v in model.state_dict().items()})
+    write_whole(folder / WEIGHTS, weights)
+    write_whole(folder / WORDS, json.dumps([one.words for one in words]))
     spent = round(seconds + time.monotonic() - started, 1)
-    (folder / RUN).write_text(json.dumps({"updates": training.updates, "seconds": spent}))
+    write_whole(folder / RUN, json.dumps({"updates": training.updates, "seconds": spent}))
     return folder
 
 

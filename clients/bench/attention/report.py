@@ -16,6 +16,7 @@ from rich.table import Table
 from cortado.clients.bench.attention.decoding import ENERGIES, Curve
 from cortado.clients.bench.attention.learning import CLOSED, EXACT, FORMS, Learning
 from cortado.clients.bench.attention.step import Step
+from cortado.model.whole_file import named, write_whole
 
 COLOURS = ("#1b1b1b", "#0b6e99", "#c2410c", "#d97706", "#7c3aed")
 DECODING = (
@@ -144,7 +145,7 @@ def ratios(
 
 def write_json(path: Path, found: dict[str, Any]) -> None:
     """Write what `as_json` gave."""
-    path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(found, indent=2) + "\n")
 
 
 def plot(curves: Sequence[Curve], path: Path) -> None:
@@ -164,4 +165,5 @@ def plot(curves: Sequence[Curve], path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
     panels[0].set_ylabel("microseconds for an utterance's attention")
-    figure.savefig(path, format="svg", metadata={"Date": None})
+    with named(path):
+        figure.savefig(path, format="svg", metadata={"Date": None})

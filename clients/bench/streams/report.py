@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from cortado.clients.bench.streams.delays import TARGET, Point
+from cortado.model.whole_file import named, write_whole
 
 USED = 2 / 3  # of a server's cores at most; the rest is for moments in which much comes at once
 COMMAND = "cortado bench streams --part websockets --json FILE"
@@ -74,7 +75,7 @@ def lines(points: Sequence[Point], facts: Mapping[str, Any]) -> list[str]:
 def write_json(path: Path, points: Sequence[Point], facts: Mapping[str, Any]) -> None:
     """Write points (delays in seconds) and facts."""
     content = {"points": [asdict(point) for point in points], **facts}
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(content, indent=2) + "\n")
 
 
 class Server(NamedTuple):
@@ -130,4 +131,5 @@ def plot(points: Sequence[Point], path: Path) -> None:
     axes.set(xlabel="live streams", ylabel="delay in ms", yscale="log", xlim=(0, None))
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
-    figure.savefig(path)
+    with named(path):
+        figure.savefig(path)
