@@ -17,7 +17,9 @@ WITHOUT_NOISE = (
     "These runs had no pre-sigmoid noise, the papers' means of making expected alignments hard "
     "(Raffel et al. 2017, section 2.5). So they do not answer the question for the papers' method."
 )
-ERRORS = 2.0  # standard errors that a difference of means may have and still be none
+# Standard errors that a difference of means may have and still be none: Student's t, 95 % in both
+# tails, for 1, 2, ... degrees of freedom (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
 def claims(study: Study, by_row: Mapping[str, Sequence[Run]], sets: Sequence[str]) -> Iterator[str]:
@@ -73,15 +75,17 @@ def _matching(ours: Sequence[float], theirs: Sequence[float]) -> str:
         return f"not known: {len(ours)} and {len(theirs)} runs, two of each are the least."
     difference = fmean(ours) - fmean(theirs)
     error = sqrt(stdev(ours) ** 2 / len(ours) + stdev(theirs) ** 2 / len(theirs))
-    if abs(difference) <= ERRORS * error:
-        verdict = "it matches"
+    fewest = min(len(ours), len(theirs))  # the other's deviation may be far smaller
+    most = STUDENT[min(fewest - 1, len(STUDENT)) - 1]
+    if abs(difference) <= most * error:
+        verdict = "they are not told apart"
     else:
         verdict = "it is worse" if difference > 0 else "it is better"
     return (
         f"{verdict}. {_percent(fmean(ours))} against {_percent(fmean(theirs))}, best "
         f"{_percent(min(ours))} against {_percent(min(theirs))}; the difference of the means is "
-        f"{difference:+.1f} points, its standard error {error:.1f} (up to {ERRORS:g} of them count "
-        "as none)."
+        f"{difference:+.1f} points, its standard error {error:.1f} (with so few seeds "
+        f"up to {most:.1f} of them count as none)."
     )
 
 
