@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from cortado.tests import needs
+
 ROOT = Path(__file__).parent.parent
 
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is absent")
+pytestmark = needs.installed("make")
 
 
 @pytest.fixture

@@ -2,15 +2,14 @@
 
 import base64
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from websockets.sync.client import ClientConnection, connect
 
+from cortado.tests import needs
 from cortado.tests.clients.browser import Watched, begun, running
 
 FLAGS = (
@@ -33,19 +32,6 @@ FLAGS = (
 
 # Whether a take has ended.
 HEARD = "document.body.dataset.state === 'idle' && document.querySelector('.caption')"
-
-
-def executable() -> str | None:
-    """Return the path of the Chromium of this machine, if there is one."""
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    return next((path for name in names if (path := shutil.which(name))), None)
-
-
-NEEDS_CHROMIUM = [  # the marks of a module whose tests drive it
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
-]
 
 
 class Page(Watched):
@@ -173,7 +159,7 @@ class Page(Watched):
 @contextmanager
 def chromium(profile: Path, *flags: str) -> Iterator[Page]:
     """Run a Chromium with the empty folder `profile`, and give its one page."""
-    path = executable()
+    path = needs.CHROMIUM
     assert path, "no Chromium here"
     log = profile / "chromium.log"
     command = [path, *FLAGS, *flags, f"--user-data-dir={profile}", "about:blank"]

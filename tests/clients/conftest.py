@@ -23,17 +23,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def is_shipped() -> bool:
-    return (checkpoint_reader.DEFAULT / checkpoint_reader.WEIGHTS).exists()
-
-
-@pytest.fixture(scope="session")
-def model(is_shipped: bool, folder: Path) -> Path:
-    """The shipped checkpoint; where it is not there yet, one with random weights."""
-    if is_shipped:
-        return checkpoint_reader.DEFAULT
-    checkpoint.save(untrained().recognizer, folder / "untrained")
-    return folder / "untrained"
+def model() -> Path:
+    """The shipped checkpoint."""
+    return checkpoint_reader.DEFAULT
 
 
 @pytest.fixture(scope="session")

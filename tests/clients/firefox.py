@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
+from cortado.tests import needs
 from cortado.tests.clients.browser import Watched, begun, running
 
 PREFERENCES = {
@@ -29,11 +29,6 @@ PREFERENCES = {
 }
 # One sink that nobody hears, and one whose sound is the microphone.
 SINKS = ("quiet", "microphone")
-
-
-def executable() -> str | None:
-    """Return the path of the Firefox of this machine, if there is one."""
-    return shutil.which("firefox") or shutil.which("firefox-esr")
 
 
 class Sound:
@@ -119,7 +114,7 @@ class Page(Watched):
 @contextmanager
 def firefox(profile: Path, sound: Sound) -> Iterator[Page]:
     """Run a Firefox with the empty folder `profile`, and give its one page."""
-    path = executable()
+    path = needs.FIREFOX
     assert path, "no Firefox here"
     lines = [f"user_pref({json.dumps(k)}, {json.dumps(v)});" for k, v in PREFERENCES.items()]
     (profile / "user.js").write_text("\n".join(lines))

@@ -11,20 +11,20 @@ import soundfile
 from numpy.typing import NDArray
 
 from cortado.model.audio.decode import decode
+from cortado.tests import needs
 
 RATE = 16_000  # Hz
 STEADY, SECONDS = "39-121914-0000", 7.5
-DEV = Path(__file__).resolve().parents[3] / "shared" / "data" / "librispeech-mini"
 SENTENCE = "the old man walked slowly down to the river and sat there in the morning sun"
 
 
 def speech(folder: Path) -> tuple[str, NDArray[np.float32]]:
     """Return the name and the samples (N,) at 16 kHz of 5 to 8 seconds of speech."""
-    manifest = DEV / "dev.jsonl"
+    manifest = needs.RECORDINGS / "dev.jsonl"
     if manifest.exists():
         rows = [json.loads(line) for line in manifest.read_text().splitlines()]
         row = min((row for row in rows if row["duration"] > 5), key=lambda row: row["duration"])
-        return row["id"], decode(DEV / row["audio"])
+        return row["id"], decode(needs.RECORDINGS / row["audio"])
     if not shutil.which("espeak-ng"):
         pytest.skip("no recordings in ../shared/data and no espeak-ng to speak")
     path = folder / "espeak.wav"
@@ -37,12 +37,12 @@ def steady(folder: Path) -> NDArray[np.float32]:
 
     Browsers that decode a file round those in their own way.
     """
-    manifest = DEV / "dev.jsonl"
+    manifest = needs.RECORDINGS / "dev.jsonl"
     if not manifest.exists():
         return speech(folder)[1]
     rows = (json.loads(line) for line in manifest.read_text().splitlines())
     [row] = [row for row in rows if row["id"] == STEADY]
-    return decode(DEV / row["audio"])[: round(SECONDS * RATE)]
+    return decode(needs.RECORDINGS / row["audio"])[: round(SECONDS * RATE)]
 
 
 def write(path: Path, samples: NDArray[np.float32], rate: int = RATE) -> Path:

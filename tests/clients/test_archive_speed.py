@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
+from cortado.tests import needs
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT
-from cortado.tests.clients.speech import DEV
 
-LIST = DEV / "train.jsonl"
+LIST = needs.RECORDINGS / "train.jsonl"
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.shared,
     pytest.mark.timeout(3600),
-    pytest.mark.skipif("LONG_TAKE" not in os.environ, reason="minutes of a quiet machine"),
-    pytest.mark.skipif(not LIST.is_file(), reason="no recordings in ../shared/data"),
+    needs.quiet_machine,
+    needs.recordings,
     pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="two processes need two cores"),
 ]
 

@@ -4,11 +4,12 @@ import time
 from pathlib import Path
 
 from cortado.clients.speech import stream
-from cortado.tests.clients.chromium import NEEDS_CHROMIUM, Page
+from cortado.tests import needs
+from cortado.tests.clients.chromium import Page
 from cortado.tests.clients.cutting import way_to
 from cortado.tests.clients.serving import Served, serving
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = needs.in_chromium
 
 LINK = "document.body.dataset.link === '{}'"
 HEARD = "window.cortadoTakes.at(-1).timeline.marks.map(({ text, time }) => [text, time])"

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 import cortado
+from cortado.tests import needs
 from cortado.tests.clients.axe import violations
-from cortado.tests.clients.chromium import NEEDS_CHROMIUM, Page
+from cortado.tests.clients.chromium import Page
 from cortado.tests.clients.layout import LAID_OUT, SIZES
 from cortado.tests.clients.serving import Served, transcribe
 from cortado.tests.clients.speech import write
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = needs.in_chromium
 
 PICTURE = "window.cortadoPicture"
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from websockets.sync.client import connect
 
-from cortado.tests.clients.chromium import NEEDS_CHROMIUM, Page
+from cortado.tests import needs
+from cortado.tests.clients.chromium import Page
 from cortado.tests.clients.conftest import ELSEWHERE
 from cortado.tests.clients.layout import LAID_OUT, SIZES
 from cortado.tests.clients.serving import Served
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = needs.in_chromium
 
 
 @contextmanager

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from cortado.model.audio.streamed import StreamedAudio
-from cortado.tests.clients import chromium
+from cortado.tests import needs
 from cortado.tests.clients.chromium import Page
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(chromium.executable() is None, reason="needs Chromium"),
+    needs.chromium,
 ]
 
 RECORD = """

@@ -3,6 +3,7 @@
 from itertools import groupby
 from pathlib import Path
 
+from cortado.tests import needs
 from cortado.tests.clients.accessibility import (
     CONTROLS,
     LANDMARKS,
@@ -13,11 +14,11 @@ from cortado.tests.clients.accessibility import (
     read,
     text,
 )
-from cortado.tests.clients.chromium import NEEDS_CHROMIUM, Page
+from cortado.tests.clients.chromium import Page
 from cortado.tests.clients.cutting import way_to
 from cortado.tests.clients.serving import Served
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = needs.in_chromium
 
 SOURCES = ["Hear a sample", "Open a recording", "Share a tab’s sound"]
 AT_REST = ["How it was tested", "Start", "Loudness", *SOURCES, "Copy", "Download", "Clear"]

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import resource
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -19,6 +18,7 @@ from cortado.model.checkpoint import save
 from cortado.model.checkpoint_reader import CARD
 from cortado.model.config import DecoderConfig, RecognizerConfig
 from cortado.model.recognizer import Recognizer
+from cortado.tests import needs
 from cortado.tests.clients.serving import ROOT
 
 COMMANDS = list(cli.COMMANDS)
@@ -245,7 +245,7 @@ def test_a_file_that_is_not_there_is_named(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is absent")
+@needs.espeak
 def test_synth_prints_the_path_of_the_manifest_that_it_wrote(
     tmp_path: Path, capsys: Capture
 ) -> None:

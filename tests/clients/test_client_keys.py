@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from cortado.clients.connection import KEY_VARIABLE, StreamError
 from cortado.clients.speech import stream
 from cortado.clients.stream import connect
 from cortado.server.keys import KeyFile
+from cortado.tests import needs
 from cortado.tests.clients.axe import violations
-from cortado.tests.clients.chromium import Page, executable
+from cortado.tests.clients.chromium import Page
 from cortado.tests.clients.cutting import way_to
 from cortado.tests.clients.serving import ENVIRONMENT, Served, serving, transcribe
 
@@ -93,9 +93,7 @@ async def test_a_key_that_was_removed_ends_a_lost_stream_at_once(locked: Locked)
 
 
 def test_the_client_in_node_brings_a_key_too(locked: Locked, recording: Path, text: str) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no node to run the client with (apt install nodejs)")
+    node = needs.program("node", "nodejs")
     command = [node, "--experimental-websocket", str(TALK), locked.served.stream, str(recording)]
     done = subprocess.run(
         command,
@@ -127,14 +125,9 @@ def enter(page: Page, key: str) -> None:
     page.evaluate("document.getElementById('key-form').requestSubmit()")
 
 
-needs_chromium = pytest.mark.skipif(
-    executable() is None, reason="no Chromium (apt install chromium)"
-)
-
-
 @pytest.mark.browser
 @pytest.mark.slow
-@needs_chromium
+@needs.chromium
 def test_the_page_asks_for_the_key_keeps_it_and_forgets_it(
     page: Page, locked: Locked, model: Path, opened: Path
 ) -> None:
@@ -163,7 +156,7 @@ def test_the_page_asks_for_the_key_keeps_it_and_forgets_it(
 
 @pytest.mark.browser
 @pytest.mark.slow
-@needs_chromium
+@needs.chromium
 def test_a_link_may_bring_the_key_which_leaves_the_address(page: Page, locked: Locked) -> None:
     page.open(f"{locked.served.page}/?link#key={locked.key}")
     page.wait_for("document.getElementById('error-sentence').textContent")

@@ -15,13 +15,6 @@ from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served
 PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "doors.md").read_text(), re.DOTALL)
 SHIPPED = "http://127.0.0.1:8000", "ws://127.0.0.1:8000"  # the address on the page
 
-pytestmark = [
-    pytest.mark.skipif(
-        not (ROOT / "model/pretrained/small-en/model.safetensors").exists(),
-        reason="needs the shipped model",
-    ),
-]
-
 
 @pytest.fixture(scope="module")
 def recordings(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

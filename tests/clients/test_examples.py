@@ -6,18 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from cortado.tests.clients import sounddevice
 from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served
 
 EXAMPLES = ROOT / "examples"
-pytestmark = [
-    pytest.mark.skipif(
-        not (ROOT / "model/pretrained/small-en/model.safetensors").exists(),
-        reason="needs the shipped model",
-    ),
-]
 
 
 def run(name: str, *arguments: str | Path, **environment: str) -> str:

@@ -21,18 +21,19 @@ import pytest
 from numpy.typing import NDArray
 
 from cortado.model.audio.decode import decode
-from cortado.tests.clients.chromium import Page, chromium, executable
+from cortado.tests import needs
+from cortado.tests.clients.chromium import Page, chromium
 from cortado.tests.clients.serving import Served
-from cortado.tests.clients.speech import DEV, RATE
+from cortado.tests.clients.speech import RATE
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
     pytest.mark.shared,
     pytest.mark.timeout(2400),
-    pytest.mark.skipif("LONG_TAKE" not in os.environ, reason="minutes of a quiet machine"),
-    pytest.mark.skipif(executable() is None, reason="no Chromium (apt install chromium)"),
-    pytest.mark.skipif(not DEV.is_dir(), reason="no recordings in ../shared/data"),
+    needs.quiet_machine,
+    needs.chromium,
+    needs.recordings,
 ]
 
 Samples = NDArray[np.float32]
@@ -80,10 +81,10 @@ class Seen(NamedTuple):
 
 def recording(minutes: float) -> bytes:
     """Return read speech of that length, as Ogg Opus."""
-    rows = [json.loads(line) for line in (DEV / "dev.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (needs.RECORDINGS / "dev.jsonl").read_text().splitlines()]
     found: list[Samples] = []
     for row in cycle(rows):
-        found.append(decode(DEV / row["audio"]))
+        found.append(decode(needs.RECORDINGS / row["audio"]))
         if sum(map(len, found)) >= minutes * 60 * RATE:
             break
     return encoded(np.concatenate(found)[: round(minutes * 60 * RATE)])

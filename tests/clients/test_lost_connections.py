@@ -1,7 +1,6 @@
 """The clients in Python and JavaScript against real servers whose connections break."""
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -15,16 +14,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cortado.tests import needs
 from cortado.tests.clients.cutting import Way, way_to
 from cortado.tests.clients.serving import ROOT, Served, serving, transcribe
 from cortado.tests.clients.speech import write
 from cortado.tests.server.running import wait_for
 
-NODE = shutil.which("node")
 HERE = Path(__file__).parent
 CLIENTS = {
     "python": [sys.executable, "-m", "cortado.tests.clients.talk"],
-    "javascript": [str(NODE), "--experimental-websocket", str(HERE / "web" / "talk.js")],
+    "javascript": ["node", "--experimental-websocket", str(HERE / "web" / "talk.js")],
 }
 ADDRESS = "ws://127.0.0.1:{}/v1/stream"
 
@@ -48,8 +47,8 @@ def expected(model: Path, twice: Path) -> Heard:
 @pytest.fixture(params=CLIENTS)
 def client(request: pytest.FixtureRequest) -> list[str]:
     """The command of a client that speaks a file and prints what came."""
-    if request.param == "javascript" and NODE is None:
-        pytest.skip("no node to run the client with (apt install nodejs)")
+    if request.param == "javascript":
+        needs.program("node", "nodejs")
     return CLIENTS[request.param]
 
 

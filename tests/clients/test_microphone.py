@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from cortado.clients.captioning import Captions, caption, meter
 from cortado.clients.connection import StreamError
 from cortado.clients.microphone import Microphone, level
 from cortado.server.protocol.messages import Chars, Endpoint
+from cortado.tests import needs
 from cortado.tests.clients import sounddevice
 from cortado.tests.clients.firefox import sound
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT, Served
@@ -205,7 +205,7 @@ def test_a_level_is_in_decibels_of_full_scale(samples: Samples, expected: float)
 
 
 @pytest.mark.skipif(bool(missing_here()), reason=missing_here())
-@pytest.mark.skipif(not shutil.which("pulseaudio"), reason="no PulseAudio (apt install pulseaudio)")
+@needs.pulseaudio
 def test_a_terminal_captions_what_a_sound_server_plays_and_saves_it(
     server: Served, text: str, recording: Path, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from cortado.model import checkpoint_reader
+from cortado.tests import needs
 from cortado.tests.clients import sounddevice
 from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served
 
@@ -35,11 +36,7 @@ SERVER = "ws://127.0.0.1:8000/v1/stream"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        not (checkpoint_reader.DEFAULT / checkpoint_reader.WEIGHTS).exists(),
-        reason="needs the shipped model",
-    ),
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed"),
+    needs.openssl,
 ]
 
 

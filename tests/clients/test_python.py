@@ -52,9 +52,7 @@ def test_other_rates_are_resampled(recogniser: Transcriber, spoken: NDArray[np.f
     assert len(recogniser.transcribe(twice, 32_000).words) > 3
 
 
-def test_transcribe_loads_the_shipped_model_once(recording: Path, is_shipped: bool) -> None:
-    if not is_shipped:
-        pytest.skip("needs the shipped model")
+def test_transcribe_loads_the_shipped_model_once(recording: Path) -> None:
     assert cortado.transcribe(recording) == cortado.load().transcribe(recording)
     began = resource.getrusage(resource.RUSAGE_SELF).ru_utime
     cortado.transcribe(np.zeros(0, np.float32))

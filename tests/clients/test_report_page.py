@@ -8,14 +8,14 @@ import pytest
 from numpy.typing import NDArray
 
 from cortado.clients import cli
-from cortado.tests.clients import chromium
+from cortado.tests import needs
 from cortado.tests.clients.axe import violations
 from cortado.tests.clients.chromium import Page
 from cortado.tests.clients.speech import write
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(chromium.executable() is None, reason="no Chromium (apt install chromium)"),
+    needs.chromium,
 ]
 
 

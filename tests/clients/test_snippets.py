@@ -30,13 +30,10 @@ def test_a_page_runs_from_its_first_snippet_to_its_last(
     page: str,
     server: Served,
     recording: Path,
-    is_shipped: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if not is_shipped:
-        pytest.skip("needs the shipped model")
     shutil.copy(recording, tmp_path / "talk.wav")
     phrases = ("turn the light on", " ".join(cortado.transcribe(recording).text.split()[:-1]))
     (tmp_path / "commands.txt").write_text("\n".join(phrases))  # docs/guide.md

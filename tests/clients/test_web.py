@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import tarfile
 import tomllib
@@ -13,6 +12,7 @@ import pytest
 
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
 from cortado.server.protocol.messages import ErrorCode
+from cortado.tests import needs
 
 WEB = Path(__file__).parent.parent.parent / "clients" / "web"
 NODE_TESTS = sorted((Path(__file__).parent / "web").glob("*.test.js"))
@@ -58,9 +58,7 @@ def page() -> Tags:
 
 @pytest.mark.parametrize("path", NODE_TESTS, ids=lambda path: path.name)
 def test_the_modules_pass_their_tests_under_node(path: Path) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no node to run the page's modules with (apt install nodejs)")
+    node = needs.program("node", "nodejs")
     done = subprocess.run([node, "--test", path], capture_output=True, text=True, timeout=170)
     assert done.returncode == 0, done.stdout
 
@@ -118,7 +116,7 @@ def test_the_javascript_client_is_packed_with_all_that_it_imports() -> None:
     assert found == set(package["files"])
 
 
-@pytest.mark.skipif(shutil.which("npm") is None, reason="no npm (apt install npm)")
+@needs.installed("npm")
 def test_the_packed_client_is_imported_by_its_name_in_node(tmp_path: Path) -> None:
     def run(*command: str) -> str:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from cortado.tests import needs
 from cortado.tests.docker.dockerfile import Instruction, is_ignored, read
 
 ROOT = Path(__file__).parent.parent.parent
@@ -227,7 +228,7 @@ with av.open({sound!r}) as opened:
 """
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc (apt install gcc)")
+@needs.installed("gcc")
 def test_what_is_trimmed_still_decodes_and_encoders_of_video_are_gone(tmp_path: Path) -> None:
     packages = tmp_path / "lib" / "python3.11" / "site-packages"
     installed = Path(importlib.import_module("av").__file__ or "").parent.parent
@@ -298,7 +299,7 @@ def test_it_is_healthy_when_the_server_is_ready(status: int, healthy: bool) -> N
         assert (health(port) == 0) is healthy
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+@needs.openssl
 def test_it_is_healthy_with_a_certificate_of_its_own(tmp_path: Path) -> None:
     certificate, key = str(tmp_path / "certificate.pem"), str(tmp_path / "key.pem")
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"

@@ -8,7 +8,6 @@ It takes twelve minutes, in which the machine should have nothing else to do, so
 
 import asyncio
 import json
-import os
 import random
 import sys
 from contextlib import ExitStack
@@ -20,13 +19,14 @@ import websockets
 
 from cortado.clients.bench.plan import Fleet, Load, simulate
 from cortado.model.checkpoint_reader import DEFAULT
+from cortado.tests import needs
 from cortado.tests.clients.serving import serving
 from cortado.tests.docker.test_replicas import balancer
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(2400),
-    pytest.mark.skipif("LONG_TAKE" not in os.environ, reason="minutes of a quiet machine"),
+    needs.quiet_machine,
 ]
 
 CAPACITY, SERVERS = 10, 2

@@ -3,7 +3,6 @@
 import configparser
 import json
 import re
-import shutil
 import subprocess
 import sys
 from ipaddress import ip_address, ip_network
@@ -18,6 +17,7 @@ from cortado.clients.commands.failures import EXIT_USER_ERROR
 from cortado.server.metrics import Metrics
 from cortado.server.run import EXIT_ENGINE_FAILED
 from cortado.server.settings import ENV_PREFIX, Settings, read_settings
+from cortado.tests import needs
 from cortado.tests.docker.dockerfile import read
 
 FOLDER = Path(__file__).parent.parent.parent / "docker"
@@ -68,10 +68,7 @@ def test_every_alert_is_documented() -> None:
 
 @pytest.fixture
 def promtool() -> str:
-    program = shutil.which("promtool")
-    if program is None:
-        pytest.skip("needs promtool (on Debian: apt install prometheus)")
-    return program
+    return needs.program("promtool", "prometheus")
 
 
 def test_prometheus_finds_nothing_wrong_with_its_configuration(
@@ -230,9 +227,7 @@ def test_the_readme_installs_what_systemd_starts() -> None:
 
 
 def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
-    program = shutil.which("systemd-analyze")
-    if program is None:
-        pytest.skip("needs systemd-analyze (on Debian: apt install systemd)")
+    program = needs.program("systemd-analyze", "systemd")
     text = (FOLDER / "systemd" / "cortado.service").read_text()
     assert "/opt/cortado/bin/cortado" in text
     more = re.search(r"^    \[Service\]\n(?:    \w+=.*\n)+", readme(), flags=re.MULTILINE)

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,12 +12,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-import pytest
 import yaml
 
 from cortado.clients.stream import connect
 from cortado.model.checkpoint_reader import DEFAULT
 from cortado.server.settings import ENV_PREFIX, Settings
+from cortado.tests import needs
 from cortado.tests.clients.serving import Served, serving, transcribe
 from cortado.tests.clients.speech import speech, write
 from cortado.tests.clients.voices import Said, Voices, beside, free_port
@@ -34,9 +33,7 @@ KEY = "a key that both servers share"
 @contextmanager
 def balancer(folder: Path, *replicas: Served) -> Iterator[str]:
     """Run Caddy with the configuration of `docker/`; yield its address."""
-    program = shutil.which("caddy")
-    if program is None:
-        pytest.skip("needs caddy (on Debian: apt install caddy)")
+    program = needs.program("caddy")
     where = f"http://127.0.0.1:{free_port()}"
     servers = " ".join(f"127.0.0.1:{one.port}" for one in replicas)
     environment = os.environ | {"SITE": where, "REPLICAS": servers, "HOME": str(folder)}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cortado.model import checkpoint, checkpoint_reader
+from cortado.model import checkpoint
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.streaming.recordings import transcribe
@@ -21,7 +21,6 @@ SOUNDS = {
 }
 
 
-@pytest.mark.skipif(not checkpoint_reader.DEFAULT.exists(), reason="no shipped model in the tree")
 @pytest.mark.parametrize("sound", SOUNDS.values(), ids=SOUNDS.keys())
 def test_nothing_is_written_where_nobody_speaks(sound: NDArray[np.float64]) -> None:
     online = ReferenceRecognizer(checkpoint.load())

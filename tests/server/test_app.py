@@ -139,7 +139,6 @@ def test_info_tells_the_models_facts_and_the_limits(server: Running) -> None:
     assert info["limits"]["max_streams"] == 2048
 
 
-@pytest.mark.skipif(not checkpoint_reader.DEFAULT.exists(), reason="no shipped model in the tree")
 def test_the_shipped_model_is_served_by_default() -> None:
     online, facts, name = service_module.read_model(read_settings())
     assert name == checkpoint_reader.DEFAULT.name

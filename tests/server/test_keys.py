@@ -4,7 +4,6 @@ import asyncio
 import http.client
 import json
 import os
-import shutil
 import ssl
 import subprocess
 import time
@@ -25,6 +24,7 @@ from cortado.server.keys import MAX_LENGTH, KeyFile, Keys
 from cortado.server.settings import read_settings, unknown_variables
 from cortado.server.short_lived import ShortLived
 from cortado.server.signing import Signer
+from cortado.tests import needs
 from cortado.tests.server.running import END, START, Running, converse, running, say, wait_for
 
 SHORT_LIVED = ShortLived(Signer(""))
@@ -298,7 +298,7 @@ def test_a_variable_that_is_no_setting_is_named() -> None:
     ]
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+@needs.openssl
 def test_two_flags_make_it_https_and_wss(online: ReferenceRecognizer, tmp_path: Path) -> None:
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"

@@ -2,7 +2,6 @@
 
 import json
 import math
-import shutil
 import socket
 import subprocess
 import time
@@ -17,6 +16,7 @@ import websockets
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.server.keys import KeyFile
 from cortado.server.protocol.messages import ErrorCode
+from cortado.tests import needs
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import END, PATIENCE, START, Running, pcm, running, say
 
@@ -26,9 +26,7 @@ FOLDER = Path(__file__).parents[2] / "docker" / "monitoring"
 @contextmanager
 def prometheus(tmp_path: Path, server: Running, key: str) -> Iterator[str]:
     """Run a Prometheus with our configuration, which scrapes `server`; yield its address."""
-    program = shutil.which("prometheus")
-    if program is None:
-        pytest.skip("needs prometheus (on Debian: apt install prometheus)")
+    program = needs.program("prometheus")
     (tmp_path / "prometheus.key").write_text(key)
     text = (FOLDER / "prometheus.yml").read_text()
     for ours, own in (

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import sqlite3
 import subprocess
 import time
@@ -30,6 +29,7 @@ from cortado.server.settings import read_settings
 from cortado.server.signing import Signer
 from cortado.server.store import MARK, SqliteStore, Store, StoreError, name_of, open_store
 from cortado.server.streams import Streams
+from cortado.tests import needs
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (
     END,
@@ -54,9 +54,7 @@ SECRET = "a key that two servers share"
 @pytest.fixture(scope="module")
 def redis_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Redis of its own."""
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("needs redis-server (on Debian: apt install redis-server)")
+    program = needs.program("redis-server")
     path = tmp_path_factory.mktemp("redis") / "socket"
     options = ["--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(path.parent)]
     with subprocess.Popen([program, *options], stdout=subprocess.DEVNULL) as server:

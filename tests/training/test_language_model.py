@@ -1,6 +1,5 @@
 """What is estimated of text is what Kneser and Ney define, and survives its file."""
 
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise, product
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from cortado.model.search.language_file import unpacked_counts
+from cortado.tests import needs
 from cortado.tests.training.trigram import (
     BEGIN,
     LETTERS,
@@ -144,7 +144,7 @@ def test_text_or_letters_without_words_are_refused(monkeypatch: pytest.MonkeyPat
         estimate(["a b c"], LETTERS)
 
 
-@pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
+@needs.espeak
 def test_a_word_and_its_first_letters_have_phones() -> None:
     texts = ["the cat sat", "a cat", "cat", "the cab sat", "a thing"]
     letters = "abcghinst" + "e"

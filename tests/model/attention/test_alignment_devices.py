@@ -14,6 +14,7 @@ import cortado.model.compiled.operations  # noqa: F401
 from cortado.model.attention.expected_alignment import expected_alignment, expected_alignments
 from cortado.model.attention.scan import reverse_scan, scan, shifted
 from cortado.model.operation import definition
+from cortado.tests import needs
 from cortado.tests.model.attention.stopping import probabilities
 from cortado.tests.model.interpreted import interpreted
 
@@ -86,7 +87,7 @@ def test_the_triton_kernels_equal_the_loops(
         same((kernels.forward_row, kernels.backward_row), kind, frames, dtype)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@needs.gpu
 @pytest.mark.parametrize("frames", [*FRAMES, 9000])
 def test_a_gpu_gives_what_the_cpu_gives(frames: int) -> None:
     torch.manual_seed(0)

@@ -10,6 +10,7 @@ from torch import Tensor
 import cortado.model.compiled.operations  # noqa: F401
 from cortado.model.attention.expected_chunk import expected_chunk
 from cortado.model.operation import plain
+from cortado.tests import needs
 
 
 def oracle(alpha: Tensor, energies: Tensor, chunk: int) -> Tensor:
@@ -145,7 +146,7 @@ def test_padding_takes_nothing_and_changes_nothing_before_it() -> None:
     assert torch.equal(beta[:, :7], expected_chunk(alpha[:, :7], energies[:, :7], 3))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@needs.gpu
 def test_a_gpu_gives_what_the_cpu_gives() -> None:
     alpha, energies = drawn(500)
     found = expected_chunk(alpha.cuda(), energies.cuda(), 4).cpu()

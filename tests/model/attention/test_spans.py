@@ -13,6 +13,7 @@ from cortado.model.attention.expected_alignment import expected_alignment, first
 from cortado.model.attention.expected_chunk import expected_chunk
 from cortado.model.attention.expected_span import expected_span
 from cortado.model.operation import definition
+from cortado.tests import needs
 from cortado.tests.model.attention.stopping import KINDS, probabilities
 
 Doubles = NDArray[np.float64]
@@ -122,7 +123,7 @@ def test_the_form_for_other_devices_equals_the_loops(kind: str) -> None:
             torch.testing.assert_close(one, leaf.grad, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@needs.gpu
 def test_a_gpu_gives_what_the_cpu_gives() -> None:
     inputs = drawn("r = -1", 100)
     found = expected_span(*(x.cuda() for x in inputs))

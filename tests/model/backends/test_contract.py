@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from cortado.model import checkpoint
@@ -26,16 +24,15 @@ from cortado.model.search.settings import (
 )
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.recordings import transcribe
+from cortado.tests import needs
 from cortado.tests.model.backends.contract import verify
 from cortado.tests.model.search.words import PHONES, said
 from cortado.tests.model.untrained import noise, untrained
 
-SPEECH = Path(__file__).parents[4] / "shared/data/librispeech-mini"
 SURE = Confidence(slope=0.5, offset=1.0, wait=-1.0, strangeness=-1.0)
 WORDS = DEFAULT_BEAM._replace(words=said(), ctc=0.5, confidence=SURE)
 SPOKEN = WORDS._replace(words=said(pronounced=True), phones=0.5)
 FEW = 8  # hypotheses, which are enough for the contract: PyTorch takes its time for each
-GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 
 def widest() -> Beam:
@@ -84,16 +81,16 @@ def test_a_backend_keeps_the_contract(name: str) -> None:
     verify(BACKENDS[name](model()), speech())
 
 
-@GPU
+@needs.gpu
 def test_a_gpu_keeps_the_contract() -> None:
     verify(DeviceRecognizer(model()), speech())
 
 
 @pytest.mark.shared
-@pytest.mark.skipif(not SPEECH.exists(), reason="no recordings")
+@needs.recordings
 @pytest.mark.parametrize("name", TRAINED)
 def test_the_shipped_model_keeps_the_contract_on_real_speech(name: str) -> None:
-    files = sorted(SPEECH.glob("audio/*/*.opus"))[:4]
+    files = sorted(needs.RECORDINGS.glob("audio/*/*.opus"))[:4]
     heard = [decode(path)[: 60_000 + 7_001 * k] for k, path in enumerate(files)]
     verify(TRAINED[name](checkpoint.load()), heard)
 

@@ -8,11 +8,12 @@ from cortado.model.backends.choice import choose
 from cortado.model.backends.cuda import DeviceRecognizer
 from cortado.model.backends.reference import TILE
 from cortado.model.features.framing import SAMPLES_PER_STEP
+from cortado.tests import needs
 from cortado.tests.model.untrained import untrained
 
 STREAMS = 2 * TILE + 3
 GPU = torch.cuda.is_available()
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not GPU, reason="no GPU"))]
+DEVICES = ["cpu", pytest.param("cuda", marks=needs.gpu)]
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -17,6 +17,7 @@ from cortado.model.features.framing import (
 from cortado.model.features.log_mel import Features
 from cortado.model.features.running_mean import running_means
 from cortado.model.operation import plain
+from cortado.tests import needs
 from cortado.tests.model.contract import close
 from cortado.tests.model.interpreted import interpreted
 
@@ -106,7 +107,7 @@ def test_the_triton_kernel_gives_what_is_defined() -> None:
         close(one, other)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@needs.gpu
 def test_a_gpu_gives_what_is_defined() -> None:
     asked = unsteady()
     found = running_means(*(one.cuda() for one in asked))

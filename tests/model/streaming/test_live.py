@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 from cortado.model.audio.decode import decode
 from cortado.model.backends.choice import load_recognizer
 from cortado.model.backends.reference import ReferenceRecognizer
-from cortado.model.checkpoint_reader import DEFAULT
 from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.live import LiveStream
 from cortado.model.streaming.snapshot import SnapshotError
 from cortado.model.streaming.update import Update
+from cortado.tests import needs
 from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 
 Samples = NDArray[np.float32]
 
 ROOT = Path(__file__).parents[3]
-SPEECH = ROOT.parent / "shared/data/librispeech-mini"
 RULES = (Rule(silence=0.12), Rule(length=0.4))  # short, as is what an untrained model hears
 
 
@@ -119,9 +118,8 @@ print([*stream.push(rest), *stream.end()])
 """
 
 
-@pytest.mark.skipif(not DEFAULT.exists(), reason="no shipped model in the tree")
 def test_a_stream_of_the_shipped_model_goes_on_in_another_process(tmp_path: Path) -> None:
-    recordings = sorted(SPEECH.glob("audio/*/*.opus"))
+    recordings = sorted(needs.RECORDINGS.glob("audio/*/*.opus"))
     samples = decode(recordings[0])[:40_000] if recordings else noise(5, 1.2)
     model = load_recognizer()
     stream = LiveStream(model)

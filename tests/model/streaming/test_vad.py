@@ -23,6 +23,7 @@ from cortado.model.streaming.recordings import transcribe_many
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Update
 from cortado.model.streaming.vad import SPEECH, TILE, Vad, load_vad
+from cortado.tests import needs
 from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 
 pytest.importorskip("onnxruntime")
@@ -31,7 +32,6 @@ pytest.importorskip("silero_vad")
 Samples = NDArray[np.float32]
 
 ROOT = Path(__file__).parents[3]
-RECORDINGS = ROOT.parent / "shared/data/librispeech-mini"
 ROW = np.zeros(1, np.int64)
 STREAMS = 6
 RULES = Rule(silence=0.08, quiet=0.12), Rule(length=0.8)  # short, as is what no training made
@@ -50,7 +50,7 @@ def online() -> ReferenceRecognizer:
 @cache
 def speech(number: int, seconds: float = 3.0) -> Samples:
     """Somebody who speaks, with silence before and behind; noise where no recording is at hand."""
-    files = sorted(RECORDINGS.glob("audio/*/*.opus"))
+    files = sorted(needs.RECORDINGS.glob("audio/*/*.opus"))
     said = decode(files[number])[: round(16_000 * seconds)] if files else noise(number, seconds)
     hush = (1e-4 * np.random.default_rng(number).standard_normal(8_000)).astype(np.float32)
     return np.concatenate([hush, said, hush])
@@ -67,7 +67,7 @@ def alone(samples: Samples) -> NDArray[np.float32]:
 
 
 @pytest.mark.shared
-@pytest.mark.skipif(not RECORDINGS.exists(), reason="no recordings")
+@needs.recordings
 def test_somebody_who_speaks_is_heard_and_silence_is_not() -> None:
     heard = alone(speech(0)) >= SPEECH
     assert heard[20:80].mean() > 0.7
@@ -158,7 +158,7 @@ def characters(heard: list[Update]) -> list[Character]:
 
 
 @pytest.mark.shared
-@pytest.mark.skipif(not RECORDINGS.exists(), reason="no recordings")
+@needs.recordings
 def test_the_detector_has_a_say_in_where_utterances_end() -> None:
     without = LiveStream(online(), (Rule(silence=0.08), RULES[1]))
     found = [one.endpoint is not None for one in [*without.push(speech(0)), *without.end()]]

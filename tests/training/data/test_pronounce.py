@@ -1,26 +1,22 @@
 """Pronunciations are those of the real espeak-ng, one for each word whatever the word is."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
+from cortado.tests import needs
 from cortado.training.data import pronounce
 from cortado.training.data.pronounce import PHONES, PronunciationError, lexicon, pronounced
 
-needs_espeak = pytest.mark.skipif(
-    shutil.which("espeak-ng") is None, reason="espeak-ng is not installed"
-)
 
-
-@needs_espeak
+@needs.espeak
 def test_words_are_pronounced_without_stress_and_length() -> None:
     found = [" ".join(phones) for phones in pronounced(["hello", "three", "it's", "boys'", "a"])]
     assert found == ["h ə l oʊ", "θ ɹ i", "ɪ t s", "b ɔɪ z", "ə"]
 
 
-@needs_espeak
+@needs.espeak
 def test_each_word_keeps_its_own_pronunciation_among_odd_ones() -> None:
     long = "pneumonoultramicroscopicsilicovolcanoconiosis" * 20
     odd = ["1920", "'", "''", "o'clock", "mr", "www", "12345678901234567890", "-", "?", "a.b", long]
@@ -34,7 +30,7 @@ def test_each_word_keeps_its_own_pronunciation_among_odd_ones() -> None:
     assert " ".join(by_word["1920"]).startswith("n aɪ n t i n")
 
 
-@needs_espeak
+@needs.espeak
 def test_a_wrong_number_of_lines_is_asked_again_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = pronounce._run_espeak
     calls = []
@@ -51,7 +47,7 @@ def test_a_wrong_number_of_lines_is_asked_again_in_halves(monkeypatch: pytest.Mo
     assert len(calls) > 1
 
 
-@needs_espeak
+@needs.espeak
 def test_the_lexicon_is_kept_and_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "cache" / "words.json"
     told: list[tuple[int, int]] = []

@@ -15,6 +15,7 @@ from cortado.model.attention.config import MONOTONIC, AttentionConfig, Kind
 from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.model.operation import plain
 from cortado.model.recognizer import Recognizer
+from cortado.tests import needs
 from cortado.tests.training.tiny import MODEL, noise_batch, recipe
 from cortado.training.data.batches import Batch
 from cortado.training.data.log_mel_cache import cached
@@ -48,9 +49,8 @@ STAGE = Stage(
     neighbours=(0.05, 0.05),
     dropout=0.1,
 )
-no_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that PyTorch can use")
 every = pytest.mark.parametrize("name", MODELS)
-paths = pytest.mark.parametrize("path", ["plain", pytest.param("cuda", marks=no_gpu)])
+paths = pytest.mark.parametrize("path", ["plain", pytest.param("cuda", marks=needs.gpu)])
 
 
 @contextmanager

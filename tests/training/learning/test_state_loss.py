@@ -1,6 +1,5 @@
 """The encoder learns tied states of phones, in runs that resume and agree; they do not ship."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from torch import nn
 from cortado.model import checkpoint
 from cortado.model.recognizer import Recognizer
 from cortado.model.vocabulary import Vocabulary
+from cortado.tests import needs
 from cortado.tests.training.learning.test_trainer import Killed, Killer, course, equal, tensors
 from cortado.tests.training.tiny import MODEL, PLAIN, letters_as_states, recipe
 from cortado.training.data.batches import Drawn, Sampler
@@ -193,7 +193,7 @@ def test_an_alignment_is_found_once_and_kept(tones: CachedCorpus, tmp_path: Path
     assert not np.array_equal(states_of(tones, another, turned), states)
 
 
-@pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
+@needs.espeak
 def test_a_whole_run_finds_its_own_states(manifest: Path, tmp_path: Path) -> None:
     train(learning(manifest), tmp_path / "run")
     assert (tmp_path / "run" / "cache" / "triphones.safetensors").exists()

@@ -14,7 +14,8 @@ import soundfile
 from cortado.model.audio.decode import decode
 from cortado.model.backends.choice import choose
 from cortado.model.progress import unwatched
-from cortado.tests.clients.chromium import chromium, executable
+from cortado.tests import needs
+from cortado.tests.clients.chromium import chromium
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.tiny import MODEL
 from cortado.training.data.evaluation_sets import NamedSet
@@ -99,7 +100,7 @@ def test_a_log_mel_picture_is_a_png_of_half_the_points() -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(executable() is None, reason="no Chromium here")
+@needs.chromium
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_opens_and_its_tables_sort(
     written: tuple[Path, list[SetScore]], scheme: str, tmp_path: Path

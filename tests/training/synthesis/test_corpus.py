@@ -14,6 +14,7 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cortado.tests import needs
 from cortado.tests.training.recorded import rows_of
 from cortado.training.data.opus import write_opus
 from cortado.training.synthesis.corpus import (
@@ -33,10 +34,6 @@ LINES = [
     "she had not seen her brother's house since the war",
 ]
 VOICES = {"espeak-ng": ("en-us", "en-gb"), "flite": ("rms", "slt")}
-
-needs_espeak = pytest.mark.skipif(
-    shutil.which("espeak-ng") is None, reason="espeak-ng is not installed"
-)
 
 
 @pytest.fixture
@@ -63,7 +60,7 @@ def program(folder: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-@needs_espeak
+@needs.espeak
 def test_a_corpus_has_a_manifest_with_exact_durations_and_16_khz_mono_audio(
     config: SynthConfig,
 ) -> None:
@@ -79,7 +76,7 @@ def test_a_corpus_has_a_manifest_with_exact_durations_and_16_khz_mono_audio(
         assert row["speaker"].startswith("espeak-ng-en")
 
 
-@needs_espeak
+@needs.espeak
 def test_the_number_of_workers_changes_no_byte(config: SynthConfig, tmp_path: Path) -> None:
     alone = synthesise(config)
     together = synthesise(replace(config, output=tmp_path / "other", workers=2))
@@ -89,7 +86,7 @@ def test_the_number_of_workers_changes_no_byte(config: SynthConfig, tmp_path: Pa
         assert one.read_bytes() == other.read_bytes()
 
 
-@needs_espeak
+@needs.espeak
 def test_a_rerun_makes_only_what_is_missing(config: SynthConfig) -> None:
     manifest = synthesise(replace(config, count=8))
     whole = rows_of(manifest)
@@ -108,7 +105,7 @@ def test_a_rerun_makes_only_what_is_missing(config: SynthConfig) -> None:
     assert torn.stat().st_size > 4
 
 
-@needs_espeak
+@needs.espeak
 def test_a_killed_run_leaves_no_process_behind_and_a_rerun_completes_the_corpus(
     config: SynthConfig, tmp_path: Path
 ) -> None:
@@ -137,7 +134,7 @@ def test_a_killed_run_leaves_no_process_behind_and_a_rerun_completes_the_corpus(
     assert len(rows_of(manifest)) == count
 
 
-@needs_espeak
+@needs.espeak
 def test_a_folder_of_another_corpus_is_refused_by_the_name_of_what_differs(
     config: SynthConfig,
 ) -> None:
@@ -146,7 +143,7 @@ def test_a_folder_of_another_corpus_is_refused_by_the_name_of_what_differs(
         synthesise(replace(config, seed=4))
 
 
-@needs_espeak
+@needs.espeak
 def test_an_engine_that_fails_is_replaced_by_espeak_and_the_manifest_says_so(
     config: SynthConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +188,7 @@ def test_each_installed_voice_speaks_at_a_human_rate_and_follows_the_tempo(engin
         assert 1.25 < seconds[0] / seconds[1] < 1.75, name
 
 
-@needs_espeak
+@needs.espeak
 def test_an_engine_that_swallows_the_text_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
