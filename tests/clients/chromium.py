@@ -87,7 +87,7 @@ class Page(Watched):
 
     def open_first(self, url: str) -> None:
         """Go to `url` as somebody who was never there, with a microphone that is allowed."""
-        self.allow_microphone("granted")
+        self.answer("microphone")
         self.open(url)
         self.evaluate("localStorage.clear()")
         self.open(f"{url}&again")
@@ -151,9 +151,9 @@ class Page(Watched):
         """Return a PNG of what is shown."""
         return base64.b64decode(self.command("Page.captureScreenshot", format="png")["data"])
 
-    def allow_microphone(self, setting: str) -> None:
-        """Answer every question for the microphone with "granted" or "denied"."""
-        self.command("Browser.setPermission", permission={"name": "microphone"}, setting=setting)
+    def answer(self, name: str, setting: str = "granted") -> None:
+        """Answer every question for a permission with "granted" or "denied"."""
+        self.command("Browser.setPermission", permission={"name": name}, setting=setting)
 
 
 @contextmanager

@@ -138,10 +138,7 @@ def test_downloads_hold_what_transcribe_gives(page: Page, model: Path, tmp_path:
 
 
 def test_copied_text_is_the_text_on_the_page(page: Page) -> None:
-    # All that are not named are taken away.
-    permissions = ["clipboardReadWrite", "clipboardSanitizedWrite", "audioCapture"]
-    permissions += ["wakeLockScreen"]
-    page.command("Browser.grantPermissions", permissions=permissions)
+    page.answer("clipboard-read")
     page.click("copy")
     page.wait_for("document.getElementById('copy').textContent === 'Copied'")
     assert page.evaluate("navigator.clipboard.readText()").split() == page.transcript().split()

@@ -34,11 +34,11 @@ def wait_for_failure(page: Page) -> str:
 
 
 def test_a_denied_microphone_is_told_and_can_be_tried_again(page: Page) -> None:
-    page.allow_microphone("denied")
+    page.answer("microphone", "denied")
     page.click("toggle")
     assert wait_for_failure(page) == "The microphone was not allowed."
     assert "icon beside the address" in page.text("failure-advice")
-    page.allow_microphone("granted")
+    page.answer("microphone")
     page.click("retry")
     page.wait_for_state("listening")
     assert page.evaluate("document.getElementById('failure').hidden")

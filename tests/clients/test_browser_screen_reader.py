@@ -156,7 +156,7 @@ def test_an_open_dialog_is_all_that_is_read_until_it_is_closed(page: Page) -> No
 
 def test_an_error_is_announced_with_what_helps(page: Page) -> None:
     listen(page)
-    page.allow_microphone("denied")
+    page.answer("microphone", "denied")
     page.click("toggle")
     page.wait_for("!document.getElementById('failure').hidden")
     [said] = announced(page, "failure")
@@ -164,4 +164,4 @@ def test_an_error_is_announced_with_what_helps(page: Page) -> None:
     assert "Try again" in names(read(page))
     page.click("retry")
     page.wait_for("window.announced.filter(([region]) => region === 'failure').length === 2")
-    page.allow_microphone("granted")
+    page.answer("microphone")
