@@ -77,7 +77,8 @@ function show(state) {
 function showText() {
   const none = !takes.some(({ timeline }) => timeline.marks.length);
   byId("copy").disabled = none;
-  for (const button of document.querySelectorAll("[data-format]")) button.disabled = none;
+  byId("download").firstElementChild.setAttribute("aria-disabled", String(none));
+  if (none) byId("download").open = false;
 }
 
 function showFailure(failure) {

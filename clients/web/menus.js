@@ -9,7 +9,10 @@ export function menus(all) {
   };
   for (const menu of all) {
     menu.addEventListener("keydown", (event) => event.key === "Escape" && close(menu, true));
-    menu.addEventListener("click", ({ target }) => target.closest("button") && close(menu, true));
+    menu.addEventListener("click", (event) => {
+      if (event.target.closest("[aria-disabled=true]")) event.preventDefault(); // of what has no `disabled`
+      if (event.target.closest("button")) close(menu, true);
+    });
   }
   document.addEventListener("pointerdown", ({ target }) => {
     for (const menu of all) if (!menu.contains(target)) close(menu, false);

@@ -357,10 +357,15 @@ def test_names_to_expect_are_asked_for(page: Page) -> None:
 
 
 def test_settings_are_kept_over_a_visit_and_clear_takes_all_away(page: Page) -> None:
+    page.evaluate("document.getElementById('download').open = true")
     page.click("clear")
+    assert not page.evaluate("document.getElementById('download').open")
     assert page.transcript() == ""
     assert page.evaluate("document.getElementById('sight').hidden")
     assert page.evaluate("document.activeElement.id") == "toggle"
+    page.evaluate("document.querySelector('#download summary').focus()")
+    page.press("Enter")  # there is nothing to download
+    assert not page.evaluate("document.getElementById('download').open")
     before = page.evaluate("getComputedStyle(document.querySelector('.invitation')).fontSize")
     choose(page, "size", "huge")
     choose(page, "theme", "dark")
