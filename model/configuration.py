@@ -75,6 +75,19 @@ def toml_tree(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: expected TOML, got {error}") from error
 
 
+def json_tree(path: Path) -> Any:
+    """Return what a JSON file holds.
+
+    Raises:
+        ValueError: not JSON.
+        OSError: the file cannot be read.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: expected JSON, got {error}") from error
+
+
 def _said(kind: Any, problem: ErrorDetails) -> str:
     """Return what is wrong, behind the place where it is."""
     place, got, name = list(problem["loc"]), problem["input"], problem["type"]

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from cortado.model.configuration import json_tree
 from cortado.model.progress import Count, unwatched
 from cortado.model.whole_file import write_whole
 
@@ -58,10 +59,7 @@ def lexicon(texts: Iterable[str], path: Path | None = None, progress: Count = un
     """
     stored: dict[str, list[str]] = {}
     if path and path.exists():
-        try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{path}: expected JSON, got {error}") from error
+        stored = json_tree(path)
     words = sorted({word for text in texts for word in text.split()})
     todo = [word for word in words if word not in stored]
     for start in range(0, len(todo), WORDS_PER_CALL):

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as serialized
 from torch import Tensor, nn
 
+from cortado.model.configuration import json_tree
 from cortado.model.whole_file import write_whole
 
 STATE, TENSORS = "state.json", "tensors.safetensors"
@@ -94,5 +95,5 @@ def _restore_moments(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Ten
 
 def read(snapshot: Path) -> dict[str, Any]:
     """Return a snapshot's position in its run: updates ("step"), their "seconds", and more."""
-    state: dict[str, Any] = json.loads((snapshot / STATE).read_text(encoding="utf-8"))
+    state: dict[str, Any] = json_tree(snapshot / STATE)
     return state

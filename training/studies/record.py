@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cortado.model.configuration import build
+from cortado.model.configuration import build, json_tree
 from cortado.model.whole_file import write_whole
 from cortado.training.scoring.delay import Delay
 
@@ -87,11 +87,7 @@ def read(path: Path) -> Run:
 
     Raises: ValueError for something else; OSError.
     """
-    try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: expected JSON, got {error}") from error
-    return build(Run, tree, str(path), path.parent)
+    return build(Run, json_tree(path), str(path), path.parent)
 
 
 def stored(paths: Iterable[Path], shared: str) -> list[Run]:

@@ -14,6 +14,7 @@ import numpy as np
 import soxr
 
 from cortado.model.audio.decode import Samples
+from cortado.model.configuration import json_tree
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Count, unwatched
 from cortado.model.whole_file import named, write_whole
@@ -197,7 +198,7 @@ def _check_folder(
     if not path.exists():
         write_whole(path, json.dumps(facts, indent=2) + "\n")
         return
-    earlier = json.loads(path.read_text(encoding="utf-8"))
+    earlier = json_tree(path)
     for name, value in facts.items():
         if earlier.get(name) != value:
             raise ValueError(

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.configuration import json_tree
 from cortado.model.progress import Count, counted, unwatched
 from cortado.model.whole_file import write_whole
 from cortado.training.alignment.word_aligner import WordAligner
@@ -135,7 +136,7 @@ def word_edges(corpus: CachedCorpus, progress: Count = unwatched) -> Edges:
     said = [[one.start, one.text] for one in corpus.utterances]  # of a new recording another start
     path = corpus.folder / "words.json"
     if path.exists():
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = json_tree(path)
         if kept.get("utterances") == said:
             kept_edges: Edges = kept["edges"]
             return kept_edges

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from cortado.model.configuration import json_tree
 from cortado.model.progress import Progress, counted, unwatched
 from cortado.model.whole_file import write_whole
 from cortado.training.text.batches import collate
@@ -69,7 +70,7 @@ def evaluate(
         "perplexity": round(perplexity(recipe, model, pairs), 2),
         "dev_perplexity": round(perplexity(recipe, model, dev), 2),
         "scores": scores,
-    } | json.loads((folder / RUN).read_text(encoding="utf-8"))
+    } | json_tree(folder / RUN)
     path = results / f"{recipe.name}-{row.name}-{seed}.json"
     write_whole(path, json.dumps(record, indent=2) + "\n")
     return path

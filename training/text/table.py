@@ -1,11 +1,11 @@
 """The table of the text tasks, generated from stored runs into a Markdown page."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from cortado.model.configuration import json_tree
 from cortado.model.whole_file import write_whole
 from cortado.training.scoring.markdown import line, mean, outside
 from cortado.training.text.recipe import Row, TextRecipe, configuration
@@ -94,7 +94,7 @@ def _runs(recipe: TextRecipe, row: Row, results: Path) -> list[Record]:
         path = results / f"{recipe.name}-{row.name}-{seed}.json"
         if not path.exists():
             continue
-        run = json.loads(path.read_text(encoding="utf-8"))
+        run = json_tree(path)
         if run["configuration"] != wanted:
             got = run["configuration"]
             raise ValueError(f"{path}: expected a run of the recipe as it is, {wanted}, got {got}")

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save
 from torch import nn
 
 import cortado.model.compiled.operations  # noqa: F401  # kernels for whole texts on CPUs
+from cortado.model.configuration import json_tree
 from cortado.model.progress import Progress, unwatched
 from cortado.model.whole_file import write_whole
 from cortado.training.learning import snapshot
@@ -133,7 +134,7 @@ def load(recipe: TextRecipe, row: Row, folder: Path) -> TextModel:
     if not (folder / RUN).exists():
         raise ValueError(f"expected a run that has ended in {folder}, got none")
     _check(recipe, row, folder)
-    source, target = json.loads((folder / WORDS).read_text(encoding="utf-8"))
+    source, target = json_tree(folder / WORDS)
     model = TextModel(recipe, row, Vocabularies(Words(tuple(source)), Words(tuple(target))))
     model.load_state_dict(load_file(folder / WEIGHTS))
     return model.eval()
