@@ -1,12 +1,12 @@
 """Snapshots are whole or not there."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from cortado.model.whole_file import write_whole
 from cortado.training.learning import snapshot as runstate
 from cortado.training.learning.snapshot import restore, save, snapshots
 
@@ -67,21 +67,20 @@ def test_a_snapshot_of_the_same_step_takes_its_place(tmp_path: Path) -> None:
     assert restore(found, *named(module, optimizer))["pool"] == 2
 
 
-@pytest.mark.parametrize("when", ["before the tensors", "within the state"])
+@pytest.mark.parametrize("within", [runstate.TENSORS, runstate.STATE])
 def test_a_kill_while_saving_leaves_the_snapshot_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, within: str
 ) -> None:
     module, optimizer = trained(0, 3)
     save(tmp_path, 3, *named(module, optimizer), {})
 
-    def killed(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
+    def killed(path: Path, content: str | bytes) -> None:
+        write_whole(path, content[:3] if path.name == within else content)
+        if path.name == within:
+            raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        if when == "before the tensors":
-            patch.setattr(runstate, "save_file", killed)
-        else:
-            patch.setattr(Path, "write_text", killed)
+        patch.setattr(runstate, "write_whole", killed)
         with pytest.raises(KeyboardInterrupt):
             save(tmp_path, 6, *named(module, optimizer), {})
     assert (tmp_path / "snapshot.partial").exists()
