@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -35,6 +36,7 @@ espeak = installed("espeak-ng")
 openssl = installed("openssl")
 pulseaudio = installed("pulseaudio")
 gpu = _mark(torch.cuda.is_available(), "a GPU")
+full_disk = _mark(Path("/dev/full").exists(), "/dev/full, as Linux has it")
 recordings = _mark(RECORDINGS.is_dir(), "the recordings of ../shared/data")
 quiet_machine = _mark("LONG_TAKE" in os.environ, "minutes of a quiet machine, and LONG_TAKE set")
 chromium = _mark(CHROMIUM, "Chromium (on Debian: apt install chromium)")

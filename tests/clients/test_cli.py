@@ -160,7 +160,12 @@ def test_whoever_writes_json_says_at_once_where_it_cannot(command: str, capsys: 
 @pytest.mark.parametrize(
     ("line", "given", "said"),
     [
-        ("info > /dev/full", "", "standard output: No space left on device"),
+        pytest.param(
+            "info > /dev/full",
+            "",
+            "standard output: No space left on device",
+            marks=needs.full_disk,
+        ),
         ("transcribe -", "no audio", "standard input: expected wav, flac, .* broken format"),
         ("transcribe - <&-", "", "standard input: expected a readable file, got 'Bad file desc"),
         ("replay /dev/stdin", "", "/dev/stdin: expected a whole recording of version 1, got a f"),

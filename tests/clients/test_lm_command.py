@@ -11,6 +11,7 @@ from cortado.clients import cli
 from cortado.model.search.language_file import FILE, read_language
 from cortado.model.search.language_model import Language
 from cortado.model.vocabulary import ENGLISH, Vocabulary
+from cortado.tests import needs
 from cortado.tests.model.untrained import noise
 from cortado.tests.training.trigram import sentences
 
@@ -107,10 +108,10 @@ def test_mistakes_are_one_line(text: Path, tmp_path: Path, capsys: Capture) -> N
     assert not output.exists()
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is Linux's")
+@needs.full_disk
 def test_a_full_disk_is_one_line(text: Path, capsys: Capture) -> None:
     assert cli.main(["lm", str(text), "-o", "/dev/full"]) == 2
-    assert capsys.readouterr().err == "cortado: [Errno 28] No space left on device\n"
+    assert capsys.readouterr().err == "cortado: /dev/full: No space left on device\n"
 
 
 def test_transcribe_weighs_words_in_a_search_alone(

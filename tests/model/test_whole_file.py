@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cortado.model.whole_file import whole, write_whole
+from cortado.tests import needs
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -16,6 +17,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("file", "old")]
 
 
+@needs.full_disk
 @pytest.mark.parametrize("place", ["/dev/full", "file"])
 def test_a_disk_that_is_full_is_told_with_the_file(tmp_path: Path, place: str) -> None:
     path = tmp_path / place
