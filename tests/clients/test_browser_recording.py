@@ -9,10 +9,7 @@ from cortado.model.audio.streamed import StreamedAudio
 from cortado.tests import needs
 from cortado.tests.clients.chromium import Page
 
-pytestmark = [
-    pytest.mark.browser,
-    needs.chromium,
-]
+pytestmark = [pytest.mark.browser, needs.chromium]
 
 RECORD = """
 new Promise((done) => {

@@ -12,12 +12,7 @@ from cortado.tests.clients.firefox import firefox, sound
 from cortado.tests.clients.serving import Served, transcribe
 from cortado.tests.clients.speech import RATE, write
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    needs.firefox,
-    needs.pulseaudio,
-]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, needs.firefox, needs.pulseaudio]
 
 
 def test_what_is_said_into_firefox_is_read_in_it(

@@ -34,10 +34,7 @@ NOT_RUN = {  # what a command looks like, and why it is not run here
 }
 SERVER = "ws://127.0.0.1:8000/v1/stream"
 
-pytestmark = [
-    pytest.mark.slow,
-    needs.openssl,
-]
+pytestmark = [pytest.mark.slow, needs.openssl]
 
 
 def commands(page: str) -> list[str]:

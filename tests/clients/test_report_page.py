@@ -13,10 +13,7 @@ from cortado.tests.clients.axe import violations
 from cortado.tests.clients.chromium import Page
 from cortado.tests.clients.speech import write
 
-pytestmark = [
-    pytest.mark.browser,
-    needs.chromium,
-]
+pytestmark = [pytest.mark.browser, needs.chromium]
 
 
 @pytest.fixture(scope="module")

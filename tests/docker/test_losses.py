@@ -23,11 +23,7 @@ from cortado.tests import needs
 from cortado.tests.clients.serving import serving
 from cortado.tests.docker.test_replicas import balancer
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(2400),
-    needs.quiet_machine,
-]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400), needs.quiet_machine]
 
 CAPACITY, SERVERS = 10, 2
 STREAMS, MEAN_SECONDS = 30.0, 6.0  # as many would live at once, had all of them room
