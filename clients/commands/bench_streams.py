@@ -121,17 +121,13 @@ def bench_streams(
 
 def _speech(paths: list[Path]) -> "list[Samples]":
     """Return the recordings in files and folders, or the page's where none are given."""
+    from cortado.clients.results import inputs
     from cortado.model.audio.decode import decode
     from cortado.server.sample import speech
     from cortado.training.data.corpora.source import AUDIO_SUFFIXES
 
-    files = []
-    for path in paths:
-        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES)
-        if path.is_dir() and not found:
-            raise ValueError(f"expected audio files in {path}, got none")
-        files += found[:RECORDINGS] if path.is_dir() else [path]
-    return [decode(path) for path in files] or [speech()]
+    each = (inputs([str(path)], AUDIO_SUFFIXES)[:RECORDINGS] for path in paths)
+    return [decode(one.path) for some in each for one in some] or [speech()]
 
 
 def _engine(
