@@ -13,7 +13,8 @@ def named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or str(path)
+        if error.errno is not None:  # else it is one of ours, which says all
+            error.filename = error.filename or str(path)
         raise
 
 

@@ -89,7 +89,7 @@ def bench_streams(
     if Part.WEBSOCKETS in parts and sys.platform != "linux":
         raise ValueError(
             f"expected Linux, whose /proc tells the server's processor time, got {sys.platform}; "
-            "--part engine and --part memory need it not"
+            "--part engine and --part memory run anywhere"
         )
     recognizer = load_served(checkpoint, backend, beam, hold, lm)
     speech = _speech(audio or [])

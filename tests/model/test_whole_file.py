@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cortado.model.whole_file import whole, write_whole
+from cortado.model.whole_file import named, whole, write_whole
 from cortado.tests import needs
 
 
@@ -24,6 +24,11 @@ def test_a_disk_that_is_full_is_told_with_the_file(tmp_path: Path, place: str) -
     with pytest.raises(OSError, match=f"No space.*{place}"), whole(path) as part:
         (part if part == path else Path("/dev/full")).write_text("text")
     assert [*tmp_path.iterdir()] == []
+
+
+def test_an_error_of_ours_stays_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"^a process ended$"), named(tmp_path):
+        raise OSError("a process ended")
 
 
 def test_a_place_that_cannot_be_taken_leaves_nothing(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ CONFIGURED_BY = {  # the parts that each key of a recogniser's configuration bel
     "decoder": {"decoder"},
     "phones": {"phones"},
 }
-MOST_DROPOUT = 0.99
+MOST_DROPOUT = 0.99  # at 1 nothing is left that could make up for what is left out
 BAND_AUGMENTATIONS = (
     "speed",
     "warp",
