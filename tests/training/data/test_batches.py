@@ -66,38 +66,25 @@ def test_shifts_leave_out_the_first_frames(sampler: Sampler) -> None:
     np.testing.assert_array_equal(batch[: shifted.frames], plain[2 : shifted.frames + 2])
 
 
-def test_leads_lengthen_utterances_by_as_much_in_every_view(sampler: Sampler) -> None:
-    config = replace(PLAIN, lead=0.5)
-    pool = sampler.pool(0, config)
-    drawn = [one for batch in pool for one in batch]
-    led = [one for one in drawn if one.lead]
-    assert 0.4 < len(led) / len(drawn) < 0.6
-    assert all(LEAD[0] <= one.lead < LEAD[1] for one in led)
-    two = next(batch for batch in pool if batch[0].lead)[:1]
-    batch = sampler.load(two, config, 3, views=2)
-    speech = sampler.corpora[two[0].corpus].logmel(two[0].utterance)
-    lead = two[0].lead
-    for view in batch.logmel.numpy():
-        np.testing.assert_array_equal(view[lead : lead + len(speech)], speech)
-    assert not torch.equal(batch.logmel[0, :lead], batch.logmel[1, :lead])
-
-
-def test_trails_stand_behind_utterances_in_every_view(sampler: Sampler) -> None:
-    config = replace(PLAIN, lead=0.5, trail=0.5)
-    pool = sampler.pool(0, config)
-    drawn = [one for batch in pool for one in batch]
-    trailed = [one for one in drawn if one.trail]
-    assert 0.4 < len(trailed) / len(drawn) < 0.6
-    assert all(LEAD[0] <= one.trail < LEAD[1] for one in trailed)
-    one = next(one for one in trailed if one.lead)
-    batch = sampler.load([one], config, 3, views=2)
+@pytest.mark.parametrize("trail", [0.0, 0.5])
+def test_leads_and_trails_stand_around_utterances_in_every_view(
+    sampler: Sampler, trail: float
+) -> None:
+    config = replace(PLAIN, lead=0.5, trail=trail)
+    drawn = [one for batch in sampler.pool(0, config) for one in batch]
+    for name, share in (("lead", 0.5), ("trail", trail)):
+        lengths = [frames for one in drawn if (frames := getattr(one, name))]
+        assert len(lengths) / len(drawn) == pytest.approx(share, abs=0.1)
+        assert all(LEAD[0] <= frames < LEAD[1] for frames in lengths)
+    one = next(one for one in drawn if one.lead and (one.trail or not trail))
+    views = sampler.load([one], config, 3, views=2).logmel
     speech = sampler.corpora[one.corpus].logmel(one.utterance)
-    assert one.frames == one.lead + len(speech) + one.trail
     behind = one.lead + len(speech)
-    for view in batch.logmel.numpy():
+    assert one.frames == behind + one.trail
+    for view in views.numpy():
         np.testing.assert_array_equal(view[one.lead : behind], speech)
-    first, second = batch.logmel[:, behind : one.frames]
-    assert not torch.equal(first, second)
+    assert not torch.equal(*views[:, : one.lead])
+    assert not trail or not torch.equal(*views[:, behind : one.frames])
 
 
 def test_states_of_an_utterance_keep_their_places_between_a_lead_and_a_trail(
