@@ -1,7 +1,6 @@
 """Checkpoints: a folder of `model.safetensors` (weights) and `model.json` (everything else)."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from cortado.model.checkpoint_reader import (
     read,
 )
 from cortado.model.recognizer import Recognizer
-from cortado.model.whole_file import write_whole
+from cortado.model.whole_file import write_tree, write_whole
 
 
 def save(
@@ -47,8 +46,7 @@ def save(
         "lookahead_ms": recognizer.lookahead_ms,
         "parameters": sum(p.numel() for p in recognizer.parameters()),
     }
-    text = json.dumps(content | {"card": card or {}}, indent=2, ensure_ascii=False)
-    write_whole(folder / CARD, text + "\n")
+    write_tree(folder / CARD, content | {"card": card or {}})
 
 
 def load(folder: Path = DEFAULT) -> Recognizer:

@@ -1,10 +1,12 @@
 """Files that are there as a whole or not at all, whatever happens while they are written."""
 
+import json
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -52,3 +54,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def write_tree(path: Path, tree: Any) -> None:
+    """Write a tree of tables, lists, texts and numbers as JSON, a line for each value."""
+    write_whole(path, json.dumps(tree, indent=2, ensure_ascii=False) + "\n")

@@ -41,6 +41,7 @@ def bench_attention(
     """Measure the attentions: decoding, training, whole updates."""
     from cortado.clients.bench.attention import decoding, learning, report, step
     from cortado.clients.progress import progress_bar
+    from cortado.model.whole_file import write_tree
 
     parts = part or list(Part)
     if svg is not None and Part.DECODING not in parts:
@@ -51,7 +52,7 @@ def bench_attention(
         learnt = learning.measure(progress) if Part.TRAINING in parts else []
         steps = step.measure(progress) if Part.STEP in parts else []
     if json_file is not None:
-        report.write_json(json_file, report.as_json(curves, learnt, steps))
+        write_tree(json_file, report.as_json(curves, learnt, steps))
     if svg is not None:
         report.plot(curves, svg)
     out = console()

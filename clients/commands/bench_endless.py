@@ -1,7 +1,6 @@
 """`cortado bench endless`: a day of sound through one stream."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,7 +47,7 @@ def bench_endless(
     from cortado.clients.bench.endless.run import run_day
     from cortado.clients.bench.endless.sounds import recordings
     from cortado.clients.progress import progress_bar
-    from cortado.model.whole_file import write_whole
+    from cortado.model.whole_file import write_tree
 
     check_places(json_file)
     use_one_thread()
@@ -56,7 +55,7 @@ def bench_endless(
     with progress_bar() as report:
         found = run_day(recognizer, recordings(manifest), hours, report, seed)
     if json_file is not None:
-        write_whole(json_file, json.dumps(dataclasses.asdict(found), indent=2) + "\n")
+        write_tree(json_file, dataclasses.asdict(found))
     for line in lines(found, recognizer.name):
         typer.echo(line)
 

@@ -10,7 +10,6 @@ The fit is a logistic regression of whether a word is right (Platt 1999) on the 
 least sure character. Which one that is depends on the coefficients, so both are found in turn.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -26,7 +25,7 @@ from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.progress import Progress
 from cortado.model.search.settings import Beam
 from cortado.model.streaming.interface import StreamingRecognizer
-from cortado.model.whole_file import write_whole
+from cortado.model.whole_file import write_tree
 from cortado.training.data.evaluation_sets import NamedSet
 from cortado.training.scoring.calibration import judged
 from cortado.training.scoring.evaluate import Result, Rules, evaluate
@@ -178,5 +177,4 @@ def write(folder: Path, coefficients: Confidence) -> None:
     """
     content = read_card(folder)
     content["config"]["decoder"]["confidence"] = list(coefficients)
-    text = json.dumps(content, indent=2, ensure_ascii=False)
-    write_whole(folder / CARD, text + "\n")
+    write_tree(folder / CARD, content)

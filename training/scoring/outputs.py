@@ -1,6 +1,5 @@
 """Evaluations as files: JSON, and the formats of NIST's sclite."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cortado.model.captions import words_of
-from cortado.model.whole_file import write_whole
+from cortado.model.whole_file import write_tree, write_whole
 from cortado.training.scoring.breakdown import (
     Group,
     by_field,
@@ -33,9 +32,7 @@ def write_json(sets: Sequence[SetScore], path: Path, fields: Sequence[str] = ())
         path: where.
         fields: of the manifest, whose groups are written too.
     """
-    content = {"sets": [set_as_json(one, fields) for one in sets]}
-    text = json.dumps(content, indent=2, ensure_ascii=False)
-    write_whole(path, text + "\n")
+    write_tree(path, {"sets": [set_as_json(one, fields) for one in sets]})
 
 
 def set_as_json(one: SetScore, fields: Sequence[str] = ()) -> dict[str, Any]:

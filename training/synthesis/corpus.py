@@ -17,7 +17,7 @@ from cortado.model.audio.decode import Samples
 from cortado.model.configuration import json_tree
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Count, unwatched
-from cortado.model.whole_file import named, write_whole
+from cortado.model.whole_file import named, write_tree, write_whole
 from cortado.training.data.corpora import source
 from cortado.training.data.parallel import parallel_map
 from cortado.training.synthesis.effects import draw_effects, trim
@@ -196,7 +196,7 @@ def _check_folder(
     facts["voices"] = {engine: list(names) for engine, names in voices.items()}
     path = config.output / "synth.json"
     if not path.exists():
-        write_whole(path, json.dumps(facts, indent=2) + "\n")
+        write_tree(path, facts)
         return
     earlier = json_tree(path)
     for name, value in facts.items():

@@ -1,6 +1,5 @@
 """Scores of a run: BLEU by sacrebleu, ROUGE by rouge-score, perplexity; stored as one JSON file."""
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from cortado.model.configuration import json_tree
 from cortado.model.progress import Progress, counted, unwatched
-from cortado.model.whole_file import write_whole
+from cortado.model.whole_file import write_tree, write_whole
 from cortado.training.text.batches import collate
 from cortado.training.text.loss import loss
 from cortado.training.text.model import TextModel
@@ -72,7 +71,7 @@ def evaluate(
         "scores": scores,
     } | json_tree(folder / RUN)
     path = results / f"{recipe.name}-{row.name}-{seed}.json"
-    write_whole(path, json.dumps(record, indent=2) + "\n")
+    write_tree(path, record)
     return path
 
 

@@ -1,7 +1,6 @@
 """The results of `cortado bench attention`: tables for the terminal, JSON, a plot of speed."""
 
 import dataclasses
-import json
 import platform
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from rich.table import Table
 from cortado.clients.bench.attention.decoding import ENERGIES, Curve
 from cortado.clients.bench.attention.learning import CLOSED, EXACT, FORMS, Learning
 from cortado.clients.bench.attention.step import Step
-from cortado.model.whole_file import named, write_whole
+from cortado.model.whole_file import named
 
 COLOURS = ("#1b1b1b", "#0b6e99", "#c2410c", "#d97706", "#7c3aed")
 DECODING = (
@@ -141,11 +140,6 @@ def ratios(
     if by_kind:
         found["update with MoChA of one with soft attention"] = by_kind["mocha"] / by_kind["soft"]
     return found
-
-
-def write_json(path: Path, found: dict[str, Any]) -> None:
-    """Write what `as_json` gave."""
-    write_whole(path, json.dumps(found, indent=2) + "\n")
 
 
 def plot(curves: Sequence[Curve], path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from cortado.clients.bench.streams.delays import TARGET, Point
-from cortado.model.whole_file import named, write_whole
+from cortado.model.whole_file import named, write_tree
 
 USED = 2 / 3  # of a server's cores at most; the rest is for moments in which much comes at once
 COMMAND = "cortado bench streams --part websockets --json FILE"
@@ -74,8 +74,7 @@ def lines(points: Sequence[Point], facts: Mapping[str, Any]) -> list[str]:
 
 def write_json(path: Path, points: Sequence[Point], facts: Mapping[str, Any]) -> None:
     """Write points (delays in seconds) and facts."""
-    content = {"points": [asdict(point) for point in points], **facts}
-    write_whole(path, json.dumps(content, indent=2) + "\n")
+    write_tree(path, {"points": [asdict(point) for point in points], **facts})
 
 
 class Server(NamedTuple):
