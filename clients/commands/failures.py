@@ -31,9 +31,9 @@ def complain(error: Exception) -> None:
 def one_line(error: Exception) -> str:
     """Say `error` on one line, with the file first where the system names one."""
     if isinstance(error, OSError) and error.strerror:
-        # A full disk is that of the output, where nobody has named a file.
-        name = "standard output" if error.errno == ENOSPC else None
-        if (name := error.filename or name) is not None:
+        # All files that are written are named, so that a full disk without a name is the output's.
+        name = error.filename or ("standard output" if error.errno == ENOSPC else None)
+        if name is not None:
             return f"{name}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
 
