@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cortado.tests.clients.serving import ROOT
-
-RECORDINGS = ROOT.parent / "shared" / "data" / "librispeech-mini"
+RECORDINGS = Path(__file__).resolve().parents[2] / "shared" / "data" / "librispeech-mini"
 NAMES = "chromium", "chromium-browser", "google-chrome", "chrome"
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 FIREFOX = shutil.which("firefox") or shutil.which("firefox-esr")
