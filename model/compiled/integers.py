@@ -7,10 +7,14 @@ weights by the maximum of each column, separately for x and h.
     y = bias + s_x(row) w_x(column) sum(x' w') + w_h(column) sum(h' w') / 127
 
 Integers are added without rounding, so a row's result has the same bits beside any other rows.
-AVX-512 VNNI multiplies and adds four pairs for each of 16 columns at once. AVX2 takes three
-instructions for 8 columns; the first adds two products in 16 bits, so weights have 7 bits there.
+AVX-512 VNNI multiplies and adds four pairs for each of 16 columns at once. AVX2 takes more
+instructions for 8 columns: the first adds two products in 16 bits, then two such sums are added
+there, and their sum goes on in 32 bits. So a column's weights are scaled to what fits into 16 bits:
+of four that are added, those above zero have a sum of 128 at most, and those below as well.
 """
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numba
@@ -40,15 +44,20 @@ AVX2 = LANES == 8
 
 MAX_INPUT = 255  # code of the largest rectified input
 MAX_SIGNED = 127  # of states around ZERO_POINT
-MAX_WEIGHT = 127 if VNNI else 64  # 2 * 255 * 64 fits into 16 bits
+MAX_WEIGHT = 127
 ZERO_POINT = 128
-QUAD = 4  # pairs that are multiplied and added at once, for each column
+QUAD = 4  # pairs that are multiplied at once, for each column
+TOGETHER = 1 if VNNI else 2  # products that are added before their sum goes on in 32 bits
+STEP = QUAD * TOGETHER  # pairs of those products
+MAX_SUM = 32767 // MAX_INPUT - TOGETHER  # of weights of one sign in 16 bits; rounding may add more
 
 
 class QuantizedMatrix(NamedTuple):
     """An affine map of rows [x | h] whose weights are integers."""
 
-    weight: Array  # int8: panels of COLUMNS columns, QUAD rows of a column beside each other
+    # int8: panels of COLUMNS columns, QUAD rows of a column beside each other; zeros fill up the
+    # rows of x, and those of h, to whole steps
+    weight: Array
     bias: Array  # (N,) float32, less the contribution of ZERO_POINT
     x_scale: Array  # (N,) float32: scale of the weights of x
     h_scale: Array  # (N,) float32: scale of the weights of h, over MAX_SIGNED
@@ -68,20 +77,30 @@ def quantized(
     x, x_steps = _integers(weight[:inputs])
     h, h_steps = _integers(weight[inputs:])
     added = ZERO_POINT / MAX_SIGNED * h_steps * h.sum(0, np.int64)
-    whole = np.concatenate([x, h])
+    whole = np.concatenate([_whole_steps(x), _whole_steps(h)])
     k, n = whole.shape
     panels = whole.reshape(k // QUAD, QUAD, n // COLUMNS, COLUMNS).transpose(2, 0, 3, 1)
     placed = aligned(np.int8, whole.size)
     placed[:] = panels.ravel()
     x_scale, h_scale = padded(x_steps), padded(h_steps / MAX_SIGNED)
-    return QuantizedMatrix(placed, padded(bias - added), x_scale, h_scale, inputs, k - inputs)
+    return QuantizedMatrix(placed, padded(bias - added), x_scale, h_scale, len(x), len(h))
 
 
 def _integers(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
     """Return weights as integers, and the scale of each column."""
-    largest = np.abs(weight, dtype=np.float64).max(0, initial=0)
-    steps = np.where(largest > 0, largest, 1) / MAX_WEIGHT
+    steps = np.abs(weight, dtype=np.float64).max(0, initial=0) / MAX_WEIGHT
+    if AVX2:
+        added = _whole_steps(weight).reshape(-1, TOGETHER, 2, QUAD // 2, weight.shape[1])
+        for sign in (1, -1):
+            sums = np.maximum(sign * added, 0).sum((1, 3), np.float64)
+            steps = np.maximum(steps, sums.max((0, 1), initial=0) / MAX_SUM)
+    steps = np.where(steps > 0, steps, 1)
     return np.rint(weight / steps).astype(np.int8), steps
+
+
+def _whole_steps(weight: Array) -> Array:
+    """Return (K, N) weights with zeros up to whole steps."""
+    return np.pad(weight, ((0, -len(weight) % STEP), (0, 0)))
 
 
 class Segments(NamedTuple):
@@ -89,9 +108,9 @@ class Segments(NamedTuple):
 
     row: int  # from one row to the next; they may overlap, as a convolution's do
     xs: int  # segments of x
-    nx: int  # quads in one
+    nx: int  # steps in one
     hs: int  # segments of h
-    nh: int  # quads in one
+    nh: int  # steps in one
     apart: int  # from one segment to the next
 
 
@@ -133,18 +152,20 @@ _WIDTH = 4 * LANES  # bytes of a register
 def _emit(e: Emitter, rows: int) -> None:
     b = e.builder
     row, xs, nx, hs, nh, apart = e.arguments[1:7]
-    inputs, states, panel, _, _, n, first = e.arguments[11:]
+    panel, _, _, n, first = e.arguments[13:]
     column = e.times(panel, COLUMNS)
-    a0, b0 = b.mul(first, row), b.mul(column, b.add(inputs, states))
+    steps = b.add(b.mul(xs, nx), b.mul(hs, nh))
+    a0, b0 = b.mul(first, row), b.mul(column, e.times(steps, STEP))
     starts = [e.at(e.pointer(0, a0, 1), e.times(row, r)) for r in range(rows)]
     weights, scales = e.pointer(7, b0, 1), e.pointer(14, first, 4)
     to = e.pointer(15, b.add(b.mul(first, n), column), 4)
     bias, x_scale, h_scale = (e.pointer(k, column, 4) for k in (8, 9, 10))
     nothing = [ir.Constant(_COUNTS, [0] * LANES)] * (rows * VECTORS)
     later = [e.at(start, b.mul(xs, apart)) for start in starts]
-    beyond = e.at(weights, e.times(b.mul(xs, nx), _WIDTH * VECTORS))
+    beyond = e.at(weights, e.times(b.mul(xs, nx), _WIDTH * VECTORS * TOGETHER))
     parts = ((starts, (xs, apart, nx), weights), (later, (hs, apart, nh), beyond))
-    x_sums, h_sums = (multiplied(e, *part, nothing, _COUNTS, _multiply_add(e)) for part in parts)
+    add = _multiply_add(e)
+    x_sums, h_sums = (multiplied(e, *part, nothing, _COUNTS, add, TOGETHER) for part in parts)
     fma = e.function(f"llvm.fma.v{LANES}f32", _SUMS, _SUMS, _SUMS, _SUMS)
     for v in range(VECTORS):
         add, by_x, by_h = (e.load(e.at(p, _WIDTH * v), _SUMS) for p in (bias, x_scale, h_scale))
@@ -160,14 +181,16 @@ def _multiply_add(e: Emitter) -> Instruction:
     call = e.builder.call
     if VNNI:
         dot = e.function("llvm.x86.avx512.vpdpbusd.512", _COUNTS, _COUNTS, _COUNTS, _COUNTS)
-        return lambda total, codes, weights: call(dot, [total, codes, weights])
+        return lambda total, codes, weights: call(dot, [total, *codes, *weights])
     bytes_, pairs = ir.VectorType(_INT8, _WIDTH), ir.VectorType(_INT16, _WIDTH // 2)
     by_two = e.function("llvm.x86.avx2.pmadd.ub.sw", pairs, bytes_, bytes_)
     by_four = e.function("llvm.x86.avx2.pmadd.wd", _COUNTS, pairs, pairs)
     ones = ir.Constant(pairs, [1] * pairs.count)
 
-    def added(total: Any, codes: Any, weights: Any) -> Any:
-        twos = call(by_two, [e.builder.bitcast(one, bytes_) for one in (codes, weights)])
+    def added(total: Any, codes: Sequence[Any], weights: Sequence[Any]) -> Any:
+        both = zip(codes, weights, strict=True)
+        bits = ([e.builder.bitcast(one, bytes_) for one in pair] for pair in both)
+        twos = reduce(e.builder.add, (call(by_two, pair) for pair in bits))
         return e.builder.add(total, call(by_four, [twos, ones]))
 
     return added
@@ -191,7 +214,7 @@ def integer_product(
     """Set C (rows, N) to an affine map of rows of codes, in compiled code.
 
     Args:
-        codes: uint8; they may overlap, as a convolution's do.
+        codes: uint8; they may overlap, as a convolution's do. Fewer than STEP are read beyond them.
         row: from one row to the next.
         xs: segments of x in a row.
         hs: segments of h after them.
@@ -201,8 +224,8 @@ def integer_product(
         c: flat, float32.
         rows: how many.
     """
-    n, nx, nh = len(m.bias), m.inputs // (QUAD * max(xs, 1)), m.states // (QUAD * max(hs, 1))
-    runs = Segments(row, xs, nx, hs, nh, apart)
+    n, x_step, h_step = len(m.bias), STEP * max(xs, 1), STEP * max(hs, 1)
+    runs = Segments(row, xs, -(-m.inputs // x_step), hs, -(-m.states // h_step), apart)
     for panel in range(n // COLUMNS):
         r = 0
         while r < rows:

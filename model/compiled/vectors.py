@@ -9,7 +9,7 @@ With bf16 numbers (held as uint16) one instruction multiplies 2 x 16 pairs and a
 CPUs with AVX-512 BF16. The fp32 form is plain LLVM and runs everywhere.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -43,8 +43,8 @@ def _lanes() -> int:
 LANES = _lanes()  # float32 in a register
 VECTORS = 2  # registers beside each other in a block
 COLUMNS = LANES * VECTORS
-# rows of a large and a small block: their sums fit into the registers
-BLOCKS = (8, 4) if LANES != 8 else (5, 5)
+# rows of a large and a small block: their sums, and what is added to them, fit into the registers
+BLOCKS = (8, 4) if LANES == 16 else (4, 4)
 
 
 def has_bf16_products() -> bool:
@@ -146,7 +146,8 @@ def _emit_tile(e: Emitter, rows: int, vectors: int, lanes: int, narrow: bool) ->
             e.store(results[r * vectors + v], e.at(target, width * v))
 
 
-Instruction = Callable[[Any, Any, Any], Any]  # what a sum, an element of A and one of B give
+# what a sum, elements of A and as many of B give
+Instruction = Callable[[Any, Sequence[Any], Sequence[Any]], Any]
 
 
 def _instruction(e: Emitter, lanes: int, narrow: bool) -> tuple[Any, Instruction]:
@@ -155,9 +156,9 @@ def _instruction(e: Emitter, lanes: int, narrow: bool) -> tuple[Any, Instruction
     call = e.builder.call
     if narrow:
         dot = e.function("llvm.x86.avx512bf16.dpbf16ps.512", sums, sums, pairs, pairs)
-        return pairs, lambda total, left, column: call(dot, [total, left, column])
+        return pairs, lambda total, left, column: call(dot, [total, *left, *column])
     fma = e.function(f"llvm.fma.v{lanes}f32", sums, sums, sums, sums)
-    return sums, lambda total, left, column: call(fma, [left, column, total])
+    return sums, lambda total, left, column: call(fma, [*left, *column, total])
 
 
 def multiplied(
@@ -168,6 +169,7 @@ def multiplied(
     first: list[Any],
     kind: Any,
     instruction: Instruction,
+    together: int = 1,
 ) -> list[Any]:
     """Emit the loop over the inner dimension; return its sums at the end of the emitted code.
 
@@ -179,9 +181,11 @@ def multiplied(
         first: what the sums begin with, a row's beside each other.
         kind: what a register of A or B holds, of which an element has 32 bits.
         instruction: what multiplies and adds.
+        together: elements of a row that a step takes.
     """
     many, apart, steps = runs
     b, vectors, width = e.builder, len(first) // len(starts), 4 * kind.count
+    step = width * vectors * together  # bytes of B
     before = b.block
     outer, enter, inner, leave, end = (b.append_basic_block(n) for n in ("s?", "s", "k", "s+", "."))
     b.branch(outer)
@@ -192,16 +196,18 @@ def multiplied(
 
     b.position_at_end(enter)
     rows = [e.at(start, b.mul(apart, s)) for start in starts]
-    here = e.at(panel, b.mul(b.mul(steps, s), _int(width * vectors)))
+    here = e.at(panel, b.mul(b.mul(steps, s), _int(step)))
     b.branch(inner)
 
     b.position_at_end(inner)
     i, running = b.phi(_INT64), [b.phi(one.type) for one in first]
-    at = e.at(here, e.times(i, width * vectors))
-    columns = [e.load(e.at(at, width * v), kind) for v in range(vectors)]
-    results = []
+    at = e.at(here, e.times(i, step))
+    panels = [e.load(e.at(at, width * n), kind) for n in range(vectors * together)]
+    columns, results = [panels[v::vectors] for v in range(vectors)], []
     for r, row in enumerate(rows):
-        left = e.spread(e.load(e.at(row, e.times(i, 4)), kind.element), kind.count)
+        place = e.at(row, e.times(i, 4 * together))
+        single = [e.load(e.at(place, 4 * n), kind.element) for n in range(together)]
+        left = [e.spread(one, kind.count) for one in single]
         for v, column in enumerate(columns):
             results.append(instruction(running[r * vectors + v], left, column))
     following = b.add(i, _int(1))

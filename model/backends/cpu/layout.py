@@ -10,7 +10,7 @@ import numpy as np
 
 from cortado.model.compiled.arrays import Array as Array
 from cortado.model.compiled.arrays import zeros
-from cortado.model.compiled.integers import ZERO_POINT, QuantizedMatrix
+from cortado.model.compiled.integers import STEP, ZERO_POINT, QuantizedMatrix
 from cortado.model.compiled.product import aligned
 from cortado.model.compiled.vectors import FRAMES
 from cortado.model.features.framing import (
@@ -148,7 +148,7 @@ def _named(sizes: Sizes) -> dict[str, int]:
         "tile": TILE,
         "joined": max(inputs, h) + h,
         "gates": 4 * max(h, d),
-        "codes": max(inputs, seen * h) + max(h, d),
+        "codes": max(inputs, seen * h) + max(h, d) + STEP,
         "frame": state + heads,
         "state": state,
     }

@@ -19,7 +19,9 @@ from cortado.model.compiled.integers import (
     MAX_SIGNED,
     MAX_WEIGHT,
     QUAD,
+    STEP,
     ZERO_POINT,
+    QuantizedMatrix,
     affine,
     has_integer_products,
     quantized,
@@ -28,8 +30,6 @@ from cortado.model.compiled.product import narrow
 from cortado.model.compiled.vectors import COLUMNS, LANES, cpu_features
 
 Floats = NDArray[np.float32]
-COARSE = 127 / MAX_WEIGHT  # how far apart whole weights are, compared with those of 8 bits
-
 pytestmark = [
     pytest.mark.skipif(
         not has_integer_products(), reason="this CPU has neither AVX-512 VNNI nor AVX2"
@@ -47,9 +47,17 @@ def made(weight: Floats, bias: Floats, x: Floats, h: Floats, kind: type) -> Floa
     rows, k = np.concatenate([x, h], 1), x.shape[1] + h.shape[1]
     a = rows.ravel() if kind is np.float32 else narrow(rows.ravel())
     c = np.full(len(rows) * len(bias), np.nan, np.float32)
-    codes, scales = np.zeros(rows.size, np.uint8), np.zeros(len(rows), np.float32)
+    codes, scales = np.zeros(rows.size + STEP, np.uint8), np.zeros(len(rows), np.float32)
     through(quantized(weight, x.shape[1], bias), a, k, c, len(rows), codes, scales)
     return c.reshape(len(rows), -1)
+
+
+def integers_of(m: QuantizedMatrix) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The map's weights of x and of h, (K, N) each."""
+    panels = m.weight.reshape(len(m.bias) // COLUMNS, -1, COLUMNS, QUAD).astype(np.int64)
+    rows = panels.transpose(1, 3, 0, 2).reshape(-1, len(m.bias))
+    start = -(-m.inputs // STEP) * STEP
+    return rows[: m.inputs], rows[start : start + m.states]
 
 
 def drawn(seed: int, rows: int, inputs: int, states: int, panels: int) -> tuple[Floats, ...]:
@@ -84,12 +92,9 @@ def test_what_is_whole_numbers_of_steps_is_exact(
     whole_h = random.integers(-MAX_SIGNED, MAX_SIGNED + 1, (rows, QUAD * states))
     step = 2.0 ** random.integers(-6, 6, (rows, 1))
     x, h = (v.astype(np.float32) for v in (whole_x * step, whole_h / MAX_SIGNED))
-    of_x, of_h = weight[: x.shape[1]].astype(np.float64), weight[x.shape[1] :].astype(np.float64)
-    parts = [(whole_x, step, of_x), (whole_h, 1 / MAX_SIGNED, of_h)]
-    expected = bias.astype(np.float64) + np.zeros((rows, 1))
-    for whole, each, w in parts:
-        unit = np.maximum(np.abs(w).max(0, initial=0), 1e-30) / MAX_WEIGHT
-        expected += whole @ np.rint(w / unit) * unit * each
+    m = quantized(weight, x.shape[1], bias)
+    of_x, of_h = integers_of(m)
+    expected = bias + step * (whole_x @ of_x) * m.x_scale + whole_h @ of_h * m.h_scale
     assert np.allclose(made(weight, bias, x, h, kind), expected, rtol=1e-4, atol=1e-4 * step)
 
 
@@ -98,7 +103,7 @@ def test_it_is_near_what_was_meant(kind: type) -> None:
     weight, bias, x, h = drawn(1, 37, 640, 256, 4)
     exact = np.concatenate([x, h], 1).astype(np.float64) @ weight + bias
     error = made(weight, bias, x, h, kind) - exact
-    assert np.sqrt((error**2).mean()) < 0.01 * COARSE * exact.std()
+    assert np.sqrt((error**2).mean()) < 0.02 * exact.std()
 
 
 @numba.njit
@@ -135,7 +140,7 @@ def test_a_convolution_is_near_what_was_meant(
             patch = frames[:, r, row * apart : row * apart + 3].astype(np.float64).ravel()
             exact = patch @ weight + bias
             scale = np.sqrt((patch**2).sum()) + 1
-            assert np.abs(found[r, row] - exact).max() < 0.05 * COARSE * scale
+            assert np.abs(found[r, row] - exact).max() < 0.1 * scale
 
 
 def test_a_row_has_the_same_bits_beside_any_others() -> None:
@@ -155,13 +160,33 @@ def test_a_row_is_not_felt_by_those_beside_it_whatever_it_holds() -> None:
     assert np.array_equal(found[others], good[others])
 
 
-def test_the_largest_codes_and_weights_are_added_in_full() -> None:
-    weight = np.ones((8 * QUAD, COLUMNS), np.float32)
-    weight[::3] = -1
-    x, h = np.full((1, 4 * QUAD), 3.0, np.float32), np.full((1, 4 * QUAD), 1.0, np.float32)
-    exact = np.concatenate([x, h], 1) @ weight
+@given(seed=st.integers(0, 2**32 - 1), quads=st.integers(1, 9), sign=st.sampled_from([1, -1, 0]))
+@settings(deadline=None, max_examples=50)
+def test_the_largest_codes_and_weights_are_added_in_full(seed: int, quads: int, sign: int) -> None:
+    random, k = np.random.default_rng(seed), QUAD * quads
+    signs = sign or random.choice([-1, 1], (2 * k, COLUMNS))
+    weight = (signs * random.exponential(1, (2 * k, COLUMNS)) ** 2).astype(np.float32)
+    x, h = np.full((1, k), 3.0, np.float32), np.full((1, k), 1.0, np.float32)
+    m = quantized(weight, k, np.zeros(COLUMNS, np.float32))
+    of_x, of_h = integers_of(m)
+    assert max(np.abs(of_x).max(), np.abs(of_h).max()) <= MAX_WEIGHT
+    exact = 3 * of_x.sum(0) * m.x_scale + MAX_SIGNED * of_h.sum(0) * m.h_scale
     found = made(weight, np.zeros(COLUMNS, np.float32), x, h, np.float32)
-    assert np.allclose(found, exact, rtol=1e-6)
+    assert np.allclose(found, exact, rtol=1e-4, atol=1e-4 * np.abs(weight).sum(0).max())
+
+
+@given(seed=st.integers(0, 2**32 - 1), inputs=st.integers(0, 9), states=st.integers(0, 9))
+@settings(deadline=None)
+def test_a_weight_is_half_a_step_from_its_integer_at_most(
+    seed: int, inputs: int, states: int
+) -> None:
+    assume(inputs + states)
+    weight, bias, _, _ = drawn(seed, 1, QUAD * inputs, QUAD * states, 2)
+    m = quantized(weight, QUAD * inputs, bias)
+    steps = m.x_scale, m.h_scale * MAX_SIGNED
+    parts = np.split(weight, [QUAD * inputs])
+    for whole, step, part in zip(integers_of(m), steps, parts, strict=True):
+        assert (np.abs(whole * step - part) <= 0.501 * step).all()
 
 
 @pytest.mark.skipif(LANES != 16, reason="this CPU has no AVX-512: all of the above is AVX2's")
