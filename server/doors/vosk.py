@@ -1,6 +1,5 @@
 """vosk-server's websocket protocol, at `WS /`: each message of audio has one answer."""
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
@@ -90,7 +89,7 @@ class Vosk(Dialect):
         self._warnings: list[str] = []
         self._decoder: Decoder | None = None  # once there is audio
         self._segment = Segment()
-        self._ended: deque[list[OwnWord]] = deque()  # utterances that were not answered with yet
+        self._ended: list[OwnWord] | None = None  # of utterances, since the last answer
 
     def read(self, data: str | bytes) -> Iterator[Read]:
         """Yield what a message means."""
@@ -115,17 +114,12 @@ class Vosk(Dialect):
         match message:
             case own.Chars():
                 self._segment.add(message)
-            case own.Endpoint():
-                self._ended.append(self._segment.take(message.words))
-            case Processed():
-                yield self._answer(self._ended.popleft() if self._ended else None)
-            case own.Flushed() | own.Final():
-                words = [word for words in self._ended for word in words]
-                words += self._segment.take(message.words)
-                self._ended.clear()
-                yield self._answer(words)
+            case own.Endpoint() | own.Flushed() | own.Final():
+                self._ended = (self._ended or []) + self._segment.take(message.words)
             case own.Error():
                 yield Error(error=message.message).model_dump_json()
+        if isinstance(message, Processed | own.Flushed | own.Final):
+            yield self._answer()
 
     def _configure(self, config: Config) -> None:
         given = config.model_fields_set
@@ -157,9 +151,10 @@ class Vosk(Dialect):
         if len(self._warnings) < MAX_WARNINGS and warning not in self._warnings:
             self._warnings.append(warning)
 
-    def _answer(self, words: list[OwnWord] | None) -> str:
-        """Return the answer with an utterance's words, or with the utterance so far if None."""
+    def _answer(self) -> str:
+        """Return the answer: what has ended since the last, or else the utterance so far."""
         warnings, self._warnings = self._warnings or None, []
+        words, self._ended = self._ended, None
         if words is None:
             return _text(Partial(partial=self._segment.text, warnings=warnings))
         if self._alternatives < 1:

@@ -11,6 +11,8 @@ from cortado.model.emission import Character
 from cortado.server.protocol.messages import TimedText
 from cortado.server.protocol.messages import Word as SentByUs
 
+LONGEST_WORD = 1000  # characters, after which a word counts as complete: no space may ever come
+
 
 class SentWord(BaseModel):
     """A word with its times in seconds: what every door sends of it."""
@@ -64,11 +66,14 @@ class Segment:
 
     def take_complete(self, seconds: float) -> list[Word]:
         """Pass on the words that are complete, if they last so long; otherwise none."""
-        spaces = [place for place, one in enumerate(self._characters) if one.text.isspace()]
-        if not spaces or spaces[-1] == 0:
+        spaces = (place for place, one in enumerate(self._characters) if one.text.isspace())
+        count = max(spaces, default=0)
+        if len(self._characters) > count + LONGEST_WORD:
+            count = len(self._characters)
+        if not count:
             return []
-        lasted = self._characters[spaces[-1] - 1].time - self._characters[0].time
-        return self._take(spaces[-1]) if lasted >= seconds else []
+        lasted = self._characters[count - 1].time - self._characters[0].time
+        return self._take(count) if lasted >= seconds else []
 
     def _take(self, count: int) -> list[Word]:
         rest = self._characters[count:]

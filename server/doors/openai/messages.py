@@ -266,6 +266,7 @@ class Completed(Event):
     transcript: str
     logprobs: list[LogProb] | None = None
     usage: Duration
+    omitted: int  # characters at the item's beginning that the transcript leaves out
 
 
 class Failed(Event):

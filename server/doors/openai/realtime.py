@@ -32,11 +32,12 @@ from cortado.server.doors.openai.messages import (
     SpeechStopped,
     Update,
 )
-from cortado.server.doors.words import Segment
+from cortado.server.doors.words import text_of
 from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Dialect, Read, Reply, Written
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.protocol.parsing import QUOTED, explained
+from cortado.server.protocol.transcript import Transcript
 
 KINDS = (
     "session.update",
@@ -50,15 +51,16 @@ OURS = {ErrorCode.INTERNAL_ERROR, ErrorCode.SHUTTING_DOWN, ErrorCode.TOO_MANY_ST
 class Realtime(Dialect):
     """The dialect of one session; a piece of speech is an item."""
 
-    def __init__(self, session: str, configuration: Configuration) -> None:
-        """Begin the session of that id."""
+    def __init__(self, session: str, configuration: Configuration, max_characters: int) -> None:
+        """Begin the session of that id; an item repeats at most `max_characters`."""
         self._session = session
         self._configuration = configuration
         self._decoder: Decoder | None = None  # once there is audio
         self._waiting = 0  # bytes of audio since the last item was asked for
         self._asked: list[bool] = []  # for each flush on its way: whether it makes an item
         self._events, self._items = 0, 0
-        self._segment = Segment()
+        self._max_characters = max_characters
+        self._transcript = Transcript(max_characters)  # of the item
         self._speaking = False  # the item has a letter
         self._begin = 0.0  # seconds: where the item begins
 
@@ -153,15 +155,16 @@ class Realtime(Dialect):
                 yield Failed(event_id=self._event(), error=_fault(message.code, message.message))
 
     def _characters(self, message: own.Chars) -> Iterator[Event]:
-        self._segment.add(message)
+        self._transcript.add(message.text, message.times, message.confidences)
         text = message.text if self._speaking else message.text.lstrip()
         if not text:
             return
+        words = words_of(message.characters())
         if self._configuration.chosen.ends_by_itself and not self._speaking:
-            start = _ms(self._segment.words[0].start)
+            start = _ms(words[0].start)
             yield SpeechStarted(event_id=self._event(), audio_start_ms=start, item_id=self._item())
         self._speaking = True
-        logprobs = self._logprobs(words_of(message.characters()), text)
+        logprobs = self._logprobs(words, text)
         yield Delta(event_id=self._event(), item_id=self._item(), delta=text, logprobs=logprobs)
 
     def _logprobs(self, words: Sequence[Word], text: str) -> list[LogProb] | None:
@@ -170,7 +173,9 @@ class Realtime(Dialect):
     def _complete(self, position: float) -> Iterator[Event]:
         """Yield the messages that end an item at `position` seconds."""
         item, before = self._item(), self._item(-1) if self._items else None
-        text = self._segment.text
+        said = self._transcript.final(position)
+        words = words_of(said.characters())
+        text = text_of(words)
         content = [{"type": "input_audio", "transcript": text}]
         yield Committed(event_id=self._event(), item_id=item, previous_item_id=before)
         yield ItemAdded(
@@ -181,15 +186,16 @@ class Realtime(Dialect):
             event_id=self._event(),
             item_id=item,
             transcript=text,
-            logprobs=self._logprobs(self._segment.words, text),
+            logprobs=self._logprobs(words, text),
             usage=usage,
+            omitted=said.omitted,
         )
         self._items += 1
         self._next(position)
 
     def _next(self, position: float) -> None:
         """Begin the next item at `position` seconds."""
-        self._segment.take()
+        self._transcript = Transcript(self._max_characters)
         self._speaking, self._begin = False, position
 
     def _item(self, shift: int = 0) -> str:

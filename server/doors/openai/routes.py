@@ -48,7 +48,8 @@ def routes(service: Service) -> APIRouter:
         name, configuration = session()
         if (passed := service.passed(socket)) and passed.session:
             configuration.update(passed.session)
-        await service.connect(socket, Realtime(name, configuration))
+        most = service.settings.transcript_characters
+        await service.connect(socket, Realtime(name, configuration, most))
 
     @router.post(
         "/v1/realtime/client_secrets",

@@ -60,6 +60,13 @@ def test_interim_results_grow_and_are_only_sent_where_they_are_wanted() -> None:
     assert (second["is_final"], second["start"], second["duration"]) == (False, 0.0, 0.8)
 
 
+def test_text_that_never_has_a_space_comes_in_parts() -> None:
+    talk = listening(f"{LINEAR16}&endpointing=false")
+    talk.say(bytes(32_000))
+    sent = [result for k in range(2500) for result in talk.write("a", 0.04 * k)]
+    assert [len(transcript(one)) for one in sent] == [1001, 1001]
+
+
 def test_a_long_utterance_comes_in_parts_of_whole_words() -> None:
     talk = listening()
     talk.say(bytes(32_000))

@@ -27,7 +27,7 @@ def dialect(name: str, random: Random) -> Dialect:
     if name == "deepgram":
         return Live(parameters.read(random.choice(QUERIES)), datetime.now(UTC))
     if name == "openai":
-        return Realtime("sess_1", Configuration("sess_1", "small"))
+        return Realtime("sess_1", Configuration("sess_1", "small"), 100)
     return Vosk() if name == "vosk" else OwnDoor()
 
 

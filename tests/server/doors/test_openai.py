@@ -26,7 +26,7 @@ TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 
 def session(**limits: Any) -> Conversation:
-    return Conversation(Realtime("sess_1", Configuration("sess_1", "small")), **limits)
+    return Conversation(Realtime("sess_1", Configuration("sess_1", "small"), 80), **limits)
 
 
 def update(**given: Any) -> dict[str, Any]:
@@ -120,6 +120,23 @@ def test_a_client_that_commits_itself_decides_what_an_item_is() -> None:
     [error] = talk.say(COMMIT | {"event_id": "mine"})
     assert (error["type"], error["error"]["event_id"]) == ("error", "mine")
     assert talk.talk.ending is None
+
+
+def test_a_long_item_has_its_last_characters_and_says_how_many_it_omits() -> None:
+    talk = session()
+    talk.say(update(turn_detection=None), append())
+    for number in range(100):
+        [delta] = talk.write(f"{number:03} ", 0.16 * number)
+        assert delta["delta"] == f"{number:03} "
+    talk.say(COMMIT)
+    talk.talk.send_flushed()
+    completed = talk.read()[-1]
+    assert completed["transcript"] == " ".join(f"{number:03}" for number in range(80, 100))
+    assert completed["omitted"] == 400 - 80
+    talk.say(append(), COMMIT)
+    talk.talk.send_flushed()
+    completed = talk.read()[-1]
+    assert (completed["transcript"], completed["omitted"]) == ("", 0)
 
 
 def test_words_have_log_probabilities_where_they_are_wanted() -> None:

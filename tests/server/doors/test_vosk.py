@@ -49,6 +49,18 @@ def test_each_message_of_audio_has_one_answer() -> None:
     assert answer(talk) == {"partial": ""}
 
 
+def test_utterances_that_end_in_one_message_have_one_answer_together() -> None:
+    talk = Conversation(Vosk())
+    talk.say(CONFIG, bytes(64_000))
+    for number, text in enumerate(("hey", "you", "")):
+        talk.write(text, float(number)) if text else None
+        talk.end_utterance(number, float(number), number + 0.5, number + 0.9)
+    talk.write("so", 3.0)
+    assert answer(talk)["text"] == "hey you"
+    talk.say(bytes(6400))
+    assert answer(talk) == {"partial": "so"}
+
+
 def test_alternatives_are_texts_of_the_utterance_the_written_one_first() -> None:
     talk = Conversation(Vosk())
     talk.say({"config": {"sample_rate": 16_000, "max_alternatives": 2}}, bytes(6400))
