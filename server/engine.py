@@ -36,6 +36,7 @@ NOTHING = np.zeros(0)
 SPARE = 100  # steps beyond a full buffer: the resampler's last samples, and one of silence
 STALLED_SECONDS = 1.5  # after so long in one step the model counts as stuck: no stream is let in
 HANGING_SECONDS = 20.0  # after so long it is given up
+STOP_SECONDS = 1.0  # that the last step may take once the engine is to stop
 TURN_SECONDS = 0.001  # that the event loop may hold Python's lock while the engine wants it
 
 
@@ -148,13 +149,11 @@ class Engine:
 
         A step that does not end ends with the process.
         """
-        hanging = self.failure is not None
-        if not hanging:
-            with self._condition:
-                self._stopping = True
-                self._condition.notify()
-        if self._thread.is_alive() and not hanging:
-            self._thread.join()
+        with self._condition:
+            self._stopping = True
+            self._condition.notify()
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
         gc.unfreeze()
 
     def open(

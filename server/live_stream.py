@@ -29,6 +29,8 @@ OnSaved = Callable[[Snapshot, Intake], None]
 class Host(Protocol):
     """The engine, as a live stream sees it; `Engine` says what its methods do."""
 
+    @property
+    def failure(self) -> str | None: ...
     def open(
         self,
         start: Start,
@@ -62,6 +64,11 @@ class EngineStream:
         self._all_done = asyncio.Event()
         self._awaits_commit = False  # when all was done
         self.coming = self.intake = Intake(0, self.resampler.state())  # with the next push; so far
+
+    @property
+    def failure(self) -> str | None:
+        """Why the model will never step the stream again; None if it will."""
+        return self._host.failure
 
     def go_on(self, resampler: StreamResampler, taken: int) -> None:
         """Go on where another stream has stopped, which had taken so many samples."""

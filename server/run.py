@@ -29,7 +29,7 @@ LOOPBACK = "127.0.0.1"
 SPARE_DESCRIPTORS = 128  # for all that is no connection
 EXIT_ENGINE_FAILED = 70  # EX_SOFTWARE of sysexits.h; a supervisor starts the server again
 EXIT_CUT_SHORT = 128  # and the number of the signal, as shells count
-LOOK_SECONDS = 0.5  # between two looks at the engine
+LOOK_SECONDS = 0.5  # between two looks at the engines
 
 logger = logging.getLogger(__name__)
 
@@ -217,8 +217,8 @@ class Server(uvicorn.Server):
         logger.info("server started", extra=facts)
 
     async def _watch(self) -> None:
-        """End the process once its engine will never step a stream again."""
-        while (failure := self.service.engine.failure) is None:
+        """End the process once an engine will never step a stream again."""
+        while (failure := self.service.failure) is None:
             await asyncio.sleep(LOOK_SECONDS)
         logger.critical("engine failed: the process ends", extra={"reason": failure})
         self.exit_code = EXIT_ENGINE_FAILED

@@ -141,6 +141,11 @@ class Service:
             self.tracing.stop()
 
     @property
+    def failure(self) -> str | None:
+        """Why an engine, a retired one too, will never step a stream again; None if all will."""
+        return next(filter(None, (one.failure for one in (self.engine, *self._retired))), None)
+
+    @property
     def ready(self) -> bool:
         """Whether new streams are let in."""
         return self.engine.alive and not self.streams.draining

@@ -238,7 +238,7 @@ class Session:
             return
         if not protocol.detach_expected():
             await self._streams.resumable.drop(token)
-        elif self._streams.engine.alive or self._streams.engine.stalled:
+        elif stream.failure is None:
             self._snapshot = asyncio.get_running_loop().create_future()
             stream.suspend()  # after all audio before it
             streams = self._streams

@@ -16,12 +16,11 @@ import numpy as np
 import pytest
 import websockets
 from structlog.contextvars import bound_contextvars
-from torch import Tensor
 from websockets.sync.client import connect
 
 from cortado.clients.cli import main
 from cortado.model import checkpoint, checkpoint_reader
-from cortado.model.backends.reference import ReferenceRecognizer, State
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.recordings import transcribe
 from cortado.server import engine, logs, run
 from cortado.server import service as service_module
@@ -38,6 +37,7 @@ from cortado.tests.server.running import (
     START,
     Heard,
     Running,
+    Stuck,
     listened,
     pcm,
     rounded,
@@ -82,17 +82,6 @@ def test_a_server_whose_engine_fails_says_so_and_ends_with_a_code(
         seen.set()  # only now may the server end
         assert wait_for(lambda: server.server.should_exit)
         assert server.server.exit_code == EXIT_ENGINE_FAILED
-
-
-class Stuck(ReferenceRecognizer):
-    """A recogniser that loud audio can hold up."""
-
-    go = threading.Event()
-
-    def step(self, samples: Tensor, state: State) -> tuple[Tensor, State]:
-        if samples.abs().max() > 0.99:
-            self.go.wait()
-        return super().step(samples, state)
 
 
 def test_a_step_that_does_not_end_is_said_at_once_and_given_up_in_the_end(
@@ -323,6 +312,26 @@ def test_a_reload_is_for_new_streams_and_live_ones_stay_with_their_model(
         through_a_proxy = {"X-Forwarded-For": "192.0.2.1"}
         assert httpx.post(f"{server.page}/reload", headers=through_a_proxy).status_code == 403
         assert say(server.url, START, samples, END).text == after.text
+
+
+def test_a_retired_model_whose_step_does_not_end_ends_the_server_as_well(
+    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Stuck.go.clear()
+    monkeypatch.setattr(service_module, "read_model", lambda settings: (online, {}, "other"))
+
+    async def speak(server: Running) -> Heard:
+        async with websockets.connect(server.url) as connection:
+            await connection.send(START)
+            await asyncio.to_thread(httpx.post, f"{server.page}/reload", timeout=PATIENCE)
+            monkeypatch.setattr(engine, "HANGING_SECONDS", 0.3)
+            await connection.send(pcm(np.ones(2000, np.float32)))
+            return await listened(connection)
+
+    with running(Stuck(online.recognizer)) as server:
+        assert asyncio.run(speak(server)).error == ErrorCode.SHUTTING_DOWN
+        assert server.server.exit_code == EXIT_ENGINE_FAILED
+        Stuck.go.set()
 
 
 def broken_model(settings: Settings) -> None:

@@ -22,7 +22,7 @@ from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.messages import Start
 from cortado.tests.model.untrained import noise
-from cortado.tests.server.running import PATIENCE
+from cortado.tests.server.running import PATIENCE, Stuck
 
 STEP = 640
 SPEECH = noise(5, 1.2)
@@ -198,3 +198,19 @@ async def test_streams_that_come_and_go_do_not_feel_each_other(online: Reference
         heard = await asyncio.gather(*map(one, speech))
         assert heard == [transcribe(online, samples) for samples in speech]
         assert engine.active == 0
+
+
+def test_a_step_that_does_not_end_holds_up_no_stop(online: ReferenceRecognizer) -> None:
+    Stuck.go.clear()
+
+    async def stop() -> None:
+        async with running(Stuck(online.recognizer)) as engine:
+            engine.push(engine.open(Start(), Heard()), np.ones(2000, np.float32))
+            while not engine._busy_for():
+                await asyncio.sleep(0.01)
+            engine._thread.join(0.1)
+        assert engine._thread.is_alive(), "it ends with the process"
+        Stuck.go.set()
+        engine._thread.join(PATIENCE)
+
+    asyncio.run(stop())
