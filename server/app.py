@@ -32,7 +32,7 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
         service.engine.start()
         yield
         await service.drain()
-        service.stop()
+        await service.stop()
 
     app = FastAPI(
         title="Cortado",

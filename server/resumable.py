@@ -4,8 +4,10 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from contextlib import suppress
+from functools import partial
+from threading import Thread
+from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from prometheus_client import Counter
@@ -18,7 +20,10 @@ from cortado.server.signing import Signer
 from cortado.server.store import MARK, Store, StoreError, name_of
 
 STORE_THREADS = 8  # of its own: one that hangs holds up no upload, which has threads as well
+STORE_SECONDS = 2.0  # that a call of the store may take; a shutdown lasts 5 s
+MAX_MARKS = 8  # of writes of one stream that failed
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
@@ -27,6 +32,7 @@ class Held(NamedTuple):
 
     stream: DetachedStream
     timer: asyncio.TimerHandle  # that forgets it
+    is_stored: bool
 
 
 class ResumableStreams:
@@ -47,9 +53,12 @@ class ResumableStreams:
         self._failures = failures
         self.attached: dict[str, Callable[[], Awaitable[None]]] = {}  # by token, how to detach each
         self._detached: dict[str, Held] = {}  # the oldest come first
-        self._marks: dict[str, bytes] = {}  # by token, of what this process has in the store
+        # by token, of what this process has in the store: of its last write, and of later ones that
+        # failed and may have been done
+        self._marks: dict[str, tuple[bytes, ...]] = {}
         self._claims: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by token
-        self._threads = ThreadPoolExecutor(STORE_THREADS, "store")
+        self._free = asyncio.Semaphore(STORE_THREADS)
+        self._fails = False  # the last call of the store failed
 
     def __len__(self) -> int:
         """Return how many are detached here."""
@@ -65,23 +74,27 @@ class ResumableStreams:
         """The seconds between two times that a live stream is saved; 0 if none is."""
         return self._settings.save_seconds if self.enabled and self._store else 0.0
 
-    def close(self) -> None:
-        """Let go of the store."""
-        self._threads.shutdown()
-        if self._store:
-            self._store.close()
+    async def close(self) -> None:
+        """Let go of the store, and say how many streams it does not have."""
+        if self._store is None:
+            return
+        if lost := sum(not held.is_stored for held in self._detached.values()):
+            logger.warning("streams not saved", extra={"streams": lost})
+        with suppress(StoreError):  # it ends with the process
+            await self._ask(self._store.close)
 
     async def put(self, token: str, stream: DetachedStream) -> None:
         """Hold a detached stream; where there are too many, the oldest is forgotten."""
         if not self.enabled:
             return
-        if self._store and await self.save(token, stream.to_bytes()) is False:
+        is_stored = await self.save(token, stream.to_bytes()) if self._store else None
+        if is_stored is False:
             return  # another server has it
         if len(self._detached) >= self._settings.keep_streams:
             self._expire(next(iter(self._detached)))
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self._settings.keep_seconds, self._expire, token)
-        self._detached[token] = Held(stream, timer)
+        self._detached[token] = Held(stream, timer, bool(is_stored))
 
     async def save(self, token: str, data: bytes) -> bool | None:
         """Put a stream into the store; return whether it is this server's, None if that fails."""
@@ -91,15 +104,15 @@ class ResumableStreams:
         assert self._store is not None
         written = secrets.token_bytes(MARK) + data
         seconds = self._settings.keep_seconds + self._settings.save_seconds
-        mark = self._marks.get(token, b"")
-        put, loop = self._store.put, asyncio.get_running_loop()
+        known = self._marks.get(token, ())
         try:
-            is_own = await loop.run_in_executor(self._threads, put, token, written, seconds, mark)
+            is_own = await self._ask(self._store.put, token, written, seconds, *known)
         except StoreError as error:  # it harms nobody here
             self._failed(error)
+            self._marks[token] = (*known[:1], *known[1:][-MAX_MARKS:], written[:MARK])
             return None
         if is_own:
-            self._marks[token] = written[:MARK]
+            self._marks[token] = (written[:MARK],)
         else:
             self._marks.pop(token, None)
         return is_own
@@ -130,9 +143,8 @@ class ResumableStreams:
     async def _found(self, token: str) -> DetachedStream | None:
         """Return the stream in the store; None if there is none of this key and version."""
         assert self._store is not None
-        get, loop = self._store.get, asyncio.get_running_loop()
         try:
-            data = await loop.run_in_executor(self._threads, get, token)
+            data = await self._ask(self._store.get, token)
             if data is None or len(data) == MARK:  # there is none, or it has ended
                 return None
             most = self._settings.transcript_characters
@@ -145,8 +157,45 @@ class ResumableStreams:
         except (ProtocolError, SnapshotError) as error:
             logger.warning("stored stream refused", extra={"reason": str(error)})
             return None
-        self._marks[token] = data[:MARK]
+        self._marks[token] = (data[:MARK],)
         return found
+
+    async def _ask(self, call: Callable[..., T], *arguments: object) -> T:
+        """Return what a call of the store returns, made in a thread of its own.
+
+        One that hangs is left alone, and ends with the process.
+
+        Raises:
+            StoreError: it fails, or does not end in STORE_SECONDS.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+
+        def run() -> None:
+            try:
+                give, fails = partial(answer.set_result, call(*arguments)), False
+            except Exception as error:
+                give, fails = partial(answer.set_exception, error), True
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(ended, give, fails)
+
+        def ended(give: Callable[[], None], fails: bool) -> None:
+            self._fails = fails
+            self._free.release()
+            if not answer.done():
+                give()
+
+        try:
+            if self._fails and self._free.locked():
+                raise TimeoutError  # all threads hang, as it seems
+            async with asyncio.timeout(STORE_SECONDS):
+                await self._free.acquire()
+                Thread(target=run, name="store", daemon=True).start()
+                return await answer
+        except TimeoutError:
+            self._fails = True
+            expected = f"expected an answer in {STORE_SECONDS:g} s"
+            raise StoreError(f"{expected}, got none") from None
 
     def _failed(self, error: StoreError) -> None:
         logger.warning("store failed", extra={"reason": str(error)})

@@ -130,13 +130,13 @@ class Service:
         del self._retired[engine], engine
         freeze()  # what is left: it has let go of all
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Stop all engines, close the store, and send the last traces."""
         for engine, task in self._retired.items():
             task.cancel()
             engine.stop()
         self.engine.stop()
-        self.streams.resumable.close()
+        await self.streams.resumable.close()
         if self.tracing:
             self.tracing.stop()
 

@@ -1,7 +1,7 @@
 """Where streams lie, so that they go on after a restart and at another server.
 
 A store holds bytes by token for some seconds. They begin with a mark of `MARK` bytes that each
-write changes, and who replaces them names the mark that he knows: of two servers that have one
+write changes, and who replaces them names the marks that he knows: of two servers that have one
 stream, or are asked for it, one goes on. What follows the mark is signed together with its name
 (`signing.py`), and the name is a hash of the token, so that who reads a store can neither resume a
 stream nor forge one, and who writes it cannot give somebody another's.
@@ -32,8 +32,8 @@ class StoreError(Exception):
 class Store(Protocol):
     """Bytes by token, for some seconds."""
 
-    def put(self, token: str, data: bytes, seconds: float, mark: bytes = b"") -> bool:
-        """Hold `data` for so many seconds, if nothing else is held than what has this mark.
+    def put(self, token: str, data: bytes, seconds: float, *known: bytes) -> bool:
+        """Hold `data` for so many seconds, if nothing is held but what has one of `known` marks.
 
         Return whether that was so.
 
@@ -82,10 +82,10 @@ class SqliteStore:
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"expected a file for streams, got {path}: {error}") from error
 
-    def put(self, token: str, data: bytes, seconds: float, mark: bytes = b"") -> bool:
+    def put(self, token: str, data: bytes, seconds: float, *known: bytes) -> bool:
         """Hold `data`, as `Store` says."""
         now = time.time()
-        row = (name_of(token), now + seconds, data, mark)
+        row = (name_of(token), now + seconds, data)
         oldest = (
             f"SELECT name FROM streams WHERE length(data) > {MARK}"
             " ORDER BY until DESC LIMIT -1 OFFSET ?"
@@ -96,8 +96,8 @@ class SqliteStore:
                 found = self._database.execute(
                     "INSERT INTO streams VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
                     " SET until = excluded.until, data = excluded.data"
-                    f" WHERE substr(streams.data, 1, {MARK}) = ?",
-                    row,
+                    f" WHERE substr(streams.data, 1, {MARK}) IN ({', '.join('?' * len(known))})",
+                    (*row, *known),
                 )
                 self._database.execute(
                     f"DELETE FROM streams WHERE name IN ({oldest})", (self._streams,)
@@ -122,11 +122,13 @@ class SqliteStore:
             self._database.close()
 
 
-# A script of Lua is one step of Redis. KEYS[1] is the name, ARGV[1] the mark that is expected.
+# A script of Lua is one step of Redis. KEYS[1] is the name, the marks follow the first two of ARGV.
 PREFIX = "cortado:"
 _PUT = f"""local held = redis.call('GET', KEYS[1])
-if held and string.sub(held, 1, {MARK}) ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+local is_known = not held
+for n = 3, #ARGV do is_known = is_known or string.sub(held, 1, {MARK}) == ARGV[n] end
+if not is_known then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1"""
 
 
@@ -149,11 +151,11 @@ class RedisStore:
         except ValueError as error:
             raise ValueError(f"expected {PLACES} as the store, got {address!r}: {error}") from None
 
-    def put(self, token: str, data: bytes, seconds: float, mark: bytes = b"") -> bool:
+    def put(self, token: str, data: bytes, seconds: float, *known: bytes) -> bool:
         """Hold `data`, as `Store` says."""
-        values = mark, data, max(1, round(seconds * 1000))
+        name, milliseconds = PREFIX + name_of(token), max(1, round(seconds * 1000))
         try:
-            return self._redis.eval(_PUT, 1, PREFIX + name_of(token), *values) == 1
+            return self._redis.eval(_PUT, 1, name, data, milliseconds, *known) == 1
         except self._error as error:
             raise StoreError(str(error)) from error
 

@@ -3,19 +3,22 @@
 import asyncio
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import websockets
+from websockets.sync.client import connect
 
 from cortado.clients.cli import main
 from cortado.model.checkpoint_reader import DEFAULT
 from cortado.server.run import EXIT_CUT_SHORT
 from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served, serving
 from cortado.tests.model.untrained import noise
-from cortado.tests.server.running import PATIENCE, START, Heard, listened, pcm, wait_for
+from cortado.tests.server.running import KEPT, PATIENCE, START, Heard, listened, pcm, wait_for
 
 PLAIN = ["--backend", "reference", "--beam", "1"]  # nothing to compile
 
@@ -40,6 +43,14 @@ def load(settings):
     time.sleep(600)
 run.load = load
 sys.exit(main(["serve", "--port", "0"]))
+"""
+# `cortado serve` with a store that waits for ten minutes for who holds its file.
+WAITS = """
+import sys
+from cortado.clients.cli import main
+import cortado.server.store as store
+store.BUSY_SECONDS = 600
+sys.exit(main())
 """
 
 
@@ -77,6 +88,24 @@ def test_a_server_that_is_told_to_stop_tells_its_streams_and_exits_with_0(
         heard = asyncio.run(speak_until_it_ends(server, sent))
         assert (heard.types[0], heard.error) == ("ready", "shutting_down")
         assert server.process.wait(PATIENCE) == 0, (tmp_path / "log").read_text()
+
+
+def test_a_store_that_hangs_holds_up_no_stop(tmp_path: Path) -> None:
+    log, store = tmp_path / "log", str(tmp_path / "streams.sqlite")
+    start = (sys.executable, "-c", WAITS)
+    with (
+        serving(DEFAULT, log, *PLAIN, "--store", store, start=start) as server,
+        connect(server.stream) as client,
+        closing(sqlite3.connect(store, isolation_level=None)) as another,
+    ):
+        client.send(KEPT)
+        assert wait_for(lambda: "acknowledged" in str(client.recv()))
+        another.execute("BEGIN EXCLUSIVE")
+        server.process.terminate()
+        assert server.process.wait(PATIENCE) == 0, log.read_text()
+        with pytest.raises(websockets.ConnectionClosedError, match="shutting_down"):
+            list(client)
+    assert "streams not saved" in log.read_text()
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])

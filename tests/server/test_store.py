@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import time
@@ -19,6 +20,7 @@ import websockets
 
 from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.server import resumable as resumable_module
 from cortado.server import store as store_module
 from cortado.server.detached import DetachedStream
 from cortado.server.metrics import Metrics
@@ -27,7 +29,15 @@ from cortado.server.resampling import StreamResampler
 from cortado.server.resumable import ResumableStreams
 from cortado.server.settings import read_settings
 from cortado.server.signing import Signer
-from cortado.server.store import MARK, SqliteStore, Store, StoreError, name_of, open_store
+from cortado.server.store import (
+    MARK,
+    RedisStore,
+    SqliteStore,
+    Store,
+    StoreError,
+    name_of,
+    open_store,
+)
 from cortado.server.streams import Streams
 from cortado.tests import needs
 from cortado.tests.model.untrained import noise
@@ -140,10 +150,10 @@ def test_no_more_streams_than_allowed_are_kept_when_many_are_lost_at_once(tmp_pa
 
     async def lose_all() -> int:
         await asyncio.gather(*(resumable.put(str(number), STREAM) for number in range(8)))
+        await resumable.close()
         return len(resumable)
 
     assert asyncio.run(lose_all()) == 2
-    resumable.close()
 
 
 def test_a_client_that_comes_again_before_it_was_let_in_has_its_stream() -> None:
@@ -168,10 +178,11 @@ def test_a_client_that_comes_again_before_it_was_let_in_has_its_stream() -> None
     assert len(resumable) == 0
 
 
-def test_a_store_that_hangs_holds_up_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_store_that_hangs_holds_up_nothing_and_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(store_module, "BUSY_SECONDS", PATIENCE)
+    monkeypatch.setattr(resumable_module, "STORE_SECONDS", 0.5)
     path = tmp_path / "streams.sqlite"
     resumable = resumable_in(path)
 
@@ -182,12 +193,37 @@ def test_a_store_that_hangs_holds_up_nothing_else(
             await asyncio.sleep(0.1)
             await asyncio.to_thread(int)  # as an upload does
             assert len(resumable) == 0, "the store hangs still"
+            await losing
+            assert len(resumable) == 99
+            await resumable.put("late", STREAM)
+            await resumable.close()
         another.close()
-        await losing
 
-    asyncio.run(lose_all())
-    assert len(resumable) == 99
-    resumable.close()
+    asyncio.run(asyncio.wait_for(lose_all(), PATIENCE / 2))
+    said = {one.message: vars(one) for one in caplog.records}
+    assert said["store failed"]["reason"] == "expected an answer in 0.5 s, got none"
+    assert said["streams not saved"]["streams"] == 100
+
+
+def test_a_redis_that_hung_while_a_stream_was_saved_is_not_taken_for_another_server(
+    redis_address: str,
+) -> None:
+    store = RedisStore(redis_address)
+    resumable = ResumableStreams(read_settings(), store, Signer(SECRET), Metrics().store_failures)
+    process: int = store._redis.info()["process_id"]
+
+    async def save() -> list[bool | None]:
+        saved = [await resumable.save("hung", b"first")]
+        os.kill(process, signal.SIGSTOP)
+        try:
+            saved += [await resumable.save("hung", b"late"), await resumable.save("hung", b"later")]
+        finally:
+            os.kill(process, signal.SIGCONT)
+        saved.append(await resumable.save("hung", b"last"))
+        await resumable.close()
+        return saved
+
+    assert asyncio.run(save()) == [True, None, None, True]
 
 
 def test_a_full_disk_is_an_error_of_the_store(tmp_path: Path) -> None:
