@@ -8,7 +8,7 @@ docs/threats.md lists the bounds and their tests.
 
 import asyncio
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from http import HTTPStatus
 from time import monotonic, thread_time
@@ -36,10 +36,35 @@ MAX_FRAGMENTS = 1024  # of one message; each costs some 100 bytes beside what it
 MAX_HEADER_BYTES = 16_384  # of a request line and its headers
 MAX_PIPELINED_BYTES = 65_536  # of requests that wait for the answer to the one before
 HTTP_PIECE = 2048  # bytes of HTTP that are parsed at once: at most 341 chunks of a body
-HTTP_TURN = 0.002  # seconds of the processor, after which it is others' turn
-HTTP_REST = 7  # times as long as it took, a turn that was not enough is followed by others'
+HTTP_TURN = 0.002  # seconds of the processor, after which it is another connection's turn
+HTTP_REST = 7  # times as long as it took, a turn is followed by what is no parsing of HTTP
 QUIET_SECONDS = 0.3  # without data, after which a client has sent what it had on its way
 LEAST_BYTES = 1024  # of a body, in `start_timeout_seconds`
+
+
+class Turns:
+    """Whose HTTP is parsed next: all connections together have an eighth of the processor."""
+
+    def __init__(self) -> None:
+        self._first, self._others = deque[Callable[[], None]](), deque[Callable[[], None]]()
+        self._busy = False  # somebody parses, or all rest
+
+    def ask(self, parse: Callable[[], None], *, first: bool) -> None:
+        """Call `parse` in its turn: after those that came before, or `first` after such alone."""
+        (self._first if first else self._others).append(parse)
+        if not self._busy:
+            self._turn()
+
+    def _turn(self) -> None:
+        waiting = self._first or self._others
+        self._busy = bool(waiting)
+        if waiting:
+            began = thread_time()
+            try:
+                waiting.popleft()()
+            finally:
+                rest = HTTP_REST * (thread_time() - began)
+                asyncio.get_running_loop().call_later(rest, self._turn)
 
 
 class Connections:
@@ -50,6 +75,7 @@ class Connections:
         self._trusted = set(settings.trusted_proxies)
         self._by_address: Counter[str] = Counter()
         self._open = 0
+        self.turns = Turns()
 
     def opened(self, address: str) -> str | None:
         """Count a connection in; return why it is refused, None if it is not."""
@@ -114,7 +140,7 @@ class HttpConnection(H11Protocol):
         transport.set_write_buffer_limits(high=WRITE_BUFFER)
         self.flow = Flow(transport, self._go_on)
         self._unread = bytearray()  # little more than what one read brings
-        self._next: asyncio.Handle | None = None  # call of `_parse`
+        self._waits = False  # for its turn to parse
         self._address = self.client[0] if self.client else ""
         self._cycle, self._unsent, self._bytes = self.cycle, 0, 0  # at the last `_look`, and since
         self._look_again()
@@ -135,24 +161,28 @@ class HttpConnection(H11Protocol):
             return
         self._bytes += len(data)
         self._unread += data
-        if self._next is None:
-            self._parse()
-        else:
+        self._ask()
+        if self._waits:
             self.transport.pause_reading()
 
     def _go_on(self) -> None:
-        if self._unread and self._next is None:
-            self._next = self.loop.call_soon(self._parse)
+        self.loop.call_soon(self._ask)
+
+    def _ask(self) -> None:
+        """Have what is unread parsed; the beginning of a request comes before bodies."""
+        if self._unread and not self._waits:
+            self._waits = True
+            cycle = self.cycle
+            self.limits.turns.ask(self._parse, first=cycle is None or cycle.response_complete)
 
     def _parse(self) -> None:
         """Parse one turn's data; who sends requests without waiting for answers is cut off."""
-        has_waited, self._next = self._next is not None, None
-        began, spent = thread_time(), 0.0
-        while self._unread and spent < HTTP_TURN and not self.flow.read_paused:
+        self._waits = False
+        began = thread_time()
+        while self._unread and thread_time() - began < HTTP_TURN and not self.flow.read_paused:
             piece = bytes(self._unread[:HTTP_PIECE])
             del self._unread[:HTTP_PIECE]
             super().data_received(piece)
-            spent = thread_time() - began
             if self.transport.is_closing():
                 return
         if self.flow.read_paused:
@@ -161,8 +191,8 @@ class HttpConnection(H11Protocol):
                 self.transport.abort()
         elif self._unread:
             self.transport.pause_reading()
-            self._next = self.loop.call_later(HTTP_REST * spent, self._parse)
-        elif has_waited:
+            self._ask()
+        else:
             self.transport.resume_reading()
 
     def _look_again(self) -> None:

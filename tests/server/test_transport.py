@@ -255,6 +255,21 @@ async def test_a_body_gets_no_more_than_its_turn_and_is_taken_whole(body: bytes,
     http.connection_lost(None)
 
 
+async def test_many_bodies_together_leave_most_of_the_time_to_others() -> None:
+    first, _ = connections()
+    all_of_them = [first, *(type(first)(first.config, ServerState(), {}) for _ in range(49))]
+    for one in all_of_them:
+        one.connection_made(Transport())
+        one.data_received(b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        one.data_received(b"1\r\nx\r\n" * (READ // 6))
+    before, began = time.thread_time(), time.monotonic()
+    await asyncio.sleep(0.5)
+    assert time.thread_time() - before < (time.monotonic() - began) / 2
+    assert sum(one.cycle is not None for one in all_of_them) > 1, "one after another"
+    for one in all_of_them:
+        one.connection_lost(None)
+
+
 async def test_who_sends_requests_without_reading_answers_is_cut_off() -> None:
     http, _ = connections()
     transport = Transport()
@@ -264,7 +279,8 @@ async def test_who_sends_requests_without_reading_answers_is_cut_off() -> None:
     await turns(20)
     assert transport.written.count(b"200 OK") == 3  # a few are answered
     http.data_received(request * (2 * MAX_PIPELINED_BYTES // len(request)))
-    assert transport.closed
+    while not transport.closed:  # once it is its turn
+        await asyncio.sleep(0.001)
     http.connection_lost(None)
 
 
