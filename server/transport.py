@@ -31,25 +31,29 @@ if TYPE_CHECKING:
 WRITE_BUFFER = 16_384  # bytes to a client that waits to be read; some seconds of messages
 PIECE = 512  # bytes that are parsed at once: at most 85 frames
 TURN_FRAMES = 32  # after so many frames of one connection it is others' turn
+FEW_FRAMES = 100  # a second, as a live stream has at most; connections with more take turns
+FRAMES_REST = 3  # times as long as it took, a turn is followed by what is none
 BURST_SECONDS = 1.0  # whose frames may come at once
 MAX_FRAGMENTS = 1024  # of one message; each costs some 100 bytes beside what it holds
 MAX_HEADER_BYTES = 16_384  # of a request line and its headers
 MAX_PIPELINED_BYTES = 65_536  # of requests that wait for the answer to the one before
 HTTP_PIECE = 2048  # bytes of HTTP that are parsed at once: at most 341 chunks of a body
 HTTP_TURN = 0.002  # seconds of the processor, after which it is another connection's turn
-HTTP_REST = 7  # times as long as it took, a turn is followed by what is no parsing of HTTP
+HTTP_REST = 7  # as FRAMES_REST
 QUIET_SECONDS = 0.3  # without data, after which a client has sent what it had on its way
 LEAST_BYTES = 1024  # of a body, in `start_timeout_seconds`
 
 
 class Turns:
-    """Whose HTTP is parsed next: all connections together have an eighth of the processor."""
+    """Whose data is parsed next: all connections together have a part of the processor's time."""
 
-    def __init__(self) -> None:
+    def __init__(self, rest: float) -> None:
+        """Let a turn be followed by `rest` times as long for all else."""
+        self._rest = rest
         self._first, self._others = deque[Callable[[], None]](), deque[Callable[[], None]]()
         self._busy = False  # somebody parses, or all rest
 
-    def ask(self, parse: Callable[[], None], *, first: bool) -> None:
+    def ask(self, parse: Callable[[], None], *, first: bool = False) -> None:
         """Call `parse` in its turn: after those that came before, or `first` after such alone."""
         (self._first if first else self._others).append(parse)
         if not self._busy:
@@ -63,7 +67,7 @@ class Turns:
             try:
                 waiting.popleft()()
             finally:
-                rest = HTTP_REST * (thread_time() - began)
+                rest = self._rest * (thread_time() - began)
                 asyncio.get_running_loop().call_later(rest, self._turn)
 
 
@@ -75,7 +79,7 @@ class Connections:
         self._trusted = set(settings.trusted_proxies)
         self._by_address: Counter[str] = Counter()
         self._open = 0
-        self.turns = Turns()
+        self.http, self.frames = Turns(HTTP_REST), Turns(FRAMES_REST)
 
     def opened(self, address: str) -> str | None:
         """Count a connection in; return why it is refused, None if it is not."""
@@ -173,7 +177,7 @@ class HttpConnection(H11Protocol):
         if self._unread and not self._waits:
             self._waits = True
             cycle = self.cycle
-            self.limits.turns.ask(self._parse, first=cycle is None or cycle.response_complete)
+            self.limits.http.ask(self._parse, first=cycle is None or cycle.response_complete)
 
     def _parse(self) -> None:
         """Parse one turn's data; who sends requests without waiting for answers is cut off."""
@@ -237,9 +241,10 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self._unread = bytearray()  # at most what one read brings
         self._failed = False  # the client broke the protocol: what it still sends is dropped
         self._dropped = 0  # bytes of that
-        self._next: asyncio.Handle | None = None  # call of `_parse`
+        self._waits = False  # to parse
         self._frames = 0  # of this turn
         self._due = 0.0  # time that the frames so far have taken, at the rate allowed
+        self._few = 0.0  # the same, at FEW_FRAMES
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; hold back messages from a client that has WRITE_BUFFER bytes to read."""
@@ -249,8 +254,6 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Count it out."""
         self._unread.clear()
-        if self._next:
-            self._next.cancel()
         self.limits.closed(self.client[0] if self.client else "")
         super().connection_lost(exc)
 
@@ -260,12 +263,23 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self._dropped += len(data)
             return
         self._unread += data
-        if self._next is None:
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if not (self._waits or self.disconnected):
+            self._ask()
+
+    def _ask(self) -> None:
+        """Parse: at once, or in turn with all who send many frames."""
+        self._waits = True
+        if self._few - monotonic() < BURST_SECONDS:
             self._parse()
+        else:
+            self.limits.frames.ask(self._parse)
 
     def _parse(self) -> None:
         """Parse one turn's frames; then read on, or wait."""
-        self._next, self._frames = None, 0
+        self._waits, self._frames = False, 0
         while self._unread and self._frames < TURN_FRAMES and not (self._held() or self._wait()):
             piece = bytes(self._unread[:PIECE])
             del self._unread[:PIECE]
@@ -278,7 +292,8 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self.transport.pause_reading()
         elif self._unread:
             self.transport.pause_reading()
-            self._next = self.loop.call_later(self._wait(), self._parse)
+            self._waits = True
+            self.loop.call_later(self._wait(), self._ask)
         else:
             self.transport.resume_reading()
 
@@ -296,15 +311,13 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         super().resume_writing()
         self._go_on()
 
-    def _go_on(self) -> None:
-        if self._next is None and not self.disconnected:
-            self._parse()
-
     def handle_events(self) -> None:
         """Handle frames, which take their time at the rate allowed."""
         rate = self.limits.settings.max_messages_per_second
-        self._frames += len(self.conn.events)
-        self._due = max(self._due, monotonic()) + len(self.conn.events) / rate
+        count, now = len(self.conn.events), monotonic()
+        self._frames += count
+        self._due = max(self._due, now) + count / rate
+        self._few = max(self._few, now) + count / FEW_FRAMES
         super().handle_events()
 
     def handle_cont(self, event: Frame) -> None:

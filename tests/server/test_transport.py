@@ -31,7 +31,7 @@ from cortado.server.transport import (
     WebSocketConnection,
     bounded,
 )
-from cortado.tests.server.running import START, Running, running
+from cortado.tests.server.running import PATIENCE, START, Running, running
 
 HANDSHAKE = (
     b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -114,16 +114,36 @@ async def turns(count: int) -> None:
         await asyncio.sleep(0)
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def share() -> float:
+    """Return which share of the time the event loop is busy."""
+    await asyncio.sleep(0.3)  # after what comes at once
+    spent, began = time.thread_time(), time.monotonic()
+    await asyncio.sleep(0.5)
+    return (time.thread_time() - spent) / (time.monotonic() - began)
+
+
 async def opened(**settings: Any) -> tuple[WebSocketConnection, Transport]:
     """Return a websocket after its handshake."""
     _, websocket = connections(**settings)
+    return websocket, await shaken(websocket)
+
+
+async def shaken(websocket: WebSocketConnection) -> Transport:
+    """Do a websocket's handshake; return its transport."""
     websocket.limits.opened("")
     transport = Transport()
     websocket.connection_made(transport)
     websocket.data_received(HANDSHAKE)
     await turns(5)
     assert b" 101 " in transport.written
-    return websocket, transport
+    return transport
 
 
 @pytest.mark.parametrize("opcode", [0x1, 0x2, 0x9, 0xA])  # text, binary, ping, pong
@@ -150,6 +170,18 @@ async def test_a_flood_of_tiny_frames_gets_no_more_than_its_turn_and_its_rate(op
     websocket.connection_lost(None)
 
 
+async def test_many_floods_together_leave_most_of_the_time_to_others() -> None:
+    first, _ = await opened(max_messages_per_second=10**6)
+    all_of_them = [first, *(type(first)(first.config, ServerState(), {}) for _ in range(49))]
+    for one in all_of_them[1:]:
+        await shaken(one)
+    for one in all_of_them:
+        one.data_received(frame(0xA) * (READ // 6))
+    assert await share() < 0.5
+    for one in all_of_them:
+        one.connection_lost(None)
+
+
 async def test_no_ping_is_answered_to_a_client_that_does_not_read() -> None:
     websocket, transport = await opened()
     websocket.pause_writing()  # what asyncio says where WRITE_BUFFER bytes are unsent
@@ -159,9 +191,9 @@ async def test_no_ping_is_answered_to_a_client_that_does_not_read() -> None:
     assert len(transport.written) == before
     assert not transport.reads
     websocket.resume_writing()
-    await turns(500)
+    await until(lambda: len(transport.written) == before + 2000)
     assert transport.written[before:] == b"\x8a\x00" * 1000
-    assert transport.reads
+    await until(lambda: transport.reads)
     websocket.connection_lost(None)
 
 
@@ -169,8 +201,7 @@ async def test_a_message_of_very_many_fragments_is_refused() -> None:
     websocket, transport = await opened(max_messages_per_second=10**6)
     pieces = frame(0x2, b"1", last=False) + frame(0, b"2", last=False) * (2 * MAX_FRAGMENTS)
     websocket.data_received(pieces)
-    await turns(500)
-    assert b"fragments" in transport.written
+    await until(lambda: b"fragments" in transport.written)
     assert not websocket._unread
     assert len(websocket.frames) <= MAX_FRAGMENTS
     websocket.connection_lost(None)
@@ -262,9 +293,7 @@ async def test_many_bodies_together_leave_most_of_the_time_to_others() -> None:
         one.connection_made(Transport())
         one.data_received(b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         one.data_received(b"1\r\nx\r\n" * (READ // 6))
-    before, began = time.thread_time(), time.monotonic()
-    await asyncio.sleep(0.5)
-    assert time.thread_time() - before < (time.monotonic() - began) / 2
+    assert await share() < 0.5
     assert sum(one.cycle is not None for one in all_of_them) > 1, "one after another"
     for one in all_of_them:
         one.connection_lost(None)
@@ -279,8 +308,7 @@ async def test_who_sends_requests_without_reading_answers_is_cut_off() -> None:
     await turns(20)
     assert transport.written.count(b"200 OK") == 3  # a few are answered
     http.data_received(request * (2 * MAX_PIPELINED_BYTES // len(request)))
-    while not transport.closed:  # once it is its turn
-        await asyncio.sleep(0.001)
+    await until(lambda: transport.closed)  # once it is its turn
     http.connection_lost(None)
 
 
