@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from cortado.server import metrics, web
 from cortado.server.doors.deepgram import routes as deepgram
 from cortado.server.doors.openai import routes as openai
-from cortado.server.doors.own import OwnDoor
+from cortado.server.doors.own import Own
 from cortado.server.doors.vosk import Vosk
 from cortado.server.reference.page import add_reference
 from cortado.server.service import OPERATOR, Service
@@ -48,7 +48,7 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
 
     @app.websocket("/v1/stream")
     async def stream(socket: WebSocket) -> None:
-        await service.connect(socket, OwnDoor())
+        await service.connect(socket, Own())
 
     @app.get("/v1/info", dependencies=[Depends(service.known)])
     async def info() -> dict[str, Any]:

@@ -61,7 +61,4 @@ class Callers:
         try:
             yield
         finally:
-            self._streams.subtract(places)
-            for place in places:
-                if not self._streams[place]:
-                    del self._streams[place]
+            self._streams -= Counter(places)  # which forgets those that have none

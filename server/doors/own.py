@@ -1,9 +1,10 @@
 """Our own language, docs/protocol.md, with compressed audio besides raw."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from cortado.server.doors.audio import Decoder, compressed
-from cortado.server.protocol.dialect import Own, Read, Written
+from cortado.server.protocol.dialect import Dialect, Read, Written
+from cortado.server.protocol.events import Processed
 from cortado.server.protocol.messages import (
     SAMPLE_BYTES,
     AnyEncoding,
@@ -15,9 +16,10 @@ from cortado.server.protocol.messages import (
     Start,
     Suspend,
 )
+from cortado.server.protocol.parsing import parse_client
 
 
-class OwnDoor(Own):
+class Own(Dialect):
     """The dialect of one connection."""
 
     def __init__(self) -> None:
@@ -26,23 +28,24 @@ class OwnDoor(Own):
 
     def read(self, data: str | bytes) -> Iterator[Read]:
         """Yield what a message means: itself, with compressed audio decoded."""
-        for message in super().read(data):
-            if self._decoder is None:
-                yield self._begun(message) if isinstance(message, Start | Resume) else message
-            elif isinstance(message, bytes):
-                yield from self._decoder.push(message)
-            elif isinstance(message, Suspend):
-                raise _not_raw("suspend a stream", self._encoding)
-            else:
-                if isinstance(message, End):
-                    yield from self._decoder.end()
-                yield message
+        message = data if isinstance(data, bytes) else parse_client(data)
+        if self._decoder is None:
+            yield self._begun(message) if isinstance(message, Start | Resume) else message
+        elif isinstance(message, bytes):
+            yield from self._decoder.push(message)
+        elif isinstance(message, Suspend):
+            raise _not_raw("suspend a stream", self._encoding)
+        else:
+            if isinstance(message, End):
+                yield from self._decoder.end()
+            yield message
 
-    def write(self, message: Written) -> Iterable[str]:
-        """Return the message itself."""
+    def write(self, message: Written) -> Iterator[str]:
+        """Yield the message itself."""
         if isinstance(message, Ready) and self._decoder:
             message = message.model_copy(update={"encoding": self._encoding})
-        return super().write(message)
+        if not isinstance(message, Processed):
+            yield message.model_dump_json(exclude_none=True)
 
     def close(self) -> None:
         """End the decoder."""

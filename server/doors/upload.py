@@ -15,8 +15,8 @@ from cortado.model.audio.decode import AudioError, Channel, decoded
 from cortado.model.captions import Word
 from cortado.server.doors.audio import NAME, decoder
 from cortado.server.doors.body import bounded
+from cortado.server.doors.own import Own
 from cortado.server.doors.words import Segment
-from cortado.server.protocol.dialect import Own
 from cortado.server.protocol.messages import (
     Chars,
     End,

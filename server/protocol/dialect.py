@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ClientMessage, ServerMessage
-from cortado.server.protocol.parsing import parse_client
 
 
 class Reply(NamedTuple):
@@ -44,17 +43,3 @@ class Dialect(ABC):
 
     def close(self) -> None:  # noqa: B027
         """Give back what a decoder holds: the conversation is over, however it ended."""
-
-
-class Own(Dialect):
-    """The language of docs/protocol.md."""
-
-    def read(self, data: str | bytes) -> Iterator[Read]:
-        """Yield the message itself."""
-        yield data if isinstance(data, bytes) else parse_client(data)
-
-    def write(self, message: Written) -> Iterable[str]:
-        """Return the message itself."""
-        if isinstance(message, Processed):
-            return ()
-        return (message.model_dump_json(exclude_none=True),)

@@ -11,7 +11,7 @@ from av.container import InputContainer
 from cortado.model.audio.telephone import linear
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.recordings import transcribe
-from cortado.server.doors.own import OwnDoor
+from cortado.server.doors.own import Own
 from cortado.server.protocol.messages import ErrorCode, Start
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.doors.conversation import Conversation
@@ -104,7 +104,7 @@ def test_bare_opus_packets_are_heard(at_rest: Running) -> None:
 def test_what_cannot_be_heard_or_kept_is_said(
     frames: list[str | bytes], code: ErrorCode, message: str
 ) -> None:
-    talk = Conversation(OwnDoor())
+    talk = Conversation(Own())
     talk.say(*frames)
     talk.talk.release(0.0)
     error = talk.read()[-1]
@@ -113,7 +113,7 @@ def test_what_cannot_be_heard_or_kept_is_said(
 
 
 def test_compressed_audio_is_decoded_before_the_protocol_reads_it() -> None:
-    talk = Conversation(OwnDoor())
+    talk = Conversation(Own())
     ready = talk.say(start("wav"))[0]
     assert (ready["encoding"], ready["sample_rate"]) == ("wav", 16_000)
     assert talk.events[0] == Start(encoding="pcm_f32le")

@@ -103,10 +103,9 @@ class UtteranceEnd(BaseModel):
     last_word_end: float
 
 
-class Metadata(BaseModel):
-    """The last message of a stream."""
+class Facts(BaseModel):
+    """Facts of what was transcribed."""
 
-    type: Literal["Metadata"] = "Metadata"
     transaction_key: Literal["deprecated"] = "deprecated"  # as Deepgram itself sends it
     request_id: str
     sha256: str  # of all bytes of audio
@@ -117,6 +116,12 @@ class Metadata(BaseModel):
     warnings: list[Warning]
 
 
+class Metadata(Facts):
+    """The last message of a stream."""
+
+    type: Literal["Metadata"] = "Metadata"
+
+
 class Error(BaseModel):
     """Why the stream ends."""
 
@@ -125,20 +130,12 @@ class Error(BaseModel):
     description: str
 
 
-class FileMetadata(BaseModel):
+class FileMetadata(Facts):
     """Facts of a file that was transcribed."""
 
     model_config = ConfigDict(protected_namespaces=())
 
-    transaction_key: Literal["deprecated"] = "deprecated"
-    request_id: str
-    sha256: str
-    created: str
-    duration: float
-    channels: int
-    models: list[str]
     model_info: dict[str, ModelInfo]
-    warnings: list[Warning]
 
 
 class Utterance(BaseModel):

@@ -110,15 +110,13 @@ def answer(wanted: Wanted, heard: Heard, language: str | None) -> str:
         language=language,
         duration=heard.duration,
         text=text,
-        words=_words(heard) if "word" in wanted.granularities else None,
+        words=[SentWord.of(word) for word in heard.words]
+        if "word" in wanted.granularities
+        else None,
         segments=_segments(heard) if "segment" in wanted.granularities else None,
         usage=usage,
         warnings=warnings,
     ).model_dump_json(exclude_none=True)
-
-
-def _words(heard: Heard) -> list[SentWord]:
-    return [SentWord.of(word) for word in heard.words]
 
 
 def _segments(heard: Heard) -> list[Piece]:

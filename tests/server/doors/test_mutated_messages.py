@@ -10,7 +10,7 @@ from cortado.server.doors.deepgram import parameters
 from cortado.server.doors.deepgram.live import Live
 from cortado.server.doors.openai.configuration import Configuration
 from cortado.server.doors.openai.realtime import Realtime
-from cortado.server.doors.own import OwnDoor
+from cortado.server.doors.own import Own
 from cortado.server.doors.vosk import Vosk
 from cortado.server.protocol.dialect import Dialect
 from cortado.server.protocol.events import State
@@ -28,7 +28,7 @@ def dialect(name: str, random: Random) -> Dialect:
         return Live(parameters.read(random.choice(QUERIES)), datetime.now(UTC))
     if name == "openai":
         return Realtime("sess_1", Configuration("sess_1", "small"), 100)
-    return Vosk() if name == "vosk" else OwnDoor()
+    return Vosk() if name == "vosk" else Own()
 
 
 def conversation(name: str, random: Random) -> int:

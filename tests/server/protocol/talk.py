@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from cortado.server.protocol.dialect import Own
+from cortado.server.doors.own import Own
 from cortado.server.protocol.events import ServerFacts
 from cortado.server.protocol.limits import Limits
 from cortado.server.protocol.messages import ServerMessage, Start
