@@ -248,23 +248,16 @@ def test_a_port_that_is_taken_while_the_model_loads_is_one_clear_line(
 
 
 @pytest.mark.usefixtures("logging_as_it_was")
-def test_a_missing_checkpoint_is_one_clear_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["serve", "--port", "0", "--checkpoint", str(tmp_path)]) == 2
-    message = capsys.readouterr().err
-    assert str(tmp_path) in message
-    assert message.count("\n") == 1
-
-
-@pytest.mark.usefixtures("logging_as_it_was")
-def test_a_broken_checkpoint_is_one_clear_line(
+def test_a_missing_or_broken_checkpoint_is_one_clear_line(
     tmp_path: Path, online: ReferenceRecognizer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint.save(online.recognizer, tmp_path)
     (tmp_path / checkpoint_reader.WEIGHTS).write_bytes(b"not weights")
-    assert main(["serve", "--port", "0", "--checkpoint", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    for folder in (tmp_path, tmp_path / "none"):
+        assert main(["serve", "--port", "0", "--checkpoint", str(folder)]) == 2
+        message = capsys.readouterr().err
+        assert str(tmp_path) in message
+        assert message.count("\n") == 1
 
 
 def test_an_address_that_is_not_this_machines_is_one_clear_line() -> None:

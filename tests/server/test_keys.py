@@ -227,41 +227,26 @@ def test_keys_are_made_listed_and_removed_by_a_command(
     assert Keys(KeyFile(file), SHORT_LIVED).name(key) is None
 
 
-def test_whoever_may_read_the_file_may_do_so_after_a_change(tmp_path: Path) -> None:
-    file = KeyFile(tmp_path / "keys.json")
-    file.add("a")
-    file.path.chmod(0o644)
-    file.add("b")
-    assert file.path.stat().st_mode & 0o777 == 0o644
-    file.path.chmod(0o640)
-    file.remove("b")
-    assert file.path.stat().st_mode & 0o777 == 0o640
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_the_file_stays_its_owner_s_where_root_changes_it(tmp_path: Path) -> None:
-    file = KeyFile(tmp_path / "keys.json")
-    file.add("a")
-    os.chown(file.path, 10001, 10002)
-    file.add("b")
-    found = file.path.stat()
-    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (10001, 10002, 0o600)
-
-
-def test_a_file_of_another_user_is_changed_without_becoming_theirs(
+def test_the_file_stays_its_owner_s_and_readable_to_whom_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = KeyFile(tmp_path / "keys.json")
     file.add("a")
-    file.path.chmod(0o644)
+    owned = (10001, 10002) if os.geteuid() == 0 else (os.getuid(), os.getgid())
+    os.chown(file.path, *owned)  # only root gives files away
+    for mode, change, name in ((0o644, file.add, "b"), (0o640, file.remove, "b")):
+        file.path.chmod(mode)
+        change(name)
+        found = file.path.stat()
+        assert (found.st_mode & 0o777, found.st_uid, found.st_gid) == (mode, *owned)
 
     def refuse(*_: object) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(os, "chown", refuse)
+    monkeypatch.setattr(os, "chown", refuse)  # another user's, in whose folder this one may write
     file.add("b")
     assert sorted(file.read()) == ["a", "b"]
-    assert file.path.stat().st_mode & 0o777 == 0o644
+    assert file.path.stat().st_mode & 0o777 == 0o640
 
 
 def test_a_file_of_keys_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
