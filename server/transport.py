@@ -127,10 +127,10 @@ class Flow(FlowControl):
         self._go_on = go_on
 
     def resume_reading(self) -> None:
-        """Read on, and parse what has come."""
+        """Read on, and soon parse what has come."""
         if self.read_paused:
             super().resume_reading()
-            self._go_on()
+            asyncio.get_running_loop().call_soon(self._go_on)
 
 
 class HttpConnection(H11Protocol):
@@ -142,7 +142,7 @@ class HttpConnection(H11Protocol):
         """Begin, unless it is one connection too many."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=WRITE_BUFFER)
-        self.flow = Flow(transport, self._go_on)
+        self.flow = Flow(transport, self._ask)
         self._unread = bytearray()  # little more than what one read brings
         self._waits = False  # for its turn to parse
         self._address = self.client[0] if self.client else ""
@@ -169,9 +169,6 @@ class HttpConnection(H11Protocol):
         if self._waits:
             self.transport.pause_reading()
 
-    def _go_on(self) -> None:
-        self.loop.call_soon(self._ask)
-
     def _ask(self) -> None:
         """Have what is unread parsed; the beginning of a request comes before bodies."""
         if self._unread and not self._waits:
@@ -187,7 +184,7 @@ class HttpConnection(H11Protocol):
             piece = bytes(self._unread[:HTTP_PIECE])
             del self._unread[:HTTP_PIECE]
             super().data_received(piece)
-            if self.transport.is_closing():
+            if self.transport.is_closing() or self._timer.cancelled():  # or handed over
                 return
         if self.flow.read_paused:
             waiting = len(self.conn.trailing_data[0]) + len(self._unread)
@@ -275,6 +272,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         if self._few - monotonic() < BURST_SECONDS:
             self._parse()
         else:
+            self.transport.pause_reading()
             self.limits.frames.ask(self._parse)
 
     def _parse(self) -> None:
@@ -284,8 +282,9 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             piece = bytes(self._unread[:PIECE])
             del self._unread[:PIECE]
             super().data_received(piece)
-            if not self.handshake_initiated and self.conn.handshake_exc:
-                self._refuse_handshake()
+            if not self.handshake_initiated and self.conn.handshake_exc:  # as of many headers
+                self.transport.write(answer(HTTPStatus.BAD_REQUEST, "invalid_handshake"))
+                self.transport.close()
         if self.transport.is_closing():
             self._unread.clear()
         elif self._held():
@@ -352,11 +351,6 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         else:
             again = self._close_when_quiet
             self.close_timer = self.loop.call_later(QUIET_SECONDS, again, self._dropped)
-
-    def _refuse_handshake(self) -> None:
-        """Answer a handshake that cannot be read, such as one with too many headers."""
-        self.transport.write(answer(HTTPStatus.BAD_REQUEST, "invalid_handshake"))
-        self.transport.close()
 
     async def receive(self) -> "ASGIReceiveEvent":
         """Return the next event; what came before is handled."""

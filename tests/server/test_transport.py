@@ -182,6 +182,18 @@ async def test_many_floods_together_leave_most_of_the_time_to_others() -> None:
         one.connection_lost(None)
 
 
+async def test_who_sends_many_frames_is_not_read_while_it_waits_for_its_turn() -> None:
+    websocket, transport = await opened()
+    websocket.data_received(frame(0xA) * 200)
+    await until(lambda: transport.reads)
+    websocket.limits.frames._busy = True  # another's turn
+    websocket.data_received(frame(0xA))
+    assert not transport.reads
+    websocket.limits.frames._turn()
+    assert transport.reads
+    websocket.connection_lost(None)
+
+
 async def test_no_ping_is_answered_to_a_client_that_does_not_read() -> None:
     websocket, transport = await opened()
     websocket.pause_writing()  # what asyncio says where WRITE_BUFFER bytes are unsent
