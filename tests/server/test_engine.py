@@ -17,7 +17,7 @@ from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.recordings import transcribe
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import Update
-from cortado.server.engine import Engine, EngineFull
+from cortado.server.engine import Engine
 from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.messages import Start
@@ -73,13 +73,6 @@ async def hear(engine: Engine, samples: Samples) -> list[Character]:
     characters = await heard.characters()
     stream.close()
     return characters
-
-
-async def test_a_slot_that_changes_hands_starts_afresh(online: ReferenceRecognizer) -> None:
-    async with running(online, max_streams=1) as engine:
-        first = await hear(engine, noise(6, 1.0))
-        second = await hear(engine, SPEECH)
-        assert first != second == transcribe(online, SPEECH)
 
 
 async def test_what_was_meant_for_the_last_owner_of_a_slot_is_dropped(
@@ -175,15 +168,6 @@ async def test_a_full_buffer_makes_the_sender_wait(online: ReferenceRecognizer) 
         stream: EngineStream = engine.open(Start(), watch)
         await asyncio.wait_for(stream.push(np.tile(SPEECH, 5)), PATIENCE)
         assert 0 < most <= 16_000
-
-
-async def test_there_are_as_many_streams_as_slots(online: ReferenceRecognizer) -> None:
-    async with running(online, max_streams=2) as engine:
-        streams = [engine.open(Start(), Heard()) for _ in range(2)]
-        with pytest.raises(EngineFull):
-            engine.open(Start(), Heard())
-        streams[0].close()
-        assert engine.open(Start(), Heard()).row == 0
 
 
 async def test_streams_that_come_and_go_do_not_feel_each_other(online: ReferenceRecognizer) -> None:

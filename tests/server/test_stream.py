@@ -40,6 +40,12 @@ def test_a_client_gets_ready_then_characters_then_the_whole_text(
     assert (final["text"], final["times"]) == (text, times) == (heard.text, heard.times)
     assert final["duration"] == 2.5
     assert len(set(text)) > 2
+    positions = [message["position"] for message in heard.messages[1:-1]]
+    assert positions == sorted(positions)
+    assert positions[-1] <= 2.5, "they rest on audio that was sent"
+    for message in heard.messages[1:-1]:
+        assert message["times"] == sorted(message["times"])
+        assert len(message["times"]) == len(message["text"])
 
 
 def test_ready_says_how_the_server_listens(at_rest: Running, online: ReferenceRecognizer) -> None:
@@ -55,24 +61,6 @@ def test_ready_says_how_the_server_listens(at_rest: Running, online: ReferenceRe
         "lookahead_ms": online.lookahead_ms,
         "received": 0,
     }
-
-
-def test_characters_rest_on_audio_that_was_sent(at_rest: Running) -> None:
-    heard = say(at_rest.url, START, pcm(SPEECH), END)
-    positions = [m["position"] for m in heard.messages if m["type"] == "chars"]
-    assert positions == sorted(positions)
-    assert positions[-1] <= 2.5
-    for message in heard.messages[1:-1]:
-        assert message["times"] == sorted(message["times"])
-        assert len(message["times"]) == len(message["text"])
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_frames_may_be_cut_anywhere(
-    seed: int, at_rest: Running, online: ReferenceRecognizer
-) -> None:
-    heard = say(at_rest.url, START, *cut(pcm(SPEECH), seed), END)
-    assert (heard.text, heard.times) == written(online, rounded(SPEECH))
 
 
 @pytest.mark.parametrize("rate", [8000, 44_100, 48_000])

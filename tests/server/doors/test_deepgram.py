@@ -1,6 +1,7 @@
 """Deepgram's door without sockets."""
 
 import hashlib
+import re
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
@@ -304,15 +305,35 @@ def test_what_cannot_be_understood_is_refused(query: str, message: str) -> None:
         read(parse_qsl(query))
 
 
-@pytest.mark.parametrize("frame", ["{", "[]", "null", '{"type":"Start"}', "{}", "[" * 9000])
-def test_an_unknown_message_ends_the_stream_with_an_error(frame: str) -> None:
-    talk = listening()
-    talk.say(bytes(2))
-    talk.say(frame)
+ANNOUNCE = "; raw samples need encoding and sample_rate in the address"
+
+
+@pytest.mark.parametrize(
+    ("query", "frames", "code", "message"),
+    [
+        *(
+            (LINEAR16, (bytes(2), frame), ErrorCode.INVALID_MESSAGE, "expected KeepAlive, .*, got ")
+            for frame in ("{", "[]", "null", '{"type":"Start"}', "{}", "[" * 9000)
+        ),
+        ("", (bytes(400),), ErrorCode.INVALID_AUDIO, f".*{ANNOUNCE}$"),
+        (
+            "encoding=flac",
+            (b"OggS" + bytes(400),),
+            ErrorCode.INVALID_AUDIO,
+            "audio: expected flac, got ogg audio$",
+        ),
+    ],
+)
+def test_what_cannot_be_read_ends_the_stream_with_one_clear_error(
+    query: str, frames: tuple[str | bytes, ...], code: ErrorCode, message: str
+) -> None:
+    talk = listening(query)
+    talk.say(*frames)
     talk.talk.release(0.0)
     [error] = talk.read()
-    assert (error["type"], error["variant"]) == ("Error", "invalid_message")
-    assert talk.talk.close_expected() == Close(1007, "invalid_message")
+    assert (error["type"], error["variant"]) == ("Error", code)
+    assert re.match(message, error["description"])
+    assert talk.talk.close_expected() == Close(1007, code)
 
 
 @pytest.mark.parametrize(
@@ -383,19 +404,3 @@ def test_one_error_is_told_however_many_channels_meet_it() -> None:
         if told:
             expected = "audio: expected audio of 2 channels, got 1 channel"
             assert found[0]["description"] == expected
-
-
-def test_raw_samples_that_nothing_announces_are_told_how_to_be() -> None:
-    talk = listening("")
-    talk.say(bytes(400))
-    talk.talk.release(0.0)
-    [error] = talk.read()
-    assert error["description"].endswith("raw samples need encoding and sample_rate in the address")
-
-
-def test_data_that_is_not_what_was_announced_is_one_clear_error() -> None:
-    talk = listening("encoding=flac")
-    talk.say(b"OggS" + bytes(400))
-    talk.talk.release(0.0)
-    [error] = talk.read()
-    assert error["description"] == "audio: expected flac, got ogg audio"

@@ -51,15 +51,28 @@ def test_start_has_defaults() -> None:
         "\ud800",
         '{"type":"start"' + "".join(f',"x{n}":0' for n in range(95_000)) + "}",
         '{"type":"resume","token":"a","characters":1' + "0" * 4000 + "}",
+        *(f'{{"type":"resume"{one}}}' for one in ("", ',"state":"AAAA","token":"b"', ',"state":7')),
     ],
 )
 def test_what_is_not_a_message_is_refused_in_words(text: str) -> None:
     assert refusal(text) == ErrorCode.INVALID_MESSAGE
 
 
-@pytest.mark.parametrize("rate", ["7999", "192001", '"16000"', "16000.5", "true", "null", "1e400"])
-def test_a_sample_rate_out_of_range_is_refused(rate: str) -> None:
-    assert refusal(f'{{"type":"start","sample_rate":{rate}}}') == ErrorCode.UNSUPPORTED_SAMPLE_RATE
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        *(
+            ("sample_rate", value, ErrorCode.UNSUPPORTED_SAMPLE_RATE)
+            for value in ("7999", "192001", '"16000"', "16000.5", "true", "null", "1e400")
+        ),
+        *(
+            ("encoding", value, ErrorCode.UNSUPPORTED_ENCODING)
+            for value in ('"g729"', "null", "16", '"PCM_S16LE"', '["pcm_s16le"]')
+        ),
+    ],
+)
+def test_another_rate_or_encoding_is_refused(name: str, value: str, code: ErrorCode) -> None:
+    assert refusal(f'{{"type":"start","{name}":{value}}}') == code
 
 
 @pytest.mark.parametrize("rate", [8000, 44_100, 192_000])
@@ -78,12 +91,6 @@ def test_a_sample_rate_in_range_is_taken(rate: int) -> None:
 def test_a_field_that_is_wrong_is_named(field: str, message: str) -> None:
     with pytest.raises(ProtocolError, match=message):
         parse_client(f'{{"type":"start",{field}}}')
-
-
-@pytest.mark.parametrize("encoding", ['"g729"', "null", "16", '"PCM_S16LE"', '["pcm_s16le"]'])
-def test_another_encoding_is_refused(encoding: str) -> None:
-    message = f'{{"type":"start","encoding":{encoding}}}'
-    assert refusal(message) == ErrorCode.UNSUPPORTED_ENCODING
 
 
 @pytest.mark.parametrize(
@@ -124,11 +131,6 @@ def test_a_client_ignores_messages_of_a_newer_server() -> None:
 def test_what_is_no_message_at_all_is_refused(text: str) -> None:
     with pytest.raises(ValidationError):
         parse_server(text)
-
-
-@pytest.mark.parametrize("fields", ["", ',"state":"AAAA","token":"b"', ',"state":7'])
-def test_a_stream_is_resumed_by_its_state_or_by_its_token(fields: str) -> None:
-    assert refusal('{"type":"resume"' + fields + "}") == ErrorCode.INVALID_MESSAGE
 
 
 def test_every_character_has_its_time() -> None:

@@ -32,17 +32,6 @@ from cortado.tests.server.protocol.talk import (
 )
 
 
-def refusal(*frames: str | bytes) -> ErrorCode:
-    """Return the code with which a conversation of these frames ends."""
-    talk = protocol()
-    receive(talk, *frames)
-    assert talk.error is not None
-    assert talk.error.message.startswith("expected ")
-    assert ", got " in talk.error.message
-    assert talk.ending == talk.error.code
-    return talk.error.code
-
-
 def test_a_conversation_is_start_then_audio_then_end() -> None:
     talk = protocol()
     talk.receive_data('{"type":"start","sample_rate":8000,"encoding":"pcm_s16le"}', 0.0)
@@ -69,28 +58,30 @@ def test_a_conversation_is_start_then_audio_then_end() -> None:
 
 
 @pytest.mark.parametrize(
-    "frames",
+    ("code", "frames"),
     [
-        (bytes(2),),
-        (END,),
-        (START, START),
-        (START, '{"type":"resume","token":"a"}'),
-        (START, END, bytes(2)),
-        (START, END, END),
+        (ErrorCode.UNEXPECTED_MESSAGE, (bytes(2),)),
+        (ErrorCode.UNEXPECTED_MESSAGE, (END,)),
+        (ErrorCode.UNEXPECTED_MESSAGE, (START, START)),
+        (ErrorCode.UNEXPECTED_MESSAGE, (START, '{"type":"resume","token":"a"}')),
+        (ErrorCode.UNEXPECTED_MESSAGE, (START, END, bytes(2))),
+        (ErrorCode.UNEXPECTED_MESSAGE, (START, END, END)),
+        (ErrorCode.MESSAGE_TOO_BIG, (START, bytes(LIMIT + 1))),
+        (ErrorCode.MESSAGE_TOO_BIG, (START, " " * (LIMIT + 1))),
+        (ErrorCode.MESSAGE_TOO_BIG, (START, "ä" * (LIMIT // 2 + 1))),
+        # one that is resampled cannot be suspended
+        (ErrorCode.UNSUPPORTED_SAMPLE_RATE, ('{"type":"start","sample_rate":48000}', SUSPEND)),
     ],
 )
-def test_a_message_out_of_order_is_refused(frames: tuple[str | bytes, ...]) -> None:
-    assert refusal(*frames) == ErrorCode.UNEXPECTED_MESSAGE
-
-
-@pytest.mark.parametrize("frame", [bytes(LIMIT + 1), " " * (LIMIT + 1), "ä" * (LIMIT // 2 + 1)])
-def test_a_message_over_the_limit_is_refused(frame: str | bytes) -> None:
-    assert refusal(START, frame) == ErrorCode.MESSAGE_TOO_BIG
-
-
-def test_a_stream_that_is_resampled_cannot_be_suspended() -> None:
-    frames = ('{"type":"start","sample_rate":48000}', SUSPEND)
-    assert refusal(*frames) == ErrorCode.UNSUPPORTED_SAMPLE_RATE
+def test_a_message_out_of_order_or_over_the_limit_is_refused(
+    code: ErrorCode, frames: tuple[str | bytes, ...]
+) -> None:
+    talk = protocol()
+    receive(talk, *frames)
+    assert talk.error is not None
+    assert talk.error.message.startswith("expected ")
+    assert ", got " in talk.error.message
+    assert talk.ending == talk.error.code == code
 
 
 def test_a_stream_lasts_only_so_long_in_audio() -> None:
