@@ -4,6 +4,7 @@ A scrape reaches one replica, whichever Ray's proxy gives it to. So each replica
 to an actor of the cluster, and whoever is asked answers with all of them, by the label `replica`.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from time import monotonic
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ray.exceptions import RayError
 
 NAME, NAMESPACE = "cortado-metrics", "cortado"  # of the actor
+PATIENCE_SECONDS = 2.0  # with the actor: who asks for metrics waits no longer than some seconds
 FORGOTTEN_SECONDS = 20.0  # after which the page of a replica that posts no more is left out
 
 
@@ -58,8 +60,9 @@ class Board:
     async def all_with(self, page: bytes) -> bytes:
         """Post the replica's page; return the page of all, its own alone where none can be had."""
         try:
-            pages = await self._pages.post.remote(self._replica, page)
-        except RayError:  # the actor's node is gone, and it is not yet at another
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                pages = await self._pages.post.remote(self._replica, page)
+        except (RayError, TimeoutError):  # the actor's node is gone, and it is not yet at another
             pages = {self._replica: page}
         return merged(pages)
 

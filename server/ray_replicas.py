@@ -66,7 +66,7 @@ class Replica:
         Raises:
             RuntimeError: it does not run.
         """
-        if not self._service.engine.alive:
+        if self._service.failure or not self._service.engine.alive:
             raise RuntimeError("expected a model that runs, got one that does not")
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
