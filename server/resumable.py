@@ -117,11 +117,16 @@ class ResumableStreams:
             self._marks.pop(token, None)
         return is_own
 
+    def release(self, token: str) -> None:
+        """Note that a stream has lost its connection; forget it unless it is held here."""
+        del self.attached[token]
+        if token not in self._detached:
+            self._marks.pop(token, None)
+
     async def drop(self, token: str) -> None:
         """Hold a stream no longer: it has ended, and no server that had it may go on with it."""
         if self._store and token in self._marks:
             await self._write(token, b"")
-            self._marks.pop(token, None)
 
     async def claim(self, token: str) -> DetachedStream | None:
         """Take a stream out, from its connection if it has one; None if there is no such.

@@ -278,7 +278,7 @@ class Session:
         if self._stream:
             self._stream.close()
         if self._protocol.token and not self._detached.is_set():
-            del self._streams.resumable.attached[self._protocol.token]
+            self._streams.resumable.release(self._protocol.token)
         self._detached.set()
 
     def _record(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import time
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 import redis
 import websockets
+from websockets.sync.client import connect
 
 from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
@@ -47,6 +49,7 @@ from cortado.tests.server.running import (
     PATIENCE,
     Heard,
     Running,
+    Stuck,
     listened,
     lose,
     pcm,
@@ -352,6 +355,23 @@ def test_a_store_that_fails_harms_no_stream(online: ReferenceRecognizer, tmp_pat
         counted = server.service.metrics.exposition().decode()
     assert "cortado_streams_resumed_total 1.0" in counted
     assert "cortado_store_failures_total 0.0" not in counted
+
+
+def test_a_stream_that_cannot_be_detached_leaves_nothing_behind(
+    online: ReferenceRecognizer, tmp_path: Path
+) -> None:
+    Stuck.go.clear()
+    store = str(tmp_path / "streams.sqlite")
+    with running(Stuck(online.recognizer), store=store, keep_seconds=0.3) as server:
+        resumable = server.service.streams.resumable
+        with connect(server.url) as client:
+            client.send(KEPT)
+            assert wait_for(lambda: bool(resumable._marks)), "it was saved"
+            client.send(pcm(np.ones(2000, np.float32)))
+            client.socket.shutdown(socket.SHUT_RDWR)
+        assert wait_for(lambda: not resumable.attached)
+        assert not resumable._marks
+        Stuck.go.set()
 
 
 @pytest.mark.parametrize(
