@@ -2,16 +2,16 @@
 
 from typing import Any
 
-import numba
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import FAST, sigmoid, tanh
+from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.product import put
 
 Array = NDArray[Any]
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def forward_cell(
     i: Array, f: Array, g: Array, o: Array, previous: Array, cell: Array, hidden: Array
 ) -> None:
@@ -31,7 +31,7 @@ def forward_cell(
         put(hidden, k, o[k] * tanh(cell[k]))
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def backward_cell(
     grad_hidden: Array,
     i: Array,
@@ -72,7 +72,7 @@ def backward_cell(
         grad_cell[k] = d * f[k]
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def add_to(values: Array, total: Array) -> None:
     """Add an array to another."""
     for k in range(len(total)):

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -25,6 +24,7 @@ from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import FAST
+from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.product import LARGE, SMALL, aligned, block_at, padded, product, wide
 from cortado.model.compiled.vectors import (
     COLUMNS,
@@ -199,7 +199,7 @@ def _multiply_add(e: Emitter) -> Instruction:
 _large, _small, _single = _block(LARGE), _block(SMALL), _block(1)
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def integer_product(
     codes: Array,
     row: int,
@@ -239,7 +239,7 @@ def integer_product(
             r += height
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def quantize_inputs(
     source: Array, start: int, codes: Array, to: int, count: int, maximum: np.float32
 ) -> None:
@@ -250,7 +250,7 @@ def quantize_inputs(
         target[k] = np.uint8(np.int32(wide(x, k) * by + np.float32(0.5)))
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def quantize_states(source: Array, start: int, codes: Array, to: int, count: int) -> None:
     """Store h as integers around ZERO_POINT."""
     h, target = source[start : start + count], codes[to : to + count]

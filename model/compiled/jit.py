@@ -110,12 +110,29 @@ def cached_njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
+def uncounted(*, cached: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator: `numba.njit` that counts no references to arrays, for parts of a step.
+
+    numba counts the references to an array's memory, one for each view of it, and each time that
+    takes two atomic operations. In code that takes thousands of views of small rows they cost more
+    than the work itself, and threads that share the array wait for each other. Nothing needs the
+    count as long as the caller holds the array. Code without it can neither make arrays nor return
+    views of them: to compile that is an error.
+
+    Args:
+        cached: whether what is compiled is kept on disk.
+        options: numba's.
+    """
+    options["_nrt"] = False  # numba's runtime
+    return cached_njit(**options) if cached else numba.njit(nogil=True, **options)
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a function into what calls it and nowhere else, without Python's lock.
 
     numba compiles and optimises each function by itself, then once more in what calls it. One that
     is a part of a single other function costs that time for nothing. Its floating-point flags are
-    those of its caller.
+    those of its caller, and so is whether references are counted.
     """
     return numba.njit(nogil=True, inline="always")(function)
 

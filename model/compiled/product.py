@@ -5,12 +5,12 @@ The type that B is packed in decides: BF16_PAIRS use tiles, BF16 and float32 use
 
 from typing import Any
 
-import numba
 import numpy as np
 from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.tiles import (
     BF16_PAIRS,
     INNER,
@@ -132,7 +132,7 @@ def _by_registers(a, start, row, segments, segment, k, b, bias, c, rows):  # typ
             m += height
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def block_at(m: int, rows: int) -> tuple[int, int]:
     """Return where the next block of rows begins, and how many it has, once `m` are done.
 
@@ -202,7 +202,7 @@ def narrow(values: NDArray[np.float32]) -> NDArray[np.uint16]:
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def copied(source: Array, start: int, target: Array, to: int, count: int) -> None:
     """Copy numbers of a flat array into another."""
     given, taken = source[start : start + count], target[to : to + count]
@@ -210,7 +210,7 @@ def copied(source: Array, start: int, target: Array, to: int, count: int) -> Non
         taken[k] = given[k]
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def stored(source: Array, start: int, target: Array) -> None:
     """Fill a flat array of bf16 or float32 with float32 from another."""
     given = source[start : start + len(target)]

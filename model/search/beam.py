@@ -31,16 +31,15 @@ This is the bookkeeping, compiled. A backend computes the decoder's energies and
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import exp, log
-from cortado.model.compiled.jit import cached_njit, inlined
+from cortado.model.compiled.jit import inlined, uncounted
 from cortado.model.search import ctc_score as ctc
 from cortado.model.search import language_model as language
 from cortado.model.search import look_ahead, phrases, pronunciation, source_model, voice
-from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses
+from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses, copy, copy_rows
 from cortado.model.search.pronunciation import Costs
 from cortado.model.search.settings import Beam
 
@@ -51,7 +50,7 @@ MULTIPLIER = np.int64(6364136223846793005)  # of a text's hash (Knuth's MMIX)
 WORK, SHARES = 0, 2  # rows of `Candidates.gains`
 
 
-@cached_njit()
+@uncounted(cached=True)
 def stop(scanning: int, energies: Array, count: int, cap: int, beam: Beam, e: Candidates) -> int:
     """Score stopping and moving on for all scanning candidates; return how many may stop.
 
@@ -154,7 +153,7 @@ def _add(
     e.scores[r, k] = score
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def _costs(beam: Beam) -> Costs:
     return Costs(np.float32(beam.beyond), np.float32(beam.missed), np.float32(beam.unspoken))
 
@@ -176,17 +175,17 @@ def _word_phones(r: int, k: int, node: int, beam: Beam, e: Candidates) -> Array:
 
 
 @inlined
-def _advance(begun: Array, heard: Array, phones: Array, beam: Beam, ended: Array) -> np.float32:
+def _advance(begun: Array, heard: Array, phones: Array, beam: Beam, e: Candidates) -> np.float32:
     """Move the ends of the words of a text on by a frame; return what its score gains."""
     costs = _costs(beam)
     pronunciation.advance(begun, heard, costs.beyond)
-    total = pronunciation.fit(begun, heard, phones, costs, ended)
-    pronunciation.remember(begun, heard, phones, costs, ended)
+    total = pronunciation.fit(begun, heard, phones, costs, e.ended)
+    pronunciation.remember(begun, heard, phones, costs, e.ended, e.oldest)
     pronunciation.rebase(begun, total, begun)
     return np.float32(beam.phones) * total
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def _forget_oldest(remembered: Array, working: Array) -> None:
     """Move the frames (N, P) that a stream remembers on by one, into a working copy, too."""
     width, count = remembered.shape[1], remembered.size
@@ -203,7 +202,7 @@ def _hear(row: int, r: int, logits: Array, h: Hypotheses, e: Candidates) -> None
     _forget_oldest(h.heard[row], e.heard[r])
     ctc.probabilities(logits, h.heard[row, ctc.NOW - 1])
     voice.listen(h.heard[row, ctc.NOW - 1], h.voice[row])
-    _copy(h.heard[row, ctc.NOW - 1], e.heard[r, ctc.NOW - 1])
+    copy(h.heard[row, ctc.NOW - 1], e.heard[r, ctc.NOW - 1])
 
 
 @inlined
@@ -211,13 +210,7 @@ def _hear_phones(row: int, r: int, logits: Array, h: Hypotheses, e: Candidates) 
     """Add a frame's logits (P or more,) of the phone head to those that a stream remembers."""
     _forget_oldest(h.spoken[row], e.spoken[r])
     pronunciation.relative(logits, h.spoken[row, pronunciation.NOW])
-    _copy(h.spoken[row, pronunciation.NOW], e.spoken[r, pronunciation.NOW])
-
-
-@numba.njit(nogil=True, forceinline=True)
-def _copy(given: Array, taken: Array) -> None:
-    for n in range(len(given)):
-        taken[n] = given[n]
+    copy(h.spoken[row, pronunciation.NOW], e.spoken[r, pronunciation.NOW])
 
 
 @inlined
@@ -229,7 +222,7 @@ def _add_gains(r: int, k: int, beam: Beam, e: Candidates, scores: Array) -> None
         scores[v] += np.float32(beam.ctc) * found[v]
 
 
-@cached_njit()
+@uncounted(cached=True)
 def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candidates) -> int:
     """Make candidates of the hypotheses of the streams in (R,) rows; return their number.
 
@@ -250,8 +243,8 @@ def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candid
             _hear_phones(row, r, logits[r, h.heard.shape[2] :], h, e)
         e.expecting[r] = h.trees[row, phrases.ROOT, phrases.CHILD] != 0
         if e.expecting[r]:
-            e.trees[r] = h.trees[row]
-            _copy(h.sounds[row], e.sounds[r])
+            copy_rows(h.trees[row], e.trees[r])
+            copy(h.sounds[row], e.sounds[r])
         e.best[r] = NOTHING
         for k in range(h.scores.shape[1]):
             score = h.scores[row, k]
@@ -261,15 +254,15 @@ def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candid
                 forward, now = h.forward[row, k], e.heard[r, ctc.NOW - 1]
                 gained = ctc.advance(forward, h.last[row, k], now, np.float32(beam.unheard))
                 score += np.float32(beam.ctc) * gained
-                e.forward[r, count] = forward
-            _copy(h.last[row, k], e.last[r, count])
-            _copy(h.words[row, k], e.words[r, count])
+                copy_rows(forward, e.forward[r, count])
+            copy(h.last[row, k], e.last[r, count])
+            copy(h.words[row, k], e.words[r, count])
             e.phrase[r, count] = h.phrase[row, k]
             if beam.phones > 0:
                 begun = h.begun[row, k]
                 phones = _begun_phones(r, count, h.words[row, k, 0], beam, e)
-                score += _advance(begun, e.spoken[r], phones, beam, e.ended)
-                _copy(begun, e.begun[r, count])
+                score += _advance(begun, e.spoken[r], phones, beam, e)
+                copy(begun, e.begun[r, count])
             e.best[r] = max(e.best[r], score)
             e.scores[r, count], e.hashes[r, count] = score, h.hashes[row, k]
             e.decoded[r, count] = h.decoded[row, k]
@@ -280,7 +273,7 @@ def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candid
     return scanning
 
 
-@cached_njit()
+@uncounted(cached=True)
 def extend(
     stopping: int, logits: Array, vocabulary: int, slot: int, beam: Beam, e: Candidates
 ) -> int:
@@ -371,7 +364,7 @@ def _extend_stream(
     return scanning
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def _largest(scores: Array) -> np.float32:
     most = scores[0]
     for v in range(1, len(scores)):

@@ -153,7 +153,7 @@ class BeamSearch(Layer):
             for old, new in zip(state.per_hypothesis, states.parts, strict=True)
         )
         emissions = Emissions.nothing(streams, max_committed(beam, cap))
-        commit(rows, beam, h, *emissions)
+        commit(rows, beam, h, e, *emissions)
         new_state = SearchState(hidden, cell, symbol, valid, keys, values, _tensors(h))
         return torch.from_numpy(np.stack(emissions, 2)), new_state
 

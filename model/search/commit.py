@@ -11,16 +11,15 @@ has come for `pause` frames none will: there a hypothesis is weighed as if its w
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import exp, log
-from cortado.model.compiled.jit import cached_njit
+from cortado.model.compiled.jit import uncounted
 from cortado.model.emission import CERTAIN, Emissions
 from cortado.model.search import language_model as language
 from cortado.model.search import phrases
-from cortado.model.search.hypotheses import NOTHING, Hypotheses, place
+from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses, place
 from cortado.model.search.settings import Beam
 from cortado.model.search.voice import strangeness
 
@@ -41,9 +40,15 @@ class Texts(NamedTuple):
     first: int  # place of the first symbol in the ring
 
 
-@cached_njit()
+@uncounted(cached=True)
 def commit(
-    rows: Array, beam: Beam, h: Hypotheses, symbols: Array, late: Array, confidence: Array
+    rows: Array,
+    beam: Beam,
+    h: Hypotheses,
+    e: Candidates,
+    symbols: Array,
+    late: Array,
+    confidence: Array,
 ) -> None:
     """Commit the symbols that agreement or time decides, and drop what contradicts them.
 
@@ -51,6 +56,7 @@ def commit(
         rows: (R,) which streams.
         beam: settings, of which the agreement and the waits count.
         h: hypotheses of all streams.
+        e: memory.
         symbols: (R, N) int32, set to the committed symbols, -1 for none.
         late: (R, N) int32, set to the frames from each symbol's own to the newest one.
         confidence: (R, N) int32, set to the confidence of each in thousandths.
@@ -59,11 +65,12 @@ def commit(
     for r in range(len(rows)):
         row = rows[r]
         symbols[r], late[r] = -1, 0
-        scores, first = chosen_by(h, row, beam), h.first[row, 0]
-        best = _best(scores)
-        texts = Texts(scores, h.lengths[row], h.symbols[row], h.frames[row], first)
+        first = h.first[row, 0]
+        choose_by(h, row, beam, e.chosen)
+        best = _best(e.chosen)
+        texts = Texts(e.chosen, h.lengths[row], h.symbols[row], h.frames[row], first)
         own, frames, lengths = texts.symbols[best], texts.frames[best], texts.lengths
-        count = _agreed(texts, best, beam.agreement)
+        count = _agreed(texts, best, beam.agreement, e.shares)
         now = h.clock[row, 0] - 1  # the newest frame
         due = 0
         while due < lengths[best] and now - frames[place(first, due, ring)] >= beam.max_wait:
@@ -75,7 +82,7 @@ def commit(
             h.last_committed[row, 0] = max(h.last_committed[row, 0], frames[at])
             symbols[r, n] = own[at]
             late[r, n] = now - h.last_committed[row, 0]
-        _rate(texts, best, count, beam, h.voice[row], late[r], confidence[r])
+        _rate(texts, best, count, beam, h.voice[row], e.shares, late[r], confidence[r])
         _drop_rivals(texts, best, count, now - beam.rival_wait, h.scores[row])
         if count:
             h.first[row, 0] = place(first, count, ring)
@@ -83,18 +90,17 @@ def commit(
                 lengths[k] -= count
 
 
-@cached_njit()
-def chosen_by(h: Hypotheses, row: int, beam: Beam) -> Array:
-    """Return the scores (K,) in nats by which a stream's hypotheses are weighed against another."""
-    less, found = np.float32(beam.deciding - 1), np.empty_like(h.scores[row])
+@uncounted(cached=True)
+def choose_by(h: Hypotheses, row: int, beam: Beam, found: Array) -> None:
+    """Set `found` (K,) to what a stream's hypotheses are weighed by against another, in nats."""
+    less = np.float32(beam.deciding - 1)
     for k in range(len(found)):
         found[k] = h.scores[row, k] + less * h.decoded[row, k]
         if beam.words.weight > 0 and found[k] != NOTHING and _rests(h, row, k, beam.pause):
             found[k] += _ended(h, row, k, beam)
-    return found
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def _rests(h: Hypotheses, row: int, k: int, pause: int) -> bool:
     """Return whether a hypothesis has had no symbol for `pause` frames."""
     count, newest = h.lengths[row, k], h.last_committed[row, 0]
@@ -103,7 +109,7 @@ def _rests(h: Hypotheses, row: int, k: int, pause: int) -> bool:
     return bool(h.clock[row, 0] - 1 - newest >= pause)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def _ended(h: Hypotheses, row: int, k: int, beam: Beam) -> np.float32:
     """Return what a hypothesis gains where its unfinished word ends; an expected one is free."""
     node, before, last = h.words[row, k]
@@ -113,7 +119,7 @@ def _ended(h: Hypotheses, row: int, k: int, beam: Beam) -> np.float32:
     return language.word_end_gain(beam.words, node, before, last)
 
 
-@cached_njit()
+@uncounted(cached=True)
 def _best(scores: Array) -> int:
     best = 0
     for k in range(1, len(scores)):
@@ -122,7 +128,7 @@ def _best(scores: Array) -> int:
     return best
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def _common(texts: Texts, a: int, b: int, most: int) -> int:
     """Return how many of the first `most` uncommitted symbols two hypotheses have in common."""
     one, other, ring = texts.symbols[a], texts.symbols[b], texts.symbols.shape[1]
@@ -135,9 +141,16 @@ def _common(texts: Texts, a: int, b: int, most: int) -> int:
     return n
 
 
-@cached_njit()
+@uncounted(cached=True)
 def _rate(
-    texts: Texts, best: int, count: int, beam: Beam, voice: Array, late: Array, found: Array
+    texts: Texts,
+    best: int,
+    count: int,
+    beam: Beam,
+    voice: Array,
+    shares: Array,
+    late: Array,
+    found: Array,
 ) -> None:
     """Set the first `count` of `found` to the confidence of the best one's symbols, in thousandths.
 
@@ -153,13 +166,14 @@ def _rate(
         count: of its first symbols.
         beam: settings, of which the longest wait and the numbers count.
         voice: the stream's, of `Hypotheses`.
+        shares: (count + 1 or more,) memory.
         late: (count or more,) frames from each symbol's own to the newest.
         found: (count or more,) int32, set.
     """
     if count == 0:
         return
     scores, whole = texts.scores, ZERO
-    shares = np.zeros(count + 1, np.float32)  # of just n symbols in common
+    shares[: count + 1] = ZERO  # of just n symbols in common
     for k in range(len(scores)):
         if scores[k] != NOTHING:
             share = exp((scores[k] - scores[best]) * FLATTENED)
@@ -177,13 +191,16 @@ def _rate(
         found[n - 1] = round(CERTAIN / (1 + math.exp(-odds)))
 
 
-@cached_njit()
-def _agreed(texts: Texts, best: int, agreement: float) -> int:
-    """Return how many first symbols of the best hypothesis have the `agreement` of the others."""
+@uncounted(cached=True)
+def _agreed(texts: Texts, best: int, agreement: float, shares: Array) -> int:
+    """Return how many first symbols of the best hypothesis have the `agreement` of the others.
+
+    The shares are memory for one more than it has.
+    """
     count, scores = texts.lengths[best], texts.scores
     if count == 0:
         return 0
-    shares = np.zeros(count + 1, np.float32)  # probability of just n symbols in common
+    shares[: count + 1] = ZERO  # probability of just n symbols in common
     whole = np.float32(0)
     for k in range(len(scores)):
         if scores[k] == NOTHING:
@@ -199,7 +216,7 @@ def _agreed(texts: Texts, best: int, agreement: float) -> int:
     return count
 
 
-@cached_njit()
+@uncounted(cached=True)
 def _drop_rivals(texts: Texts, best: int, count: int, due: int, scores: Array) -> None:
     """Drop hypotheses that do not begin with the `count` committed symbols of the best one.
 
@@ -223,16 +240,17 @@ def pending(rows: Array, beam: Beam, h: Hypotheses) -> NDArray[np.int32]:
     It is the best hypothesis' own; -1 where that has none.
     """
     found = np.empty(len(rows), np.int32)
-    _pending(rows, beam, h, found)
+    _pending(rows, beam, h, np.empty_like(h.scores[0]), found)
     return found
 
 
-@cached_njit()
-def _pending(rows: Array, beam: Beam, h: Hypotheses, found: Array) -> None:
+@uncounted(cached=True)
+def _pending(rows: Array, beam: Beam, h: Hypotheses, chosen: Array, found: Array) -> None:
     ring = h.symbols.shape[2]
     for r in range(len(rows)):
         row = rows[r]
-        best = _best(chosen_by(h, row, beam))
+        choose_by(h, row, beam, chosen)
+        best = _best(chosen)
         count, first = h.lengths[row, best], h.first[row, 0]
         newest = h.frames[row, best, place(first, count - 1, ring)] if count else h.clock[row, 0]
         found[r] = h.clock[row, 0] - 1 - newest
@@ -242,7 +260,7 @@ def uncommitted(rows: Array, beam: Beam, h: Hypotheses) -> Emissions:
     """Return the uncommitted symbols of the best hypotheses of the streams in (R,) rows."""
     scores = np.empty_like(h.scores[rows])
     for n, row in enumerate(rows):
-        scores[n] = chosen_by(h, row, beam)
+        choose_by(h, row, beam, scores[n])
     best = scores.argmax(1)
     lengths = h.lengths[rows, best]
     found = Emissions.nothing(len(rows), int(lengths.max(initial=0)))
@@ -255,5 +273,6 @@ def uncommitted(rows: Array, beam: Beam, h: Hypotheses) -> Emissions:
     for row, own, most, length, late, confidence in each:
         first = h.first[row, 0]
         texts = Texts(own, h.lengths[row], h.symbols[row], h.frames[row], first)
-        _rate(texts, most, length, beam, h.voice[row], late, confidence)
+        shares = np.empty(length + 1, np.float32)
+        _rate(texts, most, length, beam, h.voice[row], shares, late, confidence)
     return found

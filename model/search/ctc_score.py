@@ -18,11 +18,11 @@ grow. A text's score is a sum of logarithms in nats, which the caller keeps.
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import exp, log
+from cortado.model.compiled.jit import uncounted
 
 Array = NDArray[Any]
 
@@ -37,7 +37,7 @@ LEAST_GAIN = np.float32(1e-30)  # a bound against rounding
 ZERO, ONE = np.float32(0), np.float32(1)
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def probabilities(logits: Array, found: Array) -> None:
     """Set `found` (V + 1,) to the probabilities of (V + 1,) logits, the blank first."""
     most, total = logits[0], ZERO
@@ -58,7 +58,7 @@ def begin(forward: Array, last: Array) -> None:
     last[:] = NO_SYMBOL
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def advance(forward: Array, last: Array, now: Array, unheard: np.float32) -> np.float32:
     """Advance a text's variables (PLACES, 2) by a frame; return what its score gains, in nats.
 
@@ -90,7 +90,7 @@ def advance(forward: Array, last: Array, now: Array, unheard: np.float32) -> np.
     return _normalised(forward, total)
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def _normalised(forward: Array, total: np.float32) -> np.float32:
     """Divide a text's variables by its own probability; return the logarithm of that."""
     total = max(total, LEAST_GAIN)
@@ -101,7 +101,7 @@ def _normalised(forward: Array, total: np.float32) -> np.float32:
     return log(total)
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def _unheard(forward: Array, unheard: np.float32) -> np.float32:
     """Return the probability of a text of which a symbol more is not heard yet."""
     total, share = ZERO, unheard
@@ -111,7 +111,7 @@ def _unheard(forward: Array, unheard: np.float32) -> np.float32:
     return total
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def gains(
     forward: Array, last: Array, frames: Array, unheard: np.float32, work: Array, found: Array
 ) -> None:
@@ -140,12 +140,12 @@ def gains(
         found[v] = log(max(max(ended[v], ZERO) + blanks[v] + rest, LEAST_GAIN))
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def extend(
     forward: Array, last: Array, frames: Array, symbol: int, unheard: np.float32, new: Array
 ) -> None:
     """Set `new` (PLACES, 2) to the variables of a text with a symbol more; see `gains`."""
-    new[0] = ZERO
+    new[0, BLANK], new[0, SYMBOL] = ZERO, ZERO
     for n in range(NOW):
         before, now = forward[n, BLANK], frames[n]
         if last[0] != symbol:
@@ -153,6 +153,7 @@ def extend(
         new[n + 1, SYMBOL] = (new[n, SYMBOL] + before) * now[symbol + 1]
         new[n + 1, BLANK] = (new[n, BLANK] + new[n, SYMBOL]) * now[0]
     for n in range(LAG):
-        new[NOW + 1 + n] = forward[NOW + n]
+        new[NOW + 1 + n, BLANK] = forward[NOW + n, BLANK]
+        new[NOW + 1 + n, SYMBOL] = forward[NOW + n, SYMBOL]
     total = new[NOW, BLANK] + new[NOW, SYMBOL] + _unheard(forward, unheard)
     _normalised(new, total)

@@ -2,10 +2,10 @@
 
 from typing import Annotated, NamedTuple
 
-import numba
 import numpy as np
 
 from cortado.model.compiled.arrays import Array, zeros
+from cortado.model.compiled.jit import uncounted
 from cortado.model.search import ctc_score as ctc
 from cortado.model.search import phrases, pronunciation
 from cortado.model.search.look_ahead import Known, known
@@ -60,6 +60,9 @@ class Candidates(NamedTuple):
     sounds: Annotated[Array, I32, "R", phrases.PHONES]
     expecting: Annotated[Array, np.bool_, "R"]  # which do
     ended: Annotated[Array, F32, "history"]  # memory
+    oldest: Annotated[Array, F32, "places"]  # memory
+    chosen: Annotated[Array, F32, "K"]  # memory: scores by which hypotheses are weighed
+    shares: Annotated[Array, F32, "N+1"]  # memory
     gains: Annotated[Array, F32, 3, "V"]  # memory
     known: Known  # what the language model gives texts (look_ahead.py)
     origins: Annotated[Array, I64, "R", "E"]  # the hypothesis before the frame that it extends
@@ -94,11 +97,26 @@ def candidates(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
 def _sizes(beam: Beam, cap: int, vocabulary: int, phones: int) -> dict[str, int]:
     spoken = (pronunciation.HISTORY, pronunciation.PLACES) if beam.phones > 0 else (0, 0)
     each = {"K": beam.width, "E": beam.width * (cap + 1), "N": max_committed(beam, cap), "C": cap}
+    each["N+1"] = each["N"] + 1
     heads = {"V": vocabulary, "V+1": vocabulary + 1, "P": phones}
     return each | heads | dict(zip(("history", "places"), spoken, strict=True))
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
+def copy(given: Array, taken: Array) -> None:
+    """Copy an array (N,) into another; numba's own way asks first whether they overlap."""
+    for n in range(len(given)):
+        taken[n] = given[n]
+
+
+@uncounted(forceinline=True)
+def copy_rows(given: Array, taken: Array) -> None:
+    """Copy an array (N, M) into another."""
+    for n in range(len(given)):
+        copy(given[n], taken[n])
+
+
+@uncounted(forceinline=True)
 def place(first: int, n: int, ring: int) -> int:
     """Return the place of the symbol `n` <= `ring` behind that at place `first` of a ring."""
     at = first + n

@@ -13,12 +13,11 @@ each letter from there on, both constants of the file (language_file.py).
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import log
-from cortado.model.compiled.jit import cached_njit
+from cortado.model.compiled.jit import inlined, uncounted
 from cortado.model.search import source_model
 
 Array = NDArray[Any]
@@ -107,7 +106,7 @@ class After(NamedTuple):
     left2: float
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def _lower_bound(word: int, words: Array, start: Any, end: Any) -> Any:
     """Return where in an ascending range of an array a word is, or would be inserted."""
     while start < end:
@@ -119,7 +118,7 @@ def _lower_bound(word: int, words: Array, start: Any, end: Any) -> Any:
     return start
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def after(lm: Language, before: int, last: int) -> After:
     """Return what may follow two words."""
     end = lm.starts[before + 1]
@@ -132,14 +131,14 @@ def after(lm: Language, before: int, last: int) -> After:
     return After(start, stop, lm.left1[last], left2)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def placed(lm: Language, word: int, start: Place, end: Place) -> Place:
     """Return the place of a word between two places."""
     second = _lower_bound(word, lm.seconds, start.second, end.second)
     return Place(second, _lower_bound(word, lm.thirds, start.third, end.third))
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def mass_below(lm: Language, a: After, word: int, place: Place) -> float:
     """Return the total probability of all words numbered below `word`, whose place is `place`."""
     second = lm.sums2[place.second] - lm.sums2[a.start.second]
@@ -147,7 +146,7 @@ def mass_below(lm: Language, a: After, word: int, place: Place) -> float:
     return a.left2 * (a.left1 * lm.sums1[word] + second) + third
 
 
-@cached_njit()
+@uncounted(cached=True)
 def word_end_gain(lm: Language, node: int, before: int, last: int) -> np.float32:
     """Return what a text gains, in nats, where its unfinished word ends at a node.
 
@@ -167,7 +166,7 @@ def word_end_gain(lm: Language, node: int, before: int, last: int) -> np.float32
     return np.float32(lm.weight * log(np.float32(part / whole)))
 
 
-@cached_njit(forceinline=True)
+@uncounted(cached=True, forceinline=True)
 def followed(lm: Language, node: int, before: int, last: int, symbol: int) -> tuple[int, int, int]:
     """Return the next state (node and the two words before) after one symbol more."""
     if symbol == lm.space:
@@ -182,7 +181,7 @@ def followed(lm: Language, node: int, before: int, last: int, symbol: int) -> tu
     return NOWHERE, before, last
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def begun_phones(lm: Language, node: int) -> Array:
     """Return the phones that the letters up to a node have in the likeliest word below it."""
     if node in (NOWHERE, ROOT):
@@ -191,13 +190,13 @@ def begun_phones(lm: Language, node: int) -> Array:
     return lm.spoken[first : first + lm.said[node]]
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def ends_word(lm: Language, node: int) -> bool:
     """Return whether a word of the lexicon ends at a node."""
     return bool(node != NOWHERE and lm.words[node] >= 0)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def word_phones(lm: Language, node: int) -> Array:
     """Return the phones of the word that ends at a node; none if they are not known."""
     if not ends_word(lm, node):

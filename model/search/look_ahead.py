@@ -8,12 +8,11 @@ score is found there or computed makes no difference to its bits.
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import log
-from cortado.model.compiled.jit import cached_njit
+from cortado.model.compiled.jit import inlined, uncounted
 from cortado.model.search import phrases
 from cortado.model.search.language_model import (
     LEAST,
@@ -48,7 +47,7 @@ def known(lm: Language, vocabulary: int) -> Known:
     return Known(np.zeros((texts, 3), np.int32), np.zeros((texts, vocabulary), np.float32))
 
 
-@cached_njit(forceinline=True)
+@uncounted(cached=True, forceinline=True)
 def weigh(
     lm: Language, node: int, before: int, last: int, least: np.float32, k: Known, scores: Array
 ) -> None:
@@ -79,7 +78,7 @@ def weigh(
     scores[lm.space] = of_space + (gains[lm.space] if of_space >= reached else bonus)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def waive_leaving(lm: Language, node: int, tree: Array, phrase: int, scores: Array) -> None:
     """Waive the price of leaving the lexicon in `scores` (V,), for symbols along a phrase.
 
@@ -104,13 +103,13 @@ def waive_leaving(lm: Language, node: int, tree: Array, phrase: int, scores: Arr
         scores[lm.space] -= np.float32(lm.weight * lm.leaving)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def _outside(lm: Language, node: int) -> float:
     """Return the log of the price of a letter outside the tree."""
     return lm.letter if node == NOWHERE else lm.leaving + lm.letter
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _remembered(lm: Language, node: int, before: int, last: int, k: Known) -> Array:
     """Return what is remembered of a text: its symbols' gains (V,), those of letters without what
     one outside the tree costs.
@@ -138,7 +137,7 @@ def _remembered(lm: Language, node: int, before: int, last: int, k: Known) -> Ar
     return gains
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def _look_up(
     lm: Language,
     node: int,

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.compiled.jit import inlined, uncounted
 from cortado.model.vocabulary import Vocabulary
 
 Array = NDArray[Any]
@@ -145,7 +145,7 @@ def _packed(
     return found
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def followed(tree: Array, node: int, symbol: int) -> int:
     """Return the node after one more symbol."""
     while node != OUTSIDE:
@@ -160,7 +160,7 @@ def followed(tree: Array, node: int, symbol: int) -> int:
     return ROOT if symbol == tree[ROOT, SYMBOL] else OUTSIDE
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def gain(tree: Array, node: int, symbol: int) -> int:
     """Return the letters that count for a phrase after one more symbol, less those before."""
     following = followed(tree, node, symbol)
@@ -170,7 +170,7 @@ def gain(tree: Array, node: int, symbol: int) -> int:
     return after - tree[node, OWED]
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def ends_word(tree: Array, node: int) -> bool:
     """Return whether a word of a phrase ends at a node."""
     child = tree[node, CHILD]
@@ -179,7 +179,7 @@ def ends_word(tree: Array, node: int) -> bool:
     return bool(child != ROOT or tree[node, FINAL])
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def spoken(tree: Array, phones: Array, node: int) -> Array:
     """Return the phones that the letters of the last word have; none outside of phrases."""
     if node == OUTSIDE:
@@ -188,7 +188,7 @@ def spoken(tree: Array, phones: Array, node: int) -> Array:
     return phones[first : first + tree[node, SAID]]
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def weigh(tree: Array, node: int, bonus: np.float32, scores: Array) -> None:
     """Add to (V,) scores in nats what each symbol gains behind a node."""
     for v in range(len(scores)):

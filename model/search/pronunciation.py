@@ -17,10 +17,10 @@ A frame's scores are relative to its likeliest phone, those of ways to the best 
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.viterbi import IMPOSSIBLE, viterbi
 
 Array = NDArray[Any]
@@ -46,7 +46,7 @@ class Costs(NamedTuple):
     unspoken: np.float32  # a last phone that is not heard yet
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def relative(logits: Array, found: Array) -> None:
     """Set `found` (P,) to the first P logits, less the largest of them."""
     most = logits[0]
@@ -62,7 +62,7 @@ def begin(begun: Array) -> None:
     begun[..., NOW] = 0
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def fit(begun: Array, heard: Array, phones: Array, costs: Costs, ended: Array) -> np.float32:
     """Return the score in nats of a text with an unfinished word.
 
@@ -90,7 +90,7 @@ def fit(begun: Array, heard: Array, phones: Array, costs: Costs, ended: Array) -
     return max(total, lost, begun[NOW] - np.float32(count) * unspoken)
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def advance(begun: Array, heard: Array, beyond: np.float32) -> None:
     """Move the scores (PLACES,) of words that ended on by a frame, silent or of noise."""
     for n in range(NOW):
@@ -99,17 +99,22 @@ def advance(begun: Array, heard: Array, beyond: np.float32) -> None:
     begun[LOST] -= beyond
 
 
-@numba.njit(nogil=True)
-def remember(begun: Array, heard: Array, phones: Array, costs: Costs, ended: Array) -> None:
-    """Keep the score of a word from the oldest frame in `LOST`; arguments as for `fit`."""
+@uncounted()
+def remember(
+    begun: Array, heard: Array, phones: Array, costs: Costs, ended: Array, oldest: Array
+) -> None:
+    """Keep the score of a word from the oldest frame in `LOST`.
+
+    Its arguments are those of `fit`, and (PLACES,) memory.
+    """
     if len(phones) and begun[0] != IMPOSSIBLE:
-        oldest = np.full(PLACES, IMPOSSIBLE, np.float32)
+        oldest[:] = IMPOSSIBLE
         oldest[0] = begun[0]
         lost = fit(oldest, heard, phones, costs, ended)
         begun[LOST] = max(begun[LOST], lost)
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def finish(ended: Array, heard: Array, begun: Array) -> None:
     """Set `begun` (PLACES,) to the scores of a text whose last word has ended."""
     begun[0] = ended[0]
@@ -118,7 +123,7 @@ def finish(ended: Array, heard: Array, begun: Array) -> None:
     begun[LOST] = IMPOSSIBLE
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def rebase(begun: Array, total: np.float32, found: Array) -> None:
     """Set `found` to scores (PLACES,) relative to a text's `total`; forget those far below."""
     for n in range(PLACES):

@@ -12,10 +12,11 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
+
+from cortado.model.compiled.jit import uncounted
 
 Array = NDArray[Any]
 
@@ -52,7 +53,7 @@ def read(path: Path, vocabulary: int) -> tuple[Array, float]:
     return scores, share
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def take_off(source: Array, last: Array, scores: Array) -> None:
     """Subtract from (V,) scores those of each symbol after the last ones, newest first."""
     known = source[last[0] + 1, last[1] + 1]

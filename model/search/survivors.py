@@ -2,13 +2,19 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import exp, log
-from cortado.model.compiled.jit import cached_njit, inlined
-from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses, place
+from cortado.model.compiled.jit import inlined, uncounted
+from cortado.model.search.hypotheses import (
+    NOTHING,
+    Candidates,
+    Hypotheses,
+    copy,
+    copy_rows,
+    place,
+)
 from cortado.model.search.settings import Beam
 
 Array = NDArray[Any]
@@ -16,7 +22,7 @@ Array = NDArray[Any]
 ONE = np.float32(1)
 
 
-@cached_njit()
+@uncounted(cached=True)
 def prune(rows: Array, beam: Beam, h: Hypotheses, e: Candidates) -> int:
     """Keep the best hypotheses of each stream; return how many decoder states must be copied.
 
@@ -32,7 +38,7 @@ def prune(rows: Array, beam: Beam, h: Hypotheses, e: Candidates) -> int:
     return moves
 
 
-@cached_njit()
+@uncounted(cached=True)
 def _merge(count: int, passed: Array, decoded: Array, hashes: Array) -> None:
     """Merge candidates of equal text into the likelier one, summing their probabilities.
 
@@ -88,7 +94,7 @@ def _keep(r: int, row: int, moves: int, beam: Beam, h: Hypotheses, e: Candidates
     return fresh
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def _likeliest(scores: Array, count: int) -> int:
     chosen = 0
     for k in range(1, count):
@@ -97,7 +103,7 @@ def _likeliest(scores: Array, count: int) -> int:
     return chosen
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def _copy_ring(
     first: int, count: int, symbols: Array, frames: Array, to_symbols: Array, to_frames: Array
 ) -> None:
@@ -121,9 +127,11 @@ def _move_in(r: int, row: int, moves: Array, h: Hypotheses, e: Candidates) -> No
         chosen, lengths[free] = moves[n, 1], moves[n, 2]
         scores[free], h.hashes[row, free] = e.scores[r, chosen], e.hashes[r, chosen]
         h.decoded[row, free] = e.decoded[r, chosen]
-        h.words[row, free], h.phrase[row, free] = e.words[r, chosen], e.phrase[r, chosen]
-        h.forward[row, free], h.last[row, free] = e.forward[r, chosen], e.last[r, chosen]
-        h.begun[row, free] = e.begun[r, chosen]
+        h.phrase[row, free] = e.phrase[r, chosen]
+        copy(e.words[r, chosen], h.words[row, free])
+        copy(e.last[r, chosen], h.last[row, free])
+        copy(e.begun[r, chosen], h.begun[row, free])
+        copy_rows(e.forward[r, chosen], h.forward[row, free])
         symbols, frames = h.symbols[row, free], h.frames[row, free]
         _copy_ring(first, lengths[free], e.symbols[n], e.frames[n], symbols, frames)
         moves[n, 1], moves[n, 2] = free, e.slots[r, chosen]

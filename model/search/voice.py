@@ -9,11 +9,11 @@ others may speak. It outlasts the ends of utterances.
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.compiled.functions import log
+from cortado.model.compiled.jit import uncounted
 
 Array = NDArray[Any]
 
@@ -24,7 +24,7 @@ MEMORY = np.float32(100)  # symbols that count at most: some eight seconds of sp
 ZERO, ONE = np.float32(0), np.float32(1)
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def listen(probabilities: Array, voice: Array) -> None:
     """Add a frame to a voice (2,), by the CTC head's probabilities (V + 1,), the blank first."""
     entropy, symbol = ZERO, max(ONE - probabilities[0], ZERO)
@@ -37,7 +37,7 @@ def listen(probabilities: Array, voice: Array) -> None:
         voice[SYMBOLS] = MEMORY
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def strangeness(voice: Array) -> np.float32:
     """Return the nats by which the entropy at a voice's symbols is above the usual."""
     return voice[EXCESS] / (voice[SYMBOLS] + FIRST)

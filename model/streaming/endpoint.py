@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.compiled.jit import cached_njit
+from cortado.model.compiled.jit import uncounted
 from cortado.model.emission import Emissions
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.streaming.interface import Rows
@@ -186,7 +186,7 @@ class Endpointer:
         self._counts[row] = counts
 
 
-@cached_njit()
+@uncounted(cached=True)
 def _follow(
     rows: Any,
     symbols: Any,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.compiled.jit import cached_njit
+from cortado.model.compiled.jit import uncounted
 from cortado.model.emission import Emissions
 from cortado.model.streaming.interface import Rows
 from cortado.model.vocabulary import Vocabulary
@@ -90,7 +90,7 @@ class Utterances:
         self._state[row] = state
 
 
-@cached_njit()
+@uncounted(cached=True)
 def _segment(
     rows: Any,
     symbols: Any,

@@ -6,7 +6,6 @@ sides. They are convolved in one product, with unused rows between two streams.
 
 from typing import Any
 
-import numba
 import numpy as np
 from numba.extending import overload
 
@@ -19,6 +18,7 @@ from cortado.model.compiled.integers import (
     quantize_inputs,
     quantize_states,
 )
+from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.product import product
 
 PATCH = 3 * CHANNELS  # numbers of a frame under a kernel
@@ -60,7 +60,7 @@ def _by_integers(m, frames, size, stride, c, count, codes, scales):  # type: ign
     integer_product(codes, stride * CHANNELS, xs, hs, segment, scales, m, c, rows)
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def _quantize(
     m: QuantizedMatrix, frames: Array, size: int, count: int, codes: Array, scales: Array, rows: int
 ) -> None:

@@ -4,7 +4,6 @@ The query depends on the decoder's state, which changes only when a symbol is wr
 is stored, and a frame without a stop costs one energy.
 """
 
-import numba
 import numpy as np
 
 from cortado.model.backends.cpu.encoder import lstm_cell
@@ -12,12 +11,13 @@ from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, NewSt
 from cortado.model.backends.heads import BLANK
 from cortado.model.compiled.functions import FAST, exp, tanh
 from cortado.model.compiled.integers import affine
+from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.product import copied, stored, wide
 
 _ZERO = np.float32(0)
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def energy(query: Array, key: Array, direction: Array) -> np.float32:
     """Return an energy, without its bias."""
     total = _ZERO
@@ -26,7 +26,7 @@ def energy(query: Array, key: Array, direction: Array) -> np.float32:
     return total
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def _blank(logits_of_frames: Array, start: int, vocabulary: int) -> bool:
     """Return whether a blank, the first of the CTC head's logits, has a probability of BLANK."""
     logits, others = logits_of_frames[start : start + vocabulary + 1], _ZERO
@@ -37,7 +37,7 @@ def _blank(logits_of_frames: Array, start: int, vocabulary: int) -> bool:
     return bool(BLANK * (1 + others) <= 1)
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def store_frames(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
     """Add the tile's encoder frames, `t.joined`, to the windows of the chunks."""
     chunk, stride = state.keys.shape[1], len(t.joined) // TILE
@@ -55,7 +55,7 @@ def store_frames(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> No
         state.blank[row, 0] = _blank(t.of_frames, at + 2 * d + v, w.vocabulary)
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def attention_weights(
     query: Array, keys: Array, frame_count: int, direction: Array, bias: np.float32, weights: Array
 ) -> None:
@@ -71,7 +71,7 @@ def attention_weights(
         weights[k] = weights[k] / total if k < some else _ZERO
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def add_mean(frames: Array, weights: Array, sums: Array, start: int) -> None:
     """Add the mean of frames (w, N), by weights (w,), to a flat array from `start` on."""
     taken = sums[start : start + frames.shape[1]]
@@ -81,7 +81,7 @@ def add_mean(frames: Array, weights: Array, sums: Array, start: int) -> None:
             taken[c] += weight * wide(given, c)
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def add_to(given: Array, sums: Array, start: int) -> None:
     """Add an array to a flat array from `start` on."""
     taken = sums[start : start + len(given)]
@@ -89,7 +89,7 @@ def add_to(given: Array, sums: Array, start: int) -> None:
         taken[k] += given[k]
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def _write(
     count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch, new: NewStates
 ) -> None:
@@ -122,7 +122,7 @@ def _write(
         state.symbol[row, 0] = best
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def step(
     rows: Array,
     state: State,

@@ -1,6 +1,5 @@
 """The encoder of a tile of streams, compiled: convolutions stream by stream, layers together."""
 
-import numba
 import numpy as np
 
 from cortado.model.backends.cpu.convolution import convolve_frames
@@ -23,6 +22,7 @@ from cortado.model.backends.cpu.layout import (
 )
 from cortado.model.compiled.functions import FAST
 from cortado.model.compiled.integers import affine
+from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.product import copied, product, put
 from cortado.model.compiled.vectors import LANES
 from cortado.model.features.framing import FREQUENCIES, MELS, PLANES
@@ -32,7 +32,7 @@ _INPUTS = FREQUENCIES * CHANNELS  # of the first recurrent layer
 _C = CHANNELS
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def relu(sums: Array, start: int, out: Array, out_start: int, count: int) -> None:
     """Store max(0, x) of a part of a flat float32 array in another array."""
     source, target = sums[start : start + count], out[out_start : out_start + count]
@@ -40,7 +40,7 @@ def relu(sums: Array, start: int, out: Array, out_start: int, count: int) -> Non
         put(target, k, max(source[k], _ZERO))
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def _first_two_convolutions(rows: Array, state: State, w: Convolutions, t: Scratch) -> None:
     """Set `t.frames2[0]` to the streams' frames after the first two convolutions."""
     step, count, half = PLANES + 1, len(rows), MELS // 2
@@ -69,7 +69,7 @@ def _first_two_convolutions(rows: Array, state: State, w: Convolutions, t: Scrat
         relu(t.sums2, r * ROWS2 * _C, t.frames2, r * THIRD + _C, FREQUENCIES * _C)
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def _conv_lstm_cell(gates: Array, start: int, cell: Array, hidden: Array, to: int) -> None:
     """Advance a convolutional LSTM: gates (F 4 C,) in the order i, f, o, g; cell (F C,)."""
     for f in range(FREQUENCIES):
@@ -79,7 +79,7 @@ def _conv_lstm_cell(gates: Array, start: int, cell: Array, hidden: Array, to: in
             to += LANES
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def convolve(rows: Array, out: int, state: State, w: Convolutions, t: Scratch) -> None:
     """Set `t.joined` from row `out` on to STREAMS streams' inputs of the recurrent layers.
 
@@ -104,7 +104,7 @@ def convolve(rows: Array, out: int, state: State, w: Convolutions, t: Scratch) -
         relu(t.sums2, r * ROWS3 * _C, t.joined, (out + r) * stride, _INPUTS)
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def lstm_cell(
     gates: Array, start: int, cell: Array, hidden: Array, out_start: int, state: Array
 ) -> None:
@@ -120,7 +120,7 @@ def lstm_cell(
     copied(hidden, out_start, state, 0, width)
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def recur(number: int, rows: Array, state: State, layer: Layer, t: Scratch) -> None:
     """Take a tile through a recurrent layer; `t.joined` begins with its inputs, then outputs."""
     width, count = state.lstm_cell.shape[2], len(rows)

@@ -1,6 +1,5 @@
 """Features of four streams at a time, compiled: sixteen windows are transformed side by side."""
 
-import numba
 import numpy as np
 
 from cortado.model.backends.cpu.layout import (
@@ -13,6 +12,7 @@ from cortado.model.backends.cpu.layout import (
     State,
 )
 from cortado.model.compiled.functions import FAST, log
+from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.product import copied, put
 from cortado.model.compiled.vectors import FRAMES, butterfly, product_tile
 from cortado.model.features.filterbank import delta_taps, mel_bank, window
@@ -97,7 +97,7 @@ def _order() -> Array:
     return reversed_
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def _transform(re: Array, im: Array, factors: Array) -> None:
     """Transform the columns of (HALF, FRAMES) in place; `order` says where each result is."""
     span, used = HALF, 0
@@ -110,7 +110,7 @@ def _transform(re: Array, im: Array, factors: Array) -> None:
         span = quarter
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def _power_spectrum(re: Array, im: Array, order: Array, twiddles: Array, power: Array) -> None:
     """Set the power spectra (FFT / 2 + 1, FRAMES) of real signals from their complex transforms."""
     for k in range(HALF + 1):
@@ -126,14 +126,16 @@ def _power_spectrum(re: Array, im: Array, order: Array, twiddles: Array, power: 
             out[lane] = real * real + imaginary * imaginary
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def _logarithms(x: Array) -> None:
-    """Take the natural logarithm of normal positive float32 in place."""
-    for k in range(len(x)):
-        x[k] = log(x[k])
+    """Take the natural logarithms of normal positive float32 (F, FRAMES) in place."""
+    for m in range(len(x)):
+        row = x[m]
+        for lane in range(FRAMES):
+            row[lane] = log(row[lane])
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def _logmel(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scratch) -> None:
     """Set `t.logmel` (F, FRAMES) from the next (R, SAMPLES_PER_STEP) samples of R <= 4 streams."""
     for r in range(len(rows)):
@@ -171,10 +173,10 @@ def _logmel(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scr
             m * FRAMES,
             0,
         )
-    _logarithms(t.logmel.ravel())
+    _logarithms(t.logmel)
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) -> None:
     """Set `t.recent` to a stream's last and next normalised frames, as running_mean.py does."""
     mean = state.mean[row]
@@ -211,7 +213,7 @@ def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) ->
     copied(t.recent, FRAMES_PER_STEP * MELS, state.frames[row], 0, PAST * MELS)
 
 
-@numba.njit(nogil=True, fastmath=FAST, error_model="numpy", forceinline=True)
+@uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def _deltas(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) -> None:
     """Set the r-th stream's five frames in `t.planes`: its last one, and this step's."""
     copied(state.conv1[row], 0, t.planes, r * FIRST + _PLANES, _PLANES * MELS)
@@ -236,7 +238,7 @@ def _deltas(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) -> No
     copied(t.planes, last, state.conv1[row], 0, _PLANES * MELS)
 
 
-@numba.njit(nogil=True)
+@uncounted()
 def step(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scratch) -> None:
     """Set `t.planes` for the next (R, SAMPLES_PER_STEP) samples of R <= STREAMS streams."""
     _logmel(samples, rows, state, w, t)

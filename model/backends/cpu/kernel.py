@@ -20,9 +20,8 @@ from cortado.model.backends.cpu.layout import (
     Scratch,
     State,
 )
-from cortado.model.compiled.jit import cached_njit
+from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.product import begin, end
-from cortado.model.compiled.uncounted import uncounted
 from cortado.model.compiled.vectors import fetch_and_increment
 from cortado.model.search.hypotheses import Candidates, Hypotheses
 from cortado.model.search.settings import Beam
@@ -32,7 +31,7 @@ from cortado.model.search.settings import Beam
 def kernel(searched: bool) -> Callable[..., None]:
     """Return the step by the search or by the greedy scan; the other one need not be compiled."""
 
-    @cached_njit()
+    @uncounted(cached=True)
     def run(
         samples: Array,
         rows: Array,
@@ -59,15 +58,6 @@ def kernel(searched: bool) -> Callable[..., None]:
 
         Threads that call this with one `counter`, (1,) int64 from 0 on, share out the tiles.
         """
-        samples, rows, symbols, late, confidence = uncounted(
-            (samples, rows, symbols, late, confidence)
-        )
-        state, hypotheses, t, candidates, new_states = uncounted(
-            (state, hypotheses, t, candidates, new_states)
-        )
-        feature_weights, convolutions, layers, decoder_weights, beam = uncounted(
-            (feature_weights, convolutions, layers, decoder_weights, beam)
-        )
         begin(convolutions.conv1.weight)
         while True:
             start = size * fetch_and_increment(counter)

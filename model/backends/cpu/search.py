@@ -147,4 +147,4 @@ def step(
             last = (h.first[row, 0] + h.lengths[row, k] - 1) % h.symbols.shape[2]
             state.symbol[row, k] = h.symbols[row, k, last]
         last = first + len(few)
-        commit(few, beam, h, symbols[first:last], late[first:last], confidence[first:last])
+        commit(few, beam, h, e, symbols[first:last], late[first:last], confidence[first:last])

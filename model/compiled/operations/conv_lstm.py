@@ -5,14 +5,13 @@ A dozen small tensors a frame would cost more than the arithmetic.
 
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from cortado.model.compiled.cell import add_to, backward_cell, forward_cell
-from cortado.model.compiled.jit import cached_njit
+from cortado.model.compiled.jit import cached_njit, uncounted
 from cortado.model.compiled.operations import mixed
 from cortado.model.compiled.product import begin, end, product, put
 from cortado.model.operation import definition, kernel
@@ -69,7 +68,7 @@ class Recurrence(torch.autograd.Function):
         return found.to(dtype), grad_weight.float(), *grad_state
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def _neighbourhoods(hidden: Array, columns: Array) -> None:
     """Set the neighbourhoods (F, WIDTH C), bf16 or float32, of a frame's hidden states (F, C)."""
     frequencies, channels = hidden.shape
@@ -83,7 +82,7 @@ def _neighbourhoods(hidden: Array, columns: Array) -> None:
             _stored(hidden[f], columns[f + 1], 0)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def _stored(values: Array, out: Array, start: int) -> None:
     """Store float32 in bf16 or float32."""
     taken = out[start : start + len(values)]
@@ -91,7 +90,7 @@ def _stored(values: Array, out: Array, start: int) -> None:
         put(taken, k, values[k])
 
 
-@numba.njit(nogil=True, forceinline=True)
+@uncounted(forceinline=True)
 def _add_neighbours(
     grad_inputs: Array, row: int, f: int, frequencies: int, n: int, total: Array
 ) -> None:

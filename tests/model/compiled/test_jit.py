@@ -4,13 +4,16 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
+from numba.core.errors import TypingError
 
 from cortado.model.compiled import jit
 from cortado.model.compiled.jit import digest, source_files
@@ -38,6 +41,27 @@ numba.njit(lambda point: point[0])(NamedTuple("Pair", [("x", int), ("y", int)])(
 if os.getuid() == 0:
     os.setuid(65534)
 """
+
+
+def test_what_counts_no_references_makes_no_arrays() -> None:
+    with pytest.raises(TypingError):
+        jit.uncounted()(lambda size: np.ones(size))(3)
+
+
+@pytest.mark.parametrize("decorator", [jit.uncounted, jit.cached_njit])
+def test_references_to_views_are_counted_elsewhere_alone(decorator: Callable[[], Any]) -> None:
+    @decorator()
+    def total(rows):  # type: ignore[no-untyped-def]
+        found = 0.0
+        for n in range(len(rows)):
+            row = rows[n]
+            for k in range(len(row)):
+                found += row[k]
+        return found
+
+    assert total(np.ones((3, 4))) == 12
+    [code] = total.inspect_asm().values()
+    assert ("NRT_" in code) is (decorator is jit.cached_njit)
 
 
 @pytest.fixture

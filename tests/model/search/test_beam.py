@@ -172,7 +172,7 @@ class Searched:
         ]
         shape = 3, 2, max_committed(self.beam, CAP)
         told = np.full(shape, -7, np.int32)
-        commit(rows, self.beam, self.h, *(part[:1] for part in told))
+        commit(rows, self.beam, self.h, e, *(part[:1] for part in told))
         assert (told[:, 1] == -7).all()
         [emissions] = Emissions(*told[:, :1]).lists()
         self.committed += [(s, self.frame - late, self.frame) for s, late, _ in emissions]
@@ -330,7 +330,7 @@ def only_committed(beam: Beam, h: Hypotheses) -> Emission:
     """The symbol that is committed, which is the one that was not yet."""
     row, found = np.zeros(1, np.int64), Emissions.nothing(1, max_committed(beam, CAP))
     [[rest]] = uncommitted(row, beam, h).lists()
-    commit(row, beam, h, *found)
+    commit(row, beam, h, candidates(1, beam, CAP, SYMBOLS), *found)
     [[committed]] = found.lists()
     assert committed == rest
     return committed
@@ -388,7 +388,7 @@ def test_a_word_without_a_letter_for_long_counts_as_ended(
                 h.phrase[0, k] = phrases.followed(h.trees[0], h.phrase[0, k], symbol)
     h.scores[0], h.clock[0] = (0, -1), 1 + since
     row, found = np.zeros(1, np.int64), Emissions.nothing(1, max_committed(beam, CAP))
-    commit(row, beam, h, *found)
+    commit(row, beam, h, candidates(1, beam, CAP, len(ENGLISH)), *found)
     [committed] = found.lists()
     assert "".join(ENGLISH[one.symbol] for one in committed) == word
 

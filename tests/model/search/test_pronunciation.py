@@ -150,7 +150,7 @@ def test_a_long_pause_behind_an_unfinished_word_costs_a_constant_for_each_frame(
         pronunciation.advance(begun, heard, COSTS.beyond)
         gained, ended = fitted(begun, heard, phones)
         of = np.array(phones, np.int32)
-        pronunciation.remember(begun, heard, of, COSTS, ended)
+        pronunciation.remember(begun, heard, of, COSTS, ended, np.empty_like(begun))
         pronunciation.rebase(begun, np.float32(gained), begun)
         assert gained == pytest.approx(-float(COSTS.beyond), abs=1e-4)
     _, ended = fitted(begun, heard, phones)
