@@ -59,7 +59,10 @@ def test_references_to_views_are_counted_elsewhere_alone(decorator: Callable[[],
                 found += row[k]
         return found
 
-    assert total(np.ones((3, 4))) == 12
+    rows = np.ones((3, 4))
+    count = sys.getrefcount(rows)
+    assert total(rows) == 12
+    assert sys.getrefcount(rows) == count
     [code] = total.inspect_asm().values()
     assert ("NRT_" in code) is (decorator is jit.cached_njit)
 
