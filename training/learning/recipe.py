@@ -125,10 +125,12 @@ class Stage:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: a negative number, or a dropout that leaves nothing.
+            ValueError: a negative number, a share of more than all, or a dropout that leaves
+                nothing.
         """
-        if self.dropout > MOST_DROPOUT:
-            raise ValueError(f"expected dropout of at most {MOST_DROPOUT}, got {self.dropout}")
+        for name, most in (("dropout", MOST_DROPOUT), ("corruption", 1), ("smoothing", 1)):
+            if getattr(self, name) > most:
+                raise ValueError(f"expected {name} of at most {most}, got {getattr(self, name)}")
         for name, value in vars(self).items():
             if isinstance(value, (int, float)) and value < 0:
                 raise ValueError(f"expected {name} of 0 or more, got {value}")

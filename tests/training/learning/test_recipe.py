@@ -77,6 +77,8 @@ def test_what_a_recipe_does_not_say_of_its_model_is_as_in_its_start(tmp_path: Pa
         (LEAST.replace("weight = 1", "weight = nan"), r"corpora.*weight: expected a finite .* nan"),
         (LEAST.replace("steps = ", "steps = -"), r"expected steps of 0 or more, got -"),
         (LEAST.replace("10", "1, dropout = 1"), r"expected dropout of at most 0.99, got 1"),
+        (LEAST.replace("10", "1, smoothing = 10"), r"expected smoothing of at most 1, got 10"),
+        (LEAST.replace("10", "1, corruption = 1.1"), r"expected corruption of at most 1, got 1.1"),
         (LEAST.replace('"a"', '"../../x"'), r"expected a name of letters"),
         (LEAST + "[model.features]\nmels = 10_000_000", r"expected 1 to 256 mel bands"),
         (LEAST + "[model.encoder]\nwidth = 10_000_000", r"expected a width of 1 to 16384"),
