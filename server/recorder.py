@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 SUFFIX = ".jsonl"
 VERSION = 1
+QUOTED = 60  # bytes of a file that is no recording
 
 
 class Recorder:
@@ -118,4 +119,9 @@ def read(path: Path) -> Recorded:
         times = [float(frame["at"]) for frame in frames]
         return Recorded(facts, start, audio, times, last["digest"], last["characters"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError(f"{path}: expected a whole recording of version {VERSION}") from None
+        with path.open("rb") as file:
+            begins = file.readline(QUOTED).decode("utf-8", "replace")
+        raise ValueError(
+            f"{path}: expected a whole recording of version {VERSION}, "
+            f"got a file that begins with {begins!r}"
+        ) from None

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 EXAMPLES = examples(
     "cortado replay recordings/3f1c9a0d2b7e4f65.jsonl", "cortado replay recordings/*.jsonl"
 )
-QUOTED = 60  # bytes of a file that is no recording
 
 
 def replay(
@@ -50,12 +49,7 @@ def replay(
     recognizer = load_served(checkpoint, backend, beam, hold, lm)
     same = True
     for path in files:
-        try:
-            recorded = read(path)
-        except ValueError as error:
-            with path.open("rb") as file:
-                first = file.readline(QUOTED).decode("utf-8", "replace")
-            raise ValueError(f"{error}, got a file that begins with {first!r}") from None
+        recorded = read(path)
         result = replayed(recognizer, recorded, paced)
         if result.value == recorded.digest:
             typer.echo(f"{path}: the same {result.count} characters, {result.value}")

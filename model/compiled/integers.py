@@ -164,8 +164,8 @@ def _emit(e: Emitter, rows: int) -> None:
     later = [e.at(start, b.mul(xs, apart)) for start in starts]
     beyond = e.at(weights, e.times(b.mul(xs, nx), _WIDTH * VECTORS * TOGETHER))
     parts = ((starts, (xs, apart, nx), weights), (later, (hs, apart, nh), beyond))
-    add = _multiply_add(e)
-    x_sums, h_sums = (multiplied(e, *part, nothing, _COUNTS, add, TOGETHER) for part in parts)
+    how = nothing, _COUNTS, _multiply_add(e)
+    x_sums, h_sums = (multiplied(e, *part, *how, together=TOGETHER) for part in parts)
     fma = e.function(f"llvm.fma.v{LANES}f32", _SUMS, _SUMS, _SUMS, _SUMS)
     for v in range(VECTORS):
         add, by_x, by_h = (e.load(e.at(p, _WIDTH * v), _SUMS) for p in (bias, x_scale, h_scale))
