@@ -274,5 +274,6 @@ def uncommitted(rows: Array, beam: Beam, h: Hypotheses) -> Emissions:
         first = h.first[row, 0]
         texts = Texts(own, h.lengths[row], h.symbols[row], h.frames[row], first)
         shares = np.empty(length + 1, np.float32)
-        _rate(texts, most, length, beam, h.voice[row], shares, late, confidence)
+        count = int(length)  # as in `commit`: for another type streams would wait for a compilation
+        _rate(texts, most, count, beam, h.voice[row], shares, late, confidence)
     return found

@@ -19,7 +19,7 @@ from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search import beam as search
 from cortado.model.search import ctc_score, look_ahead, phrases
 from cortado.model.search import language_model as language
-from cortado.model.search.commit import commit, uncommitted
+from cortado.model.search.commit import _rate, commit, uncommitted
 from cortado.model.search.hypotheses import Hypotheses, candidates, hypotheses, restart
 from cortado.model.search.language_model import NONE, Language
 from cortado.model.search.phrases import expecting
@@ -355,6 +355,13 @@ def test_a_symbol_is_as_sure_as_the_hypotheses_that_have_it(
     h.voice[0] = 8, 10 - FIRST
     committed = only_committed(beam, h)
     assert (committed.symbol, committed.late, committed.confidence) == (0, 2, confidence)
+
+
+def test_no_stream_waits_for_what_rates_it_to_be_compiled_once_more() -> None:
+    beam = Beam(width=2, max_wait=4, agreement=0.5)
+    only_committed(beam, two_of_a_symbol(beam))
+    counts = {str(signature[2]) for signature in _rate.signatures}
+    assert counts == {"int64"}, "other types than commit's, which is compiled ahead"
 
 
 @pytest.mark.parametrize(("deciding", "symbol"), [(1.0, 0), (0.6, 0), (0.4, 1)])
