@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from numba.core.errors import TypingError
@@ -48,7 +49,7 @@ def test_what_counts_no_references_makes_no_arrays() -> None:
         jit.uncounted()(lambda size: np.ones(size))(3)
 
 
-@pytest.mark.parametrize("decorator", [jit.uncounted, jit.cached_njit])
+@pytest.mark.parametrize("decorator", [jit.uncounted, numba.njit])
 def test_references_to_views_are_counted_elsewhere_alone(decorator: Callable[[], Any]) -> None:
     @decorator()
     def total(rows):  # type: ignore[no-untyped-def]
@@ -64,11 +65,13 @@ def test_references_to_views_are_counted_elsewhere_alone(decorator: Callable[[],
     assert total(rows) == 12
     assert sys.getrefcount(rows) == count
     [code] = total.inspect_asm().values()
-    assert ("NRT_" in code) is (decorator is jit.cached_njit)
+    assert ("NRT_" in code) is (decorator is numba.njit)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Iterator[Path]:
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    # Bytecode counts as new while its source has the same size and second.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     yield tmp_path / "compiled_points.py"
     sys.modules.pop("compiled_points", None)
 
