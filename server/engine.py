@@ -112,9 +112,14 @@ class Engine:
         return len(self._streams) - self._pool.free
 
     @property
+    def running(self) -> bool:
+        """Whether the thread is there, which it still is where a step has not ended by `stop`."""
+        return self._thread.is_alive()
+
+    @property
     def alive(self) -> bool:
         """Whether streams are being stepped."""
-        return self._thread.is_alive() and not self._stopping and self._busy_for() < STALLED_SECONDS
+        return self.running and not self._stopping and self._busy_for() < STALLED_SECONDS
 
     @property
     def stalled(self) -> float:
@@ -127,7 +132,7 @@ class Engine:
         """Why the engine will never step a stream again; None if it will."""
         if self._stopping or self._thread.ident is None:
             return None
-        if not self._thread.is_alive():
+        if not self.running:
             return "its thread has ended"
         if self._busy_for() > HANGING_SECONDS:
             return f"a step has not ended for {HANGING_SECONDS:g} s"
@@ -147,12 +152,12 @@ class Engine:
     def stop(self) -> None:
         """Stop the thread after its current step; open streams get no more updates.
 
-        A step that does not end ends with the process.
+        A step that does not end within STOP_SECONDS is left to itself.
         """
         with self._condition:
             self._stopping = True
             self._condition.notify()
-        if self._thread.is_alive():
+        if self.running:
             self._thread.join(STOP_SECONDS)
         gc.unfreeze()
 

@@ -8,10 +8,12 @@ import resource
 import signal
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import NoReturn
 
 import uvicorn
 
@@ -38,7 +40,8 @@ def run(settings: Settings, announce: Callable[[str], None]) -> int:
     """Serve until SIGINT or SIGTERM; return the exit code, which is 0 for an orderly end.
 
     It is EXIT_ENGINE_FAILED if the engine failed, and EXIT_CUT_SHORT and the signal's number if a
-    second signal came before the end. `announce` is given the line that says where.
+    second signal came before the end. `announce` is given the line that says where. A step of the
+    model that has not ended by then ends with the process.
 
     Raises:
         ValueError: the address cannot be listened on, or the checkpoint or the certificate cannot
@@ -55,7 +58,20 @@ def run(settings: Settings, announce: Callable[[str], None]) -> int:
         with said_of(settings):  # another server may have bound the address as well, and been first
             listener.listen()
         server.run(sockets=[listener])
+    if any(engine.running for engine in server.service.engines):
+        leave(server.exit_code)
     return server.exit_code
+
+
+def leave(exit_code: int) -> NoReturn:
+    """End the process in the midst of a model's step.
+
+    Python's own end would wait for a step in some threads; in others, it aborts the process.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)
 
 
 def check_tls(settings: Settings) -> None:

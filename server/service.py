@@ -132,18 +132,23 @@ class Service:
 
     async def stop(self) -> None:
         """Stop all engines, close the store, and send the last traces."""
-        for engine, task in self._retired.items():
+        for task in self._retired.values():
             task.cancel()
+        for engine in self.engines:
             engine.stop()
-        self.engine.stop()
         await self.streams.resumable.close()
         if self.tracing:
             self.tracing.stop()
 
     @property
+    def engines(self) -> list[Engine]:
+        """That of new streams, and the retired ones, which step their last."""
+        return [self.engine, *self._retired]
+
+    @property
     def failure(self) -> str | None:
-        """Why an engine, a retired one too, will never step a stream again; None if all will."""
-        return next(filter(None, (one.failure for one in (self.engine, *self._retired))), None)
+        """Why one of the engines will never step a stream again; None if all will."""
+        return next(filter(None, (one.failure for one in self.engines)), None)
 
     @property
     def ready(self) -> bool:

@@ -52,6 +52,22 @@ import cortado.server.store as store
 store.BUSY_SECONDS = 600
 sys.exit(main())
 """
+# `cortado serve` whose model is in the midst of a step for as long as the process lasts.
+STEPS = """
+import sys, torch
+from cortado.clients.cli import main
+from cortado.model.backends.reference import ReferenceStepper
+from cortado.server.engine import Engine
+def push(*audio):
+    def step(*arguments):
+        print("stepping", flush=True)
+        while True:
+            torch.ones(300, 300) @ torch.ones(300, 300)
+    ReferenceStepper.step = step
+    return before(*audio)
+before, Engine.push = Engine.push, push
+sys.exit(main())
+"""
 
 
 async def speak_until_it_ends(server: Served, sent: signal.Signals) -> Heard:
@@ -88,6 +104,16 @@ def test_a_server_that_is_told_to_stop_tells_its_streams_and_exits_with_0(
         heard = asyncio.run(speak_until_it_ends(server, sent))
         assert (heard.types[0], heard.error) == ("ready", "shutting_down")
         assert server.process.wait(PATIENCE) == 0, (tmp_path / "log").read_text()
+
+
+def test_a_step_that_does_not_end_ends_with_the_process(tmp_path: Path) -> None:
+    log, start = tmp_path / "log", (sys.executable, "-c", STEPS)
+    with serving(DEFAULT, log, *PLAIN, start=start) as server, connect(server.stream) as client:
+        client.send(START)
+        client.send(pcm(noise(1, 2.0)))
+        assert wait_for(lambda: "stepping" in log.read_text())
+        server.process.terminate()
+        assert server.process.wait(PATIENCE) == 0, log.read_text()
 
 
 def test_a_store_that_hangs_holds_up_no_stop(tmp_path: Path) -> None:
