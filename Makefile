@@ -56,10 +56,10 @@ warm: develop ## compile what serves the shipped model
 	@$(BIN)/cortado warm
 
 # The workers share the cores: threads of PyTorch's in each of them would only wait for one another.
-# One more than there are cores, for some tests wait.
+# One more than there are cores, for some tests wait. A file's tests stay together, and files in the order of tests/conftest.py.
 pytest: develop ## the tests alone: make pytest ARGS="tests/model -x"
 	@OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(PY) -m pytest \
-	    --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 --dist loadfile $(ARGS)
+	    --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 format: develop ## rewrite the code in the one format
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .

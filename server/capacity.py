@@ -50,8 +50,14 @@ class Capacity:
     def measure(
         self, recognizer: StreamingRecognizer, threads: int, vad: Vad | None = None
     ) -> float:
-        """Step batches of speech, endpoints included; return and keep the cost, in seconds."""
+        """Step batches of speech, endpoints included; return and keep the cost, in seconds.
+
+        With a headroom of 1 the cost does not count: one stream's first steps warm the model up.
+        """
         self._batch = recognizer.batch
+        if self._headroom == 1:
+            SpeechBatch(recognizer, threads, 1, vad)
+            return self.cost
         self._speech = SpeechBatch(recognizer, threads, max(self._max_streams, 1), vad)
         self._calibrations.append(min(self._speech.cost() for _ in range(REPEATS)))
         self.last = self._calibrated = perf_counter()
@@ -61,7 +67,7 @@ class Capacity:
     @property
     def due(self) -> float:
         """Seconds until the next batch of speech is to be stepped; 0 if it is due."""
-        if self._speech is None or self._headroom == 1 or self._load > LOADED:
+        if self._speech is None or self._load > LOADED:
             return CALIBRATE_SECONDS
         return max(0.0, self._calibrated + CALIBRATE_SECONDS - perf_counter())
 

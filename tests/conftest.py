@@ -1,4 +1,4 @@
-"""The log as pytest made it, for tests of commands that set it up anew."""
+"""What all tests share: their order, and the log as pytest made it."""
 
 import logging
 from collections.abc import Iterator
@@ -6,6 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from cortado.server import logs
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the slow ones: begun last, one of them would keep one worker while others rest."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture

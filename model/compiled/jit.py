@@ -160,7 +160,7 @@ def _content(path: Path) -> bytes:
 def _imported_files(path: Path) -> list[Path]:
     names = [
         name
-        for node in ast.walk(ast.parse(_content(path)))
+        for node in ast.parse(_content(path)).body  # what is imported elsewhere is not compiled in
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
         for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
     ]

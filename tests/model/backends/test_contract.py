@@ -48,7 +48,6 @@ Make = Callable[[Recognizer], StreamingRecognizer]
 
 BACKENDS: dict[str, Make] = {  # spoken words have all the state that words alone have
     "reference": ReferenceRecognizer,
-    "reference-beam": lambda model: ReferenceRecognizer(model, DEFAULT_BEAM._replace(width=FEW)),
     "reference-spoken": lambda model: ReferenceRecognizer(model, SPOKEN._replace(width=FEW)),
     "device-on-cpu": lambda model: DeviceRecognizer(model, "cpu", TILE),
     "fast-beam": lambda model: FastRecognizer(model, products="fp32", beam=DEFAULT_BEAM),
