@@ -189,6 +189,8 @@ class Scratch(NamedTuple):
     chunk_weights: Annotated[Array, F32, "tile", "w"]  # of their attention
     states: Annotated[Array, NARROW, "tile D"]  # of the decoder's LSTM
     decoder_gates: Annotated[Array, F32, "tile 4 D"]
+    shared: Annotated[Array, np.int64, "tile"]  # where the gates of each candidate of a search are
+    own_gates: Annotated[Array, F32, "4 D"]  # of one of them
     of_states: Annotated[Array, F32, "tile state"]  # the product with `DecoderWeights.states`
 
 

@@ -2,7 +2,8 @@
 
 Every hypothesis keeps its query, so a frame at which it does not stop costs one energy. Hypotheses
 that stop are computed together, a whole tile at once. The extensions of one hypothesis share its
-LSTM state, which has read the symbol before and not yet the new one.
+LSTM state, which has read the symbol before and not yet the new one. Where several of them stop at
+a frame, their attention and the product of their hidden state with the gates' weights are one.
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ from cortado.model.backends.cpu.decoder import (
 from cortado.model.backends.cpu.encoder import lstm_cell
 from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, NewStates, Scratch, State
 from cortado.model.compiled.integers import affine
-from cortado.model.compiled.jit import inlined
+from cortado.model.compiled.jit import inlined, uncounted
 from cortado.model.compiled.product import copied
 from cortado.model.search import beam as search
 from cortado.model.search.commit import commit
@@ -47,6 +48,33 @@ def _ask(
         new.energies[n] = energy(query[:d], key, w.directions[0]) + w.biases[0]
 
 
+@uncounted(forceinline=True)
+def _equal(one: Array, other: Array) -> bool:
+    k = 0
+    while k < len(one) and one[k] == other[k]:
+        k += 1
+    return k == len(one)
+
+
+@uncounted(forceinline=True)
+def _alike(n: int, few: Array, state: State, e: Candidates) -> int:
+    """Return a stopping candidate before `n` with the same hidden state, or `n` if there is none.
+
+    Those of one slot have it, and so have hypotheses that come from one slot of an earlier frame.
+    """
+    r, h = e.stopping[n]
+    slot, hidden = e.slots[r, h], state.decoder_hidden[few[r]]
+    other = n - 1
+    while other >= 0 and e.stopping[other, 0] == r:
+        k = e.stopping[other, 1]
+        if e.slots[r, k] == slot and (
+            slot >= 0 or _equal(hidden[e.origins[r, k]], hidden[e.origins[r, h]])
+        ):
+            return other
+        other -= 1
+    return n
+
+
 @inlined
 def _write(
     count: int,
@@ -60,32 +88,38 @@ def _write(
 ) -> None:
     """Step the decoder of stopping candidates into slots from `start` on; set their logits."""
     d, v, query_width = state.decoder_cell.shape[2], state.logits.shape[2], state.query.shape[2]
+    products = 0
     for n in range(count):
+        other = _alike(n, few, state, e)
+        if other < n:
+            t.shared[n] = t.shared[other]
+            continue
         r, h = e.stopping[n]
         row, base, slot = few[r], e.origins[r, h], e.slots[r, h]
         query = state.query[row, base] if slot < 0 else new.query[slot]
         hidden = state.decoder_hidden[row, base] if slot < 0 else new.hidden[slot]
         query, keys = query[query_width // 2 :], state.keys[row]
-        frame_count = state.frame_count[row, 0]
-        attention_weights(
-            query, keys, frame_count, w.directions[1], w.biases[1], t.chunk_weights[n]
-        )
-        copied(hidden, 0, t.states, n * d, d)
-    affine(w.lstm, t.states, d, d, t.decoder_gates, count, t.codes, t.scales)
+        frame_count, weights = state.frame_count[row, 0], t.chunk_weights[products]
+        attention_weights(query, keys, frame_count, w.directions[1], w.biases[1], weights)
+        copied(hidden, 0, t.states, products * d, d)
+        t.shared[n] = products
+        products += 1
+    affine(w.lstm, t.states, d, d, t.decoder_gates, products, t.codes, t.scales)
     for n in range(count):
         r, h = e.stopping[n]
         row, base, slot = few[r], e.origins[r, h], e.slots[r, h]
         cell = state.decoder_cell[row, base] if slot < 0 else new.cell[slot]
         symbol = state.symbol[row, base] if slot < 0 else e.written[r, h, e.written_count[r, h] - 1]
         copied(cell, 0, new.cell[start + n], 0, d)
-        add_to(w.symbols[symbol], t.decoder_gates, 4 * n * d)
-        add_mean(state.gates[row], t.chunk_weights[n], t.decoder_gates, 4 * n * d)
+        copied(t.decoder_gates, 4 * t.shared[n] * d, t.own_gates, 0, 4 * d)
+        add_to(w.symbols[symbol], t.own_gates, 0)
+        add_mean(state.gates[row], t.chunk_weights[t.shared[n]], t.own_gates, 0)
         cell, hidden = new.cell[start + n], new.hidden[start + n]
-        lstm_cell(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
+        lstm_cell(t.own_gates, 0, cell, t.states, n * d, hidden)
     affine(w.states, t.states, d, d, t.of_states, count, t.codes, t.scales)
     for n in range(count):
         row, at = few[e.stopping[n, 0]], n * (query_width + v)
-        add_mean(state.logits[row], t.chunk_weights[n], t.of_states, at + query_width)
+        add_mean(state.logits[row], t.chunk_weights[t.shared[n]], t.of_states, at + query_width)
         copied(t.of_states, at, new.query[start + n], 0, query_width)
         copied(t.of_states, at + query_width, new.logits[n], 0, v)
 
