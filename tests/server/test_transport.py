@@ -244,16 +244,17 @@ async def test_what_comes_after_a_breach_of_the_protocol_is_dropped_until_nothin
         websocket._close_when_quiet(0)
         assert not transport.closed
     assert transport.written == written
-    await asyncio.sleep(0.1)
-    assert transport.closed
+    await until(lambda: transport.closed)
     websocket.connection_lost(None)
 
 
-async def test_who_goes_on_sending_after_a_breach_of_the_protocol_is_cut_off() -> None:
+async def test_who_goes_on_sending_after_a_breach_of_the_protocol_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport_module, "QUIET_SECONDS", PATIENCE)  # as if it never were
     websocket, transport = await opened(close_timeout_seconds=0.05)
     websocket.data_received(frame(0x3))
-    await asyncio.sleep(0.1)
-    assert transport.closed
+    await until(lambda: transport.closed)
     websocket.connection_lost(None)
 
 
