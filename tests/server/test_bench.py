@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from cortado.clients.bench.streams import report
 from cortado.clients.bench.streams.delays import Point
 from cortado.clients.bench.streams.live import measure
@@ -22,7 +24,11 @@ def test_every_step_of_every_stream_is_measured(online: ReferenceRecognizer) -> 
     assert found.steps > 0  # as many as the machine had time for
 
 
-def test_memory_and_work_are_measured(online: ReferenceRecognizer) -> None:
+def test_memory_and_work_are_measured(
+    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A few steps are enough where nobody reads the figures.
+    monkeypatch.setattr("cortado.clients.bench.streams.memory.MAX_STEPS", 10)
     found = memory(online, 50)
     assert found.state == online.stepper(1).bytes_per_stream > 0
     steps = work(online, [speech()[:32_000]], (1, 64))

@@ -18,13 +18,15 @@ from cortado.clients.commands.bench_endless import lines
 from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 
 SPEECH = [Spoken(noise(seed, 0.7), "one word") for seed in range(4)]
-MINUTES, STRETCH = 1.5, (1.0, 2.0)
+MINUTES, STRETCH = 0.8, (1.0, 2.0)
 
 
 @cache
 def found() -> Findings:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "COMPARED_STEPS", 500)  # steps are enough where nobody reads the figures
+        # A few steps are enough where nobody reads the figures.
+        patch.setattr(run, "COMPARED_STEPS", 200)
+        patch.setattr(run, "WARM_UP", 500)
         return run_day(
             untrained(TINY, TINY_SEED), SPEECH, MINUTES / 60, lambda *progress: None, 0, STRETCH
         )
