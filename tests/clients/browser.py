@@ -84,7 +84,9 @@ def running(
             process.wait()
 
 
-def begun(process: Process, log: Path, ask: Callable[[], str | None], seconds: float = 60) -> str:
+def begun(
+    process: "subprocess.Popen[Any]", log: Path, ask: Callable[[], str | None], seconds: float = 60
+) -> str:
     """Return what `ask` gives as soon as it is something.
 
     Raises:

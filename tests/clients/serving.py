@@ -5,12 +5,13 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from cortado.tests.clients.browser import begun
 
 ROOT = Path(__file__).parent.parent.parent
 CORTADO = (sys.executable, "-m", "cortado.clients.cli")
@@ -60,19 +61,14 @@ def serving(
             text=True,
         )
     try:
-        yield Served(process, _announced(process, log))
+        yield Served(process, begun(process, log, lambda: _address(log), START_SECONDS))
     finally:
         Served(process, "").stop()
 
 
-def _announced(process: "subprocess.Popen[str]", log: Path) -> str:
-    """Wait for the server to say where it listens."""
-    until = time.monotonic() + START_SECONDS
-    while time.monotonic() < until and process.poll() is None:
-        if found := re.search(r"http://\S+", log.read_text()):
-            return found[0]
-        time.sleep(0.1)
-    raise RuntimeError(f"the server did not start: {log.read_text()}")
+def _address(log: Path) -> str | None:
+    found = re.search(r"http://\S+", log.read_text())
+    return found and found[0]
 
 
 def transcribe(checkpoint: Path, *files: Path) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.server.keys import KeyFile
 from cortado.server.protocol.messages import ErrorCode
 from cortado.tests import needs
+from cortado.tests.clients.voices import free_port
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import END, PATIENCE, START, Running, pcm, running, say
 
@@ -38,9 +38,7 @@ def prometheus(tmp_path: Path, server: Running, key: str) -> Iterator[str]:
         text = text.replace(ours, own)
     config = tmp_path / "prometheus.yml"
     config.write_text(text)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    port = free_port()
     options = {
         "config.file": config,
         "storage.tsdb.path": tmp_path / "data",

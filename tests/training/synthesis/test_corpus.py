@@ -1,8 +1,6 @@
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortado.tests import needs
+from cortado.tests.server.running import wait_for
 from cortado.tests.training.recorded import rows_of
 from cortado.training.data.opus import write_opus
 from cortado.training.synthesis.corpus import (
@@ -43,13 +42,6 @@ def config(tmp_path: Path) -> SynthConfig:
     return SynthConfig(
         text=text, output=tmp_path / "out", count=10, seed=3, engines={"espeak-ng": 1.0}
     )
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def program(folder: Path, name: str, script: str) -> None:
@@ -119,7 +111,7 @@ def test_a_killed_run_leaves_no_process_behind_and_a_rerun_completes_the_corpus(
     (tmp_path / "run.py").write_text(script)
     run = subprocess.Popen([sys.executable, str(tmp_path / "run.py")])
     manifest = config.output / "manifest.jsonl"
-    wait_until(lambda: manifest.exists() and len(manifest.read_bytes()) > 100)
+    assert wait_for(lambda: manifest.exists() and len(manifest.read_bytes()) > 100)
     family = psutil.Process(run.pid).children(recursive=True)
     assert len(family) > 1
     run.kill()
