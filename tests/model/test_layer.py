@@ -32,7 +32,7 @@ from cortado.model.features.log_mel import Features, LogMel, Normalizer
 from cortado.model.layer import Layer, Serial
 from cortado.model.operation import plain
 from cortado.model.recognizer import Recognizer
-from cortado.tests.model.contract import close, randomised, verify_contract
+from cortado.tests.model.contract import close, randomised, verify_chunks, verify_contract
 
 SMALL = EncoderConfig(channels=3, width=6, layers=2)
 cuts = st.lists(st.integers(1, 6), min_size=1, max_size=6)
@@ -130,16 +130,27 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
             yield
 
 
+def prepared(name: str) -> tuple[Layer, Tensor]:
+    """Return a layer and input for it, the same each time."""
+    torch.manual_seed(0)
+    made, shape = LAYERS[name]
+    layer = randomised(made())
+    x = torch.randn(shape)
+    return layer, 0.1 * x if "log-mel" in name or len(shape) == 2 else x
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_keeps_the_contract(name: str) -> None:
+    verify_contract(*prepared(name))
+
+
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("name", LAYERS)
 @given(cuts=cuts)
 @few
 def test_a_layer_streams(name: str, cuts: list[int]) -> None:
-    torch.manual_seed(0)
-    made, shape = LAYERS[name]
-    layer = randomised(made())
-    x = torch.randn(shape)
-    verify_contract(layer, 0.1 * x if "log-mel" in name or len(shape) == 2 else x, cuts)
+    verify_chunks(*prepared(name), cuts)
 
 
 @pytest.mark.usefixtures("kernels")
@@ -150,7 +161,8 @@ def test_the_normaliser_streams_beyond_its_memory(cuts: list[int]) -> None:
     frames = MEMORY_FRAMES - PRIOR_FRAMES + 60
     x = torch.randn(2, frames, MELS) + torch.linspace(-8, 0, frames).unsqueeze(1)
     x[1, frames // 2 :] -= 12  # a drop, behind which the mean begins anew
-    verify_contract(normalizer(), x, cuts)
+    verify_contract(normalizer(), x)
+    verify_chunks(normalizer(), x, cuts)
 
 
 @pytest.mark.parametrize("kind", ["mocha", "monotonic", "matcha", "ctc"])

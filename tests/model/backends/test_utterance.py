@@ -8,6 +8,7 @@ from cortado.model.backends.cpu.recognizer import FastRecognizer
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.layer import tensors
+from cortado.model.search.settings import DEFAULT_BEAM
 from cortado.tests.model.untrained import untrained
 
 ROW = np.array([1])
@@ -21,7 +22,8 @@ def sound(steps: int, level: float) -> np.ndarray:
 
 def heard(kind: type, level: float) -> list[np.ndarray]:
     """The encoder's state after loud noise and noise of a level, and an utterance's beginning."""
-    stepper = kind(untrained().recognizer).stepper(2)
+    # The search's step, which the shipped model has compiled already.
+    stepper = kind(untrained().recognizer, beam=DEFAULT_BEAM).stepper(2)
     for step in [*sound(30, 0.3), *sound(10, level)]:
         stepper.step(step[None], ROW)
     stepper.restart(ROW)
