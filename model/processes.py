@@ -1,11 +1,12 @@
 """Processes that work at what they ask for, on this machine."""
 
+import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
-from threading import current_thread, main_thread
+from threading import Thread, current_thread, main_thread
 from typing import Any, NamedTuple, Protocol
 
 ENDING_SECONDS = 60.0  # in which a process that has hung up exits, on a busy machine too
@@ -52,14 +53,14 @@ class Place(NamedTuple):
     wait: Callable[[list[Any]], Iterable[Any]]  # of lines: those with a message, or hung up
 
 
-class _ProcessHere:
-    """A process of this machine."""
+class ProcessHere:
+    """A process of this machine; a daemon may start none of its own."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, daemon: bool = True) -> None:
         context = get_context("spawn")  # a fork would keep the locks of other threads
         self.line, theirs = context.Pipe()
-        self._process = context.Process(target=_undisturbed, args=(work, theirs), daemon=True)
-        with _without_interrupts():
+        self._process = context.Process(target=_work, args=(work, theirs), daemon=daemon)
+        with handled(signal.SIG_IGN, signal.SIGINT):  # while it imports, too
             self._process.start()
         theirs.close()  # so that its end is seen here
 
@@ -87,24 +88,39 @@ class _ProcessHere:
 
 
 @contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C, as processes that are started do: it is the parent's while they import, too.
+def handled(handler: Any, *numbers: int) -> Iterator[None]:
+    """Let a handler, or SIG_IGN, take signals while the block runs; what is ignored stays so.
 
-    Only the main thread can. What another thread starts ignores it once it has imported.
+    Only the main thread can. Processes that are started in the block ignore what it ignores.
     """
     if current_thread() is not main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = {one: was for one in numbers if (was := signal.getsignal(one)) != signal.SIG_IGN}
     try:
+        for one in before:
+            signal.signal(one, handler)
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for one, was in before.items():
+            signal.signal(one, was)
 
 
-def _undisturbed(work: Work, line: Line) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's Ctrl-C; it ends its processes
+def belong_to_parent() -> None:
+    """Leave Ctrl-C to the parent, which ends its processes, and end where it is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def end() -> None:
+        if parent := parent_process():
+            parent.join()
+            os._exit(1)
+
+    Thread(target=end, daemon=True).start()
+
+
+def _work(work: Work, line: Line) -> None:
+    belong_to_parent()
     work(line)
 
 
-HERE = Place(_ProcessHere, wait)
+HERE = Place(ProcessHere, wait)

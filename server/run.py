@@ -9,7 +9,6 @@ import signal
 import socket
 import ssl
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -17,6 +16,7 @@ from typing import NoReturn
 
 import uvicorn
 
+from cortado.model.processes import handled
 from cortado.server import logs
 from cortado.server.app import create_app
 from cortado.server.callers import is_loopback
@@ -52,7 +52,7 @@ def run(settings: Settings, announce: Callable[[str], None]) -> int:
     settings = bound(settings, announce)
     check_tls(settings)
     allow_descriptors(settings.max_connections + SPARE_DESCRIPTORS, announce)
-    with stoppable(), listen(settings) as listener:
+    with handled(stop, signal.SIGTERM), listen(settings) as listener:
         logs.configure(settings)
         server = Server(load(settings), announce)
         with said_of(settings):  # another server may have bound the address as well, and been first
@@ -93,24 +93,9 @@ def check_tls(settings: Settings) -> None:
         raise ValueError(f"{expected}, got {certificate} and {key}: {error}") from error
 
 
-@contextmanager
-def stoppable() -> Iterator[None]:
-    """Let SIGTERM end the process with 0 before anything is served, as while the model loads.
-
-    The first process of a container feels no signal that it has not asked for.
-    """
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(0)
-
-    if threading.current_thread() is not threading.main_thread():  # which alone has the signals
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def stop(number: int, frame: FrameType | None) -> None:
+    """End the process with 0 before anything is served, as while the model loads."""
+    raise SystemExit(0)
 
 
 def allow_descriptors(count: int, announce: Callable[[str], None]) -> None:

@@ -1,12 +1,13 @@
 """Work that several processes share."""
 
-import os
-import threading
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from typing import TypeVar
+
+from cortado.model.processes import belong_to_parent, handled
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -30,19 +31,10 @@ def parallel_map(
         yield from map(function, items)
         return
     # An executor tells of workers that cannot start, or die; a Pool would wait for them for ever.
-    with ProcessPoolExecutor(workers, get_context("spawn"), _end_with_parent) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), belong_to_parent) as pool:
+        with handled(signal.SIG_IGN, signal.SIGINT):  # while they import, too
+            results = pool.map(function, items, chunksize=chunk)
         try:
-            yield from pool.map(function, items, chunksize=chunk)
+            yield from results
         except BrokenProcessPool as error:
             raise OSError(f"expected {workers} processes to work, got the end of one") from error
-
-
-def _end_with_parent() -> None:
-    """Let this process end when its parent is gone: it would wait for work for ever."""
-
-    def end() -> None:
-        if parent := parent_process():
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=end, daemon=True).start()

@@ -3,16 +3,17 @@
 import logging
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
+from cortado.model.processes import Line, ProcessHere
 from cortado.model.progress import Progress, unwatched
 from cortado.training.data import manifest
 from cortado.training.data.evaluation_sets import set_name
@@ -52,7 +53,7 @@ def train(
     Raises:
         ValueError: a device that is not there, a broken manifest, or a run begun with another
             number of processes or another model.
-        OSError: a file that cannot be read or written.
+        OSError: a file that cannot be read or written, or the end of one of the processes.
         PronunciationError: espeak-ng is missing, which a recipe that learns states of phones needs.
     """
     make_matmuls_reproducible()
@@ -69,20 +70,24 @@ def train(
         prepare(corpus, output, processes, recipe, progress)
     with tempfile.TemporaryDirectory() as folder:
         rendezvous = (Path(folder) / "rendezvous").as_uri()
-        others = []
+        others = list[ProcessHere]()
         try:
             for rank in range(1, processes):
-                # No daemon: beside a GPU it starts loaders of its own, which daemons may not.
-                other = get_context("spawn").Process(
-                    target=_process, args=(rank, processes, rendezvous, recipe, output, device)
-                )
-                other.start()
-                others.append(other)
+                work = partial(_process, rank, processes, rendezvous, recipe, output, device)
+                # No daemon: beside a GPU it starts loaders of its own.
+                others.append(ProcessHere(partial(_begin, work), daemon=False))
+            for other in others:  # a rendezvous feels neither Ctrl-C nor that one of them has ended
+                other.receive()
             _process(0, processes, rendezvous, recipe, output, device, progress)
+        except (EOFError, RuntimeError) as error:  # gloo's is a RuntimeError
+            for other in others:
+                if wait([other.line], 1.0):
+                    expected = f"expected {processes} processes that train"
+                    raise OSError(f"{expected}, got {other.end()}") from error
+            raise
         finally:
             for other in others:
-                other.terminate()
-                other.join()
+                other.stop()
     return output / "checkpoint"
 
 
@@ -121,6 +126,12 @@ def prepare(
     edges = word_edges(recorded, partial(progress, f"words {name}"))
     splice = corpus.splice
     return SplicedCorpus(recorded, edges, splice.text, splice.count, splice.seed)
+
+
+def _begin(work: Callable[[], None], line: Line) -> None:
+    """Say that all is imported, and work."""
+    line.send(None)
+    work()
 
 
 def _process(

@@ -3,9 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -13,6 +11,7 @@ import torch
 from cortado.model import checkpoint
 from cortado.model.backends.choice import choose
 from cortado.model.checkpoint_reader import WEIGHTS, read_card
+from cortado.model.processes import Line, ProcessHere
 from cortado.model.progress import Progress, unwatched
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import Mode, modes, transcribe_batch
@@ -82,9 +81,28 @@ def run(
 
 
 def _alone(call: Callable[..., object], *arguments: object) -> None:
-    """Call in a process of its own, whose memory is free again when it is done."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        pool.submit(call, *arguments).result()
+    """Call in a process of its own, whose memory is free again when it is done.
+
+    Raises: ValueError, OSError as the call, and OSError where its process dies.
+    """
+    # No daemon: it starts processes of its own.
+    process = ProcessHere(partial(_tell, partial(call, *arguments)), daemon=False)
+    try:
+        answer = process.receive()
+    except EOFError as end:
+        raise OSError(f"expected a process that carries out a run, got {process.end()}") from end
+    finally:
+        process.stop()
+    if isinstance(answer, Exception):
+        raise answer
+
+
+def _tell(work: Callable[[], object], line: Line) -> None:
+    """Work, and say what comes of it, or what is wrong."""
+    try:
+        line.send(work())
+    except (ValueError, OSError) as error:
+        line.send(error)
 
 
 def _train(recipe: Recipe, folder: Path, processes: int) -> Path:

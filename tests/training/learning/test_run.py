@@ -1,6 +1,11 @@
 """The processes that `train` starts on one machine."""
 
+import os
+import signal
+import subprocess
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +13,9 @@ import pytest
 from torch.utils.data import DataLoader
 
 from cortado.model.whole_file import write_whole
-from cortado.tests.training.tiny import recipe
+from cortado.tests.training.tiny import corpus, recipe
 from cortado.training.learning import run
+from cortado.training.learning.recipe import read
 
 
 def load_beside(rank: int, processes: int, rendezvous: str, *given: Any) -> None:
@@ -29,3 +35,59 @@ def test_every_process_may_have_loaders(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(run, "prepare", lambda *_: None)
     run.train(recipe(tmp_path / "train.jsonl"), tmp_path, processes=2)
     assert (tmp_path / "loaded").read_text() == "[1, 2]"
+
+
+RECIPE = """
+name = "tiny"
+validation = []
+corpora = [{ manifest = "train.jsonl", weight = 1 }]
+batch_seconds = 6
+stages = [{ name = "all", steps = 2, attention = 1 }]
+model = { encoder = { channels = 2, width = 8, layers = 1 } }
+"""
+# `cortado train`, whose second process sends a signal while it imports: to all, as a terminal does,
+# or to itself.
+SENDS = """
+import os, signal, sys, time
+if __name__ == "__mp_main__":
+    time.sleep(1)  # the first goes on to where it waits
+    os.kill({to}, signal.{sent})
+    time.sleep(1)
+else:
+    from cortado.clients.cli import main
+    sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("prepared", "to", "sent", "code", "said"),
+    [
+        (False, "0", "SIGINT", 130, ""),
+        (True, "0", "SIGINT", 130, ""),
+        (True, "os.getpid()", "SIGKILL", 2, "got the end of its process, with code -9\n"),
+    ],
+)
+def test_a_run_ends_whatever_befalls_it_while_a_process_imports(
+    prepared: bool, to: str, sent: str, code: int, said: str, tmp_path: Path
+) -> None:
+    corpus(tmp_path)
+    (tmp_path / "tiny.toml").write_text(RECIPE)
+    if prepared:  # else it is one of the processes that prepare
+        plan = read(tmp_path / "tiny.toml")
+        run.prepare(plan.corpora[0], tmp_path / "runs" / "tiny", 1, plan)
+    (tmp_path / "sends.py").write_text(SENDS.format(to=to, sent=sent))
+    (tmp_path / "rest").mkdir()
+    command = [sys.executable, "sends.py", "train", str(tmp_path / "tiny.toml"), "-p", "2"]
+    log, environment = tmp_path / "log", {**os.environ, "TMPDIR": str(tmp_path / "rest")}
+    with log.open("w") as written:
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stderr=written, start_new_session=True
+        )
+    try:
+        assert process.wait(60) == code
+    finally:
+        with suppress(ProcessLookupError):  # nobody is left
+            os.killpg(process.pid, signal.SIGKILL)
+    assert "Traceback" not in log.read_text()
+    assert log.read_text().endswith(said)
+    assert not list((tmp_path / "rest").glob("*/*"))

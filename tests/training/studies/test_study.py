@@ -1,5 +1,6 @@
 """A comparison of decoders: its runs, their records, its table, and what the table claims."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from cortado.training.studies import page, plan, record
 from cortado.training.studies.claims import claims
 from cortado.training.studies.plan import Plan, Row, Study, plans, shared
 from cortado.training.studies.record import CorpusShare, Count, Run, Scored, Start
-from cortado.training.studies.run import carry_out, draw_all, run
+from cortado.training.studies.run import _alone, carry_out, draw_all, run
 
 COMPARE = RECIPES / "compare"
 WAYS = ["online", "uncapped", "hard-beam", "expected", "beam"]  # of decoding, of a monotonic row
@@ -408,3 +409,8 @@ def test_a_study_that_cannot_be_is_refused(
 def test_a_row_that_is_not_there_is_named(study: Study, folder: Path) -> None:
     with pytest.raises(ValueError, match="expected a row among soft, mocha, ctc, got 'hard'"):
         run(study, folder / "runs", ["hard"])
+
+
+def test_a_run_that_dies_in_its_process_is_told() -> None:
+    with pytest.raises(OSError, match="carries out a run, got the end of its process, with code 3"):
+        _alone(os._exit, 3)
