@@ -46,13 +46,13 @@ class Captions:
 
     def end_utterance(self) -> None:
         """End the utterance; in a terminal it goes up, with the time at which it began."""
-        text = _text(self._open)
+        said, self._open = self._open, []
+        if said:
+            self.utterances.append(tuple(said))  # first: a terminal that was closed takes no text
+        text = _text(said)
         if self.console.is_terminal and text:
-            line = Text.assemble((f"{_clock(self._open[0].time)}  ", "dim"), text)
+            line = Text.assemble((f"{_clock(said[0].time)}  ", "dim"), text)
             self.console.print(line)
-        if self._open:
-            self.utterances.append(tuple(self._open))
-        self._open = []
 
     def __rich__(self) -> RenderableType:
         return Group(Text(_text(self._open) or " ", style="bold"), self._status())

@@ -3,8 +3,8 @@
 The command `bench streams` is the function `bench_streams` of the module of that name in
 `clients.commands`, which is imported when the command is run; what it needs is imported inside that
 function. A user's mistake (an unknown option, `ValueError` from a boundary, `OSError` on a file, an
-extra that is not installed) is one line on stderr and exit code 2; Ctrl-C is 130; anything else is
-a fault of ours and shows its traceback.
+extra that is not installed) is one line on stderr and exit code 2; Ctrl-C is 130,
+SIGTERM 143, a pipe that nobody reads 1; anything else is a fault of ours and shows its traceback.
 """
 
 import os
@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from importlib import import_module
 
 from cortado.clients.commands.failures import (
+    EXIT_FAILURE,
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_USER_ERROR,
@@ -62,10 +63,17 @@ Commands:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `cortado` on `arguments` (those of the process if none) and return its exit code."""
+    if sys.stdout is None:  # closed, as by `>&-`
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
+        try:
+            return _run(list(sys.argv[1:] if arguments is None else arguments))
+        finally:
+            _flush()
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else EXIT_OK
+    except BrokenPipeError:  # as of `| head`, which has read enough
+        return EXIT_FAILURE
     except (ValueError, OSError, ModuleNotFoundError) as error:
         if os.environ.get("CORTADO_TRACEBACK"):
             raise
@@ -73,6 +81,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+
+
+def _flush() -> None:
+    """Write out what was printed; Python's own end would try it again where it fails."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
 
 
 def _run(words: list[str]) -> int:

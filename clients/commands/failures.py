@@ -2,11 +2,13 @@
 
 import sys
 from errno import ENOSPC
+from signal import SIGINT
 
 EXIT_OK = 0
 EXIT_FAILURE = 1
 EXIT_USER_ERROR = 2
-EXIT_INTERRUPTED = 130
+EXIT_SIGNAL = 128  # and the signal's number, as shells count
+EXIT_INTERRUPTED = EXIT_SIGNAL + SIGINT
 
 EXTRAS = {  # of the distribution, by the module that they bring
     "torch": "train",

@@ -1,14 +1,18 @@
 """Options, tables and thread settings that the commands share."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 from pydantic import ValidationError
 from typer.exceptions import TyperException
+
+from cortado.clients.commands.failures import EXIT_SIGNAL
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,10 +86,13 @@ def run(name: str, call: Callable[..., None], arguments: Sequence[str], **option
 
     Raises: ValueError for arguments that it does not have, with how to see those that it has.
     """
+    from cortado.model.processes import handled
+
     app = typer.Typer(**STYLE)
     app.command(**options)(call)
     try:
-        code = app(args=arguments, prog_name=f"cortado {name}", standalone_mode=False)
+        with handled(_end, signal.SIGTERM, signal.SIGHUP):
+            code = app(args=arguments, prog_name=f"cortado {name}", standalone_mode=False)
     except TyperException as error:
         mistake = error.format_message().removesuffix(".").replace("Value error, ", "")
         mistake = mistake[:1].lower() + mistake[1:]
@@ -95,6 +102,14 @@ def run(name: str, call: Callable[..., None], arguments: Sequence[str], **option
             mistake = f"{expected}, got {cause.errors()[0]['input']}"
         raise ValueError(f"{mistake}; cortado {name} --help explains") from None
     return code if isinstance(code, int) else 0
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End as at Ctrl-C: what was heard is saved, files that are half written go, processes end.
+
+    The first process of a container feels no signal that it has not asked for.
+    """
+    raise SystemExit(EXIT_SIGNAL + number)
 
 
 def load_served(

@@ -24,6 +24,8 @@ from cortado.tests.clients.serving import ROOT
 COMMANDS = list(cli.COMMANDS)
 BENCHES = ["bench attention", "bench streams"]
 
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
 Capture = pytest.CaptureFixture[str]
 
 
@@ -160,11 +162,14 @@ def test_whoever_writes_json_says_at_once_where_it_cannot(command: str, capsys: 
 @pytest.mark.parametrize(
     ("line", "given", "said"),
     [
-        pytest.param(
-            "info > /dev/full",
-            "",
-            "standard output: No space left on device",
-            marks=needs.full_disk,
+        *(
+            pytest.param(
+                f"{command} > /dev/full",
+                "",
+                "standard output: No space left on device",
+                marks=needs.full_disk,
+            )
+            for command in ("info", "--help")
         ),
         ("transcribe -", "no audio", "standard input: expected wav, flac, .* broken format"),
         ("transcribe - <&-", "", "standard input: expected a readable file, got 'Bad file desc"),
@@ -176,9 +181,22 @@ def test_what_is_wrong_with_a_file_says_which_one_and_what_it_is(
     line: str, given: str, said: str
 ) -> None:
     command = f"{sys.executable} -m cortado.clients.cli {line.format(this=__file__)}"
-    done = subprocess.run(command, input=given, shell=True, capture_output=True, text=True)
+    done = subprocess.run(
+        command, input=given, shell=True, capture_output=True, text=True, env=BUFFERED
+    )
     assert done.returncode == 2
     assert re.match(f"cortado: {said}", done.stderr)
+
+
+def test_whoever_reads_no_more_or_not_at_all_hears_of_no_fault() -> None:
+    line = [sys.executable, "-m", "cortado.clients.cli", "--help"]
+    ours, theirs = os.pipe()
+    os.close(ours)
+    with open(theirs, "w") as unread:
+        done = subprocess.run(line, stdout=unread, stderr=subprocess.PIPE, env=BUFFERED)
+    assert (done.returncode, done.stderr) == (1, b"")
+    done = subprocess.run(f"{' '.join(line)} >&-", shell=True, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_fault_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

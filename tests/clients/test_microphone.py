@@ -176,6 +176,17 @@ def test_a_terminal_shows_utterances_with_times_level_and_delay() -> None:
         assert part in shown
 
 
+@needs.full_disk
+def test_what_was_said_stays_where_the_terminal_takes_no_more() -> None:
+    found = captions(terminal=True)
+    said(found, "so")
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        found.console.file = io.TextIOWrapper(full, write_through=True)
+        with pytest.raises(OSError, match="No space left"):
+            found.end_utterance()
+    assert [[one.text for one in utterance] for utterance in found.utterances] == [["s", "o"]]
+
+
 async def test_what_was_said_stays_where_the_stream_breaks_off(
     recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,8 +217,9 @@ def test_a_level_is_in_decibels_of_full_scale(samples: Samples, expected: float)
 
 @pytest.mark.skipif(bool(missing_here()), reason=missing_here())
 @needs.pulseaudio
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 0), (signal.SIGHUP, 129)])
 def test_a_terminal_captions_what_a_sound_server_plays_and_saves_it(
-    server: Served, text: str, recording: Path, tmp_path: Path
+    sent: signal.Signals, code: int, server: Served, text: str, recording: Path, tmp_path: Path
 ) -> None:
     (tmp_path / ".asoundrc").write_text("pcm.!default { type pulse }")
     (tmp_path / "sound").mkdir()
@@ -221,8 +233,8 @@ def test_a_terminal_captions_what_a_sound_server_plays_and_saves_it(
             terminal.wait_for("listening")
             heard.play(recording)
             terminal.wait_for("s behind")
-            terminal.process.send_signal(signal.SIGINT)
-            assert terminal.process.wait(60) == 0, terminal.text
+            terminal.process.send_signal(sent)
+            assert terminal.process.wait(60) == code, terminal.text
     said = " ".join(line for line in saved.read_text().splitlines() if line.islower())
     assert cer(text.strip(), said) < 0.4  # the silence around it is another one
     assert "00:00:0" in saved.read_text()
