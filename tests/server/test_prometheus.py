@@ -55,9 +55,12 @@ def prometheus(tmp_path: Path, server: Running, key: str) -> Iterator[str]:
 def answered(address: str, expression: str) -> list[float]:
     """Return the numbers that Prometheus has for an expression; none until it is up."""
     try:
-        answer = httpx.get(f"{address}/api/v1/query", params={"query": expression}).json()
+        response = httpx.get(f"{address}/api/v1/query", params={"query": expression})
     except httpx.TransportError:
         return []
+    if response.status_code == httpx.codes.SERVICE_UNAVAILABLE:  # it listens, and still begins
+        return []
+    answer = response.json()
     assert answer["status"] == "success", answer
     values = [float(one["value"][1]) for one in answer["data"]["result"]]
     return [value for value in values if not math.isnan(value)]
