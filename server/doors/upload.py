@@ -57,7 +57,7 @@ async def receive(request: Request, limit: int) -> File:
     try:
         async for chunk in bounded(request, limit, f"a file of at most {limit} bytes").stream():
             digest.update(chunk)
-            content.write(chunk)
+            await asyncio.to_thread(content.write, chunk)  # a slow disk holds up no stream
         content.seek(0)
     except BaseException:
         with suppress(OSError):  # it tries to write what is left
