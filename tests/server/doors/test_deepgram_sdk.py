@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -286,6 +287,29 @@ def test_a_file_that_the_server_has_no_room_for_is_a_clear_error(
     answer = httpx.post(f"{at_rest.page}/v1/{address}", timeout=PATIENCE, **sent)
     assert answer.status_code == 507
     assert "expected room for the file in the server's temporary folder, got none" in answer.text
+
+
+def test_a_slow_disk_holds_up_no_one_but_the_upload(
+    at_rest: Running, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    writes, asked = threading.Event(), threading.Event()
+
+    class SlowFile(FileIO):
+        def write(self, data: Any) -> int:
+            writes.set()
+            asked.wait(PATIENCE)
+            return super().write(data)
+
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda: SlowFile(tmp_path / "upload", "w+"))
+    address = f"{at_rest.page}/v1/listen"
+    with ThreadPoolExecutor() as pool:
+        upload = pool.submit(httpx.post, address, content=wav(SPEECH), timeout=PATIENCE)
+        assert writes.wait(PATIENCE)
+        try:
+            assert httpx.get(f"{at_rest.page}/health", timeout=PATIENCE / 2).status_code == 200
+        finally:
+            asked.set()
+        assert upload.result().status_code == 200
 
 
 def test_a_token_that_was_granted_lets_in_in_place_of_a_key(
