@@ -20,5 +20,5 @@ def optimizers(trained: nn.Module, recipe: Recipe) -> dict[str, torch.optim.Opti
         "optimizer": torch.optim.Adam(rest, 1e-3, (0.9, 0.999), 1e-6, weight_decay=recipe.l2)
     }
     if matrices:
-        found["muon"] = Muon(matrices.values(), 1e-3, recipe.l2)
+        found["muon"] = Muon(matrices.values(), 1e-3, recipe.weight_decay)
     return found

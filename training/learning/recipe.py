@@ -149,6 +149,7 @@ class Recipe:
     start: Path | None = None  # folder of a checkpoint whose weights the run begins with
     widen: bool = False  # the checkpoint's encoder is narrower and begins as a part of this one
     start_parts: tuple[Part, ...] = PARTS  # that are taken from it; the others begin new
+    shrink: float = 1.0  # share of its weights in the encoder and its heads; the rest begins new
     frozen: tuple[str, ...] = ()  # weights whose names begin so stay as they are
     speeds: tuple[float, ...] = (1.0,)  # each recording is drawn at one of them; 1 is its own
     tied_states: int = 1200  # that an aligner learns at most, for stages that weigh them
@@ -158,7 +159,8 @@ class Recipe:
     max_seconds: float = 18.0  # longer utterances are left out
     optimizer: Optimizer = "adam"
     clip: float = 1.0  # global norm of the gradient
-    l2: float = 0.0  # weight of half the squared weights in the loss; of Muon's, their decay
+    l2: float = 0.0  # weight of half the squared weights in the loss, but for Muon's matrices
+    weight_decay: float = 0.0  # of Muon's matrices in an update, relative to the learning rate
     average: float = 0.999  # decay of the weights' moving average, which becomes the checkpoint
     best: Rate | None = None  # by which the best checkpoint is kept, in place of the last
     interval: int = 500  # updates between checkpoints
@@ -170,8 +172,8 @@ class Recipe:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: speeds without a recording's own, or that are none; a stage has not one
-                weight for each corpus; a loss on text without text;
+            ValueError: speeds without a recording's own, or that are none; a share that is none;
+                a stage has not one weight for each corpus; a loss on text without text;
                 changes of mel bands although the features have an energy beside them; states of
                 phones with a vocabulary of phones; a sequence criterion of phones without a head
                 of them; an empty batch; a name that is no folder's; a
@@ -183,6 +185,8 @@ class Recipe:
             raise ValueError(f"expected a batch of 1 or more, got {self.batch_utterances}")
         if 1.0 not in self.speeds or min(self.speeds) <= 0:
             raise ValueError(f"expected speeds above 0 with 1 among them, got {self.speeds}")
+        if not 0 <= self.shrink <= 1:
+            raise ValueError(f"expected shrink from 0 to 1, got {self.shrink}")
         self._check_states()
         self._check_best()
         for stage in self.stages:

@@ -14,6 +14,7 @@ log = logging.getLogger(__name__)
 CONTEXT_FIRST = "decoder.combine.weight"  # of Luong's decoder, on the context and the LSTM's state
 CUT = 2  # deviations at which a normal distribution is cut off, as TensorFlow does
 SYMBOL_PARTS: tuple[Part, ...] = ("ctc", "decoder")  # whose outputs are symbols
+SHRUNK: tuple[Part, ...] = ("encoder", "ctc", "phones")  # that `shrink` shrinks
 
 
 def initialise(model: Recognizer, wanted: Initialisation) -> None:
@@ -29,7 +30,13 @@ def initialise(model: Recognizer, wanted: Initialisation) -> None:
                 nn.init.uniform_(module.weight, -wanted.embedding, wanted.embedding)
 
 
-def begin_from(model: Recognizer, folder: Path, parts: Sequence[Part], widen: bool = False) -> None:
+def begin_from(
+    model: Recognizer,
+    folder: Path,
+    parts: Sequence[Part],
+    widen: bool = False,
+    shrink: float = 1.0,
+) -> None:
     """Copy the weights and statistics of some parts from a checkpoint into a recogniser.
 
     The head of phones, which not every recogniser has, is taken where both have one.
@@ -39,6 +46,8 @@ def begin_from(model: Recognizer, folder: Path, parts: Sequence[Part], widen: bo
         folder: of the checkpoint.
         parts: that are taken from it.
         widen: a narrower encoder becomes the first units of this one (`widened`).
+        shrink: share of the checkpoint's weights in the encoder and its heads; the rest is of the
+            recogniser's own, newly drawn (shrink and perturb, Ash & Adams 2020).
 
     Raises:
         ValueError: no checkpoint there, or one with other features, another vocabulary or other
@@ -63,6 +72,9 @@ def begin_from(model: Recognizer, folder: Path, parts: Sequence[Part], widen: bo
         if widen:
             given_part = widened(_of(part, own), given_part)
         _check_shapes(part, _of(part, own), given_part, folder)
+        if part in SHRUNK:
+            weights = [name for name, _ in model.named_parameters() if name in given_part]
+            given_part |= {name: own[name].lerp(given_part[name], shrink) for name in weights}
         own |= given_part
     model.load_state_dict(own)
     left = [part for part in PARTS if part not in taken and _of(part, tensors)]

@@ -97,7 +97,8 @@ class Trainer:
         )
         set_statistics(self.model, corpora, self.sampler.weights)
         if recipe.start and not runstate.snapshots(output):
-            begin_from(self.model, recipe.start, recipe.start_parts, recipe.widen)
+            parts, widen, shrink = recipe.start_parts, recipe.widen, recipe.shrink
+            begin_from(self.model, recipe.start, parts, widen, shrink)
         self.device = device_of(device, self.rank)
         self.loaders = loaders_beside(self.device.type, self.processes)
         self.model.to(self.device)

@@ -1,13 +1,17 @@
 """Muon against torch's, which computes in bf16, and shared between processes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import nn
 
+from cortado.tests.training.tiny import fresh, recipe
 from cortado.training.learning import muon
 from cortado.training.learning.muon import ADAM_LENGTH, Muon, nearest_orthogonal
+from cortado.training.learning.optimizers import optimizers
 
 SHAPES = (96, 40), (30, 50), (64, 64)
 
@@ -46,3 +50,10 @@ def test_processes_share_the_work_evenly() -> None:
     for matrix, owner in zip(matrices, owners, strict=True):
         loads[owner] += matrix.numel()
     assert loads[0] == loads[1]
+
+
+def test_only_its_matrices_decay(manifest: Path) -> None:
+    wanted = replace(recipe(manifest), optimizer="muon", weight_decay=0.1)
+    found = optimizers(nn.ModuleList([fresh()]), wanted)
+    decays = {name: one.param_groups[0]["weight_decay"] for name, one in found.items()}
+    assert decays == {"optimizer": 0.0, "muon": 0.1}

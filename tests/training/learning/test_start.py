@@ -130,6 +130,16 @@ def test_a_start_that_does_not_fit_is_refused_and_nothing_is_changed(
     assert all(torch.equal(model.state_dict()[name], untouched[name]) for name in untouched)
 
 
+def test_a_start_that_is_shrunk_begins_between_its_weights_and_new_ones(start: Path) -> None:
+    model, new, given = fresh(), fresh().state_dict(), checkpoint.load(start).state_dict()
+    begin_from(model, start, PARTS, shrink=0.25)
+    weights = dict(model.named_parameters())
+    for name, value in model.state_dict().items():
+        hears = name in weights and not name.startswith("decoder.")
+        wanted = 0.25 * given[name] + 0.75 * new[name] if hears else given[name]
+        torch.testing.assert_close(value, wanted)
+
+
 def test_a_start_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected a checkpoint at .*gone, got no model.json"):
         begin_from(fresh(), tmp_path / "gone", PARTS)
