@@ -1,11 +1,17 @@
-"""What all tests share: their order, and the log as pytest made it."""
+"""What all tests share: their order, Ctrl-C, and the log as pytest made it."""
 
 import logging
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from cortado.server import logs
+
+
+def pytest_configure() -> None:
+    """Feel Ctrl-C, which a shell lets its background jobs and all that they start ignore."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
