@@ -173,6 +173,7 @@ class Recipe:
 
         Raises:
             ValueError: speeds without a recording's own, or that are none; a share that is none;
+                a decay of matrices that Muon does not step;
                 a stage has not one weight for each corpus; a loss on text without text;
                 changes of mel bands although the features have an energy beside them; states of
                 phones with a vocabulary of phones; a sequence criterion of phones without a head
@@ -187,6 +188,11 @@ class Recipe:
             raise ValueError(f"expected speeds above 0 with 1 among them, got {self.speeds}")
         if not 0 <= self.shrink <= 1:
             raise ValueError(f"expected shrink from 0 to 1, got {self.shrink}")
+        if self.weight_decay and self.optimizer != "muon":
+            raise ValueError(
+                f"expected optimizer 'muon', whose matrices weight_decay is of, "
+                f"got {self.optimizer!r}"
+            )
         self._check_states()
         self._check_best()
         for stage in self.stages:

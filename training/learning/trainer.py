@@ -97,8 +97,7 @@ class Trainer:
         )
         set_statistics(self.model, corpora, self.sampler.weights)
         if recipe.start and not runstate.snapshots(output):
-            parts, widen, shrink = recipe.start_parts, recipe.widen, recipe.shrink
-            begin_from(self.model, recipe.start, parts, widen, shrink)
+            begin_from(self.model, recipe.start, recipe.start_parts, recipe.widen, recipe.shrink)
         self.device = device_of(device, self.rank)
         self.loaders = loaders_beside(self.device.type, self.processes)
         self.model.to(self.device)
