@@ -4,9 +4,10 @@ import base64
 import json
 import logging
 import os
-from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import IO, NamedTuple
 
 from prometheus_client import Counter
@@ -19,10 +20,11 @@ logger = logging.getLogger(__name__)
 SUFFIX = ".jsonl"
 VERSION = 1
 QUOTED = 60  # bytes of a file that is no recording
+MAX_BEHIND = 256  # updates of a stream that wait for the disk: 5 s of frames of 20 ms
 
 
 class Recorder:
-    """Makes files in a folder, at most so many."""
+    """Makes files in a folder, at most so many. A thread writes them: a slow disk delays nobody."""
 
     def __init__(
         self, folder: Path, facts: dict[str, str], streams: int, failures: Counter
@@ -39,35 +41,63 @@ class Recorder:
             raise ValueError(f"expected a folder to record streams in, {reason}") from error
         self._folder, self._facts, self._streams = folder, facts, streams
         self._failures = failures
+        self._writer = ThreadPoolExecutor(1, "recorder")
 
     def open(self, session: str, start: Start) -> "RecordingFile | None":
         """Return a new file, or None where the folder has as many as it may."""
         if sum(1 for _ in self._folder.glob("*" + SUFFIX)) >= self._streams:
             return None
         first = {"version": VERSION, **self._facts, "start": start.model_dump()}
-        return RecordingFile(self._folder / (session + SUFFIX), first, self._failures)
+        path = self._folder / (session + SUFFIX)
+        return RecordingFile(path, first, self._failures, self._writer)
+
+    def wait(self) -> None:
+        """Return once all that has come so far is written."""
+        self._writer.submit(int).result()
 
 
 class RecordingFile:
     """The file of one stream that is being recorded; faults of it harm no stream."""
 
-    def __init__(self, path: Path, first: Line, failures: Counter) -> None:
-        self._path, self._failures = path, failures
+    def __init__(
+        self, path: Path, first: Line, failures: Counter, writer: ThreadPoolExecutor
+    ) -> None:
+        self._path, self._failures, self._writer = path, failures, writer
+        self._behind = BoundedSemaphore(MAX_BEHIND)
         self._file: IO[str] | None = None
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # private
             self._file = os.fdopen(descriptor, "w", buffering=1)  # a full disk is felt at its line
         except OSError as error:
             self._failed(error)
-        self._write([first])
+        writer.submit(self._write, [first])
 
     def update(self, recording: Recording) -> None:
-        """Write the lines that have come; close the file once it is whole, or remove it."""
-        self._write(recording.lines_to_write())
-        if recording.whole or recording.dropped:
-            self._close(keep=recording.whole)
+        """Have the lines that have come written; the file is closed once it is whole, or removed.
 
-    def _write(self, lines: Iterable[Line]) -> None:
+        A recording that its disk does not keep up with is given up.
+        """
+        lines = recording.lines_to_write()
+        if recording.whole or recording.dropped:
+            self._writer.submit(self._end, lines, recording.whole)
+        elif not lines:
+            return
+        elif self._behind.acquire(blocking=False):
+            self._writer.submit(self._go_on, lines)
+        else:
+            recording.drop()
+            self._failed(TimeoutError("the disk is too slow"))
+            self._writer.submit(self._close, keep=False)
+
+    def _go_on(self, lines: list[Line]) -> None:
+        self._write(lines)
+        self._behind.release()
+
+    def _end(self, lines: list[Line], whole: bool) -> None:
+        self._write(lines)
+        self._close(keep=whole)
+
+    def _write(self, lines: list[Line]) -> None:
         try:
             for line in lines:
                 if self._file:

@@ -131,11 +131,13 @@ class Service:
         freeze()  # what is left: it has let go of all
 
     async def stop(self) -> None:
-        """Stop all engines, close the store, and send the last traces."""
+        """Stop all engines, write what is recorded, close the store, and send the last traces."""
         for task in self._retired.values():
             task.cancel()
         for engine in self.engines:
             engine.stop()
+        if recorder := self.streams.recorder:
+            await asyncio.to_thread(recorder.wait)
         await self.streams.resumable.close()
         if self.tracing:
             self.tracing.stop()

@@ -173,7 +173,7 @@ class Recipe:
 
         Raises:
             ValueError: speeds without a recording's own, or that are none; a share that is none;
-                a decay of matrices that Muon does not step;
+                a decay of matrices that Muon does not step; what is said of a start without one;
                 a stage has not one weight for each corpus; a loss on text without text;
                 changes of mel bands although the features have an energy beside them; states of
                 phones with a vocabulary of phones; a sequence criterion of phones without a head
@@ -193,6 +193,7 @@ class Recipe:
                 f"expected optimizer 'muon', whose matrices weight_decay is of, "
                 f"got {self.optimizer!r}"
             )
+        self._check_start()
         self._check_states()
         self._check_best()
         for stage in self.stages:
@@ -214,6 +215,13 @@ class Recipe:
     def learns_states(self) -> bool:
         """Whether a stage weighs the states of phones."""
         return any(stage.states or stage.mmi for stage in self.stages)
+
+    def _check_start(self) -> None:
+        parts = self.start_parts != PARTS
+        said = {"widen": self.widen, "start_parts": parts, "shrink": self.shrink != 1}
+        if self.start is None and any(said.values()):
+            keys = ", ".join(key for key in said if said[key])
+            raise ValueError(f"expected start, a checkpoint, beside {keys}, got none")
 
     def _check_best(self) -> None:
         if self.best is None:

@@ -81,6 +81,8 @@ def test_what_a_recipe_does_not_say_of_its_model_is_as_in_its_start(tmp_path: Pa
         (LEAST.replace("10", "1, corruption = 1.1"), r"expected corruption of at most 1, got 1.1"),
         (LEAST.replace('"a"', '"../../x"'), r"expected a name of letters"),
         ("shrink = 2\n" + LEAST, r"expected shrink from 0 to 1, got 2"),
+        ("widen = true\nshrink = 0.5\n" + LEAST, r"expected start, .* widen, shrink, got none"),
+        ('start_parts = ["ctc"]\n' + LEAST, r"expected start, .* start_parts, got none"),
         ("weight_decay = 0.1\n" + LEAST, r"expected optimizer 'muon', whose .* got 'adam'"),
         (LEAST + "[model.features]\nmels = 10_000_000", r"expected 1 to 256 mel bands"),
         (LEAST + "[model.encoder]\nwidth = 10_000_000", r"expected a width of 1 to 16384"),
