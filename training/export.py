@@ -16,7 +16,7 @@ from cortado.model.recognizer import Recognizer
 from cortado.model.search import source_model
 from cortado.model.search.language_file import FILE, language_path, read_language
 
-OF_SCORES = ("scores", "mean")  # of a card, that other weights do not inherit
+OF_SCORES = ("scores", "mean", "validation")  # of a card, that other weights do not inherit
 
 
 def export(

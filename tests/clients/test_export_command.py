@@ -26,6 +26,7 @@ def stored(folder: Path, seed: int, config: RecognizerConfig = MODEL) -> Path:
     torch.manual_seed(seed)
     scores = [{"name": "some/dev", "wer": 0.1, "cer": 0.1}]
     card = {"recipe": f"recipe {seed}", "steps": 100 * seed, "language": "Tones", "scores": scores}
+    card["validation"] = {"wer": 0.1}
     checkpoint.save(Recognizer(config), folder, card)
     return folder
 

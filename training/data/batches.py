@@ -29,9 +29,10 @@ from cortado.training.data.augment import (
 from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus
 from cortado.training.data.speakers import augmented_statistics, utterance_statistics
 from cortado.training.data.tied_states import UNKNOWN, States, encoder_targets, retimed_states
+from cortado.training.data.voices import Who, who
 from cortado.training.learning.recipe import Augmentation
 
-Voice = tuple[str, float]  # a speaker, and the speed at which recordings are played
+Voice = tuple[Who, float]  # a speaker, and the speed at which recordings are played
 Parts = tuple[NDArray[np.float32], ...]  # frames, one part after another
 
 POOL = 512  # utterances drawn at once, sorted by length and cut into batches
@@ -218,7 +219,8 @@ class Sampler:
             batch = batch._replace(states=self._states(both, timed * views, batch.logmel.shape[1]))
         if not self.speakers:
             return batch
-        statistics = [self._statistics(one, x) for one, x in zip(both, frames, strict=True)]
+        each_one = zip(both, frames, timed * views, strict=True)
+        statistics = [self._statistics(*one) for one in each_one]
         return batch._replace(logmel=standardised(batch.logmel, statistics))
 
     def _timed(self, drawn: Drawn, config: Augmentation, rng: np.random.Generator) -> Parts:
@@ -251,10 +253,13 @@ class Sampler:
             row[: len(own)] = own
         return torch.from_numpy(found)
 
-    def _statistics(self, drawn: Drawn, frames: NDArray[np.float32]) -> Statistics:
+    def _statistics(self, drawn: Drawn, frames: NDArray[np.float32], parts: Parts) -> Statistics:
         """Return the speaker's statistics that standardise an utterance's augmented frames."""
         if drawn.corpus < 0:
             return utterance_statistics(frames)
+        if drawn.after is not None:  # the pause is no part of what was recorded
+            before, pause, _ = map(len, parts)
+            frames = np.delete(frames, slice(before, before + pause), axis=0)
         corpus = self.corpora[drawn.corpus]
         recorded = np.concatenate([corpus.logmel(index) for index in drawn.said])
         speaker = self.speakers[drawn.corpus][drawn.utterance]
@@ -262,7 +267,7 @@ class Sampler:
 
 
 def _voice(utterance: CachedUtterance) -> Voice:
-    return utterance.speaker, utterance.speed
+    return who(utterance), utterance.speed
 
 
 def collate(frames: Sequence[NDArray[np.float32]], targets: Sequence[Sequence[int]]) -> Batch:

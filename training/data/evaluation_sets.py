@@ -29,10 +29,25 @@ def gather(paths: Sequence[Path]) -> list[NamedSet]:
     a .txt file of the same name (as `cortado prepare folder` reads it).
 
     Raises:
-        ValueError: a manifest is not what it should be, or a folder holds nothing of the kind.
+        ValueError: a manifest is not what it should be, a folder holds nothing of the kind, or
+            two sets have one name, by which results are told apart.
         OSError: a file cannot be read.
     """
-    return [one for path in paths for one in _sets(path)]
+    sets = [one for path in paths for one in _sets(path)]
+    check_names([one.name for one in sets])
+    return sets
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Check that no two sets have one name.
+
+    Raises:
+        ValueError: two have.
+    """
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(
+            f"expected sets of different names, got {twice[0]} twice; name its folder otherwise"
+        )
 
 
 def _sets(path: Path) -> list[NamedSet]:

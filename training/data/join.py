@@ -5,7 +5,6 @@ waits again. What a recogniser makes of that is measured on streams made of the 
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from cortado.model.progress import Count, counted, unwatched
 from cortado.model.whole_file import whole, write_whole
 from cortado.training.data.manifest import Utterance, as_row, read
 from cortado.training.data.recordings import samples_of
+from cortado.training.data.voices import by_speaker_indices
 
 SECONDS = 45.0  # of speech, after which a stream ends with the recording
 QUIETEST = 4000  # samples of a recording that its pause is like: a quarter of a second
@@ -65,12 +65,9 @@ def join(manifest: Path, out: Path, pause: float, count: Count = unwatched) -> l
 
 def _groups(utterances: Sequence[Utterance]) -> Iterator[list[Utterance]]:
     """Yield the recordings of each stream."""
-    speakers = defaultdict(list)
-    for one in utterances:
-        speakers[one.speaker].append(one)
-    for own in speakers.values():
+    for own in by_speaker_indices(utterances):
         group: list[Utterance] = []
-        for one in own:
+        for one in map(utterances.__getitem__, own):
             group.append(one)
             if sum(each.duration for each in group) > SECONDS:
                 yield group

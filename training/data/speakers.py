@@ -4,7 +4,7 @@ A speaker is a name within a manifest. An utterance of an unknown speaker is its
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,34 +13,11 @@ from cortado.model.adaptation import adapted
 from cortado.model.audio.decode import Samples
 from cortado.model.features.speaker import Statistics, Sums, by_speaker, statistics_of
 from cortado.model.recognizer import Recognizer
-from cortado.training.data.corpora.folder import NOBODY
 from cortado.training.data.log_mel_cache import LogMelCorpus
+from cortado.training.data.voices import HasSpeaker, by_speaker_indices
 
 Frames = NDArray[np.float32]  # (T, F) log-mel
 Text = TypeVar("Text")
-
-
-class HasSpeaker(Protocol):
-    """An utterance in any form."""
-
-    @property
-    def id(self) -> str:
-        """Its own name."""
-        ...
-
-    @property
-    def speaker(self) -> str:
-        """Who said it."""
-        ...
-
-
-def by_speaker_indices(utterances: Sequence[HasSpeaker]) -> list[list[int]]:
-    """Return the indices of each speaker's utterances, speakers in the order they appear in."""
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for k, one in enumerate(utterances):
-        own = ("", one.id) if one.speaker in NOBODY else (one.speaker,)
-        groups.setdefault(own, []).append(k)
-    return list(groups.values())
 
 
 def speaker_statistics(corpus: LogMelCorpus) -> list[Statistics]:

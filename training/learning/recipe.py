@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from cortado.model import checkpoint_reader
 from cortado.model.config import RecognizerConfig
 from cortado.model.configuration import build, toml_tree
+from cortado.training.data.evaluation_sets import check_names, set_name
 
 
 @dataclass(frozen=True)
@@ -173,12 +174,13 @@ class Recipe:
 
         Raises:
             ValueError: speeds without a recording's own, or that are none; a share that is none;
-                a decay of matrices that Muon does not step; what is said of a start without one;
+                a decay of matrices that Muon does not step;
                 a stage has not one weight for each corpus; a loss on text without text;
                 changes of mel bands although the features have an energy beside them; states of
                 phones with a vocabulary of phones; a sequence criterion of phones without a head
                 of them; an empty batch; a name that is no folder's; a
-                best checkpoint by no validation, or by a rate that validation does not have.
+                best checkpoint by no validation, or by a rate that validation does not have; two
+                validation sets of one name.
         """
         if not re.fullmatch(r"[\w-][\w.-]*", self.name):  # runs/NAME is its folder
             raise ValueError(f"expected a name of letters, digits, . _ and -, got {self.name!r}")
@@ -193,9 +195,9 @@ class Recipe:
                 f"expected optimizer 'muon', whose matrices weight_decay is of, "
                 f"got {self.optimizer!r}"
             )
-        self._check_start()
         self._check_states()
         self._check_best()
+        check_names([set_name(path) for path in self.validation])
         for stage in self.stages:
             used = [name for name in BAND_AUGMENTATIONS if getattr(stage.augmentation, name)]
             if self.model.features.energy and used:
@@ -216,7 +218,12 @@ class Recipe:
         """Whether a stage weighs the states of phones."""
         return any(stage.states or stage.mmi for stage in self.stages)
 
-    def _check_start(self) -> None:
+    def check_start(self) -> None:
+        """Check that what is said of a start is said of one: a study's recipe gets it later.
+
+        Raises:
+            ValueError: there is none.
+        """
         parts = self.start_parts != PARTS
         said = {"widen": self.widen, "start_parts": parts, "shrink": self.shrink != 1}
         if self.start is None and any(said.values()):

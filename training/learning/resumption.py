@@ -11,6 +11,7 @@ from cortado.training.learning import snapshot
 from cortado.training.learning.recipe import Recipe
 
 State = dict[str, Any]  # of a snapshot
+ORDERED_BY = ("frozen", "optimizer")  # keys that say which weights an optimiser's moments are of
 
 
 def as_json(recipe: Recipe) -> Any:
@@ -22,7 +23,8 @@ def last_state(output: Path, recipe: Recipe, processes: int) -> State | None:
     """Return the state of a run's last snapshot; None where it has yet to begin.
 
     Raises:
-        ValueError: it was begun with another number of processes, or another model.
+        ValueError: it was begun with another number of processes, another model, other frozen
+            weights or another optimiser: the optimiser's moments are of weights by their order.
     """
     found = snapshot.snapshots(output)
     if not found:
@@ -33,14 +35,20 @@ def last_state(output: Path, recipe: Recipe, processes: int) -> State | None:
             f"expected as many processes as {output} was begun with, {state['processes']}, "
             f"got {processes}"
         )
-    before = state.get("recipe", {}).get("model", {})  # older snapshots lack it
-    now = as_json(recipe)["model"]
-    for place, was, wanted in differences(before, now):
-        if place not in SEARCHED_BY:
-            raise ValueError(
-                f"expected model.{place} {was!r}, with which {output} was begun, got {wanted!r}; "
-                "with another --output it is another run"
-            )
+    before, now = state.get("recipe", {}), as_json(recipe)  # older snapshots lack it
+    changed = [
+        (f"model.{place}", was, wanted)
+        for place, was, wanted in differences(before.get("model", {}), now["model"])
+        if place not in SEARCHED_BY
+    ]
+    changed += [
+        (key, before[key], now[key]) for key in ORDERED_BY if before.get(key, now[key]) != now[key]
+    ]
+    for key, was, wanted in changed:
+        raise ValueError(
+            f"expected {key} {was!r}, with which {output} was begun, got {wanted!r}; "
+            "with another --output it is another run"
+        )
     return state
 
 

@@ -51,12 +51,14 @@ def train(
         device: where processes compute: cpu, cuda or mps; CUDA where there is one if None.
 
     Raises:
-        ValueError: a device that is not there, a broken manifest, or a run begun with another
-            number of processes or another model.
+        ValueError: a device that is not there, a broken manifest, what is said of a start that
+            the recipe lacks, or a run begun with another number of processes, another model,
+            other frozen weights or another optimiser.
         OSError: a file that cannot be read or written, or the end of one of the processes.
         PronunciationError: espeak-ng is missing, which a recipe that learns states of phones needs.
     """
     make_matmuls_reproducible()
+    recipe.check_start()
     device = device_of(device).type  # refused before anything is prepared
     output.mkdir(parents=True, exist_ok=True)
     if "RANK" in os.environ:  # under torchrun, which has set the rendezvous

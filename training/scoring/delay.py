@@ -94,6 +94,10 @@ def delays(
         offset: `emission_offset` of the recogniser.
     """
     hypothesis = "".join(one.text for one in characters)
+    # jiwer's indices are those of texts without white space around them
+    characters = characters[len(hypothesis) - len(hypothesis.lstrip()) :]
+    ends = ends[len(reference) - len(reference.lstrip()) :]
+    reference, hypothesis = reference.strip(), hypothesis.strip()
     found = []
     for chunk in jiwer.process_characters(reference, hypothesis).alignments[0]:
         if chunk.type != "equal":

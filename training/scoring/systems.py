@@ -128,7 +128,7 @@ def by_speaker_in_turn(recognizer: "Recognizer", search: Search) -> Hear:
     """Return a function that recognises speaker by speaker, with each one's statistics."""
     from cortado.model.adaptation import adapted
     from cortado.model.features.speaker import statistics_of
-    from cortado.training.data.speakers import by_speaker_indices
+    from cortado.training.data.voices import by_speaker_indices
 
     def hear(recordings: Recordings) -> Iterator[tuple[Utterance, Sequence[Character]]]:
         recordings.speaker_statistics = {}

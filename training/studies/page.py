@@ -46,7 +46,7 @@ def generate(study: Study) -> str:
 
     Raises: ValueError for stored runs that do not belong together.
     """
-    runs = stored((plan.result for plan in plans(study)), shared(study))
+    runs = stored(plans(study), shared(study))
     if not runs:
         return "\nNo run is stored yet.\n\n"
     by_row = {row.name: [run for run in runs if run.row == row.name] for row in study.rows}

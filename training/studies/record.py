@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 from cortado.model.configuration import build, json_tree
 from cortado.model.whole_file import write_whole
@@ -90,18 +91,38 @@ def read(path: Path) -> Run:
     return build(Run, json_tree(path), str(path), path.parent)
 
 
-def stored(paths: Iterable[Path], shared: str) -> list[Run]:
+class Planned(Protocol):
+    """A run that is stored, or will be."""
+
+    @property
+    def result(self) -> Path:
+        """Its file."""
+        ...
+
+    @property
+    def configuration(self) -> str:
+        """The digest of its decoder, its seed and what all runs share."""
+        ...
+
+
+def stored(planned: Iterable[Planned], shared: str) -> list[Run]:
     """Return the runs whose files are there.
 
-    Raises: ValueError where one is none or does not share what all do, or begins with other
-    weights than the first.
+    Raises: ValueError where one is none, does not share what all do, begins with other weights
+    than the first, or is of another decoder or seed than planned.
     """
-    runs = []
-    for path in paths:
+    runs = list[Run]()
+    for one in planned:
+        path = one.result
         if not path.exists():
             continue
         runs.append(read(path))
-        for name, wanted in (("shared", shared), ("start", runs[0].start)):
+        expected = {
+            "shared": shared,
+            "start": runs[0].start,
+            "configuration": one.configuration,
+        }
+        for name, wanted in expected.items():
             if (got := getattr(runs[-1], name)) != wanted:
                 raise ValueError(
                     f"{path}: expected {name} {wanted}, got {got}; runs of another recipe or start "

@@ -62,7 +62,7 @@ def run(
         OSError: a file that cannot be read or written.
     """
     wanted = [plan for plan in plans(study, rows) if not plan.result.exists()]
-    before = stored((plan.result for plan in plans(study)), shared(study))
+    before = stored(plans(study), shared(study))
     if not wanted:
         return []
     _drawn(study, [part.utterances() for part in study.sets])  # raises before the work begins

@@ -1,6 +1,8 @@
 """Batches are a function of the seed and the step, and their padding is silence."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -227,3 +229,12 @@ def test_utterances_follow_another_of_their_speaker_behind_a_pause(sampler: Samp
     told = [1 + first + k if k < len(before) else SILENCE for k in range(len(before) + one.pause)]
     told += [1 + second + k for k in range(len(own))]
     assert batch.states[0, : one.frames // step].tolist() == told[step - 1 :: step]
+
+
+def test_nobody_follows_a_stranger(tmp_path: Path) -> None:
+    manifest = corpus(tmp_path)
+    rows = [json.loads(line) | {"speaker": "unknown"} for line in manifest.open()]
+    manifest.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    alone = Sampler([cached(manifest, tmp_path / "cache")], [1.0], Vocabulary(), 400, 9.0, 7)
+    drawn = [one for batch in alone.pool(0, replace(PLAIN, follow=1.0)) for one in batch]
+    assert all(one.after is None for one in drawn)

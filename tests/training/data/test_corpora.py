@@ -230,7 +230,8 @@ def test_common_voice(tmp_path: Path) -> None:
         "abc",
     ]
     (tmp_path / "en/test.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    (tmp_path / "en/invalidated.tsv").write_text("client_id\n")
+    for name in ("invalidated", "validated_sentences", "unvalidated_sentences"):
+        (tmp_path / f"en/{name}.tsv").write_text("sentence_id\n")
     corpus = commonvoice.read([tmp_path])
     assert parts(corpus) == {"test": ["common_voice_en_1"]}
     found = one(corpus, "common_voice_en_1")

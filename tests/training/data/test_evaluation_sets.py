@@ -31,6 +31,12 @@ def test_a_manifest_is_a_set_whatever_characters_its_texts_have(tmp_path: Path) 
     assert one.utterances[0].fields["accent"] == "none"
 
 
+def test_sets_of_one_name_are_refused(tmp_path: Path) -> None:
+    paths = [manifest(tmp_path / name / "data" / "dev.jsonl") for name in ("monday", "tuesday")]
+    with pytest.raises(ValueError, match="expected sets of different names, got data/dev twice"):
+        gather(paths)
+
+
 def test_a_folder_of_manifests_is_those_that_are_not_for_training(tmp_path: Path) -> None:
     for name in ("train-clean.jsonl", "dev.jsonl", "test.jsonl"):
         manifest(tmp_path / "corpus" / name)

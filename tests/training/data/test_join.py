@@ -47,6 +47,13 @@ def test_a_stream_is_a_speakers_recordings_behind_pauses(tmp_path: Path) -> None
     assert [one.audio.read_bytes() for one in join(manifest, out, 2.0)] == bytes_before
 
 
+def test_strangers_do_not_share_a_stream(tmp_path: Path) -> None:
+    manifest = corpus(tmp_path)
+    manifest.write_text(manifest.read_text().replace('"speaker": "a"', '"speaker": "unknown"'))
+    texts = [one.text for one in join(manifest, tmp_path / "out", 0)]
+    assert texts == ["word 0", "word 1", "word 2", "word 3"]
+
+
 def test_without_pauses_recordings_follow_each_other(tmp_path: Path) -> None:
     one, *_ = join(corpus(tmp_path), tmp_path / "out", 0)
     assert one.duration == 50

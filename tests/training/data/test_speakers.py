@@ -34,10 +34,10 @@ from cortado.training.data.evaluation_sets import gather
 from cortado.training.data.log_mel_cache import CachedCorpus, cached
 from cortado.training.data.speakers import (
     augmented_statistics,
-    by_speaker_indices,
     speaker_statistics,
     transcribed,
 )
+from cortado.training.data.voices import by_speaker_indices
 from cortado.training.learning.monitor import Monitor, Recording
 from cortado.training.learning.recipe import Augmentation, Recipe, Stage
 from cortado.training.learning.run import validation_sets
@@ -117,6 +117,17 @@ def test_batches_are_standardised_and_end_in_the_speaker_s_silence(tones: Cached
         np.testing.assert_allclose(batch.logmel[row, : one.frames], wanted, atol=1e-3)
         silence = (FLOOR - voice.mean) / voice.deviation
         np.testing.assert_allclose(batch.logmel[row, -1], silence, rtol=1e-4)
+
+
+def test_a_pause_before_an_utterance_does_not_move_its_speaker_s_statistics(
+    tones: CachedCorpus,
+) -> None:
+    before, own = (tones.utterances[k].frames for k in (2, 0))
+    one = Drawn(0, 0, before + 400 + own, after=2, pause=400)
+    batch = sampler(tones).load([one], PLAIN, 0)
+    voice = speaker_statistics(tones)[0]
+    wanted = (tones.logmel(0) - voice.mean) / voice.deviation
+    np.testing.assert_allclose(batch.logmel[0, before + 400 : one.frames], wanted, atol=1e-3)
 
 
 def test_the_level_of_an_augmented_utterance_does_not_reach_the_model(tones: CachedCorpus) -> None:

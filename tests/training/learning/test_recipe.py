@@ -7,6 +7,7 @@ from cortado.model import checkpoint
 from cortado.model.config import Confidence, RecognizerConfig
 from cortado.tests.training.tiny import MODEL, SHIPPED, fresh
 from cortado.training.learning.recipe import Recipe, read
+from cortado.training.learning.run import train
 
 LEAST = """
 name = "a"
@@ -81,8 +82,6 @@ def test_what_a_recipe_does_not_say_of_its_model_is_as_in_its_start(tmp_path: Pa
         (LEAST.replace("10", "1, corruption = 1.1"), r"expected corruption of at most 1, got 1.1"),
         (LEAST.replace('"a"', '"../../x"'), r"expected a name of letters"),
         ("shrink = 2\n" + LEAST, r"expected shrink from 0 to 1, got 2"),
-        ("widen = true\nshrink = 0.5\n" + LEAST, r"expected start, .* widen, shrink, got none"),
-        ('start_parts = ["ctc"]\n' + LEAST, r"expected start, .* start_parts, got none"),
         ("weight_decay = 0.1\n" + LEAST, r"expected optimizer 'muon', whose .* got 'adam'"),
         (LEAST + "[model.features]\nmels = 10_000_000", r"expected 1 to 256 mel bands"),
         (LEAST + "[model.encoder]\nwidth = 10_000_000", r"expected a width of 1 to 16384"),
@@ -93,3 +92,21 @@ def test_what_a_recipe_does_not_say_of_its_model_is_as_in_its_start(tmp_path: Pa
 def test_what_is_wrong_with_a_recipe_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [("widen = true\nshrink = 0.5\n", "widen, shrink"), ('start_parts = ["ctc"]\n', "start_parts")],
+)
+def test_a_run_does_not_begin_with_parts_of_nothing(tmp_path: Path, text: str, keys: str) -> None:
+    recipe = read(written(tmp_path, text + LEAST))  # as of a study, which says with what it begins
+    with pytest.raises(ValueError, match=f"expected start, a checkpoint, beside {keys}, got none"):
+        train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_validation_sets_are_told_apart(tmp_path: Path) -> None:
+    twice = 'validation = ["a/data/dev.jsonl", "b/data/dev.jsonl"]\n'
+    lines = [line for line in LEAST.splitlines() if not line.startswith("validation")]
+    with pytest.raises(ValueError, match="expected sets of different names, got data/dev twice"):
+        read(written(tmp_path, twice + "\n".join(lines)))

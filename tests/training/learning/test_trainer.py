@@ -141,6 +141,15 @@ def test_a_run_begun_with_another_model_is_refused(uninterrupted: Path, manifest
     assert trainer(replace(wanted, model=searched), uninterrupted).step == STEPS
 
 
+def test_a_run_begun_with_other_weights_to_train_is_refused(
+    uninterrupted: Path, manifest: Path
+) -> None:
+    wanted = recipe(manifest)
+    for change, told in (({"frozen": ("ctc",)}, "frozen"), ({"optimizer": "muon"}, "optimizer")):
+        with pytest.raises(ValueError, match=f"expected {told} .*, with which .* was begun, got"):
+            trainer(replace(wanted, **change), uninterrupted)
+
+
 def test_a_run_says_how_far_it_is_and_what_has_changed_since(
     uninterrupted: Path, manifest: Path, tmp_path: Path
 ) -> None:

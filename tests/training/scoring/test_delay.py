@@ -67,6 +67,13 @@ def test_only_characters_heard_right_count_and_no_spaces() -> None:
     assert delays("a cat", np.full(5, np.nan), heard("a", [0.1]), 0.08) == []
 
 
+def test_a_space_before_a_text_moves_no_delay() -> None:
+    plain, times = delays("ab", np.array([0.1, 0.2]), heard("ab", [0.3, 0.5]), 0.0), [0.0, 0.3, 0.5]
+    assert plain == pytest.approx([0.2, 0.3])
+    assert delays("ab", np.array([0.1, 0.2]), heard(" ab", times), 0.0) == plain
+    assert delays(" ab", np.array([0.0, 0.1, 0.2]), heard("ab", times[1:]), 0.0) == plain
+
+
 def test_the_offset_is_what_a_step_waits_for(online: ReferenceRecognizer) -> None:
     """A character's time and the offset give the end of the very step that wrote it."""
     samples = noise(3, 2.0)

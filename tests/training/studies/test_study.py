@@ -28,12 +28,13 @@ COMPARE = RECIPES / "compare"
 WAYS = ["online", "uncapped", "hard-beam", "expected", "beam"]  # of decoding, of a monotonic row
 CAPPED = "greedy, hard stops with at most two symbols a frame"
 PAGE = "# Ours\n\n<!-- tiny: begin -->\n<!-- tiny: end -->\n\nmore\n"
+PARTS = 'start_parts = ["features", "encoder", "ctc"]'
 RECIPE = """
 name = "base"
 validation = []
 corpora = [{ manifest = "train.jsonl", weight = 1 }]
 batch_seconds = 6
-start_parts = ["features", "encoder", "ctc"]
+%s
 stages = [{ name = "all", steps = 2, attention = 1, stop = 0.5, quantity = 0.1, augmentation = \
 { tempo = 0, warp = 0, gain = 0, noise = 0, babble = 0, time_masks = 0, band_masks = 0 } }]
 model = { encoder = { channels = 2, width = 8, layers = 1 }%s }
@@ -64,8 +65,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny study, and the checkpoint with which its runs begin."""
     folder = tmp_path_factory.mktemp("study")
     corpus(folder)
-    (folder / "base.toml").write_text(RECIPE % "")
-    (folder / "start.toml").write_text(RECIPE % ', decoder = { kind = "ctc" }')
+    (folder / "base.toml").write_text(RECIPE % (PARTS, ""))
+    (folder / "start.toml").write_text(RECIPE % ("", ', decoder = { kind = "ctc" }'))
     (folder / "study.toml").write_text(STUDY)
     (folder / "page.md").write_text(PAGE)
     torch.manual_seed(3)
@@ -164,6 +165,10 @@ def test_a_run_that_would_not_share_what_the_others_do_is_refused(
         run(study, folder / "runs", start=tmp_path)
     with pytest.raises(ValueError, match=r"soft-1.json: expected shared .* are another study"):
         run(replace(study, processes=2), folder / "runs")
+    first, *others = study.rows
+    other = replace(first, decoder=replace(first.decoder, width=9))
+    with pytest.raises(ValueError, match=r"soft-1.json: expected configuration "):
+        run(replace(study, rows=(other, *others)), folder / "runs")
 
 
 def test_the_table_takes_the_place_of_the_one_on_the_page(
@@ -298,16 +303,20 @@ def test_without_the_papers_noise_the_page_says_that_it_does_not_answer_for_them
     study: Study, tmp_path: Path, noise: float, said: bool
 ) -> None:
     path = tmp_path / "base.toml"
-    path.write_text((RECIPE % "").replace("attention = 1", f"attention = 1, noise = {noise}"))
+    path.write_text(
+        (RECIPE % (PARTS, "")).replace("attention = 1", f"attention = 1, noise = {noise}")
+    )
     found = told(replace(study, recipe=path), [made("mocha", 1, 150, 140)])
     assert ("had no pre-sigmoid noise" in found) is said
 
 
 def test_the_table_has_means_and_deviations_over_seeds(study: Study, tmp_path: Path) -> None:
     elsewhere = replace(study, results=tmp_path)
+    configurations = {each.name: each.configuration for each in plans(elsewhere)}
     for one in (made("soft", 1, None, 120), made("mocha", 1, 100, 90), made("mocha", 2, 120, 90)):
-        ours = replace(one, shared=shared(elsewhere))
-        record.write(ours, tmp_path / f"{one.row}-{one.seed}.json")
+        name = f"{one.row}-{one.seed}"
+        ours = replace(one, shared=shared(elsewhere), configuration=configurations[name])
+        record.write(ours, tmp_path / f"{name}.json")
     lines = page.generate(elsewhere).splitlines()
     assert "| soft attention | 1 |  | 12.0 |  | 3.0 |  |" in lines  # only the ways that were scored
     assert "| MoChA | 2 | 11.0 ± 1.4 | 9.0 ± 0.0 | 2.8 ± 0.4 | 2.2 ± 0.0 | 100 / 202 |" in lines
@@ -379,12 +388,12 @@ def test_the_page_is_what_the_command_makes_of_the_stored_runs(shipped: Study) -
 
 def test_another_budget_is_another_study(study: Study, folder: Path, tmp_path: Path) -> None:
     longer = tmp_path / "base.toml"
-    longer.write_text((RECIPE % "").replace("steps = 2", "steps = 3"))
+    longer.write_text((RECIPE % (PARTS, "")).replace("steps = 2", "steps = 3"))
     assert shared(replace(study, recipe=longer)) != shared(study)
     # where the folder lies, how it is called and what is the default anyway make no difference
     same = tmp_path / folder.name
     same.mkdir()
-    (same / "base.toml").write_text((RECIPE % "").replace('"base"', '"other"\nl2 = 0'))
+    (same / "base.toml").write_text((RECIPE % (PARTS, "")).replace('"base"', '"other"\nl2 = 0'))
     moved = [replace(one, manifest=same / "train.jsonl") for one in study.sets]
     assert shared(replace(study, recipe=same / "base.toml", sets=tuple(moved))) == shared(study)
 

@@ -6,7 +6,14 @@ from pathlib import Path
 
 from cortado.training.data.corpora.source import Corpus, Found, Problem, corpus, named, walk
 
-NOT_SETS = ("invalidated", "other", "reported", "clip_durations", "validated_sentences")
+NOT_SETS = (
+    "invalidated",
+    "other",
+    "reported",
+    "clip_durations",
+    "validated_sentences",
+    "unvalidated_sentences",
+)
 GROUPS = ("age", "gender", "accents", "accent", "locale", "up_votes", "down_votes")
 
 
