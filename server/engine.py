@@ -179,6 +179,7 @@ class Engine:
             SnapshotError: the snapshot is of another model or detector.
             PhrasesError: the phrases are too many, or there is no search that could weigh them.
         """
+        self._pool.expected(*start.phrases)  # which takes a while the first time, so not locked
         with self._condition:
             if snapshot is not None:
                 self._pool.check(snapshot)
@@ -190,7 +191,8 @@ class Engine:
             row = self._pool.open(start.options, snapshot=snapshot)
             stream = self._streams[row] = EngineStream(self, row, start.sample_rate, on_update)
             self._waits[row] = False
-            self._arrivals.stamp(row, range(self._pool.complete(row)), perf_counter())
+            waiting = range(int(self._pool.taken(np.array([row]))[0]), self._pool.complete(row))
+            self._arrivals.stamp(row, waiting, perf_counter())
         self._metrics.active.inc()
         return stream
 

@@ -4,10 +4,12 @@ import base64
 import json
 import logging
 import os
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from threading import BoundedSemaphore
+from queue import SimpleQueue
+from threading import BoundedSemaphore, Event, Thread
 from typing import IO, NamedTuple
 
 from prometheus_client import Counter
@@ -23,11 +25,39 @@ QUOTED = 60  # bytes of a file that is no recording
 MAX_BEHIND = 256  # updates of a stream that wait for the disk: 5 s of frames of 20 ms
 
 
+class Writer:
+    """A thread that does, in order, what may wait for a disk. If it hangs it delays nobody."""
+
+    def __init__(self) -> None:
+        """Start the thread, which ends with the process."""
+        self._jobs = SimpleQueue[Callable[[], object]]()
+        Thread(target=self._work, name="recorder", daemon=True).start()
+
+    def do(self, job: Callable[[], object]) -> None:
+        """Have a job done after those before it."""
+        self._jobs.put(job)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until all jobs so far are done; return whether they are after so many seconds."""
+        done = Event()
+        self.do(done.set)
+        return done.wait(seconds)
+
+    def _work(self) -> None:
+        while True:
+            self._jobs.get()()
+
+
 class Recorder:
-    """Makes files in a folder, at most so many. A thread writes them: a slow disk delays nobody."""
+    """Makes files in a folder, at most so many."""
 
     def __init__(
-        self, folder: Path, facts: dict[str, str], streams: int, failures: Counter
+        self,
+        folder: Path,
+        facts: dict[str, str],
+        streams: int,
+        failures: Counter,
+        writer: Writer,
     ) -> None:
         """Record into `folder`; `facts` name the model and the backend; failures are counted.
 
@@ -40,8 +70,7 @@ class Recorder:
             reason = f"got {folder}: {error.strerror}"
             raise ValueError(f"expected a folder to record streams in, {reason}") from error
         self._folder, self._facts, self._streams = folder, facts, streams
-        self._failures = failures
-        self._writer = ThreadPoolExecutor(1, "recorder")
+        self._failures, self._writer = failures, writer
 
     def open(self, session: str, start: Start) -> "RecordingFile | None":
         """Return a new file, or None where the folder has as many as it may."""
@@ -51,26 +80,20 @@ class Recorder:
         path = self._folder / (session + SUFFIX)
         return RecordingFile(path, first, self._failures, self._writer)
 
-    def wait(self) -> None:
-        """Return once all that has come so far is written."""
-        self._writer.submit(int).result()
-
 
 class RecordingFile:
     """The file of one stream that is being recorded; faults of it harm no stream."""
 
-    def __init__(
-        self, path: Path, first: Line, failures: Counter, writer: ThreadPoolExecutor
-    ) -> None:
+    def __init__(self, path: Path, first: Line, failures: Counter, writer: Writer) -> None:
         self._path, self._failures, self._writer = path, failures, writer
-        self._behind = BoundedSemaphore(MAX_BEHIND)
+        self._behind, self._over = BoundedSemaphore(MAX_BEHIND), False
         self._file: IO[str] | None = None
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # private
             self._file = os.fdopen(descriptor, "w", buffering=1)  # a full disk is felt at its line
         except OSError as error:
             self._failed(error)
-        writer.submit(self._write, [first])
+        writer.do(partial(self._write, [first]))
 
     def update(self, recording: Recording) -> None:
         """Have the lines that have come written; the file is closed once it is whole, or removed.
@@ -78,23 +101,24 @@ class RecordingFile:
         A recording that its disk does not keep up with is given up.
         """
         lines = recording.lines_to_write()
-        if recording.whole or recording.dropped:
-            self._writer.submit(self._end, lines, recording.whole)
-        elif not lines:
+        if self._over:
             return
-        elif self._behind.acquire(blocking=False):
-            self._writer.submit(self._go_on, lines)
-        else:
+        if lines and not recording.whole and not self._behind.acquire(blocking=False):
             recording.drop()
             self._failed(TimeoutError("the disk is too slow"))
-            self._writer.submit(self._close, keep=False)
+        self._over = recording.whole or recording.dropped
+        if self._over:
+            self._writer.do(partial(self._end, lines, recording.whole))
+        elif lines:
+            self._writer.do(partial(self._go_on, lines))
 
     def _go_on(self, lines: list[Line]) -> None:
         self._write(lines)
         self._behind.release()
 
     def _end(self, lines: list[Line], whole: bool) -> None:
-        self._write(lines)
+        if whole:
+            self._write(lines)
         self._close(keep=whole)
 
     def _write(self, lines: list[Line]) -> None:

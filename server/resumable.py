@@ -140,10 +140,13 @@ class ResumableStreams:
             held = self._forget(token)
             if self._store is None:
                 return held.stream if held else None
-            stream = held.stream if held else await self._found(token)
-            if stream and await self.save(token, stream.to_bytes()) is False:
-                return None  # another server has it
-            return stream
+            if held and await self.save(token, held.stream.to_bytes()) is not False:
+                return held.stream
+            # If it was held here, it has gone on at another server since.
+            found = await self._found(token)
+            if found and await self.save(token, found.to_bytes()) is False:
+                return None  # another server was quicker
+            return found
 
     async def _found(self, token: str) -> DetachedStream | None:
         """Return the stream in the store; None if there is none of this key and version."""

@@ -28,13 +28,14 @@ from cortado.server.metrics import Metrics
 from cortado.server.origin import allowed
 from cortado.server.protocol.dialect import Dialect
 from cortado.server.protocol.messages import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, AnyEncoding
-from cortado.server.recorder import Recorder
+from cortado.server.recorder import Recorder, Writer
 from cortado.server.session import Session
 from cortado.server.settings import Settings
 from cortado.server.short_lived import Pass, ShortLived
 from cortado.server.streams import STEP_MS, Streams, shutting_down
 from cortado.server.tracing import Tracing
 
+WRITE_SECONDS = 2.0  # that a stop waits for what is recorded to be written
 RETIRE_LOOK_SECONDS = 1.0  # between two looks at whether a retired engine has streams
 OPERATOR = "operator"  # name of the key that may reload
 RETRY_SECONDS = 5  # after which a client that was one too many may come again
@@ -75,6 +76,7 @@ class Service:
         self._sessions: dict[Session, asyncio.Task[None]] = {}
         self._retired: dict[Engine, asyncio.Task[None]] = {}  # that step their last streams
         self._reloading = asyncio.Lock()
+        self._writer = Writer() if settings.record else None
         self._serve(self._engine(online), facts, name)
 
     def _engine(self, online: StreamingRecognizer) -> Engine:
@@ -93,7 +95,7 @@ class Service:
         """Serve new streams by an engine."""
         online, vad = engine.recognizer, self._vad
         recorder: Recorder | None = None
-        if self.settings.record:
+        if self.settings.record and self._writer:
             own = {"model": name, "backend": online.name, "digest": online.digest.hex()}
             own |= {"vad": vad.name} if vad else {}
             recorder = Recorder(
@@ -101,6 +103,7 @@ class Service:
                 own,
                 self.settings.record_streams,
                 self.metrics.recordings_failed,
+                self._writer,
             )
         self.engine, self._facts, self.model_name = engine, facts, name
         self.streams.use(engine, name, recorder)
@@ -136,8 +139,8 @@ class Service:
             task.cancel()
         for engine in self.engines:
             engine.stop()
-        if recorder := self.streams.recorder:
-            await asyncio.to_thread(recorder.wait)
+        if self._writer and not await asyncio.to_thread(self._writer.wait, WRITE_SECONDS):
+            logger.warning("recordings not written")
         await self.streams.resumable.close()
         if self.tracing:
             self.tracing.stop()

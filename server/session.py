@@ -237,7 +237,8 @@ class Session:
         if stream is None or token is None:
             return
         if not protocol.detach_expected():
-            await self._streams.resumable.drop(token)
+            if protocol.ending != ErrorCode.SHUTTING_DOWN:  # what is saved may yet be resumed
+                await self._streams.resumable.drop(token)
         elif stream.failure is None:
             self._snapshot = asyncio.get_running_loop().create_future()
             stream.suspend()  # after all audio before it

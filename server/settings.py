@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from cortado.server.origin import ANY, is_origin
 from cortado.server.protocol.limits import Limits, PositiveSeconds
+from cortado.server.signing import LEAST_SECRET
 
 ENV_PREFIX = "CORTADO_"
 OTHER_VARIABLES = ("CORTADO_TRACEBACK", "CORTADO_API_KEY")  # of the commands and of clients
@@ -27,7 +28,6 @@ Backend = Literal[
 
 
 HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", re.IGNORECASE)
-LEAST_SECRET = 16  # characters
 
 Names = Annotated[tuple[str, ...], NoDecode]  # separated by commas
 

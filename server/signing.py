@@ -16,6 +16,7 @@ from pathlib import Path
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 
 SIZE = sha256().digest_size
+LEAST_SECRET = 16  # characters
 
 
 class Signer:
@@ -66,14 +67,28 @@ def state_key(folder: Path) -> str:
 
     Raises:
         OSError: it cannot be read or made.
+        ValueError: the file that is there has none.
     """
     path = folder / "state.key"
     folder.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # private
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(SIZE))
-    return path.read_text()
+    if not path.exists():
+        own = folder / f"state.key.{secrets.token_hex(8)}"
+        descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # private
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(SIZE))
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileExistsError):  # another server was quicker
+                os.link(own, path)  # whole, or not at all
+        finally:
+            own.unlink()
+    key = path.read_text()
+    if len(key) < LEAST_SECRET:
+        raise ValueError(
+            f"{path}: expected a key of {LEAST_SECRET} characters or more, got {len(key)}"
+        )
+    return key
 
 
 def invalid_state(message: str) -> ProtocolError:

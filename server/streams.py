@@ -131,7 +131,8 @@ class Streams:
             snapshot = Snapshot.from_bytes(self.signer.unsign(resume.state or ""))
         except SnapshotError as wrong:
             raise invalid_state(str(wrong)) from None
-        transcript = Transcript(self.settings.transcript_characters, snapshot.characters)
+        most, before = self.settings.transcript_characters, snapshot.characters
+        transcript = Transcript(most, before, snapshot.most_alternatives)
         start = Start(encoding=resume.encoding)
         point = ResumePoint(start, snapshot.received, transcript, snapshot.position)
         spaced = self.engine.recognizer.vocabulary.spaced

@@ -25,6 +25,7 @@ Array = NDArray[Any]
 NODES = 512  # of a stream's tree, its root included
 SYMBOL, CHILD, SIBLING, LINK, OWED, FINAL, FIRST, SAID = range(8)  # what is known of a node
 PARTS = 8
+LETTERS = 4 * NODES  # that are pronounced, at most: words may share beginnings, and take time
 PHONES = NODES  # of a stream's phrases, at most: what does not fit is not looked for
 FREE = 1  # first letters of a phrase, which gain nothing: many words begin so
 ROOT = 0  # at the beginning of a word; its SYMBOL is the space
@@ -92,12 +93,13 @@ def _add_phones(
     phones of the one that ends there, or of the first that was added.
     """
     tree, phones = found
-    first, ends = 0, set()
+    first, letters, ends = 0, 0, set()
     for path in paths:
         for is_space, nodes in groupby(path, lambda node: bool(tree[node, SYMBOL] == space)):
             word = [*nodes]
-            if is_space or word[-1] in ends:
+            if is_space or word[-1] in ends or letters + len(word) > LETTERS:
                 continue
+            letters += len(word)
             spoken, stops = pronounce(tree[word, SYMBOL].tolist())
             if first + len(spoken) > PHONES:
                 continue

@@ -11,7 +11,8 @@ lock during the first and the last, and not while the model computes:
 A pool knows nothing of threads.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,8 @@ from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Results, Update
 from cortado.model.streaming.utterances import Segmentation, Utterances
 from cortado.model.streaming.vad import SPEECH, Vad
+
+LISTS = 64  # of phrases, whose trees are remembered for the next streams that expect them
 
 
 class Beginning(NamedTuple):
@@ -100,6 +103,7 @@ class Pool:
         self._free = list(reversed(range(streams)))
         self._fresh = np.zeros(streams, np.bool_)  # the row's state is still the last stream's
         self._beginnings: dict[int, Beginning] = {}
+        self.expected = lru_cache(LISTS)(self._expected)
 
     def warm(self) -> None:
         """Compile what only some streams need, so that none waits for it; every row is free."""
@@ -122,7 +126,7 @@ class Pool:
         """
         if snapshot is not None:
             self.check(snapshot)
-        phrases = self._expected(options.phrases) if options.phrases else None
+        phrases = self.expected(*options.phrases)
         rules = snapshot.rules if snapshot else self._rules_of(options)
         row = self._free.pop()
         self._buffer.open(row)
@@ -141,7 +145,14 @@ class Pool:
             return self._rules
         return rules_after(options.silence, has_detector=self._vad is not None)
 
-    def _expected(self, phrases: Sequence[str]) -> Expected:
+    def _expected(self, *phrases: str) -> Expected | None:
+        """Return the tree of phrases that a stream expects, and how they are pronounced.
+
+        Raises:
+            PhrasesError: the phrases are too many, or there is no search that could weigh them.
+        """
+        if not phrases:
+            return None
         beam = self.recognizer.beam
         if beam.width == 1:
             raise PhrasesError("expected no phrases for a greedy scan, which has no search")

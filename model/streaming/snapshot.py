@@ -61,6 +61,11 @@ class Snapshot:
         """Characters that the stream has written."""
         return self.utterance[CHARACTERS]
 
+    @property
+    def most_alternatives(self) -> int:
+        """Alternatives of a word that the stream asks for."""
+        return int(self.alternatives[0]) if self.alternatives else 0
+
     def to_bytes(self) -> bytes:
         """Return the bytes that `from_bytes` reads, here or elsewhere."""
         parts = self.samples.astype("<f4").tobytes(), self.state, self.heard

@@ -92,6 +92,7 @@ class ServerProtocol:
         self._texts = deque[str]()  # of it, that are left
         self._sending = False  # one of its texts
         self._flushed = False  # the stream was flushed at least once
+        self._was_suspended = False  # the stream came as a `state`
         self._eof = False  # the client reads no more
         self._known = 0, 0  # characters and utterances that a client which came back has
         for text in self.dialect.greeting():
@@ -191,6 +192,9 @@ class ServerProtocol:
         if self.token is not None:
             expected = "expected flush in a stream that is not kept"
             raise ProtocolError(ErrorCode.UNEXPECTED_MESSAGE, f"{expected}, got it in one that is")
+        if self._was_suspended:  # its phrases and rules are in its state alone
+            expected = "expected flush in a stream that was never suspended"
+            raise ProtocolError(ErrorCode.UNEXPECTED_MESSAGE, f"{expected}, got it in one that was")
         self._flushed = True
         if self.recording:
             self.recording.drop()
@@ -221,6 +225,7 @@ class ServerProtocol:
     def resume(self, resume: Resume, point: ResumePoint, now: float, token: str | None) -> None:
         """Answer `resume` with `ready` and with what the client has missed."""
         self._transcript = point.transcript
+        self._was_suspended = resume.state is not None
         if resume.token is not None:
             self._known = resume.characters, resume.utterances
         self._stream(point, now, token)
@@ -334,9 +339,11 @@ class ServerProtocol:
         """Return where another connection goes on with a stream that was detached.
 
         `received` samples of it were taken by the engine, and the text rests on `position` seconds.
-        It `is_whole` unless the stream goes on here as well.
+        It `is_whole` unless the stream goes on here as well, or the client has characters from
+        before a server was killed that are not written again yet.
         """
         assert self.start is not None
+        is_whole = is_whole and self._transcript.characters >= self._known[0]
         return ResumePoint(self.start, received, self._transcript, position, is_whole)
 
     def release(self, now: float) -> None:

@@ -4,6 +4,8 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -198,3 +200,20 @@ def test_a_step_that_does_not_end_holds_up_no_stop(online: ReferenceRecognizer) 
         engine._thread.join(PATIENCE)
 
     asyncio.run(stop())
+
+
+async def test_a_stream_is_resumed_in_a_time_that_does_not_grow_with_it(
+    online: ReferenceRecognizer,
+) -> None:
+    async with running(online) as engine:
+        heard = Heard()
+        stream = engine.open(Start(), heard)
+        await stream.push(SPEECH)
+        stream.suspend()
+        await heard.characters()
+        snapshot = heard.updates[-1].snapshot
+        assert snapshot is not None
+        steps, received = snapshot.steps + 10**9, snapshot.received + 10**9 * STEP  # a year
+        began = perf_counter()
+        engine.open(Start(), heard, snapshot=replace(snapshot, steps=steps, received=received))
+        assert perf_counter() - began < 1.0

@@ -13,9 +13,9 @@ from cortado.model.streaming.endpoint import Rule
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.messages import Start
 from cortado.server.protocol.recording import Recording
-from cortado.server.recorder import Recorder, read
+from cortado.server.recorder import Recorder, Writer, read
 from cortado.tests.model.untrained import noise
-from cortado.tests.server.running import END, START, cut, pcm, running, say
+from cortado.tests.server.running import END, PATIENCE, START, cut, pcm, running, say
 
 SPEECH = noise(1, 2.0)
 FACTS = {"model": "m", "backend": "reference", "digest": "00"}
@@ -72,7 +72,8 @@ def test_without_the_setting_nothing_is_recorded(online: ReferenceRecognizer) ->
 
 
 def test_a_folder_holds_so_many_recordings_and_no_more(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path, FACTS, 2, Metrics().recordings_failed)
+    writer = Writer()
+    recorder = Recorder(tmp_path, FACTS, 2, Metrics().recordings_failed, writer)
     files = [recorder.open(str(number), Start()) for number in range(3)]
     assert [one is None for one in files] == [False, False, True]
     for one in files[:2]:
@@ -80,14 +81,15 @@ def test_a_folder_holds_so_many_recordings_and_no_more(tmp_path: Path) -> None:
         recording = Recording(Start(), 1.0, 0.0)
         recording.finish()
         one.update(recording)
-    recorder.wait()
+    assert writer.wait(PATIENCE)
     assert read(tmp_path / "1.jsonl").frames == []
 
 
 @pytest.mark.parametrize("fault", ["gone", "full"])
 def test_a_recording_that_cannot_be_written_harms_no_stream(fault: str, tmp_path: Path) -> None:
-    metrics, limits = Metrics(), resource.getrlimit(resource.RLIMIT_FSIZE)
-    recorder = Recorder(tmp_path / "folder", FACTS, 2, metrics.recordings_failed)
+    metrics, writer = Metrics(), Writer()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    recorder = Recorder(tmp_path / "folder", FACTS, 2, metrics.recordings_failed, writer)
     if fault == "gone":
         (tmp_path / "folder").rmdir()
     else:
@@ -99,7 +101,7 @@ def test_a_recording_that_cannot_be_written_harms_no_stream(fault: str, tmp_path
         file.update(recording)
         recording.finish()
         file.update(recording)
-        recorder.wait()
+        assert writer.wait(PATIENCE)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert b"cortado_recordings_failed_total 1.0" in metrics.exposition()
@@ -109,10 +111,10 @@ def test_a_recording_that_cannot_be_written_harms_no_stream(fault: str, tmp_path
 def test_a_disk_that_is_too_slow_costs_the_recording_and_holds_up_no_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    metrics, (disk, end) = Metrics(), os.pipe()  # which is full soon
+    metrics, writer, (disk, end) = Metrics(), Writer(), os.pipe()  # which is full soon
     monkeypatch.setattr("os.open", lambda *_: end)
     monkeypatch.setattr("cortado.server.recorder.MAX_BEHIND", 2)
-    recorder = Recorder(tmp_path, FACTS, 2, metrics.recordings_failed)
+    recorder = Recorder(tmp_path, FACTS, 2, metrics.recordings_failed, writer)
     file, recording = recorder.open("1", Start()), Recording(Start(), 100.0, 0.0)
     monkeypatch.undo()
     assert file
@@ -120,17 +122,20 @@ def test_a_disk_that_is_too_slow_costs_the_recording_and_holds_up_no_stream(
         recording.audio(bytes(100_000), 0.5)
         file.update(recording)
     assert recording.dropped
-    file.update(recording)
+    assert not writer.wait(0.01)
+    for _ in range(2):  # of a stream that goes on
+        recording.audio(b"12", 0.5)
+        file.update(recording)
     with os.fdopen(disk, "rb") as reader:
         assert reader.read().count(b"\n") == 3
-    recorder.wait()
+    assert writer.wait(PATIENCE)
     assert b"cortado_recordings_failed_total 1.0" in metrics.exposition()
 
 
 def test_a_folder_that_cannot_be_recorded_into_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match=r"expected a folder to record streams in, got .*/file: "):
-        Recorder(tmp_path / "file", FACTS, 2, Metrics().recordings_failed)
+        Recorder(tmp_path / "file", FACTS, 2, Metrics().recordings_failed, Writer())
 
 
 @pytest.mark.parametrize("text", ["", "{}", "nonsense", '{"version":1}\n{}\n'])

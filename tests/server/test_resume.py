@@ -67,6 +67,14 @@ def test_a_suspended_stream_goes_on_at_another_server_as_if_nothing_had_been(
     assert final["duration"] == 2.5
 
 
+def test_a_stream_that_came_as_a_state_cannot_be_flushed(pair: tuple[Running, Running]) -> None:
+    """Its phrases and its rules are in the state alone, so the next part would not have them."""
+    _, state = suspended(pair[0].url, START, pcm(SPEECH))
+    heard = say(pair[1].url, resume(state=state), '{"type":"flush"}')
+    assert heard.error == ErrorCode.UNEXPECTED_MESSAGE
+    assert "expected flush in a stream that was never suspended" in heard.messages[-1]["message"]
+
+
 def test_a_stream_may_move_many_times(
     pair: tuple[Running, Running], online: ReferenceRecognizer
 ) -> None:

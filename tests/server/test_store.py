@@ -7,6 +7,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -22,9 +23,11 @@ from websockets.sync.client import connect
 
 from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.streaming.pool import Batch, Output
 from cortado.server import store as store_module
 from cortado.server.detached import DetachedStream
 from cortado.server.metrics import Metrics
+from cortado.server.protocol.events import State
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.resampling import StreamResampler
 from cortado.server.resumable import ResumableStreams
@@ -344,6 +347,59 @@ def test_a_lost_stream_goes_on_at_another_server_and_at_one_only(
             assert say(server.url, resume(token=token)).error == ErrorCode.UNKNOWN_STREAM
 
 
+def test_a_stream_that_comes_back_to_its_first_server_is_as_the_second_left_it(
+    online: ReferenceRecognizer, where: str
+) -> None:
+    shared, half = {"store": where, "state_key": SECRET}, len(SPEECH) // 2
+    with serving(online, **shared) as one, serving(online, **shared) as two:
+        token = lost(one, pcm(SPEECH[:half]))
+        asyncio.run(lose(two.url, resume(token=token), pcm(SPEECH[half:]), 1))
+        assert wait_for(lambda: len(two.service.streams.resumable) > 0)
+        heard = say(one.url, resume(token=token), END)
+        assert heard.messages[0]["received"] == len(SPEECH)
+        assert heard.text == say(one.url, '{"type":"start"}', pcm(SPEECH), END).text
+
+
+def test_a_stream_that_a_stopping_server_did_not_finish_goes_on_from_where_it_was_saved(
+    online: ReferenceRecognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = {"store": str(tmp_path / "streams.sqlite"), "state_key": SECRET}
+    steps = threading.Event()
+
+    async def stopped(server: Running) -> Heard:
+        async with websockets.connect(server.url) as connection:
+            await connection.send(KEPT)
+            first = [json.loads(await connection.recv())]
+            while first[-1]["type"] != "acknowledged":
+                first.append(json.loads(await connection.recv()))
+            plain = server.service.engine._pool.step
+
+            def step(batch: Batch) -> Output:
+                assert steps.wait(PATIENCE)
+                return plain(batch)
+
+            monkeypatch.setattr(server.service.engine._pool, "step", step)
+            await connection.send(pcm(SPEECH))
+            await connection.send(END)
+            [session] = server.service._sessions
+            while session._protocol.state is not State.DRAINING:
+                await asyncio.sleep(0.01)
+            server.server.should_exit = True
+            return await listened(connection, *first)
+
+    with serving(online, save_seconds=0.1, **shared) as server:
+        try:
+            heard = asyncio.run(stopped(server))
+        finally:
+            steps.set()
+    assert heard.error == ErrorCode.SHUTTING_DOWN
+    with serving(online, **shared) as server:
+        token, known = heard.messages[0]["token"], len(heard.text)
+        again = say(server.url, resume(token=token, characters=known), pcm(SPEECH), END)
+        assert again.messages[0]["received"] == 0
+        assert heard.text + again.text == say(server.url, '{"type":"start"}', pcm(SPEECH), END).text
+
+
 def test_a_store_that_fails_harms_no_stream(online: ReferenceRecognizer, tmp_path: Path) -> None:
     with serving(online, store=str(tmp_path / "streams.sqlite")) as server:
         store = server.service.streams.resumable._store
@@ -400,6 +456,9 @@ def test_the_key_is_made_once_and_a_shared_store_needs_one_that_is_shared(
         assert one.service.streams.signer.key == two.service.streams.signer.key
         service = one.service
     assert os.stat(tmp_path / "state.key").st_mode & 0o077 == 0
+    (tmp_path / "state.key").write_text("")  # as of a machine that lost its power
+    with pytest.raises(ValueError, match=r"state.key: expected a key of 16 characters .*, got 0"):
+        Streams(service.metrics, read_settings(store=where))
     settings = read_settings(store=redis_address)
     with pytest.raises(ValueError, match="expected a state_key"):
         Streams(service.metrics, settings)

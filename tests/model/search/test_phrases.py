@@ -126,6 +126,17 @@ def test_phones_that_do_not_fit_are_left_out() -> None:
     assert [len(sounds(of, one)) for one in of] == [201, 201, 0, 0, 0]
 
 
+def test_no_more_letters_are_pronounced_than_a_start_may_cost() -> None:
+    asked: list[int] = []
+
+    def pronounce(word: Sequence[int]) -> tuple[list[int], list[int]]:
+        asked.append(len(word))
+        return [], [0] * len(word)
+
+    expecting(["a" * count for count in range(1, 201)], VOCABULARY, pronounce)
+    assert 1024 < sum(asked) <= 2048
+
+
 def test_the_same_phrase_twice_is_pronounced_once() -> None:
     once, twice = (expecting(of, VOCABULARY, letters) for of in (["ada"], ["ada", "ada"]))
     assert all(map(np.array_equal, once, twice))

@@ -1,6 +1,7 @@
 """Streams of a pool: what their steps give, each for itself, and snapshots."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from cortado.model.emission import Character, Emission
 from cortado.model.features.framing import SAMPLES_PER_STEP as STEP
+from cortado.model.search.phrases import Expected, expecting
 from cortado.model.search.pronunciation import HISTORY
 from cortado.model.search.settings import DEFAULT_BEAM
 from cortado.model.streaming.alternatives import COVERED
@@ -276,6 +278,7 @@ def test_a_stream_asks_for_alternatives_itself_and_goes_on_with_them_elsewhere()
     two.push(1, audio(1, 1, 2))
     assert not any(update.alternatives for _, update in two.advance())
     snapshot = Snapshot.from_bytes(two.snapshot(0).to_bytes())
+    assert snapshot.most_alternatives == 2
     other = hearing()
     assert other.open(snapshot=snapshot) == 0
     here, there = heard(two, 2, 3), heard(other, 2, 3)
@@ -295,3 +298,22 @@ def test_words_of_an_older_language_model_may_be_expected_too() -> None:
     older = said(pronounced=True)._replace(taken=np.zeros(0, np.uint8))
     recogniser.beam = DEFAULT_BEAM._replace(words=older, phones=0.5)
     assert Pool(recogniser, 1).open(StreamOptions(phrases=["ada lovelace"])) == 0
+
+
+def test_phrases_are_pronounced_once_however_often_they_are_expected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Sequence[str]] = []
+
+    def counted(phrases: Sequence[str], *others: Any) -> Expected:
+        asked.append(phrases)
+        return expecting(phrases, *others)
+
+    monkeypatch.setattr("cortado.model.streaming.pool.expecting", counted)
+    recogniser = Scripted({})
+    recogniser.beam = DEFAULT_BEAM
+    one = Pool(recogniser, 1)
+    for _ in range(3):  # as a stream does that is flushed
+        assert one.open(StreamOptions(phrases=["ada lovelace"])) == 0
+        one.close(0)
+    assert asked == [("ada lovelace",)]

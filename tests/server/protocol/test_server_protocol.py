@@ -250,6 +250,27 @@ def test_a_client_that_comes_back_is_sent_what_it_missed() -> None:
     )  # over the limit
 
 
+def test_characters_that_a_killed_server_wrote_may_be_written_again_in_two_attempts() -> None:
+    killed = started(keep=True)
+    killed.send_characters("abcd", [0.5] * 4, [1.0] * 4, 1.0)
+    point = killed.resume_point(8000, 1.0, is_whole=False)  # as it was saved
+    resume = Resume(token="a token", characters=10)  # the client has more
+    for text in ("ef", "gh"):
+        point.check(resume)
+        again = protocol()
+        again.receive_data(resume.model_dump_json(exclude_none=True), 0.0)
+        list(again.events_received())
+        again.resume(resume, point, 0.0, "a token")
+        again.send_characters(text, [0.5] * 2, [1.0] * 2, 1.0)
+        assert [type(one) for one in read(again)] == [Ready]
+        again.receive_eof()
+        point = again.resume_point(8000, 1.0)  # lost, too
+    assert not point.is_whole
+    again.send_characters("ijkl", [0.5] * 4, [1.0] * 4, 1.0)
+    assert [one.text for one in read(again) if isinstance(one, Chars)] == ["kl"]
+    assert again.resume_point(8000, 1.0).is_whole
+
+
 def test_a_recording_is_the_audio_and_a_digest_of_the_answer() -> None:
     talk = started(10.0, recorded=True)
     receive(talk, b"\x01\x02", now=10.5)
