@@ -156,6 +156,13 @@ def decoded(
 
     Raises: AudioError as `stream` does.
     """
+    try:
+        yield from _decoded(path, file, channel)
+    except OSError as error:  # of a disk, or of a network
+        raise _unreadable(path, error) from error
+
+
+def _decoded(path: Path, file: BinaryIO, channel: Channel | None) -> Generator[Samples, None, None]:
     seekable = file.seekable()
     if seekable and is_sphere(file):
         yield from _resampled(path, _sphere(path, file, channel))
@@ -215,12 +222,16 @@ def open_audio(path: Path) -> BinaryIO:
     except FileNotFoundError as error:
         raise AudioError(path, "an audio file", "nothing: it does not exist") from error
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise AudioError(path, "a readable file", f"'{reason}'") from error
+        raise _unreadable(path, error) from error
     if os.fstat(file.fileno()).st_size == 0:
         file.close()
         raise AudioError(path, EXPECTED, "an empty file: record or copy it again")
     return file
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> AudioError:
+    reason = (isinstance(error, OSError) and error.strerror) or str(error)
+    return AudioError(path, "a readable file", f"'{reason}'")
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -305,7 +316,7 @@ def _sphere(path: Path, file: BinaryIO, channel: Channel | None) -> Iterator[tup
         sphere = open_sphere(file)
         with _container(path, sphere, "nistsphere") as container:
             for frame in _frames(path, container):
-                yield frame.sample_rate, _mono(path, sphere.samples(_values(frame)), channel)
+                yield frame.sample_rate, _mono(path, sphere.samples(_values(path, frame)), channel)
         sphere.check_end()
     except SphereError as error:
         raise AudioError(path, error.expected, error.got) from error
@@ -342,12 +353,16 @@ def mono(path: Path, frame: AudioFrame, channel: Channel | None = None) -> Sampl
 
     Raises: AudioError, which says `path`.
     """
-    return _mono(path, _values(frame), channel)
+    return _mono(path, _values(path, frame), channel)
 
 
-def _values(frame: AudioFrame) -> NDArray[np.generic]:
+def _values(path: Path, frame: AudioFrame) -> NDArray[np.generic]:
     """Return the (channels, n) values of a frame, of any type."""
-    values = frame.to_ndarray()  # (channels, n), or (1, n * channels) interleaved
+    try:
+        values = frame.to_ndarray()  # (channels, n), or (1, n * channels) interleaved
+    except ValueError as error:  # integers of 64 bits
+        expected, got = "samples of 8 to 32 bits, or floats", f"{frame.format.name} ones"
+        raise AudioError(path, expected, got) from error
     if not frame.format.is_planar:
         values = values.reshape(-1, frame.layout.nb_channels).T
     return values

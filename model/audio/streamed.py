@@ -110,8 +110,9 @@ class _Decoder:
 
     def push(self, data: bytes) -> Iterator[Samples]:
         """Yield the pieces that come before the thread wants more than `data`."""
-        self._bytes += data
-        self.received += len(data)
+        if not self._done:
+            self._bytes += data
+            self.received += len(data)
         while not self._done and (piece := self._turn()) is not None:
             yield piece
         if self._error is not None:
@@ -160,6 +161,9 @@ class _Decoder:
                     self._give_back()
         except AudioError as error:  # a stream may end within a frame
             self._error = None if self._ended and self._has_sound else error
+        except Exception as error:  # a fault that nobody foresaw is one of this stream, too
+            self._error = AudioError(self._path, KNOWN, f"what cannot be decoded: {error}")
+            self._error.__cause__ = error
         finally:
             self._piece, self._done = None, True
             self._our_turn.release()

@@ -1,11 +1,14 @@
 """Decoding of real files, written here by the codecs that PyAV carries."""
 
 import contextlib
+import errno
 import struct
 import tracemalloc
 import wave
 from fractions import Fraction
+from io import FileIO
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import av
 import numpy as np
@@ -254,6 +257,22 @@ def test_corrupt_data_in_the_middle_is_an_error(tmp_path: Path, suffix: str) -> 
     data[middle : middle + 400] = np.random.default_rng(1).bytes(400)
     path.write_bytes(data)
     error_of(path)
+
+
+def test_a_disk_that_fails_is_named(tmp_path: Path) -> None:
+    class Failing(FileIO):
+        def read(self, size: int | None = -1, /) -> Any:
+            if self.tell() > 50_000:
+                raise OSError(errno.EIO, "Input/output error")
+            return super().read(size)
+
+    path = tmp_path / "tone.wav"
+    soundfile.write(path, tone(16_000), 16_000)
+    with (
+        Failing(path) as file,
+        pytest.raises(AudioError, match=r"tone.wav: .* 'Input/output error'"),
+    ):
+        list(decoded(path, cast(BinaryIO, file)))
 
 
 def test_a_float_file_of_absurd_values_is_an_error(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import io
 import threading
 import tracemalloc
 import wave
+from collections.abc import Iterator
 from itertools import pairwise
 
 import av
@@ -12,7 +13,7 @@ import pytest
 from av.audio.stream import AudioStream
 from av.container import InputContainer
 
-from cortado.model.audio import decode
+from cortado.model.audio import decode, streamed
 from cortado.model.audio.decode import AudioError, Samples
 from cortado.model.audio.streamed import OpusPackets, StreamedAudio, format_of
 from cortado.model.audio.telephone import linear
@@ -78,6 +79,37 @@ def test_a_wav_stream_may_have_any_samples(codec: str) -> None:
     found = pushed(file.getvalue(), 3001)
     assert len(found) == len(TONE)
     assert np.abs(found - TONE).max() < 0.04
+
+
+def of_64_bits(seconds: int) -> bytes:
+    """A WAV file of integers of 64 bits."""
+    with wave.open(file := io.BytesIO(), "wb") as writer:
+        writer.setparams((1, 4, 32_000, 0, "NONE", ""))
+        writer.writeframes(bytes(8 * 16_000 * seconds))
+    data = bytearray(file.getvalue())
+    data[24:28] = (16_000).to_bytes(4, "little")  # Hz
+    data[32:36] = b"\x08\0\x40\0"  # bytes of a sample, bits
+    return bytes(data)
+
+
+def test_what_cannot_be_decoded_is_one_error_and_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data, audio = of_64_bits(20), StreamedAudio("audio")
+    expected = "audio: expected samples of 8 to 32 bits, or floats, got s64 ones"
+    for _ in range(3):
+        with pytest.raises(AudioError, match=expected):
+            list(audio.push(data))
+    assert audio._decoder is not None
+    assert len(audio._decoder._bytes) < len(data)
+
+    def fails(*_: object) -> Iterator[Samples]:
+        raise RuntimeError("why ever")
+        yield
+
+    monkeypatch.setattr(streamed, "streamed", fails)
+    with pytest.raises(AudioError, match="got what cannot be decoded: why ever"):
+        pushed(wav(TONE), 4096)
 
 
 def test_two_channels_become_their_mean() -> None:
