@@ -20,6 +20,8 @@ from cortado.server.protocol.messages import (
 from cortado.server.protocol.parsing import parse_server
 
 OPEN_SECONDS = 10.0  # to connect, and again to be answered `ready`
+PING_SECONDS = 20.0  # between two pings
+PONG_SECONDS = 40.0  # without a pong or a message after which the connection is lost
 CLOSE_SECONDS = 1.0  # that a server which has more to read has to answer a close
 MAX_MESSAGE_BYTES = 2**26  # the final message of many hours of speech
 KEY_VARIABLE = "CORTADO_API_KEY"  # of the environment: the key of who says none
@@ -52,6 +54,8 @@ class Connection:
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
+        self._heard = 0  # frames that have come
+        self._watching = asyncio.create_task(self._watch())
 
     async def send(self, data: str | bytes) -> None:
         """Send a message, and wait while the server has enough to do.
@@ -76,11 +80,33 @@ class Connection:
 
     async def close(self) -> None:
         """Close it."""
+        self._watching.cancel()
         await self.socket.close()
+
+    async def _watch(self) -> None:
+        """Cut the connection once nothing comes over it any more.
+
+        A pong waits behind all audio that the server has yet to read, which at a busy server may
+        be minutes: so messages count as well.
+        """
+        while True:
+            heard = self._heard
+            try:
+                async with asyncio.timeout(PONG_SECONDS):
+                    await (await self.socket.ping())
+            except websockets.ConnectionClosed:
+                return
+            except TimeoutError:
+                if self._heard == heard:
+                    self.socket.transport.abort()
+                    return
+            await asyncio.sleep(PING_SECONDS)
 
     async def _frame(self) -> str | bytes:
         try:
-            return await self.socket.recv()
+            frame = await self.socket.recv()
+            self._heard += 1
+            return frame
         except websockets.ConnectionClosed as closed:
             raise StreamError("connection_lost", f"the connection was lost: {closed}") from closed
 
@@ -122,6 +148,7 @@ async def _open(url: str, key: str | None) -> ClientConnection:
             open_timeout=OPEN_SECONDS,
             close_timeout=CLOSE_SECONDS,
             max_size=MAX_MESSAGE_BYTES,
+            ping_interval=None,  # the connection's own pings know that messages are signs of life
             compression=None,  # speech does not shrink, and trying costs more than it saves
             proxy=proxy,
         )

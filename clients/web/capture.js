@@ -53,6 +53,7 @@ export class Capture {
         this.stop();
       };
       this.node.port.postMessage("run");
+      if (this.input.ended) this.input.onended(); // before anybody listened
     });
   }
 

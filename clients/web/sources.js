@@ -66,6 +66,9 @@ function streamInput(stream, lost) {
   const input = {
     lost,
     onended() {},
+    get ended() {
+      return stream.getAudioTracks()[0].readyState === "ended";
+    },
     connect: (context, sink) => context.createMediaStreamSource(stream).connect(sink),
     close() {
       for (const track of stream.getTracks()) {

@@ -150,7 +150,8 @@ export class Stream {
   /** Go on after pause(). */
   resume() {
     if (this.state === "paused") this.#recover();
-    else if (this.#last === SUSPEND) this.#paused.promise.then(() => this.#recover(), () => {});
+    else if (this.#last === SUSPEND)
+      this.#paused.promise.then(() => this.state === "paused" && this.#recover(), () => {}); // or end() has
   }
 
   /** Say that the sound has ended, and wait for the last characters. */

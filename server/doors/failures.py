@@ -11,6 +11,7 @@ from cortado.server.service import Refused
 NO_ROOM = 507  # RFC 4918, section 11.5
 STATUS = {  # of the HTTP answer; 500 for any other error
     ErrorCode.INVALID_AUDIO: 400,
+    ErrorCode.INVALID_MESSAGE: 400,
     ErrorCode.MESSAGE_TOO_BIG: 413,
     ErrorCode.STREAM_TOO_LONG: 413,
     ErrorCode.SLOW_CLIENT: 408,

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ import websockets
 from numpy.typing import NDArray
 
 import cortado
+from cortado.clients import connection
 from cortado.clients.connection import StreamError
 from cortado.clients.speech import Results, stream
 from cortado.clients.stream import connect
 from cortado.model.emission import Character
-from cortado.server.protocol.messages import Chars, Endpoint
+from cortado.server.protocol.messages import Chars, Endpoint, Start
 from cortado.server.protocol.pcm import encode
 from cortado.tests.clients.serving import Served, serving
 
@@ -295,3 +297,35 @@ def test_messages_of_a_newer_server_are_ignored() -> None:
         return [chars.text async for chars in talk()]
 
     assert asyncio.run(texts()) == ["a"]
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_only_a_server_of_which_nothing_comes_is_lost(
+    is_alive: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow one answers pings too late: they stand behind the audio that it has yet to read."""
+    monkeypatch.setattr(connection, "PING_SECONDS", 0.05)
+    monkeypatch.setattr(connection, "PONG_SECONDS", 0.4)
+
+    async def slow(socket: websockets.ServerConnection) -> None:
+        await socket.recv()
+        await socket.send(json.dumps(READY))
+        socket.transport.pause_reading()  # pongs are sent as frames are read
+        for _ in range(20):
+            await asyncio.sleep(0.1)
+            if is_alive:
+                await socket.send(json.dumps(CHARS))
+
+    async def listen() -> int:
+        async with websockets.serve(slow, "127.0.0.1", 0, close_timeout=0.1) as server:
+            [port] = [one.getsockname()[1] for one in server.sockets]
+            own, _ = await connection.open_connection(f"ws://127.0.0.1:{port}", Start())
+            heard = 0
+            with suppress(StreamError):
+                while True:
+                    await own.receive()
+                    heard += 1
+            await own.close()
+            return heard
+
+    assert asyncio.run(listen()) == (20 if is_alive else 0)

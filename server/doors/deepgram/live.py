@@ -12,6 +12,7 @@ from cortado.model.captions import Word as OwnWord
 from cortado.server.doors.audio import decoder
 from cortado.server.doors.deepgram.messages import (
     Channel,
+    ConfigureFailure,
     Control,
     Error,
     Metadata,
@@ -24,7 +25,7 @@ from cortado.server.doors.deepgram.messages import (
 from cortado.server.doors.deepgram.parameters import Parameters
 from cortado.server.doors.words import Segment
 from cortado.server.protocol import messages as own
-from cortado.server.protocol.dialect import Dialect, Read, Written
+from cortado.server.protocol.dialect import Dialect, Read, Reply, Written
 from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 from cortado.server.protocol.parsing import quoted
@@ -83,7 +84,7 @@ class Live(Dialect):
             self._began = True
             yield self._start
         if self._closed:
-            yield own.End()  # which is refused, as anything is after the end
+            return  # such as a KeepAlive of a client's timer: the text is still to come
         if isinstance(data, bytes):
             self._digest.update(data)
             for piece in self._decoder.push(data):
@@ -98,6 +99,10 @@ class Live(Dialect):
             yield own.KeepAlive()
         elif kind == "Finalize":
             yield own.Flush()
+        elif kind == "Configure":
+            if self._channel[0] == 0:  # one answer, however many channels there are
+                refused = ConfigureFailure(request_id=self._shared.request)
+                yield Reply(refused.model_dump_json())
         else:
             self._closed = True
             yield from self._decoder.end()
@@ -241,6 +246,6 @@ def _control(data: str) -> Control:
     try:
         return Control.model_validate_json(data)
     except ValidationError:
-        expected = "expected KeepAlive, Finalize, CloseStream or audio"
+        expected = "expected KeepAlive, Finalize, CloseStream, Configure or audio"
         message = f"{expected}, got {quoted(data)}"
         raise ProtocolError(ErrorCode.INVALID_MESSAGE, message) from None

@@ -15,7 +15,7 @@ MOST_SECONDS, SECONDS = 3600.0, 30.0  # that a token lasts; if not said
 class Control(BaseModel):
     """What a client says beside its audio."""
 
-    type: Literal["KeepAlive", "Finalize", "CloseStream"]
+    type: Literal["KeepAlive", "Finalize", "CloseStream", "Configure"]
 
 
 class Word(SentWord):
@@ -85,6 +85,15 @@ class Results(BaseModel):
     from_finalize: bool = False
     channel: Channel
     metadata: ResultsMetadata
+
+
+class ConfigureFailure(BaseModel):
+    """The answer to `Configure`: a stream's phrases are those that it began with."""
+
+    type: Literal["ConfigureFailure"] = "ConfigureFailure"
+    request_id: str
+    code: str = "CONFIGURE_KEYTERMS_NOT_SUPPORTED"
+    description: str = "expected keyterms and features in the address, which last for the stream"
 
 
 class SpeechStarted(BaseModel):

@@ -42,6 +42,8 @@ EFFECTIVE = {  # parameters, and what they do; docs/doors.md says more
     "utterances": "of a file: whether its utterances are listed",
 }
 PHRASES = ("keyterm", "keywords")
+OF_LIVE_AUDIO = ("interim_results", "vad_events", "utterance_end_ms", "endpointing")
+OF_A_FILE = ("utterances",)
 MAX_CHANNELS = 8
 UTTERANCE_END_MS = 1000, 5000  # the least and the most that Deepgram takes
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -96,8 +98,8 @@ class Parameters:
             self.warnings.append(Warning(parameter=parameter, message=message))
 
 
-def read(query: Iterable[tuple[str, str]]) -> Parameters:
-    """Return the parameters of an address.
+def read(query: Iterable[tuple[str, str]], *, live: bool) -> Parameters:
+    """Return the parameters of an address, for live audio or for a file.
 
     Raises:
         ValueError: one of them cannot be understood, or one is missing.
@@ -105,6 +107,9 @@ def read(query: Iterable[tuple[str, str]]) -> Parameters:
     query = list(query)
     found = Parameters(phrases=_phrases(query))
     given = {name: value for name, value in query if name not in PHRASES}
+    for name in OF_A_FILE if live else OF_LIVE_AUDIO:
+        if given.get(name, "").lower() not in OFF:
+            found.warn(name, f"it has no effect on {'live audio' if live else 'a file'}")
     encoding = given.pop("encoding", None)
     if encoding is not None:
         if encoding not in ENCODINGS:
@@ -113,6 +118,8 @@ def read(query: Iterable[tuple[str, str]]) -> Parameters:
     if found.raw and "sample_rate" not in given:
         raise ValueError(f"sample_rate: expected a number beside encoding {encoding}, got none")
     rate = given.pop("sample_rate", "")
+    if rate and not found.raw:
+        found.warn("sample_rate", "it has no effect: the audio says its own")
     if found.raw:
         found.sample_rate = _number("sample_rate", rate, MIN_SAMPLE_RATE, MAX_SAMPLE_RATE)
     found.has_channels = "channels" in given

@@ -34,7 +34,7 @@ def routes(service: Service) -> APIRouter:
     @router.websocket("/v1/listen")
     async def live(socket: WebSocket) -> None:
         try:
-            asked = parameters.read(socket.query_params.multi_items())
+            asked = parameters.read(socket.query_params.multi_items(), live=True)
             asked.require_channels()
         except ValueError as error:
             await socket.send_denial_response(_refusal(error, "INVALID_QUERY_PARAMETER"))
@@ -55,7 +55,7 @@ def routes(service: Service) -> APIRouter:
         """Transcribe the audio in the body, of any format or of the raw `encoding` given."""
         try:
             with service.admit(request):
-                asked = parameters.read(request.query_params.multi_items())
+                asked = parameters.read(request.query_params.multi_items(), live=False)
                 kind = request.headers.get("content-type", "")
                 if kind.startswith("application/json"):
                     raise ValueError("body: expected audio, got JSON: no address is fetched here")

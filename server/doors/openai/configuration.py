@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cortado.server.doors.openai.prompt import expected
+from cortado.server.doors.openai.prompt import UNWEIGHED, expected
 from cortado.server.protocol.messages import MAX_SILENCE_MS, MIN_SILENCE_MS
 from cortado.server.protocol.parsing import MAX_WARNINGS, QUOTED, explained
 
@@ -103,9 +103,11 @@ class Configuration:
             asked = Session.model_validate(fields)
         except ValidationError as error:
             raise ValueError(explained(error, "expected a session", "session")) from None
-        chosen = self.chosen
+        chosen, warnings = self.chosen, list[str]()
         if asked.audio is not None and asked.audio.input is not None:
-            chosen = self._listening(asked.audio.input)
+            chosen, why = self._listening(asked.audio.input)
+            if why:
+                warnings = [f"session.audio.input.{FIXED['phrases']}: {why}"]
         if "include" in asked.model_fields_set:
             chosen = replace(chosen, has_logprobs=bool(asked.include))
         for name, where in FIXED.items():
@@ -114,11 +116,12 @@ class Configuration:
                     f"session.audio.input.{where}: expected no change after audio, got one"
                 )
         self.chosen = chosen
-        return list(islice(_without_effect(fields, self.content(), "session"), MAX_WARNINGS))
+        warnings += islice(_without_effect(fields, self.content(), "session"), MAX_WARNINGS)
+        return warnings
 
-    def _listening(self, given: Input) -> Choice:
-        """Return the choice with how audio is heard."""
-        chosen = self.chosen
+    def _listening(self, given: Input) -> tuple[Choice, str | None]:
+        """Return the choice with how audio is heard, and what of its prompt has no effect."""
+        chosen, why = self.chosen, None
         if given.format is not None:
             if given.format.rate not in (None, RATES[given.format.type]):
                 expected_rate = f"{RATES[given.format.type]} for {given.format.type}"
@@ -133,10 +136,13 @@ class Configuration:
         if turns is not None and "silence_duration_ms" in turns.model_fields_set:
             chosen = replace(chosen, silence_ms=_silence(turns.silence_duration_ms))
         said = given.transcription
-        if self._weighs and said is not None and {"prompt", "keywords"} & said.model_fields_set:
+        if said is not None and {"prompt", "keywords"} & said.model_fields_set:
             found = expected(said.prompt or "", said.keywords or ())
-            chosen = replace(chosen, phrases=found.phrases)
-        return chosen
+            if said.prompt or said.keywords:
+                why = found.without_effect if self._weighs else UNWEIGHED
+            if self._weighs:
+                chosen = replace(chosen, phrases=found.phrases)
+        return chosen, why
 
     def content(self) -> dict[str, Any]:
         """Return the session as clients read it: what is in effect, and nothing else."""

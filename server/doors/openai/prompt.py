@@ -9,6 +9,7 @@ from cortado.server.protocol.messages import MAX_PHRASE, MAX_PHRASES
 
 MAX_WORDS = 4  # of a phrase in a list; a longer piece makes the prompt prose
 MAX_PROMPT = 16_384  # characters, of keywords too
+UNWEIGHED = "it has no effect here: the search is greedy, or the model has no space"
 LETTERS = NODES - 1  # and spaces, of all phrases
 PIECES = re.compile(r"[,;:\n]+")
 SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -20,6 +21,13 @@ class Expected(NamedTuple):
 
     phrases: tuple[str, ...]
     left_out: int = 0  # phrases for which there was no room
+
+    @property
+    def without_effect(self) -> str | None:
+        """What of the prompt has no effect."""
+        if self.left_out:
+            return f"there is no room for {self.left_out} of its phrases"
+        return None if self.phrases else "it has no effect: there are no names in it"
 
 
 def expected(prompt: str, keywords: Sequence[str] = ()) -> Expected:

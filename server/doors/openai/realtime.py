@@ -59,6 +59,7 @@ class Realtime(Dialect):
         self._waiting = 0  # bytes of audio since the last item was asked for
         self._asked: list[bool] = []  # for each flush on its way: whether it makes an item
         self._events, self._items = 0, 0
+        self._before: str | None = None  # the last item that was committed
         self._max_characters = max_characters
         self._transcript = Transcript(max_characters)  # of the item
         self._speaking = False  # the item has a letter
@@ -172,7 +173,7 @@ class Realtime(Dialect):
 
     def _complete(self, position: float) -> Iterator[Event]:
         """Yield the messages that end an item at `position` seconds."""
-        item, before = self._item(), self._item(-1) if self._items else None
+        item, before = self._item(), self._before
         said = self._transcript.final(position)
         words = words_of(said.characters())
         text = text_of(words)
@@ -190,16 +191,17 @@ class Realtime(Dialect):
             usage=usage,
             omitted=said.omitted,
         )
-        self._items += 1
+        self._before = item
         self._next(position)
 
     def _next(self, position: float) -> None:
         """Begin the next item at `position` seconds."""
+        self._items += 1
         self._transcript = Transcript(self._max_characters)
         self._speaking, self._begin = False, position
 
-    def _item(self, shift: int = 0) -> str:
-        return f"item_{self._session}_{self._items + shift}"
+    def _item(self) -> str:
+        return f"item_{self._session}_{self._items}"
 
     def _event(self) -> str:
         self._events += 1

@@ -16,7 +16,7 @@ from cortado.server.doors.openai.messages import (
     Transcription,
     VerboseTranscription,
 )
-from cortado.server.doors.openai.prompt import expected
+from cortado.server.doors.openai.prompt import UNWEIGHED, expected
 from cortado.server.doors.upload import Heard
 from cortado.server.doors.words import SentWord, text_of
 from cortado.server.protocol.messages import Chars, ServerMessage
@@ -85,11 +85,9 @@ def _phrases(
 ) -> tuple[tuple[str, ...], str | None]:
     """Return the phrases of a prompt and keywords, and what of these has no effect."""
     if not weighs_phrases:
-        return (), "it has no effect here: the search is greedy, or the model has no space"
+        return (), UNWEIGHED
     found = expected("\n".join(given.get("prompt", ())), given.get("keywords", ()))
-    if found.left_out:
-        return found.phrases, f"there is no room for {found.left_out} of its phrases"
-    return found.phrases, None if found.phrases else "it has no effect: there are no names in it"
+    return found.phrases, found.without_effect
 
 
 def answer(wanted: Wanted, heard: Heard, language: str | None) -> str:

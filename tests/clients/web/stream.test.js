@@ -209,6 +209,23 @@ test("a pause outlives the loss of its connection, and an end ends a pause", asy
   await final;
 });
 
+test("an end that comes while a pause is being made takes one connection more, and no third", { timeout: 5000 }, async () => {
+  const stream = await opened();
+  stream.send(FRAME);
+  stream.pause();
+  stream.resume(); // as Stop does
+  const final = stream.end();
+  sockets[0].say({ type: "suspended", state: "S", received: 640, characters: 0 });
+  const second = await next(2);
+  await soon(600); // a slow handshake
+  second.greet(640);
+  await soon();
+  assert.deepEqual(second.sent.map((each) => each.type), ["resume", "end"]);
+  second.say({ type: "final", text: "", times: [], duration: 0.04, omitted: 0 });
+  await final;
+  assert.equal(sockets.length, 2);
+});
+
 test("an end that was said over a lost connection is said again", async () => {
   const stream = await opened();
   stream.send(FRAME);

@@ -21,7 +21,7 @@ CREATED = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def listening(query: str = LINEAR16, **limits: Any) -> Conversation:
-    return Conversation(Live(read(parse_qsl(query)), CREATED), **limits)
+    return Conversation(Live(read(parse_qsl(query), live=True), CREATED), **limits)
 
 
 def transcript(result: dict[str, Any]) -> str:
@@ -215,11 +215,39 @@ def test_the_end_is_the_rest_and_metadata() -> None:
     assert talk.talk.close_expected() == Close(1000)
 
 
-@pytest.mark.parametrize("frame", [b"\xfc" + bytes(20), '{"type":"KeepAlive"}'])
-def test_nothing_is_read_after_the_end(frame: str | bytes) -> None:
-    talk = listening("encoding=opus")
-    talk.say(b"\xfc" + bytes(20), '{"type":"CloseStream"}', frame)
-    assert talk.talk.ending == ErrorCode.UNEXPECTED_MESSAGE
+@pytest.mark.parametrize("frame", [b"\xfc" + bytes(20), '{"type":"KeepAlive"}', "nonsense"])
+def test_what_comes_after_the_end_costs_no_text(frame: str | bytes) -> None:
+    """As of a client's timer that keeps the connection alive until it is closed."""
+    talk, packet = listening("encoding=opus"), b"\xfc" + bytes(20)
+    talk.say(packet, '{"type":"CloseStream"}', frame)
+    assert talk.talk.ending is None
+    talk.write("hey", 0.48)
+    talk.talk.send_final()
+    result, metadata = talk.read()
+    assert transcript(result) == "hey"
+    assert metadata["sha256"] == hashlib.sha256(packet).hexdigest()
+
+
+def test_keyterms_of_a_stream_are_those_of_its_address_and_the_stream_goes_on() -> None:
+    talk = listening()
+    assert talk.say(bytes(32_000)) == []
+    [refused] = talk.say({"type": "Configure", "keyterms": ["Ada"]})
+    assert (refused["type"], refused["request_id"]) == ("ConfigureFailure", "1f")
+    assert refused["code"] == "CONFIGURE_KEYTERMS_NOT_SUPPORTED"
+    talk.write("hey", 0.48)
+    assert transcript(talk.end_utterance(0, 0.48, 0.6, 1.6)[0]) == "hey"
+
+
+def test_parameters_of_a_file_and_of_live_audio_are_told_apart() -> None:
+    of_live = "interim_results=true&vad_events=true&utterance_end_ms=1000&endpointing=500"
+    asked = parse_qsl(f"{of_live}&utterances=true&sample_rate=8000")
+    warned = {one.parameter for one in read(asked, live=False).warnings}
+    assert warned == {*dict(parse_qsl(of_live)), "sample_rate"}
+    assert {one.parameter for one in read(asked, live=True).warnings} == {
+        "utterances",
+        "sample_rate",
+    }
+    assert read([("endpointing", "false"), ("utterances", "false")], live=False).warnings == []
 
 
 def test_keep_alive_gives_a_silent_client_more_time() -> None:
@@ -302,7 +330,7 @@ def test_key_terms_are_phrases_that_the_stream_expects() -> None:
 )
 def test_what_cannot_be_understood_is_refused(query: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        read(parse_qsl(query))
+        read(parse_qsl(query), live=True)
 
 
 ANNOUNCE = "; raw samples need encoding and sample_rate in the address"
@@ -360,7 +388,7 @@ BOTH = np.array([[0, 0.5], [0.25, -0.5], [-1, 0.75]], "<f4")  # three samples of
 
 
 def channel_of(query: str, number: int, shared: Shared) -> Conversation:
-    asked = read(parse_qsl(query))
+    asked = read(parse_qsl(query), live=True)
     return Conversation(Live(asked, CREATED, asked.separate(asked.channels)[number], shared))
 
 

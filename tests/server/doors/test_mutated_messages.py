@@ -25,7 +25,7 @@ COUNT = 2000  # messages in each protocol; docs/threats.md tells of 100,000
 
 def dialect(name: str, random: Random) -> Dialect:
     if name == "deepgram":
-        return Live(parameters.read(random.choice(QUERIES)), datetime.now(UTC))
+        return Live(parameters.read(random.choice(QUERIES), live=True), datetime.now(UTC))
     if name == "openai":
         return Realtime("sess_1", Configuration("sess_1", "small"), 100)
     return Vosk() if name == "vosk" else Own()

@@ -167,7 +167,11 @@ def test_audio_that_is_cleared_makes_no_item() -> None:
     assert talk.say(CLEAR) == []
     talk.talk.send_flushed()
     assert kinds(talk.read()) == ["input_audio_buffer.cleared"]
-    assert talk.write("you", 1.2)[-1]["item_id"] == f"{ITEM}0"
+    assert talk.write("you", 1.2)[-1]["item_id"] == f"{ITEM}1"  # what was thrown away is of 0
+    talk.say(append(), COMMIT)
+    talk.talk.send_flushed()
+    [committed] = [one for one in talk.read() if one["type"] == "input_audio_buffer.committed"]
+    assert (committed["item_id"], committed["previous_item_id"]) == (f"{ITEM}1", None)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +260,14 @@ def test_a_session_expects_the_phrases_of_its_prompt(form: str) -> None:
 
 def test_a_search_that_weighs_no_phrases_leaves_a_prompt_out() -> None:
     greedy = Configuration("sess_1", "small", weighs_phrases=False)
-    greedy.update({"audio": {"input": {"transcription": {"prompt": "Ada"}}}})
+    said = greedy.update({"audio": {"input": {"transcription": {"prompt": "Ada"}}}})
+    place = "session.audio.input.transcription.prompt"
+    assert [one.partition(": it")[0] for one in said] == [place]
+    other = Configuration("sess_1", "small")
+    prose = {
+        "audio": {"input": {"transcription": {"prompt": "expect words related to technology"}}}
+    }
+    assert other.update(prose) == [f"{place}: it has no effect: there are no names in it"]
     assert greedy.content()["audio"]["input"]["transcription"]["prompt"] is None
     warning = "prompt: it has no effect here: the search is greedy, or the model has no space"
     assert read({"prompt": ["Ada"]}, "small", weighs_phrases=False).warnings == [warning]
