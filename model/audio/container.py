@@ -2,10 +2,14 @@
 
 import os
 import struct
-from typing import BinaryIO
+from math import inf
+from typing import BinaryIO, NamedTuple
 
 RIFF_UNKNOWN_LENGTH = 0x7FFF_F000  # writers into a pipe leave this or more (sox, ffmpeg) ...
 OGG_LARGEST_PAGE = 27 + 255 + 255 * 255  # bytes: header, lacing table, body
+LONGEST_HEADER = 1 << 16  # bytes of a wav stream in which its samples begin
+PCM, PCM_BITS = 1, (16, 24, 32)  # a wav file's tag of integers, and those that are signed
+LITTLE_ENDIAN = 2  # a flag of caf
 MP3_FRAME_REACH = 4096  # bytes: a Xing or Info tag lies within the first frame
 
 
@@ -25,6 +29,47 @@ def missing_bytes(file: BinaryIO) -> int:
         missing = _last_page_end(file, size) - size
     file.seek(0)
     return max(missing, 0)
+
+
+class WavHeader(NamedTuple):
+    """What stands before the samples of a wav file."""
+
+    tag: int  # of the encoding
+    rate: int  # Hz
+    channels: int
+    block: int  # bytes of a sample of all channels
+    bits: int
+    start: int  # bytes up to the samples
+    length: float  # bytes of the samples; infinite if it was not known
+
+    @property
+    def caf(self) -> bytes | None:
+        """The header of a Core Audio file with the same samples; None for other encodings.
+
+        FFmpeg reads 64 KiB of a wav stream before it gives a sample, and nothing of this.
+        """
+        if self.tag != PCM or self.bits not in PCM_BITS:
+            return None
+        packets = self.block, 1, self.channels, self.bits
+        description = struct.pack(">d4s5I", self.rate, b"lpcm", LITTLE_ENDIAN, *packets)
+        head = b"caff" + struct.pack(">HH4sq", 1, 0, b"desc", len(description)) + description
+        return head + struct.pack(">4sqI", b"data", -1, 0)
+
+
+def wav_header(data: bytes) -> WavHeader | None:
+    """Return the header with which a wav stream begins; None while it is not complete."""
+    place, form = 12, b""
+    while place + 8 <= len(data):
+        name, length = struct.unpack_from("<4sI", data, place)
+        place += 8
+        if name == b"data" and len(form) >= 16:
+            tag, channels, rate, _, block, bits = struct.unpack_from("<HHIIHH", form)
+            known = 0 < length < RIFF_UNKNOWN_LENGTH
+            return WavHeader(tag, rate, channels, block, bits, place, length if known else inf)
+        if name == b"fmt ":
+            form = data[place : place + length]
+        place += length + length % 2
+    return None
 
 
 def _riff_data_end(file: BinaryIO, size: int) -> int:

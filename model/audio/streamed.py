@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator
+from math import inf
 from pathlib import Path
 
 import av
 from av.audio.codeccontext import AudioCodecContext
 
+from cortado.model.audio.container import LONGEST_HEADER, wav_header
 from cortado.model.audio.decode import AudioError, Channel, Resampler, Samples, mono, streamed
 
 ENOUGH = 12  # bytes that tell the format
@@ -42,6 +44,7 @@ class StreamedAudio:
         """
         self._path, self._expected, self._channel = Path(name), expected, channel
         self._head = b""
+        self._left = inf  # bytes of a wav file's samples; what follows is no sound
         self._decoder: _Decoder | None = None
 
     def push(self, data: bytes) -> Iterator[Samples]:
@@ -52,11 +55,32 @@ class StreamedAudio:
         """
         if self._decoder is None:
             self._head, data = b"", self._head + data
-            if len(data) < ENOUGH:
+            if len(data) < ENOUGH or self._awaits_header(data):
                 self._head = data
                 return
-            self._decoder = _Decoder(self._path, self._format(data), self._channel)
-        yield from self._decoder.push(data)
+            yield from self._begin(data)
+        else:
+            yield from self._push(self._decoder, data)
+
+    def _awaits_header(self, data: bytes) -> bool:
+        wav = self._format(data) == "wav" and len(data) < LONGEST_HEADER
+        return wav and wav_header(data) is None
+
+    def _begin(self, data: bytes) -> Iterator[Samples]:
+        """Decode a stream that begins with `data`."""
+        kind, caf = self._format(data), None
+        header = wav_header(data) if kind == "wav" else None
+        if header and (caf := header.caf):
+            kind, self._left, data = "caf", header.length, data[header.start :]
+        self._decoder = _Decoder(self._path, kind, self._channel)
+        yield from self._decoder.push(caf or b"")
+        yield from self._push(self._decoder, data)
+
+    def _push(self, decoder: _Decoder, data: bytes) -> Iterator[Samples]:
+        if self._left < len(data):
+            data = data[: int(self._left)]
+        self._left -= len(data)
+        yield from decoder.push(data)
 
     def end(self) -> Iterator[Samples]:
         """Yield the last pieces.
@@ -64,6 +88,8 @@ class StreamedAudio:
         Raises:
             AudioError: there was no audio.
         """
+        if self._decoder is None and len(self._head) >= ENOUGH:  # within a header
+            yield from self._begin(self._head)
         if self._decoder is not None:
             yield from self._decoder.end()
         elif self._head:

@@ -85,6 +85,19 @@ def test_a_server_that_is_full_is_told(page: Page, server: Served) -> None:
         assert wait_for_failure(page) == "The server is full."
 
 
+def test_a_microphone_that_goes_away_while_the_page_connects_is_told(page: Page) -> None:
+    page.evaluate(
+        """navigator.mediaDevices.getUserMedia = async () => {
+            const sink = new AudioContext().createMediaStreamDestination();
+            sink.stream.getAudioTracks()[0].stop();
+            return sink.stream;
+        }"""
+    )
+    page.click("toggle")
+    assert wait_for_failure(page) == "The microphone went away."
+    page.wait_for_state("idle")
+
+
 def test_a_tab_that_is_shared_without_sound_is_told(page: Page) -> None:
     page.evaluate(
         """navigator.mediaDevices.getDisplayMedia = async () =>

@@ -47,9 +47,11 @@ def test_messages_of_any_size_give_the_same_samples(kind: str) -> None:
         assert np.array_equal(pushed(data, size), whole)
 
 
-@pytest.mark.parametrize(("kind", "lag"), [("ogg", 0.3), ("webm", 0.3), ("mp3", 0.5), ("aac", 0.5)])
+@pytest.mark.parametrize(
+    ("kind", "lag"), [("ogg", 0.3), ("webm", 0.3), ("mp3", 0.5), ("aac", 0.5), ("wav", 0.3)]
+)
 def test_sound_is_there_while_more_is_awaited(kind: str, lag: float) -> None:
-    data = encoded(TONE, kind)
+    data = wav(TONE) if kind == "wav" else encoded(TONE, kind)
     audio = StreamedAudio("audio")
     half = sum(map(len, audio.push(data[: len(data) // 2])))
     audio.close()
@@ -79,6 +81,21 @@ def test_a_wav_stream_may_have_any_samples(codec: str) -> None:
     found = pushed(file.getvalue(), 3001)
     assert len(found) == len(TONE)
     assert np.abs(found - TONE).max() < 0.04
+
+
+def test_a_wav_stream_is_heard_from_its_first_samples_to_its_last() -> None:
+    header, listed = wav(TONE)[:44], b"LIST" + (4).to_bytes(4, "little") + b"more"
+    data = header[:36] + listed + wav(TONE)[36:] + listed * 1000  # which is no sound
+    audio = StreamedAudio("audio")
+    first = [p for k in range(0, 9000, 100) for p in audio.push(data[k : k + 100])]
+    assert sum(map(len, first)) > 2000
+    rest = [*audio.push(data[9000:]), *audio.end()]
+    found = np.concatenate([*first, *rest])
+    assert len(found) == len(TONE)
+    assert np.abs(found - TONE).max() < 1e-4
+    endless = bytearray(wav(TONE))
+    endless[40:44] = b"\xff\xff\xff\xff"  # as one writes who does not know how long it becomes
+    assert len(pushed(bytes(endless), 999)) == len(TONE)
 
 
 def of_64_bits(seconds: int) -> bytes:
