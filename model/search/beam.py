@@ -305,10 +305,12 @@ def extend(
                 source_model.take_off(beam.words.source, e.last[r, e.stopping[end, 1]], scores)
             if beam.words.weight > 0:
                 node, before, last = e.words[r, e.stopping[end, 1]]
+                of_space = scores[beam.words.space]
                 look_ahead.weigh(beam.words, node, before, last, least, e.known, scores)
                 if e.expecting[r]:
-                    phrase = e.phrase[r, e.stopping[end, 1]]
-                    look_ahead.waive_leaving(beam.words, node, e.trees[r], phrase, scores)
+                    tree, phrase = e.trees[r], e.phrase[r, e.stopping[end, 1]]
+                    is_weighed = of_space >= least - np.float32(beam.words.bonus)
+                    look_ahead.waive_leaving(beam.words, node, tree, phrase, is_weighed, scores)
             end += 1
         scanning = _extend_stream(r, n, end, logits, least, vocabulary, slot, beam, e, scanning)
         n = end

@@ -18,7 +18,7 @@ from cortado.model.compiled.functions import exp, log
 from cortado.model.compiled.jit import uncounted
 from cortado.model.emission import CERTAIN, Emissions
 from cortado.model.search import language_model as language
-from cortado.model.search import phrases
+from cortado.model.search import look_ahead, phrases
 from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses, place
 from cortado.model.search.settings import Beam
 from cortado.model.search.voice import strangeness
@@ -111,12 +111,18 @@ def _rests(h: Hypotheses, row: int, k: int, pause: int) -> bool:
 
 @uncounted(forceinline=True)
 def _ended(h: Hypotheses, row: int, k: int, beam: Beam) -> np.float32:
-    """Return what a hypothesis gains where its unfinished word ends; an expected one is free."""
+    """Return what a hypothesis gains where its unfinished word ends; an expected one is free.
+
+    What an unfinished phrase has gained is given back.
+    """
     node, before, last = h.words[row, k]
-    known, phrase = language.ends_word(beam.words, node), h.phrase[row, k]
-    if not known and phrase != phrases.OUTSIDE and phrases.ends_word(h.trees[row], phrase):
-        return ZERO
-    return language.word_end_gain(beam.words, node, before, last)
+    known, phrase, tree = language.ends_word(beam.words, node), h.phrase[row, k], h.trees[row]
+    gained = np.float32(beam.expected) * np.float32(-phrases.unfinished(tree, phrase))
+    if not known and phrase != phrases.OUTSIDE:
+        if phrases.ends_word(tree, phrase):
+            return gained
+        gained += look_ahead.waived(beam.words, node, phrase)
+    return gained + language.word_end_gain(beam.words, node, before, last)
 
 
 @uncounted(cached=True)

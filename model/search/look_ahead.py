@@ -79,28 +79,46 @@ def weigh(
 
 
 @uncounted(forceinline=True)
-def waive_leaving(lm: Language, node: int, tree: Array, phrase: int, scores: Array) -> None:
+def waive_leaving(
+    lm: Language, node: int, tree: Array, phrase: int, is_weighed: bool, scores: Array
+) -> None:
     """Waive the price of leaving the lexicon in `scores` (V,), for symbols along a phrase.
+
+    A symbol that leaves the phrase, too, pays what was waived before it.
 
     Args:
         lm: the language model.
         node: tree node of the unfinished word.
         tree: of the phrases that the stream expects.
         phrase: the text's node there.
+        is_weighed: whether the space's score had reached what `weigh` asks for.
         scores: of the symbols, in nats, `weigh` included; changed in place.
     """
     if phrase == phrases.OUTSIDE:
         return
-    outside = np.float32(lm.weight * _outside(lm, node))
+    outside, leaving = np.float32(lm.weight * _outside(lm, node)), waived(lm, node, phrase)
     for symbol in range(len(scores)):
         if symbol == lm.space:
             continue
-        following = phrases.followed(tree, phrase, symbol)
-        if following != phrases.OUTSIDE and followed(lm, node, 0, 0, symbol)[0] == NOWHERE:
+        if phrases.followed(tree, phrase, symbol) == phrases.OUTSIDE:
+            scores[symbol] += leaving
+        elif followed(lm, node, 0, 0, symbol)[0] == NOWHERE:
             scores[symbol] -= outside
-    unknown = node != NOWHERE and node != ROOT and lm.words[node] < 0
-    if unknown and phrases.ends_word(tree, phrase):
+    if not phrases.ends_word(tree, phrase):
+        scores[lm.space] += leaving
+    elif is_weighed and node != NOWHERE and node != ROOT and lm.words[node] < 0:
         scores[lm.space] -= np.float32(lm.weight * lm.leaving)
+
+
+@uncounted(forceinline=True)
+def waived(lm: Language, node: int, phrase: int) -> np.float32:
+    """Return the nats that a word should have cost where it left the lexicon along a phrase.
+
+    A stream without phrases is always at their root.
+    """
+    if node != NOWHERE or phrase in (phrases.OUTSIDE, phrases.ROOT):
+        return np.float32(0)
+    return np.float32(lm.weight * lm.leaving)
 
 
 @uncounted(forceinline=True)

@@ -181,6 +181,14 @@ def ends_word(tree: Array, node: int) -> bool:
     return bool(child != ROOT or tree[node, FINAL])
 
 
+@uncounted()
+def unfinished(tree: Array, node: int) -> int:
+    """Return the letters that count for a phrase which a text that ends here does not finish."""
+    if node == OUTSIDE or tree[node, FINAL]:
+        return 0
+    return tree[node, OWED]
+
+
 @inlined
 def spoken(tree: Array, phones: Array, node: int) -> Array:
     """Return the phones that the letters of the last word have; none outside of phrases."""

@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from itertools import chain
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from cortado.model.search import commit, look_ahead, phrases
 from cortado.model.search import language_model as language
-from cortado.model.search import look_ahead, phrases
 from cortado.model.search.language_model import Language
 from cortado.model.search.phrases import FREE, NODES, OUTSIDE, ROOT, PhrasesError, expecting
+from cortado.model.search.settings import DEFAULT_BEAM
 from cortado.model.vocabulary import ENGLISH, Vocabulary
 from cortado.tests.model.search.words import said
 
@@ -142,25 +145,61 @@ def test_the_same_phrase_twice_is_pronounced_once() -> None:
     assert all(map(np.array_equal, once, twice))
 
 
-def test_letters_that_leave_the_lexicon_along_a_phrase_cost_nothing() -> None:
+@pytest.mark.parametrize("is_weighed", [True, False])
+def test_a_word_outside_the_lexicon_costs_nothing_as_far_as_a_phrase_goes(is_weighed: bool) -> None:
     lm, count = said(), len(VOCABULARY)
     known = next(two for two in TWO if (at := _node(lm, two)) > 0 and lm.words[at] < 0)
     phrase = known + "zq"
     tree = expecting([phrase, known], VOCABULARY).tree
 
     def gained(text: str) -> dict[str, float]:
-        node, at = _node(lm, text), ROOT
-        for symbol in VOCABULARY.encode(text):
-            at = phrases.followed(tree, at, symbol)
+        node, at = _node(lm, text), _place(tree, text)
         scores = np.zeros(count, np.float32)
-        look_ahead.waive_leaving(lm, node, tree, at, scores)
+        look_ahead.waive_leaving(lm, node, tree, at, is_weighed, scores)
         return {VOCABULARY.names[n]: float(scores[n]) for n in np.flatnonzero(scores)}
 
     letter, leaving = -lm.weight * lm.letter, -lm.weight * lm.leaving
-    assert gained(known) == pytest.approx({"z": letter + leaving, " ": leaving})
-    assert gained(known + "z") == pytest.approx({"q": letter})
-    assert gained(phrase) == {}
+    of_space = {" ": leaving} if is_weighed else {}  # what is not charged is not waived
+    assert gained(known) == pytest.approx({"z": letter + leaving} | of_space)
+    pays = dict.fromkeys(ENGLISH[1:], -leaving)  # what was waived, where a letter departs
+    assert gained(known + "z") == pytest.approx(pays | {"q": letter, " ": -leaving})
+    assert gained(phrase) == pytest.approx(pays)
     assert gained("zz") == {}
+
+
+def test_a_space_is_no_likelier_for_being_less_likely() -> None:
+    lm, count = said(), len(VOCABULARY)
+    word = next(two for two in TWO if (at := _node(lm, two)) > 0 and lm.words[at] < 0)
+    tree, node = expecting([word], VOCABULARY).tree, _node(lm, word)
+    least, found = np.float32(-8), []
+    for score in np.linspace(20, -60, 161, dtype=np.float32):
+        scores = np.full(count, score)
+        is_weighed = bool(score >= least - np.float32(lm.bonus))
+        look_ahead.weigh(lm, node, 0, 0, least, look_ahead.known(lm, count), scores)
+        look_ahead.waive_leaving(lm, node, tree, _place(tree, word), is_weighed, scores)
+        found.append(scores[lm.space])
+    assert (np.diff(found) <= 0).all()
+
+
+def test_a_text_that_ends_within_a_phrase_gives_back_what_it_gained() -> None:
+    lm, of = said(), ["abc de", "fgh", "zqzq"]
+    tree, beam = expecting(of, VOCABULARY).tree, DEFAULT_BEAM._replace(words=lm, expected=0.9)
+
+    def ended(text: str, phrase: int) -> float:
+        state = np.array([[[_node(lm, text), 0, 0]]], np.int32)
+        h = SimpleNamespace(words=state, phrase=np.array([[phrase]]), trees=tree[None])
+        return float(commit._ended.py_func(h, 0, 0, beam))
+
+    def lent(text: str) -> float:
+        last = text.rpartition(" ")[2]
+        return ended(last, OUTSIDE) - ended(last, _place(tree, text))
+
+    paid = -lm.weight * lm.leaving  # where the word is none of the lexicon's, nor one's beginning
+    for text, letters in {"ab": 1, "abc d": 4, "zqz": 2}.items():
+        outside = _node(lm, text.rpartition(" ")[2]) == language.NOWHERE
+        assert lent(text) == pytest.approx(0.9 * letters + outside * paid)
+    assert lent("fgh") == pytest.approx(ended("fgh", OUTSIDE))  # a whole one
+    assert lent("zqzq") == 0
 
 
 TWO = [a + b for a in ENGLISH[2:] for b in ENGLISH[2:]]
@@ -170,4 +209,11 @@ def _node(lm: Language, text: str) -> int:
     node = language.ROOT
     for symbol in VOCABULARY.encode(text):
         node = language.followed(lm, node, 0, 0, symbol)[0]
+    return node
+
+
+def _place(tree: NDArray[np.int16], text: str) -> int:
+    node = ROOT
+    for symbol in VOCABULARY.encode(text):
+        node = phrases.followed(tree, node, symbol)
     return node
