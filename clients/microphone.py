@@ -10,6 +10,7 @@ import math
 import queue
 from collections.abc import Iterator
 from contextlib import suppress
+from threading import Lock
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -72,6 +73,7 @@ class Microphone:
         self.overrun = False  # it has ended because nobody took its blocks
         self._blocks: queue.SimpleQueue[Block | None] = queue.SimpleQueue()
         self._ended = False
+        self._closing = Lock()  # the thread that iterates closes as well, and PortAudio takes one
         try:
             self._input = sound.RawInputStream(
                 samplerate=self.sample_rate,
@@ -101,8 +103,9 @@ class Microphone:
     def close(self) -> None:
         """Give the device back."""
         self.stop()
-        if not self._input.closed:
-            self._input.close()
+        with self._closing:
+            if not self._input.closed:
+                self._input.close()
 
     def _heard(self, data: Any, frames: int, time: Any, status: Any) -> None:
         """Take a block from the audio's own thread."""
