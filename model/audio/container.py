@@ -7,7 +7,7 @@ from typing import BinaryIO, NamedTuple
 
 RIFF_UNKNOWN_LENGTH = 0x7FFF_F000  # writers into a pipe leave this or more (sox, ffmpeg) ...
 OGG_LARGEST_PAGE = 27 + 255 + 255 * 255  # bytes: header, lacing table, body
-LONGEST_HEADER = 1 << 16  # bytes of a wav stream in which its samples begin
+LONGEST_HEADER = 2048  # bytes of a wav stream that are searched for its first sample
 PCM, PCM_BITS = 1, (16, 24, 32)  # a wav file's tag of integers, and those that are signed
 LITTLE_ENDIAN = 2  # a flag of caf
 MP3_FRAME_REACH = 4096  # bytes: a Xing or Info tag lies within the first frame
