@@ -45,7 +45,10 @@ class Writer:
 
     def _work(self) -> None:
         while True:
-            self._jobs.get()()
+            try:
+                self._jobs.get()()
+            except Exception:  # a fault of ours ends one recording, not all
+                logger.exception("recording failed")
 
 
 class Recorder:
