@@ -146,8 +146,11 @@ def transcribe(
     folder = output if output is not None and _is_folder(output) else None
     chosen = form or ending(output) or "txt"
     written = "jsonl" if as_json else chosen
-    if alternatives and chosen != "json":
-        raise ValueError(f"expected --alternatives with --format json, got it with {chosen}")
+    if as_json and chosen not in ("txt", "json"):
+        raise ValueError(f"expected --json into a file that ends in .jsonl, got {output}")
+    if alternatives and written != "json":
+        got = "--json" if as_json else chosen
+        raise ValueError(f"expected --alternatives with --format json, got it with {got}")
     if folder is None and chosen in CAPTIONS and len(sources) > 1:
         raise ValueError(f"expected --output FOLDER for {chosen} of {len(sources)} files")
     if folder is None:

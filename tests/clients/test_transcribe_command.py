@@ -135,6 +135,14 @@ def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys
         ([archive, "-o", tmp_path / "all.vtt"], "expected --output FOLDER for vtt of 2 files"),
         ([tmp_path / "empty"], f"expected audio files below {tmp_path / 'empty'}, got none"),
         ([archive, "--json", "--format", "txt"], "expected --json or --format, got both"),
+        (
+            [archive, "--json", "-o", "a.srt"],
+            "expected --json into a file that ends in .jsonl",
+        ),
+        (
+            [archive, "--json", "-o", "a.json", "--alternatives", "2"],
+            "expected --alternatives with --format json, got it with --json",
+        ),
         ([archive, "-o", tmp_path / "no" / "a.txt"], "expected a file in a folder that exists"),
         (
             [archive / "a.wav", "-o", tmp_path / "a.docx"],
