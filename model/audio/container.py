@@ -2,11 +2,14 @@
 
 import os
 import struct
+from collections.abc import Iterator
+from io import BytesIO
 from math import inf
 from typing import BinaryIO, NamedTuple
 
 RIFF_UNKNOWN_LENGTH = 0x7FFF_F000  # writers into a pipe leave this or more (sox, ffmpeg) ...
 OGG_LARGEST_PAGE = 27 + 255 + 255 * 255  # bytes: header, lacing table, body
+RIFF_HEADER = 12  # bytes before its chunks
 LONGEST_HEADER = 2048  # bytes of a wav stream that are searched for its first sample
 PCM, PCM_BITS = 1, (16, 24, 32)  # a wav file's tag of integers, and those that are signed
 LITTLE_ENDIAN = 2  # a flag of caf
@@ -58,29 +61,41 @@ class WavHeader(NamedTuple):
 
 def wav_header(data: bytes) -> WavHeader | None:
     """Return the header with which a wav stream begins; None while it is not complete."""
-    place, form = 12, b""
-    while place + 8 <= len(data):
-        name, length = struct.unpack_from("<4sI", data, place)
-        place += 8
+    form = b""
+    for name, start, length in _riff_chunks(BytesIO(data), len(data)):
         if name == b"data" and len(form) >= 16:
             tag, channels, rate, _, block, bits = struct.unpack_from("<HHIIHH", form)
-            known = 0 < length < RIFF_UNKNOWN_LENGTH
-            return WavHeader(tag, rate, channels, block, bits, place, length if known else inf)
+            return WavHeader(tag, rate, channels, block, bits, start, length)
         if name == b"fmt ":
-            form = data[place : place + length]
-        place += length + length % 2
+            form = data[start : start + int(length)]
     return None
 
 
 def _riff_data_end(file: BinaryIO, size: int) -> int:
-    position = 12
-    while position + 8 <= size:
-        file.seek(position)
-        name, length = struct.unpack("<4sI", file.read(8))
+    end = RIFF_HEADER
+    for name, start, length in _riff_chunks(file, size):
+        if length == inf:
+            return 0
+        end = start + int(length)
         if name == b"data":
-            return 0 if length == 0 or length >= RIFF_UNKNOWN_LENGTH else position + 8 + length
-        position += 8 + length + length % 2
-    return position
+            return end
+        end += end % 2
+    return end
+
+
+def _riff_chunks(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int, float]]:
+    """Yield the name, the place and the bytes of each chunk of a wav file of `size` bytes.
+
+    The length of the data is infinite where it was not known.
+    """
+    place = RIFF_HEADER
+    while place + 8 <= size:
+        file.seek(place)
+        name, length = struct.unpack("<4sI", file.read(8))
+        place += 8
+        known = name != b"data" or 0 < length < RIFF_UNKNOWN_LENGTH
+        yield name, place, length if known else inf
+        place += length + length % 2
 
 
 def _last_page_end(file: BinaryIO, size: int) -> int:

@@ -12,7 +12,7 @@ A pool knows nothing of threads.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -103,7 +103,7 @@ class Pool:
         self._free = list(reversed(range(streams)))
         self._fresh = np.zeros(streams, np.bool_)  # the row's state is still the last stream's
         self._beginnings: dict[int, Beginning] = {}
-        self.expected = lru_cache(LISTS)(self._expected)
+        self.expected = lru_cache(LISTS)(partial(_expected, recognizer))
 
     def warm(self) -> None:
         """Compile what only some streams need, so that none waits for it; every row is free."""
@@ -144,21 +144,6 @@ class Pool:
         if options.silence is None:
             return self._rules
         return rules_after(options.silence, has_detector=self._vad is not None)
-
-    def _expected(self, *phrases: str) -> Expected | None:
-        """Return the tree of phrases that a stream expects, and how they are pronounced.
-
-        Raises:
-            PhrasesError: the phrases are too many, or there is no search that could weigh them.
-        """
-        if not phrases:
-            return None
-        beam = self.recognizer.beam
-        if beam.width == 1:
-            raise PhrasesError("expected no phrases for a greedy scan, which has no search")
-        spells = beam.phones > 0 and beam.words.spells
-        pronounce = self.recognizer.speller.pronounce if spells else None
-        return expecting(phrases, self.recognizer.vocabulary, pronounce)
 
     def close(self, row: int) -> None:
         """Free a row; results of a step in progress are dropped."""
@@ -370,3 +355,19 @@ class Pool:
             )
         if snapshot.detector != self._vad.digest.hex():
             raise SnapshotError("expected a stream of this voice activity detector, got another's")
+
+
+def _expected(recognizer: StreamingRecognizer, *phrases: str) -> Expected | None:
+    """Return the tree of phrases that a stream expects, and how they are pronounced.
+
+    Raises:
+        PhrasesError: the phrases are too many, or there is no search that could weigh them.
+    """
+    if not phrases:
+        return None
+    beam = recognizer.beam
+    if beam.width == 1:
+        raise PhrasesError("expected no phrases for a greedy scan, which has no search")
+    spells = beam.phones > 0 and beam.words.spells
+    pronounce = recognizer.speller.pronounce if spells else None
+    return expecting(phrases, recognizer.vocabulary, pronounce)

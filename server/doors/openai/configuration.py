@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -116,8 +116,8 @@ class Configuration:
                     f"session.audio.input.{where}: expected no change after audio, got one"
                 )
         self.chosen = chosen
-        warnings += islice(_without_effect(fields, self.content(), "session"), MAX_WARNINGS)
-        return warnings
+        found = chain(warnings, _without_effect(fields, self.content(), "session"))
+        return list(islice(found, MAX_WARNINGS))
 
     def _listening(self, given: Input) -> tuple[Choice, str | None]:
         """Return the choice with how audio is heard, and what of its prompt has no effect."""

@@ -12,7 +12,8 @@ import pytest
 from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.search.settings import Beam
-from cortado.model.streaming.pool import Pool
+from cortado.model.streaming import pool
+from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.recordings import transcribe
 from cortado.server.keys import KeyFile
 from cortado.tests.model.untrained import noise
@@ -160,13 +161,13 @@ def test_a_prompt_names_phrases_that_the_stream_expects(
 ) -> None:
     searching = ReferenceRecognizer(online.recognizer, Beam(4))
     trees: list[Any] = []
-    expect = Pool._expected
+    expect = pool._expected
 
-    def noted(pool: Pool, *phrases: str) -> Any:
+    def noted(recognizer: StreamingRecognizer, *phrases: str) -> Any:
         trees.append(phrases)
-        return expect(pool, *phrases)
+        return expect(recognizer, *phrases)
 
-    monkeypatch.setattr(Pool, "_expected", noted)
+    monkeypatch.setattr(pool, "_expected", noted)
     with running(searching) as server, client(server) as sdk:
         prompt = "the abbot's gyre, Ada\nLovelace"
         found = sdk.audio.transcriptions.create(file=FILE, model="untrained", prompt=prompt)
