@@ -7,6 +7,7 @@ import { Failure } from "./failures.js";
 import { status } from "./reach.js";
 
 const RESUME_WITHIN = 3000; // ms
+const FLUSH_WITHIN = 1000; // ms; an audio thread that does not run again never answers
 
 /**
  * @typedef {object} Input  what is captured
@@ -46,7 +47,8 @@ export class Capture {
   /** Give every frame to `onframe` until stop(), or until there is no more (see `lost`). */
   deliver(onframe) {
     return new Promise((resolve, reject) => {
-      this.node.port.onmessage = ({ data }) => (data === "flushed" ? resolve() : onframe(data));
+      this.flushed = resolve;
+      this.node.port.onmessage = ({ data }) => (data === "flushed" ? this.flushed() : onframe(data));
       this.node.onprocessorerror = () => reject(new Failure("no-worklet", "the audio thread failed"));
       this.input.onended = () => {
         this.lost = this.input.lost ?? null;
@@ -71,6 +73,7 @@ export class Capture {
   stop() {
     this.context?.resume(); // what is paused cannot be flushed
     this.node?.port.postMessage("flush");
+    setTimeout(() => this.flushed?.(), FLUSH_WITHIN);
   }
 
   close() {

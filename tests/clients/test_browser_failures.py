@@ -98,6 +98,18 @@ def test_a_microphone_that_goes_away_while_the_page_connects_is_told(page: Page)
     page.wait_for_state("idle")
 
 
+def test_stop_ends_a_take_whose_audio_thread_answers_no_more(page: Page) -> None:
+    page.evaluate(
+        """MessagePort.prototype.postMessage = new Proxy(MessagePort.prototype.postMessage, {
+            apply: (post, port, [message]) => message !== "flush" && post.call(port, message),
+        })"""
+    )
+    page.click("toggle")
+    page.wait_for_state("listening")
+    page.click("toggle")
+    page.wait_for_state("idle", 10)
+
+
 def test_a_tab_that_is_shared_without_sound_is_told(page: Page) -> None:
     page.evaluate(
         """navigator.mediaDevices.getDisplayMedia = async () =>

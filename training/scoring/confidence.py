@@ -65,6 +65,7 @@ def hear(
         ValueError: the recogniser has no search, and so no confidence.
         AudioError: a recording cannot be read.
     """
+    rules = Rules.named(normalisation="corpus")  # punctuation of a text is no error
     found = []
     for one in (ODDS, VOICE):
         recognizer = load(one)
@@ -72,7 +73,7 @@ def hear(
             raise ValueError(
                 f"expected a search, which confidence is of, got the scan of {recognizer.name}"
             )
-        scores = evaluate(served(recognizer, recognizer.name), sets, Rules.named(), progress)
+        scores = evaluate(served(recognizer, recognizer.name), sets, rules, progress)
         for failure in chain.from_iterable(score.failures for score in scores):
             raise failure
         found.append(scores)

@@ -368,6 +368,10 @@ def test_a_plain_folder(tmp_path: Path) -> None:
         ("DON’T — 'quote'   stop\n", "don't 'quote' stop"),
         ("Café Zoë", "cafe zoe"),
         ("5 o'clock ' now", "5 o'clock now"),
+        ("<unk> so [laughter] I {breath} mean", "so i mean"),
+        ("wait...what… then,now: e.g. tea", "wait what then now e g tea"),
+        ("Rock & roll costs £ 5 %", "rock & roll costs £ 5 %"),
+        ("‘Come in,’ he said. ’Tis the dogs’ ‘don’t’", "come in he said 'tis the dogs' don't"),
     ],
 )
 def test_english_has_letters_apostrophes_and_spaces(text: str, expected: str) -> None:

@@ -1,5 +1,8 @@
 """Numbers of confidence: they are found again from words, and mean in the fit what they do live."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -8,6 +11,7 @@ from cortado.model.config import Confidence, DecoderConfig, RecognizerConfig
 from cortado.model.progress import unwatched
 from cortado.model.search.settings import DEFAULT_BEAM, GREEDY, Beam
 from cortado.model.streaming.interface import StreamingRecognizer
+from cortado.model.vocabulary import ENGLISH, Vocabulary
 from cortado.tests.model.untrained import TINY, noise, untrained
 from cortado.training.data.evaluation_sets import NamedSet
 from cortado.training.data.manifest import Utterance
@@ -66,7 +70,10 @@ def test_words_that_are_all_alike_cannot_be_fitted(right: bool) -> None:
 
 def recognizer(beam: Beam) -> StreamingRecognizer:
     decoder = DecoderConfig(width=16, embedding=8, attention=TINY.decoder.attention, ctc_weight=0.1)
-    config = RecognizerConfig(encoder=TINY.encoder, decoder=decoder)
+    letters = Vocabulary(
+        ENGLISH.replace("'", "")
+    )  # the rules of corpora drop apostrophes between gaps
+    config = RecognizerConfig(vocabulary=letters, encoder=TINY.encoder, decoder=decoder)
     return choose(untrained(config).recognizer, "reference", beam)
 
 
@@ -99,6 +106,21 @@ def test_the_fit_rates_characters_as_the_search_does(spoken: NamedSet) -> None:
     assert len(live) > 20
     assert (np.ptp(np.concatenate([word.measured for word in heard]), 0) > 0.1).all()
     np.testing.assert_allclose(fitted, live, atol=0.006)
+
+
+def test_punctuation_and_capitals_of_a_text_make_no_word_wrong(spoken: NamedSet) -> None:
+    beam = DEFAULT_BEAM._replace(width=6)
+    load = partial(recognizer, beam)
+    scores = evaluate(served(load(), "tiny"), [spoken], Rules.named(), unwatched)
+    texts = [result.hypothesis.title() + "!" for score in scores for result in score.results]
+    said = [replace(one, text=text) for one, text in zip(spoken.utterances, texts, strict=True)]
+    [heard] = hear(
+        lambda one: recognizer(beam._replace(confidence=one)),
+        [replace(spoken, utterances=tuple(said))],
+        unwatched,
+    )
+    assert heard
+    assert all(word.right for word in heard)
 
 
 def test_a_greedy_scan_cannot_be_calibrated(spoken: NamedSet) -> None:
