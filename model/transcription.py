@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.audio.decode import Resampler, Samples, stream
+from cortado.model.audio.decode import LOUDEST, Resampler, Samples, stream
 from cortado.model.backends.choice import load_recognizer
 from cortado.model.checkpoint_reader import DEFAULT
 from cortado.model.emission import Character
@@ -97,9 +97,12 @@ class Live:
 
 
 def _checked(samples: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    expected = "expected samples (N,) as floats in [-1, 1)"
     if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
-        got = f"{samples.shape} {samples.dtype}"
-        raise ValueError(f"expected samples (N,) as floats in [-1, 1), got {got}")
+        raise ValueError(f"{expected}, got {samples.shape} {samples.dtype}")
+    loudest = np.abs(samples).max(initial=0)
+    if not loudest <= LOUDEST:  # so written, NaN is caught too
+        raise ValueError(f"{expected}, got {loudest:g}")
     return samples
 
 

@@ -49,9 +49,11 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         x, matrix = ctx.saved_tensors
-        ctx.factors.left.append(x)
-        ctx.factors.grads.append(grads[0])
-        return grads[0] @ matrix.transpose(-1, -2), None, None
+        left, grad = x.to(matrix), grads[0].to(matrix)  # autocast had the product in bf16
+        if ctx.needs_input_grad[1]:
+            ctx.factors.left.append(left)
+            ctx.factors.grads.append(grad)
+        return (grad @ matrix.transpose(-1, -2)).to(x), None, None
 
 
 class SharedMatrix:

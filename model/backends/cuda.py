@@ -43,8 +43,8 @@ class DeviceRecognizer(ReferenceRecognizer):
         """
         if device == "cuda" and not torch.cuda.is_available():
             raise ValueError("expected a GPU that PyTorch can use for backend 'cuda', got none")
-        super().__init__(recognizer)
-        self.recognizer = copy.deepcopy(self.recognizer).to(device)
+        super().__init__(copy.deepcopy(recognizer))
+        self.recognizer.to(device)
         model = self.recognizer
         self.search = search_layer(model, self.beam)
         self.layers = Serial(model.features, model.encoder, self.search)

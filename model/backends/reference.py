@@ -40,7 +40,7 @@ class ReferenceRecognizer:
     """A streaming recogniser in PyTorch: frozen weights, states in and out."""
 
     def __init__(self, recognizer: Recognizer, beam: Beam = GREEDY) -> None:
-        """Take a recogniser, which is put in evaluation mode.
+        """Take a recogniser, which is put in evaluation mode and learns no more.
 
         Args:
             recognizer: the model.

@@ -69,7 +69,14 @@ def test_a_transcript_has_words_with_times_and_captions() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [np.zeros(9, np.int16), np.zeros((2, 9), np.float32)], ids=["integers", "two channels"]
+    "wrong",
+    [
+        np.zeros(9, np.int16),
+        np.zeros((2, 9), np.float32),
+        np.array([0.0, np.nan], np.float32),
+        np.array([0.0, -32768.0]),
+    ],
+    ids=["integers", "two channels", "not a number", "the scale of integers"],
 )
 def test_samples_of_another_kind_are_refused(
     recogniser: Transcriber, wrong: NDArray[np.float32]

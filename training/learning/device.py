@@ -44,7 +44,7 @@ def mixed_precision(device: torch.device) -> torch.autocast:
 def matmul_type(device: torch.device) -> torch.dtype:
     """Return the type whose matrix products are the fastest: bf16 or float32."""
     narrow = (device.type == "cpu" and bf16_is_faster()) or (
-        device.type == "cuda" and torch.cuda.is_bf16_supported()
+        device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     )
     return MIXED if narrow else torch.float32
 

@@ -99,6 +99,8 @@ class Trainer:
         if recipe.start and not runstate.snapshots(output):
             begin_from(self.model, recipe.start, recipe.start_parts, recipe.widen, recipe.shrink)
         self.device = device_of(device, self.rank)
+        if self.device.type == "cuda":  # Triton's kernels run on the current one
+            torch.cuda.set_device(self.device)
         self.loaders = loaders_beside(self.device.type, self.processes)
         self.model.to(self.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)

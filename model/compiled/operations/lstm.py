@@ -26,9 +26,9 @@ Array = NDArray[Any]
 def lstm(
     x: Tensor, hidden: Tensor, cell: Tensor, weights: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what `encoder.lstm` defines; where nothing is learnt in float32 by torch's layer."""
+    """Return what `encoder.lstm` defines; by torch's layer but where float32 is learnt."""
     learns = torch.is_grad_enabled() and weights[0].requires_grad
-    if not (learns or torch.is_autocast_enabled("cpu")):
+    if cell.dtype != torch.float32 or not (learns or torch.is_autocast_enabled("cpu")):
         return definition("lstm")(x, hidden, cell, weights)
     w_inputs, w_hidden, one, other = weights
     inputs = linear(x.transpose(0, 1), w_inputs, one + other)

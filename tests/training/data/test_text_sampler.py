@@ -2,8 +2,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
 
-from cortado.model.config import RecognizerConfig
+from cortado.model.config import DecoderConfig, RecognizerConfig
 from cortado.model.recognizer import Recognizer
 from cortado.model.vocabulary import Vocabulary
 from cortado.training.data.text_sampler import PIECE, TextSampler
@@ -69,6 +71,33 @@ def test_the_decoder_learns_to_spell_from_text_alone(text: Path) -> None:
         first, last = first or float(loss.detach()), float(loss.detach())
     assert first > 3.0
     assert last < 0.6 * first
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        DecoderConfig(kind="luong"),
+        DecoderConfig(layers=2),
+        DecoderConfig(readout="maxout"),
+        DecoderConfig(readout="mlp"),
+    ],
+    ids=["luong", "layers", "maxout", "mlp"],
+)
+def test_every_decoder_learns_text_in_mixed_precision(text: Path, config: DecoderConfig) -> None:
+    torch.manual_seed(0)
+    decoder = Recognizer(RecognizerConfig(decoder=config)).decoder
+    symbols, _ = TextSampler(text, VOCABULARY, 1).batch(0)
+
+    def gradients(mixed: bool) -> Tensor:
+        decoder.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+            logits = decoder.without_audio(symbols)
+        logits.float().log_softmax(2).gather(2, symbols[..., None]).sum().backward()
+        return torch.cat([p.grad.flatten() for p in decoder.parameters() if p.grad is not None])
+
+    mixed, exact = gradients(True), gradients(False)
+    assert cosine_similarity(mixed, exact, 0) > 0.999
+    assert (mixed - exact).norm() < 0.05 * exact.norm()
 
 
 def test_a_vocabulary_of_phones_has_no_sentences(tmp_path: Path) -> None:
