@@ -37,9 +37,6 @@ HEADERS = {
 }
 
 
-UNKNOWN_HOST = JSONResponse({"error": "unknown_host"}, 421)
-
-
 def page() -> StaticFiles:
     """Return the application that serves the web page's files."""
     for suffix, kind in TYPES.items():
@@ -72,7 +69,12 @@ class SecurityHeaders:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        is_known = scope["type"] == "lifespan" or known_host(
-            Headers(scope=scope).get("host"), self._names
-        )
-        await (self._app if is_known else UNKNOWN_HOST)(scope, receive, send_with_headers)
+        host = None if scope["type"] == "lifespan" else Headers(scope=scope).get("host")
+        answer = self._app if known_host(host, self._names) else unknown(host)
+        await answer(scope, receive, send_with_headers)
+
+
+def unknown(host: str | None) -> JSONResponse:
+    """Return the refusal of a request for a name that this server does not have."""
+    message = f"expected localhost, an address or a name in CORTADO_ALLOWED_HOSTS, got {host!r}"
+    return JSONResponse({"error": "unknown_host", "message": message}, 421)

@@ -450,7 +450,9 @@ def test_a_page_of_a_rebound_name_sees_nothing(server: Running) -> None:
         connection = http.client.HTTPConnection(host, port)
         connection.request("GET", path, headers={"Host": f"evil.example:{port}"})
         answer = connection.getresponse()
-        assert (answer.status, json.loads(answer.read())) == (421, {"error": "unknown_host"})
+        told = json.loads(answer.read())
+        assert (answer.status, told["error"]) == (421, "unknown_host")
+        assert f"CORTADO_ALLOWED_HOSTS, got 'evil.example:{port}'" in told["message"]
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         connection.close()
 
