@@ -1,6 +1,6 @@
 """Print the word error rate of a manifest and its worst utterance: evaluate.py dev.jsonl
 
-`cortado evaluate` does the same with intervals, delays, confusions and a page of results.
+`cortado evaluate` also gives confidence intervals, delays, confusions and a page of results.
 """
 
 import sys

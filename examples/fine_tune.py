@@ -3,7 +3,8 @@
     fine_tune.py recordings runs/mine 400
 
 takes 400 updates, and may be stopped and started again. Needs the extra `train` (in a clone: make
-install EXTRAS=train). docs/recipes.md says how to divide recordings, and what to watch.
+install EXTRAS=train). It validates on the recordings that it trains on:
+docs/recipes.md has the commands that set some aside and compare error rates before and after.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Send a recording of any kind to a server, and print its words as they come.
+"""Send a recording of any format to a server, and print its words as they are recognised.
 
 Start a server with `make serve`, then: stream_file.py talk.wav
 """
