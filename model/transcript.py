@@ -89,7 +89,7 @@ def _text(characters: tuple[Character, ...]) -> str:
 
 
 def _txt(path: Path, transcript: Transcript) -> str:
-    return _text(transcript.characters) + "\n"
+    return transcript.text + "\n"
 
 
 def _json_lines(path: Path, transcript: Transcript) -> str:
@@ -116,12 +116,15 @@ def _line(content: dict[str, Any]) -> str:
 def _content(path: Path, transcript: Transcript) -> dict[str, Any]:
     return {
         "file": str(path),
-        "text": _text(transcript.characters),
+        "text": transcript.text,
         "duration": round(transcript.duration, 3),
         "characters": [{"text": one.text, "time": one.time} for one in transcript.characters],
         "utterances": [
-            {"text": _text(one).strip(), "start": one[0].time, "end": one[-1].time}
-            for one in transcript.utterances
+            {"text": _text(one).strip(), "start": words[0].start, "end": words[-1].end}
+            for one, words in zip(
+                transcript.utterances, transcript.words_of_utterances, strict=True
+            )
+            if words
         ],
     }
 

@@ -26,6 +26,7 @@ Array = NDArray[Any]
 
 SPECIAL = UNKNOWN + 1  # words that are none of the lexicon
 MOST_WORDS = 2_000_000  # three of them fit into 63 bits
+MOST_LETTERS = 40  # of a word; the trees' arrays are as wide as the longest one
 COMMON_SHARE = 0.04  # of the unigrams' probability, for words by how common they are everywhere
 DISCOUNTS = 3  # one for n-grams seen once, twice, and more often
 
@@ -49,6 +50,7 @@ class Estimate(NamedTuple):
     arrays: dict[str, Array]  # of its file
     bigrams: Array  # worth of each bigram
     trigrams: Array  # worth of each trigram
+    unknown: float = 0.0  # share of the text's words that the lexicon lacks
 
 
 def estimate(
@@ -61,7 +63,8 @@ def estimate(
 
     Args:
         texts: sentences, words parted by spaces.
-        letters: those that a word of the lexicon may have; a word with another one is unknown.
+        letters: those that a word of the lexicon may have; a word with another one is unknown, and
+            so is one of more than MOST_LETTERS.
         seen: how often a word has to occur for the lexicon.
         common: words of the language and how common they are; they join the lexicon, and share
             COMMON_SHARE of the unigrams' probability.
@@ -75,7 +78,7 @@ def estimate(
     known = set(letters)
     chosen = {word for word, n in uses.items() if n >= seen} | set(common or ())
     lexicon = sorted(
-        filter(known.issuperset, chosen),
+        (word for word in chosen if len(word) <= MOST_LETTERS and known.issuperset(word)),
         key=lambda word: [letters.index(letter) for letter in word],
     )
     if not lexicon:
@@ -94,7 +97,8 @@ def estimate(
     general *= COMMON_SHARE / (general.sum() or 1)
     final = np.array([BEGIN, END, UNKNOWN, *(index.get(word, UNKNOWN) for word in uses)])
     model = _trigram(final[written], count, general)
-    return model._replace(arrays=_tree(lexicon, letters) | model.arrays)
+    unknown = sum(n for word, n in uses.items() if word not in index) / sum(uses.values())
+    return model._replace(arrays=_tree(lexicon, letters) | model.arrays, unknown=unknown)
 
 
 def common_words(count: int, letters: str) -> dict[str, float]:

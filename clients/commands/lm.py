@@ -13,6 +13,8 @@ EXAMPLES = examples(
     "cortado lm train.jsonl books.txt --megabytes 13 --common 50000 -o mine.safetensors",
 )
 
+NOTABLE = 0.05  # share of a text's words that are unknown
+
 
 def lm(
     texts: Annotated[
@@ -68,7 +70,10 @@ def lm(
     given = {"weight": weight, "bonus": bonus}
     weights = SearchWeights(**{name: one for name, one in given.items() if one is not None})
     everywhere = common_words(common, alphabet) if common else {}
-    model = estimate(_sentences(texts), alphabet, seen, everywhere)
+    sentences = _sentences(texts)
+    if "’" not in alphabet:
+        sentences = (sentence.replace("’", "'") for sentence in sentences)
+    model = estimate(sentences, alphabet, seen, everywhere)
     arrays = model.arrays
     try:
         arrays |= pronunciations(arrays, alphabet)
@@ -81,6 +86,12 @@ def lm(
     write(output, arrays, alphabet, weights)
     words, bigrams, trigrams = (len(arrays[name]) for name in ("unigrams", "bigrams", "trigrams"))
     size = output.stat().st_size / 1e6
+    if model.unknown > NOTABLE:
+        typer.echo(
+            f"{model.unknown:.0%} of the text's words are unknown: they have other letters than "
+            f"{alphabet!r}, such as capitals, or are too rare",
+            err=True,
+        )
     typer.echo(
         f"{output}: {words - SPECIAL} words, {bigrams} bigrams, {trigrams} trigrams, {size:.1f} MB"
     )
@@ -98,6 +109,6 @@ def _sentences(paths: Iterable[Path]) -> Iterable[str]:
             yield from (utterance.text for utterance in read(path))
         else:
             try:
-                yield from path.read_text(encoding="utf-8").splitlines()
+                yield from path.read_text(encoding="utf-8-sig").splitlines()
             except UnicodeDecodeError as error:
                 raise ValueError(f"{path}: expected text in UTF-8, got {error}") from error

@@ -96,7 +96,7 @@ def choose_by(h: Hypotheses, row: int, beam: Beam, found: Array) -> None:
     less = np.float32(beam.deciding - 1)
     for k in range(len(found)):
         found[k] = h.scores[row, k] + less * h.decoded[row, k]
-        if beam.words.weight > 0 and found[k] != NOTHING and _rests(h, row, k, beam.pause):
+        if found[k] != NOTHING and _rests(h, row, k, beam.pause):
             found[k] += _ended(h, row, k, beam)
 
 
@@ -115,9 +115,12 @@ def _ended(h: Hypotheses, row: int, k: int, beam: Beam) -> np.float32:
 
     What an unfinished phrase has gained is given back.
     """
-    node, before, last = h.words[row, k]
-    known, phrase, tree = language.ends_word(beam.words, node), h.phrase[row, k], h.trees[row]
+    phrase, tree = h.phrase[row, k], h.trees[row]
     gained = np.float32(beam.expected) * np.float32(-phrases.unfinished(tree, phrase))
+    if beam.words.weight == 0:
+        return gained
+    node, before, last = h.words[row, k]
+    known = language.ends_word(beam.words, node)
     if not known and phrase != phrases.OUTSIDE:
         if phrases.ends_word(tree, phrase):
             return gained

@@ -10,7 +10,9 @@ A word of a phrase that the language model's lexicon lacks is one of the stream'
 nothing to leave the other for it, and its phones are looked for like those of any other word.
 """
 
+import unicodedata
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -23,13 +25,14 @@ from cortado.model.vocabulary import Vocabulary
 Array = NDArray[Any]
 
 NODES = 512  # of a stream's tree, its root included
-SYMBOL, CHILD, SIBLING, LINK, OWED, FINAL, FIRST, SAID = range(8)  # what is known of a node
-PARTS = 8
+SYMBOL, CHILD, SIBLING, LINK, OWED, KEPT, FINAL, FIRST, SAID = range(9)  # known of a node
+PARTS = 9
 LETTERS = 4 * NODES  # that are pronounced, at most: words may share beginnings, and take time
 PHONES = NODES  # of a stream's phrases, at most: what does not fit is not looked for
 FREE = 1  # first letters of a phrase, which gain nothing: many words begin so
 ROOT = 0  # at the beginning of a word; its SYMBOL is the space
 OUTSIDE = -1  # in a word that no phrase has there
+APOSTROPHES = "’ʼ"
 
 
 # Returns a word's phones, and for each of its symbols how many of them end with it.
@@ -52,7 +55,8 @@ def expecting(
 ) -> Expected:
     """Return the tree of phrases, and how their words are pronounced if `pronounce` can tell.
 
-    Letters are taken as the vocabulary has them, in lower case; what it lacks divides words.
+    Letters are taken as the vocabulary has them, in lower case and without accents that it lacks;
+    what else it lacks divides words.
 
     Raises:
         PhrasesError: the vocabulary has no space, a phrase has none of its letters, or all have
@@ -112,11 +116,22 @@ def _add_phones(
 
 
 def _spelt(phrase: str, vocabulary: Vocabulary) -> list[int]:
-    known = "".join(one if one in vocabulary.names else " " for one in phrase.lower())
+    plain = "".join(map(partial(_plain, vocabulary=vocabulary), phrase.lower()))
+    known = "".join(one if one in vocabulary.names else " " for one in plain)
     words = " ".join(known.split())
     if not words:
         raise PhrasesError(f"expected a phrase with letters of the vocabulary, got {phrase!r}")
     return vocabulary.encode(words)
+
+
+def _plain(character: str, vocabulary: Vocabulary) -> str:
+    """Return a character without the accent that the vocabulary lacks."""
+    if character in vocabulary.names:
+        return character
+    if character in APOSTROPHES:
+        return "'"
+    decomposed = unicodedata.normalize("NFKD", character)
+    return "".join(one for one in decomposed if not unicodedata.combining(one))
 
 
 def _packed(
@@ -134,16 +149,22 @@ def _packed(
             found[child, SYMBOL] = symbol
             found[child, SIBLING], found[node, CHILD] = found[node, CHILD], child
     matched, depth = [0] * len(nodes), [0] * len(nodes)  # letters; letters and spaces
+    secured = [0] * len(nodes)  # of the letters, those of whole phrases within
     for node, (parent, _) in enumerate(above[1:], 1):
         depth[node] = depth[parent] + 1
     for node in sorted(range(1, len(nodes)), key=depth.__getitem__):  # links lead to shallower ones
         parent, symbol = above[node]
         ends = symbol == space and found[parent, FINAL]
         matched[node] = 0 if ends else matched[parent] + 1
-        found[node, OWED] = max(0, matched[node] - FREE)
+        kept = int(found[parent, KEPT]) if symbol == space else 0
+        secured[node] = 0 if ends else secured[parent] + kept
+        found[node, OWED] = max(0, matched[node] - FREE - secured[node])
         start = int(found[parent, LINK]) if parent != ROOT else OUTSIDE
         # Not compiled: a server's first stream with phrases would hold all others up for that.
-        found[node, LINK] = followed.py_func(found, start, symbol)
+        link = found[node, LINK] = followed.py_func(found, start, symbol)
+        within = 0 if link == OUTSIDE else found[link, KEPT]
+        owed = found[node, OWED]
+        found[node, KEPT] = owed if found[node, FINAL] else min(within, owed)
     return found
 
 
@@ -167,9 +188,10 @@ def gain(tree: Array, node: int, symbol: int) -> int:
     """Return the letters that count for a phrase after one more symbol, less those before."""
     following = followed(tree, node, symbol)
     after = tree[following, OWED] if following != OUTSIDE else 0
-    if node == OUTSIDE or (tree[node, FINAL] and symbol == tree[ROOT, SYMBOL]):
-        return after  # what a whole phrase has gained stays
-    return after - tree[node, OWED]
+    if node == OUTSIDE:
+        return after
+    kept = tree[node, KEPT] if symbol == tree[ROOT, SYMBOL] else 0  # of a whole phrase
+    return after - (tree[node, OWED] - kept)
 
 
 @uncounted()
@@ -184,9 +206,7 @@ def ends_word(tree: Array, node: int) -> bool:
 @uncounted()
 def unfinished(tree: Array, node: int) -> int:
     """Return the letters that count for a phrase which a text that ends here does not finish."""
-    if node == OUTSIDE or tree[node, FINAL]:
-        return 0
-    return tree[node, OWED]
+    return 0 if node == OUTSIDE else tree[node, OWED] - tree[node, KEPT]
 
 
 @inlined

@@ -275,9 +275,9 @@ class Pool:
         segmentation = segmentation.open(self._buffer.beyond(batch.steps))
         owned = self._buffer.count(batch.steps)
         finished = self._buffer.finished(rows) & owned
-        news = np.flatnonzero(
-            (emissions.emitted | (segmentation.utterances >= 0)) & owned | finished
-        )
+        told = emissions.emitted | (segmentation.utterances >= 0)
+        told[list(word_ends)] = True  # the last word of a stream may end after its last character
+        news = np.flatnonzero(told & owned | finished)
         return Results(
             rows[news],
             batch.steps.numbers[news],

@@ -60,6 +60,14 @@ def test_it_says_what_it_has_made(text: Path, tmp_path: Path, capsys: Capture) -
     assert ": 2 words, " in capsys.readouterr().out
 
 
+def test_words_of_other_letters_are_told_of(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "text").write_bytes("\ufeffdon’t Go home\n".encode())
+    made(tmp_path / "mine", tmp_path / "text")
+    streams = capsys.readouterr()
+    assert ": 2 words, " in streams.out
+    assert streams.err.startswith("33% of the text's words are unknown: they have other letters ")
+
+
 def test_files_and_manifests_are_read_for_their_text(
     text: Path, manifest: Path, tmp_path: Path
 ) -> None:

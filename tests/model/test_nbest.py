@@ -1,6 +1,7 @@
 """The texts of an utterance: all ways to choose its words, the written one first."""
 
 import math
+import time
 from itertools import product
 
 import numpy as np
@@ -44,6 +45,14 @@ def test_a_word_in_place_of_another_has_its_times_and_its_own_confidence() -> No
     assert [(one.text, one.start, one.end, one.confidence) for one in second.words] == [
         ("b", 1.0, 1.2, 0.1)
     ]
+
+
+def test_a_long_utterance_takes_a_time_in_proportion() -> None:
+    doubted = [word(f"w{n}", 0.5, *((f"w{n}{k}", 0.05) for k in range(10))) for n in range(2000)]
+    began = time.process_time()
+    found = texts(doubted, 10)
+    assert time.process_time() - began < 5  # each word copied all before it once
+    assert [len(one.words) for one in found] == [2000] * 10
 
 
 def test_what_nobody_doubts_has_one_text_and_nothing_asked_for_gives_none() -> None:

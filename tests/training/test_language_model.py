@@ -113,6 +113,12 @@ def test_a_word_that_is_too_rare_or_has_another_letter_is_unknown() -> None:
     assert ("ab", UNKNOWN, "ba") in found.p
 
 
+def test_a_word_of_very_many_letters_is_unknown() -> None:
+    found = estimate(["ab " + "a" * 40 + " " + "a" * 41], "ab")
+    assert len(found.arrays["unigrams"]) == SPECIAL + 2
+    assert found.unknown == pytest.approx(1 / 3)
+
+
 def test_a_blank_line_is_no_sentence() -> None:
     texts = sentences(2, 20)
     expected, found = (estimate(lines, LETTERS).arrays for lines in (texts, ["", *texts, " \t"]))

@@ -49,7 +49,7 @@ def test_a_letter_gains_what_the_text_has_more_of_a_phrase_behind_it(
     of: list[list[str]], said: list[list[str]]
 ) -> None:
     wanted = [" ".join(words) for words in of]
-    longer = [a for a in wanted for b in wanted if b.startswith(a + " ")]
+    longer = [a for a in wanted for b in wanted if a != b and f" {a} " in f" {b} "]
     wanted = [one for one in wanted if one not in longer]
     text = "".join(" ".join(words) + " " for words in said)
     for n, gained in enumerate(gains(wanted, text)):
@@ -73,6 +73,30 @@ def test_what_a_whole_phrase_has_gained_stays_and_the_rest_is_given_back() -> No
     assert sum(gains(["ada lovelace"], "nada lovelace ")) == 0
     assert sum(gains(["ada", "ada lovelace"], "ada lovely ")) == worth("ada")
     assert sum(gains(["cat"], "cats ")) == 0
+
+
+def test_a_whole_phrase_within_the_beginning_of_another_stays() -> None:
+    nested = ["san york city", "york"]
+    assert sum(gains(nested, "san york is")) == worth("york")
+    assert sum(gains(nested, "san yor is")) == 0
+    assert sum(gains(nested, "san york city is")) == worth("san york city")
+    assert sum(gains([*nested, "city"], "san york city is")) == worth("san york city")
+    tree, node = expecting(nested, VOCABULARY).tree, ROOT
+    for symbol in VOCABULARY.encode("san york"):
+        node = phrases.followed(tree, node, symbol)
+    assert phrases.unfinished(tree, node) == worth("san york") - worth("york")
+
+
+@pytest.mark.parametrize(
+    ("phrase", "plain"),
+    [("O’Brien", "o'brien"), ("Zoë Müller", "zoe muller"), ("JALAPEÑO", "jalapeno"), ("ﬁg", "fig")],
+)
+def test_accents_and_apostrophes_that_the_vocabulary_lacks_are_spelt_without(
+    phrase: str, plain: str
+) -> None:
+    np.testing.assert_array_equal(*(expecting([one], VOCABULARY).tree for one in (phrase, plain)))
+    with_accents = Vocabulary(f"{ENGLISH}ë")
+    assert (expecting(["zoë"], with_accents).tree != expecting(["zoe"], with_accents).tree).any()
 
 
 def test_letters_are_taken_as_the_vocabulary_has_them() -> None:
@@ -190,6 +214,10 @@ def test_a_text_that_ends_within_a_phrase_gives_back_what_it_gained() -> None:
         h = SimpleNamespace(words=state, phrase=np.array([[phrase]]), trees=tree[None])
         return float(commit._ended.py_func(h, 0, 0, beam))
 
+    def alone(text: str) -> float:
+        h = SimpleNamespace(phrase=np.array([[_place(tree, text)]]), trees=tree[None])
+        return float(commit._ended.py_func(h, 0, 0, beam._replace(words=language.NONE)))
+
     def lent(text: str) -> float:
         last = text.rpartition(" ")[2]
         return ended(last, OUTSIDE) - ended(last, _place(tree, text))
@@ -200,6 +228,8 @@ def test_a_text_that_ends_within_a_phrase_gives_back_what_it_gained() -> None:
         assert lent(text) == pytest.approx(0.9 * letters + outside * paid)
     assert lent("fgh") == pytest.approx(ended("fgh", OUTSIDE))  # a whole one
     assert lent("zqzq") == 0
+    without_words = [alone(text) for text in ("ab", "abc d", "fgh")]
+    assert without_words == pytest.approx([-0.9, -0.9 * 4, 0])
 
 
 TWO = [a + b for a in ENGLISH[2:] for b in ENGLISH[2:]]

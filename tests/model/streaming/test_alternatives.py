@@ -24,3 +24,10 @@ def test_who_asks_for_alternatives_has_the_same_text_and_other_words_beside_it()
     first, *rest = texts(asked.words, 5)
     assert str(first) == asked.text.strip()
     assert len({str(first), *map(str, rest)}) == 5
+
+
+def test_the_last_word_of_a_recording_that_breaks_off_has_its_alternatives_too() -> None:
+    recogniser, sound = load(), decode(SAMPLE)
+    for count in (100_000, 156_000):  # in the silence behind, a rule ends the utterance
+        words = recogniser.transcribe(sound[:count], alternatives=3).words
+        assert [len(word.alternatives) for word in words[-2:]] == [3, 3]
