@@ -85,10 +85,8 @@ def _plain(folder: Path) -> list[Utterance]:
 
 
 def _recording(one: Found, folder: Path) -> Utterance:
-    """Return a recording as an utterance; the folder that it lies in stands for its speaker."""
     name, path = one.audio.relative_to(folder), one.audio.absolute()
-    speaker = name.parent.as_posix() if name.parent.parts else folder.absolute().name
-    return Utterance(name.as_posix(), path, _seconds(path), speaker, one.text.lower())
+    return Utterance(name.as_posix(), path, _seconds(path), one.speaker, one.text.lower())
 
 
 def _seconds(path: Path) -> float:

@@ -54,7 +54,7 @@ def test_a_plain_folder_is_its_recordings_with_their_texts(tmp_path: Path) -> No
     assert one.name == "mine"
     assert [(u.id, u.speaker, u.text, u.duration) for u in one.utterances] == [
         ("anna/a.flac", "anna", "café", 0.5),
-        ("b.wav", "mine", "two lines", 0.5),
+        ("b.wav", "unknown", "two lines", 0.5),
     ]
 
 
