@@ -75,38 +75,12 @@ class Decoder(Layer):
     cap = MAX_SYMBOLS_PER_STEP
     ends = False  # whether it writes an end-of-sequence symbol
 
-    def teacher_forced(
-        self,
-        values: Tensor,
-        mask: Tensor,
-        targets: Tensor,
-        noise: float = 0.0,
-        first: LSTMState | None = None,
-        classes: Tensor | None = None,
-    ) -> Decoded:
-        """Return the pass over whole utterances whose symbols are known.
-
-        Args:
-            values: (B, T, H) encoder frames.
-            mask: (B, T) true on frames, false on padding.
-            targets: (B, U) symbols, any index on padding.
-            noise: standard deviation of the monotonic attention's pre-sigmoid noise.
-            first: the LSTM's state before the first symbol, (B, L H); zeros if None.
-            classes: (C,) the logits that are wanted, for a sampled softmax; all if None.
-
-        Raises:
-            ValueError: it is the CTC head alone, which its own loss trains.
-        """
+    def teacher_forced(self, *_: Any, **__: Any) -> Decoded:
+        """Raise ValueError: the CTC head alone, which its own loss trains, knows no other pass."""
         raise ValueError(CTC_ALONE)
 
     def without_audio(self, targets: Tensor) -> Tensor:
-        """Return (B, U, V) logits of symbols (B, U) given those before them, with zero contexts.
-
-        The decoder learns to spell from text alone with them (text_loss in training).
-
-        Raises:
-            ValueError: it is the CTC head alone.
-        """
+        """Raise ValueError, as `teacher_forced` does."""
         raise ValueError(CTC_ALONE)
 
 
@@ -151,7 +125,16 @@ class AttentionDecoder(Decoder):
         first: LSTMState | None = None,
         classes: Tensor | None = None,
     ) -> Decoded:
-        """Return the pass over whole utterances whose symbols are known."""
+        """Return the pass over whole utterances whose symbols are known.
+
+        Args:
+            values: (B, T, H) encoder frames.
+            mask: (B, T) true on frames, false on padding.
+            targets: (B, U) symbols, any index on padding.
+            noise: standard deviation of the monotonic attention's pre-sigmoid noise.
+            first: the LSTM's state before the first symbol, (B, L H); zeros if None.
+            classes: (C,) the logits that are wanted, for a sampled softmax; all if None.
+        """
         attention: Attention = self.attention
         keys, steps = attention.keys(values, mask), list[Attended]()
 
@@ -169,7 +152,10 @@ class AttentionDecoder(Decoder):
         return self.decoded(nn.functional.linear(read, weight, bias), steps)
 
     def without_audio(self, targets: Tensor) -> Tensor:
-        """Return (B, U, V) logits of symbols (B, U) from those before them, the contexts zero."""
+        """Return (B, U, V) logits of symbols (B, U) given those before them, with zero contexts.
+
+        The decoder learns to spell from text alone with them (text_loss in training).
+        """
         before = nn.functional.pad(targets[:, :-1], (1, 0), value=self.start)
         silence = self.embedding.weight.new_zeros(len(targets), self.encoder_width)
         return self.output(self.readout(self.states(before, lambda query: silence)))
