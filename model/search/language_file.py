@@ -160,19 +160,11 @@ def _pronunciation(parts: Mapping[str, Array], words: int) -> dict[str, Array]:
         return {}
     found = {name: _indices(name, parts) for name in PRONUNCIATION}
     starts, nodes = found["spoken_starts"], len(parts["words"])
-    if len(starts) != words + 1 or starts[0] != 0 or (np.diff(starts) < 0).any():
-        raise ValueError(f"expected spoken_starts of {words} words that ascend from 0, got others")
-    if starts[-1] != len(found["spoken"]):
-        raise ValueError(f"expected {starts[-1]} phones, got {len(found['spoken'])}")
-    for name, least, most in (
-        ("spoken", 0, np.iinfo(np.uint8).max),
-        ("likeliest", 0, words - 1),
-        ("said", 0, np.iinfo(np.uint8).max),
-    ):
-        if len(found[name]) and not least <= found[name].min() <= found[name].max() <= most:
-            raise ValueError(f"expected {name} from {least} to {most}, got others")
-    if len(found["likeliest"]) != nodes or len(found["said"]) != nodes:
-        raise ValueError(f"expected likeliest and said of {nodes} nodes, got others")
+    phones, byte = len(found["spoken"]), np.iinfo(np.uint8).max
+    _check_bounds(found, "spoken_starts", words, 0, phones)
+    _check_range(found, "spoken", phones, 0, byte)
+    _check_range(found, "likeliest", nodes, 0, words - 1)
+    _check_range(found, "said", nodes, 0, byte)
     lengths = np.diff(starts)[found["likeliest"]]
     found["said"] = np.minimum(found["said"], lengths)
     if LETTERS in parts:
@@ -228,34 +220,34 @@ def _check(whole: Mapping[str, Array], logs: Mapping[str, Array], letters: int) 
     bigrams, trigrams = len(whole["seconds"]), len(whole["thirds"])
     if words <= UNKNOWN:
         raise ValueError(f"expected more than {UNKNOWN} words, got {words}")
-    for name, shape in (
-        *((name, (nodes,)) for name in ("letters", "lows", "highs")),
-        *(("unigrams", (words, 2)), ("bigrams", (bigrams, 2)), ("trigrams", (trigrams,))),
-    ):
-        found = (whole | logs)[name]  # type: ignore[operator]
-        if found.shape != shape:
-            raise ValueError(f"expected {name} of shape {shape}, got {found.shape}")
-    for name, length, first, last in (
-        ("children", nodes, 1, nodes),
-        ("starts", words, 0, bigrams),
-        ("ends", bigrams, 0, trigrams),
-    ):
-        bounds = whole[name]
-        ends = (*bounds[:1].tolist(), *bounds[-1:].tolist())
-        if len(bounds) != length + 1 or ends != (first, last) or (np.diff(bounds) < 0).any():
-            raise ValueError(f"expected {name} that ascend from {first} to {last}, got others")
-    for name, least, most in (
-        ("letters", 0, letters - 1),
-        ("words", -1, words - 1),
-        ("lows", 0, words),
-        ("highs", 0, words),
-        ("seconds", 0, words - 1),
-        ("thirds", 0, words - 1),
-    ):
-        found = whole[name]
-        if len(found) and (found.min() < least or found.max() > most):
-            raise ValueError(
-                f"expected {name} from {least} to {most}, got {found.min()} to {found.max()}"
-            )
+    shapes = {"unigrams": (words, 2), "bigrams": (bigrams, 2), "trigrams": (trigrams,)}
+    for name, shape in shapes.items():
+        if logs[name].shape != shape:
+            raise ValueError(f"expected {name} of shape {shape}, got {logs[name].shape}")
+    _check_bounds(whole, "children", nodes, 1, nodes)
+    _check_bounds(whole, "starts", words, 0, bigrams)
+    _check_bounds(whole, "ends", bigrams, 0, trigrams)
+    _check_range(whole, "letters", nodes, 0, letters - 1)
+    _check_range(whole, "words", nodes, -1, words - 1)
+    _check_range(whole, "lows", nodes, 0, words)
+    _check_range(whole, "highs", nodes, 0, words)
+    _check_range(whole, "seconds", bigrams, 0, words - 1)
+    _check_range(whole, "thirds", trigrams, 0, words - 1)
     if not all((np.isfinite(part) & (part <= 0)).all() for part in logs.values()):
         raise ValueError("expected finite logarithms, none above 0, got others")
+
+
+def _check_bounds(parts: Mapping[str, Array], name: str, count: int, first: int, last: int) -> None:
+    _check_range(parts, name, count + 1, first, last)
+    found = parts[name]
+    if (found[0], found[-1]) != (first, last) or (np.diff(found) < 0).any():
+        raise ValueError(f"expected {name} that ascend from {first} to {last}, got others")
+
+
+def _check_range(parts: Mapping[str, Array], name: str, count: int, least: int, most: int) -> None:
+    found = parts[name]
+    if len(found) != count:
+        raise ValueError(f"expected {count} {name}, got {len(found)}")
+    if count and not least <= found.min() <= found.max() <= most:
+        span = f"{found.min()} to {found.max()}"
+        raise ValueError(f"expected {name} from {least} to {most}, got {span}")
