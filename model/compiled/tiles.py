@@ -18,7 +18,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from cortado.model.compiled.vectors import Emitter, cpu_features
+from cortado.model.compiled.vectors import Emitter, cpu_features, emitted
 
 BF16_PAIRS = np.uint32  # two bf16 that follow each other along the inner dimension
 ROWS = 16  # of a tile
@@ -48,29 +48,23 @@ def _configuration() -> bytes:
 
 def _configure(typing):  # type: ignore[no-untyped-def]
     """Give the thread that runs its tiles."""
+    return emitted(types.void(), _emit_configure)
 
-    def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
-        e = Emitter(context, builder, given.args, arguments)
-        kind = ir.ArrayType(_INT8, 64)
-        constant = ir.Constant(kind, bytearray(_configuration()))
-        place = cgutils.global_constant(builder, "tile.configuration", constant)  # type: ignore[no-untyped-call]
-        pointer = builder.bitcast(place, _INT8.as_pointer())
-        load = e.function("llvm.x86.ldtilecfg", _NOTHING, _INT8.as_pointer())
-        builder.call(load, [pointer])
-        return context.get_dummy_value()
 
-    return types.void(), generate
+def _emit_configure(e: Emitter) -> None:
+    constant = ir.Constant(ir.ArrayType(_INT8, 64), bytearray(_configuration()))
+    place = cgutils.global_constant(e.builder, "tile.configuration", constant)  # type: ignore[no-untyped-call]
+    load = e.function("llvm.x86.ldtilecfg", _NOTHING, _INT8.as_pointer())
+    e.builder.call(load, [e.builder.bitcast(place, _INT8.as_pointer())])
 
 
 def _release(typing):  # type: ignore[no-untyped-def]
     """Take them back: a thread without them is cheaper to switch."""
+    return emitted(types.void(), _emit_release)
 
-    def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
-        e = Emitter(context, builder, given.args, arguments)
-        builder.call(e.function("llvm.x86.tilerelease", _NOTHING), [])
-        return context.get_dummy_value()
 
-    return types.void(), generate
+def _emit_release(e: Emitter) -> None:
+    e.builder.call(e.function("llvm.x86.tilerelease", _NOTHING), [])
 
 
 configure: Any = intrinsic(_configure)
@@ -89,12 +83,7 @@ def product_block(height: int) -> Callable[..., None]:
         signature = types.void(
             a, whole, whole, whole, whole, whole, b, whole, bias, whole, c, whole, whole
         )
-
-        def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
-            _emit_block(Emitter(context, builder, given.args, arguments), height)
-            return context.get_dummy_value()
-
-        return signature, generate
+        return emitted(signature, lambda e: _emit_block(e, height))
 
     return block
 

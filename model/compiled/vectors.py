@@ -95,6 +95,16 @@ class Emitter:
         return found or ir.Function(self.builder.module, kind, name)
 
 
+def emitted(signature: Any, emit: Callable[[Emitter], Any]) -> tuple[Any, Any]:
+    """Return what an intrinsic returns: its signature, and what generates its code and result."""
+
+    def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
+        found = emit(Emitter(context, builder, given.args, arguments))
+        return context.get_dummy_value() if found is None else found
+
+    return signature, generate
+
+
 def _int(value: Any) -> Any:
     return ir.Constant(_INT64, value) if isinstance(value, int) else value
 
@@ -117,13 +127,7 @@ def product_tile(rows: int, vectors: int, lanes: int) -> Callable[..., None]:
         signature = types.void(
             a, whole, whole, whole, whole, whole, b, whole, bias, whole, c, whole, whole
         )
-
-        def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
-            e = Emitter(context, builder, given.args, arguments)
-            _emit_tile(e, rows, vectors, lanes, narrow)
-            return context.get_dummy_value()
-
-        return signature, generate
+        return emitted(signature, lambda e: _emit_tile(e, rows, vectors, lanes, narrow))
 
     return tile
 
@@ -254,12 +258,7 @@ def _butterfly(typing, re, im, start, apart, factors, factor0):  # type: ignore[
     float32 factors, six from an offset: w1, w2, w3 as real and imaginary parts.
     """
     whole = types.intp
-
-    def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
-        _emit_butterfly(Emitter(context, builder, given.args, arguments))
-        return context.get_dummy_value()
-
-    return types.void(re, im, whole, whole, factors, whole), generate
+    return emitted(types.void(re, im, whole, whole, factors, whole), _emit_butterfly)
 
 
 def _emit_butterfly(e: Emitter) -> None:

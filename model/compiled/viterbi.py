@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from cortado.model.compiled.vectors import Emitter
+from cortado.model.compiled.vectors import Emitter, emitted
 
 _FLOAT, _INT32, _INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 IMPOSSIBLE = np.float32(-1e9)  # the score of no way; sums with it lose nothing of the rest
@@ -45,11 +45,7 @@ def viterbi(lanes: int) -> Callable[..., Any]:
         whole, number = types.intp, types.float32
         costs = number, number, number
         signature = number(begun, heard, whole, phones, whole, whole, whole, *costs, ended)
-
-        def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
-            return _emit(Emitter(context, builder, given.args, arguments), lanes)
-
-        return signature, generate
+        return emitted(signature, lambda e: _emit(e, lanes))
 
     return lay
 

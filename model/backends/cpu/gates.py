@@ -11,7 +11,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from cortado.model.compiled.functions import TANH_DENOMINATOR, TANH_LIMIT, TANH_NUMERATOR
-from cortado.model.compiled.vectors import LANES, Emitter
+from cortado.model.compiled.vectors import LANES, Emitter, emitted
 
 _FLOAT, _INT16, _INT32 = ir.FloatType(), ir.IntType(16), ir.IntType(32)
 _SUMS = ir.VectorType(_FLOAT, LANES)
@@ -25,12 +25,8 @@ def _advance_cell(typing, gates, i, f, g, o, cell, c, hidden, h):  # type: ignor
     """
     narrow = hidden.dtype == types.uint16
     whole = types.intp
-
-    def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
-        _emit(Emitter(context, builder, given.args, arguments), narrow)
-        return context.get_dummy_value()
-
-    return types.void(gates, whole, whole, whole, whole, cell, whole, hidden, whole), generate
+    signature = types.void(gates, whole, whole, whole, whole, cell, whole, hidden, whole)
+    return emitted(signature, lambda e: _emit(e, narrow))
 
 
 advance_cell: Any = intrinsic(_advance_cell)
