@@ -16,8 +16,7 @@ Module = TypeVar("Module", bound=nn.Module)
 def adapted(recognizer: Recognizer, statistics: Statistics) -> Recognizer:
     """Return a recogniser adapted to one speaker, which can stream; it shares all weights.
 
-    Raises:
-        ValueError: the recogniser's features do not need statistics of speakers.
+    Raises: ValueError where the recogniser's features do not need statistics of speakers.
     """
     config = recognizer.config
     if not by_speaker(config):

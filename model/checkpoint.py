@@ -52,8 +52,7 @@ def save(
 def load(folder: Path = DEFAULT) -> Recognizer:
     """Return the recogniser of a checkpoint, in evaluation mode.
 
-    Raises:
-        CheckpointError: the checkpoint is missing, broken or of another shape.
+    Raises: CheckpointError where the checkpoint is missing, broken or of another shape.
     """
     return restored(read(folder), folder)
 
@@ -61,8 +60,7 @@ def load(folder: Path = DEFAULT) -> Recognizer:
 def restored(data: CheckpointData, folder: Path) -> Recognizer:
     """Return the recogniser of what was read from a folder, in evaluation mode.
 
-    Raises:
-        CheckpointError: they are of another shape.
+    Raises: CheckpointError where they are of another shape.
     """
     try:
         recognizer = Recognizer(data.config)

@@ -57,8 +57,7 @@ class CheckpointData:
 def read_card(folder: Path) -> dict[str, Any]:
     """Return the content of a checkpoint's `model.json`.
 
-    Raises:
-        CheckpointError: the folder or the file is not there, or is not what `save` writes.
+    Raises: CheckpointError where the folder or the file is not there, or is not what `save` writes.
     """
     path = folder / CARD
     try:
@@ -81,8 +80,7 @@ def read_card(folder: Path) -> dict[str, Any]:
 def read(folder: Path = DEFAULT) -> CheckpointData:
     """Return the configuration and the tensors of a checkpoint, 16-bit ones widened.
 
-    Raises:
-        CheckpointError: the checkpoint is missing or broken.
+    Raises: CheckpointError where the checkpoint is missing or broken.
     """
     content = read_card(folder)
     try:

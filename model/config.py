@@ -27,8 +27,7 @@ class FeatureConfig:
     def __post_init__(self) -> None:
         """Check what the types cannot say.
 
-        Raises:
-            ValueError: no band, or more than a window resolves.
+        Raises: ValueError for no band, or more than a window resolves.
         """
         if not 1 <= self.mels <= MAX_MELS:
             raise ValueError(f"expected 1 to {MAX_MELS} mel bands, got {self.mels}")

@@ -31,8 +31,7 @@ class Description:
 def describe(folder: Path) -> Description:
     """Return the figures of the checkpoint in `folder`.
 
-    Raises:
-        CheckpointError: the checkpoint is missing, broken or of another shape.
+    Raises: CheckpointError where the checkpoint is missing, broken or of another shape.
     """
     card, stored = read_card(folder), read(folder)
     words = language_of(folder, stored.config.vocabulary)
@@ -55,8 +54,7 @@ def describe(folder: Path) -> Description:
 def _streamed(folder: Path) -> tuple[StreamingRecognizer | None, str | None]:
     """Return what serves a checkpoint here, or why nothing does.
 
-    Raises:
-        CheckpointError: it is broken or of another shape.
+    Raises: CheckpointError where it is broken or of another shape.
     """
     try:
         return load_recognizer(folder), None

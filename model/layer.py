@@ -28,8 +28,7 @@ class Layer(nn.Module):
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Return the output (B, T / ratio, ...) of the next (B, T, ...) frames, and the new state.
 
-        Raises:
-            ValueError: T is no multiple of `ratio`.
+        Raises: ValueError where T is no multiple of `ratio`.
         """
         raise NotImplementedError
 
@@ -44,8 +43,7 @@ class Layer(nn.Module):
     def check_multiple(self, x: Tensor) -> None:
         """Check that the frames of x (B, T, ...) are a multiple of `ratio`.
 
-        Raises:
-            ValueError: T is not a multiple of `ratio`.
+        Raises: ValueError where T is not a multiple of `ratio`.
         """
         if x.shape[1] % self.ratio:
             raise ValueError(f"expected a multiple of {self.ratio} frames, got {x.shape[1]}")

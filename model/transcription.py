@@ -69,8 +69,7 @@ class Transcriber:
     def stream(self, sample_rate: int = SAMPLE_RATE, phrases: Sequence[str] = ()) -> "Live":
         """Begin a live stream of samples at a rate in Hz, in which `phrases` are likely.
 
-        Raises:
-            ValueError: the rate is outside 8000..192000 Hz, or the phrases are too many.
+        Raises: ValueError where the rate is outside 8000..192000 Hz, or the phrases are too many.
         """
         stream = LiveStream(self._recognizer, options=StreamOptions(phrases))
         return Live(stream, Resampler(sample_rate))
@@ -85,8 +84,7 @@ class Live:
     def push(self, samples: NDArray[np.floating[Any]]) -> list[Character]:
         """Hear (N,) more samples in [-1, 1), any number; return the characters that they decide.
 
-        Raises:
-            ValueError: they are not such samples, or the stream has ended.
+        Raises: ValueError where they are not such samples, or the stream has ended.
         """
         return _characters(self._stream.push(self._resampler.push(_checked(samples))))
 

@@ -58,8 +58,7 @@ class Vocabulary:
     def encode(self, text: str) -> list[int]:
         """Return the symbols of `text`.
 
-        Raises:
-            ValueError: a character or phone is not in the vocabulary.
+        Raises: ValueError where a character or phone is not in the vocabulary.
         """
         parts = text.split() if self.phones else [*text]
         unknown = [part for part in parts if part not in self._indices]

@@ -15,8 +15,7 @@ from cortado.model.attention.soft import SoftAttention
 def attention(config: AttentionConfig, query_width: int, key_width: int) -> nn.Module:
     """Return the attention that the configuration names, an `Attention` in shape.
 
-    Raises:
-        ValueError: the dot score with a decoder and an encoder of different widths.
+    Raises: ValueError for the dot score with a decoder and an encoder of different widths.
     """
     match config.kind:
         case "mocha":

@@ -35,8 +35,7 @@ class AttentionConfig:
     def __post_init__(self) -> None:
         """Check what the types cannot say.
 
-        Raises:
-            ValueError: a score that the attention has no use for, or a size that is none.
+        Raises: ValueError for a score that the attention has no use for, or a size that is none.
         """
         if self.score not in SCORES[self.kind]:
             fitting = ", ".join(SCORES[self.kind])

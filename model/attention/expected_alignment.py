@@ -79,8 +79,7 @@ def expected_alignment(p: Tensor, previous: Tensor) -> Tensor:
 
     What is missing to 1 in a row's sum is the probability that the scan ran off the end.
 
-    Raises:
-        ValueError: shapes, types or devices differ.
+    Raises: ValueError where shapes, types or devices differ.
     """
     p, previous = checked_inputs(p=p, previous=previous)
     alpha: Tensor = _ExpectedAlignment.apply(p.unsqueeze(1), previous)  # type: ignore[no-untyped-call]
@@ -96,8 +95,7 @@ def expected_alignments(p: Tensor, previous: Tensor | None = None) -> Tensor:
         p: (B, U, T) probabilities of stopping, as in `expected_alignment`.
         previous: (B, T) the alignment before the first of them; `first_alignment` if None.
 
-    Raises:
-        ValueError: shapes, types or devices differ.
+    Raises: ValueError where shapes, types or devices differ.
     """
     if p.dim() != 3:
         raise ValueError(f"expected p of shape (B, U, T), got {tuple(p.shape)}")

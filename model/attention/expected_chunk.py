@@ -39,8 +39,7 @@ def expected_chunk(alpha: Tensor, energies: Tensor, chunk: int) -> Tensor:
 
     Both are float32 or both float64, and so is beta; bfloat16 and float16 are taken as float32.
 
-    Raises:
-        ValueError: shapes, types or devices differ, or the window has no frame.
+    Raises: ValueError where shapes, types or devices differ, or the window has no frame.
     """
     alpha, energies = checked_inputs(alpha=alpha, energies=energies)
     if chunk < 1:

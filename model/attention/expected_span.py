@@ -98,8 +98,7 @@ def expected_span(p: Tensor, previous: Tensor, energies: Tensor) -> tuple[Tensor
     All are float32 or all float64, and so are the results; bfloat16 and float16 are taken as
     float32. beta sums to what alpha sums to: the probability that the scan stopped at all.
 
-    Raises:
-        ValueError: shapes, types or devices differ.
+    Raises: ValueError where shapes, types or devices differ.
     """
     given = checked_inputs(p=p, previous=previous, energies=energies)
     alpha, beta = _ExpectedSpan.apply(*given)  # type: ignore[no-untyped-call]

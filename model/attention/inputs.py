@@ -9,8 +9,7 @@ HALF = (torch.bfloat16, torch.float16)
 def checked_inputs(**inputs: Tensor) -> list[Tensor]:
     """Return inputs (B, T) of one shape, type and device; half precision becomes float32.
 
-    Raises:
-        ValueError: shapes, types or devices differ, or the type is not a float.
+    Raises: ValueError where shapes, types or devices differ, or the type is not a float.
     """
     found = [x.float() if x.dtype in HALF else x for x in inputs.values()]
     first = found[0]

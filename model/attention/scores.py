@@ -127,8 +127,7 @@ MonotonicKeys = Keys | SharedMatrix
 def score(config: AttentionConfig, query_width: int, key_width: int) -> Score:
     """Return the score that the configuration names.
 
-    Raises:
-        ValueError: the dot score of widths that differ.
+    Raises: ValueError for the dot score of widths that differ.
     """
     match config.score:
         case "additive":

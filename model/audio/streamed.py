@@ -50,8 +50,7 @@ class StreamedAudio:
     def push(self, data: bytes) -> Iterator[Samples]:
         """Yield pieces of samples that are complete with `data`, lazily.
 
-        Raises:
-            AudioError: it is not the audio that was expected.
+        Raises: AudioError where it is not the audio that was expected.
         """
         if self._decoder is None:
             self._head, data = b"", self._head + data
@@ -85,8 +84,7 @@ class StreamedAudio:
     def end(self) -> Iterator[Samples]:
         """Yield the last pieces.
 
-        Raises:
-            AudioError: there was no audio.
+        Raises: AudioError where there was no audio.
         """
         if self._decoder is None and len(self._head) >= ENOUGH:  # within a header
             yield from self._begin(self._head)
@@ -211,8 +209,7 @@ class OpusPackets:
     def push(self, data: bytes) -> Iterator[Samples]:
         """Yield the samples of a packet.
 
-        Raises:
-            AudioError: it is none.
+        Raises: AudioError where it is none.
         """
         try:
             frames = self._context.decode(av.Packet(data)) if data else []

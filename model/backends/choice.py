@@ -56,8 +56,7 @@ def _check_known(backend: str) -> None:
 def check_language_model_used(lm: str | None, backend: str, used: bool) -> None:
     """Check that a language model that a user names is used by a backend.
 
-    Raises:
-        ValueError: it is not, because the backend has no search.
+    Raises: ValueError where it is not, because the backend has no search.
     """
     if lm not in (None, "none") and not used:
         raise ValueError(f"expected a search, which --lm needs, got the greedy scan of {backend}")
@@ -68,8 +67,7 @@ def with_model(beam: Beam | None, words: Language, config: RecognizerConfig) -> 
 
     That is the language model `words`, the weights of the heads, and how sure it may be.
 
-    Raises:
-        LanguageError: it has phones that the recogniser does not hear.
+    Raises: LanguageError where it has phones that the recogniser does not hear.
     """
     beam = DEFAULT_BEAM if beam is None else beam
     if beam.width == 1:

@@ -38,8 +38,7 @@ class DeviceRecognizer(ReferenceRecognizer):
     def __init__(self, recognizer: Recognizer, device: str = "cuda", tile: int = TILE) -> None:
         """Take a recogniser; a copy of it goes to the device.
 
-        Raises:
-            ValueError: the device is not available, or the recogniser cannot stream.
+        Raises: ValueError where the device is not available, or the recogniser cannot stream.
         """
         if device == "cuda" and not torch.cuda.is_available():
             raise ValueError("expected a GPU that PyTorch can use for backend 'cuda', got none")

@@ -46,8 +46,7 @@ class ReferenceRecognizer:
             recognizer: the model.
             beam: settings of the search; the CTC head alone is always decoded greedily.
 
-        Raises:
-            ValueError: its decoder needs whole utterances, or its features whole speakers.
+        Raises: ValueError where its decoder needs whole utterances, or its features whole speakers.
         """
         check_streams(recognizer.config)
         if not recognizer.decoder.online:
@@ -85,8 +84,7 @@ class ReferenceRecognizer:
             samples: (S, SAMPLES_PER_STEP) float32 in [-1, 1], the next of each stream.
             state: of the same streams.
 
-        Raises:
-            ValueError: samples of another shape.
+        Raises: ValueError for samples of another shape.
         """
         streams = len(state[-1].symbol)
         if samples.shape != (streams, SAMPLES_PER_STEP):

@@ -30,8 +30,7 @@ class GivenFolder(UserProvidedCacheLocator):
     def ensure_cache_path(self) -> None:
         """Make the folder of the function's module.
 
-        Raises:
-            OSError: it is not there, and cannot be made.
+        Raises: OSError where it is not there, and cannot be made.
         """
         if not os.path.isdir(self.get_cache_path()):  # type: ignore[no-untyped-call]
             super().ensure_cache_path()  # type: ignore[no-untyped-call]

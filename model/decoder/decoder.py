@@ -259,8 +259,7 @@ class AttentionDecoder(Decoder):
     def initial_state(self, batch: int) -> DecoderState:
         """Return the state of streams without audio yet.
 
-        Raises:
-            ValueError: the attention needs whole utterances, or the decoder writes an end.
+        Raises: ValueError where the attention needs whole utterances, or the decoder writes an end.
         """
         if not self.online:
             name = type(self.attention).__name__

@@ -19,8 +19,7 @@ class Encoder(Serial):
     def __init__(self, config: EncoderConfig, bands: int = MELS) -> None:
         """Make the layers for features of F = `bands`.
 
-        Raises:
-            ValueError: they cannot be halved twice.
+        Raises: ValueError where they cannot be halved twice.
         """
         super().__init__()
         if bands % 4:

@@ -58,8 +58,7 @@ def by_speaker(config: RecognizerConfig) -> bool:
 def check_streams(config: RecognizerConfig) -> None:
     """Check that a recogniser's features can be computed from a stream.
 
-    Raises:
-        ValueError: they need statistics of the speaker.
+    Raises: ValueError where they need statistics of the speaker.
     """
     if by_speaker(config):
         raise ValueError(

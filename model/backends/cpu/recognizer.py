@@ -77,8 +77,7 @@ def available_products() -> tuple[str, ...]:
 def chosen_products(name: str | None) -> str:
     """Return the name of matrix products, given it, or None for the fastest.
 
-    Raises:
-        ValueError: this CPU does not support them.
+    Raises: ValueError where this CPU does not support them.
     """
     here = available_products()
     if name is not None and name not in here:

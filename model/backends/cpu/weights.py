@@ -48,8 +48,7 @@ class _StateDict:
     def __call__(self, name: str, *shape: int) -> Float64:
         """Return a tensor.
 
-        Raises:
-            ValueError: it is not there, or of another shape.
+        Raises: ValueError where it is not there, or of another shape.
         """
         name = self._prefix + name
         if name not in self._tensors:
@@ -72,8 +71,7 @@ def pack_weights(recognizer: Parameters, dtype: Any, integers: bool = False) -> 
         dtype: one of the products' WEIGHT_TYPES.
         integers: quantise all matrices but the first convolution's.
 
-    Raises:
-        ValueError: a tensor is missing or of another shape than its configuration says.
+    Raises: ValueError where a tensor is missing or of another shape than its configuration says.
     """
     tensors, shape = _StateDict(recognizer.state_dict(), ""), sizes(recognizer)
     encoder, statistics = tensors.scope("encoder."), tensors.scope("features.normalizer.")
