@@ -39,192 +39,110 @@ class Settings(Limits, BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, frozen=True, extra="ignore", env_ignore_empty=True
+        env_prefix=ENV_PREFIX,
+        frozen=True,
+        extra="ignore",
+        env_ignore_empty=True,
+        use_attribute_docstrings=True,
     )
 
-    host: Annotated[str, Field(min_length=1)] = Field(
-        "127.0.0.1", description="Address to listen on; 0.0.0.0 for every interface."
-    )
-    port: int = Field(8000, ge=0, le=65_535, description="Port to listen on; 0 for any free one.")
-    checkpoint: Path | None = Field(
-        None, description="Folder of the checkpoint to serve; the shipped model if not set."
-    )
-    keys: Path | None = Field(
-        None,
-        description="File of the API keys that clients need, made by cortado keys; without it the"
-        " server listens on loopback only.",
-    )
-    open: bool = Field(
-        False, description="Whether to listen on other addresses without keys: anybody may come in."
-    )
-    tls_certificate: Path | None = Field(
-        None, description="File of the certificate, with its chain (PEM), for https and wss."
-    )
-    tls_key: Path | None = Field(None, description="File of the certificate's private key (PEM).")
-    allowed_hosts: Names = Field(
-        (),
-        description="Names, separated by commas, by which clients may address the server besides"
-        " localhost and plain addresses, such as speech.example.org; * for any.",
-    )
-    allowed_origins: Names = Field(
-        (),
-        description="Web origins, separated by commas, whose pages may open streams besides the"
-        " server's own, such as https://example.org; * for any.",
-    )
-    max_streams: int = Field(
-        2048,
-        ge=1,
-        le=16_384,
-        description="Streams at once, if the machine can carry as many; one more is refused:"
-        " too_many_streams.",
-    )
-    headroom: float = Field(
-        0.2,
-        ge=0,
-        le=1,
-        description="Share of the time that the engine keeps free when it works out from its own"
-        " speed how many streams it can carry; 1 for no such limit.",
-    )
-    backend: Backend = Field(
-        "auto",
-        description="Backend that runs the model: auto (the fast CPU backend if it supports the"
-        " model), or one of fast, fast-amx, fast-int8, fast-bf16, fast-fp32, reference, cuda"
-        " (a GPU).",
-    )
-    beam: int | None = Field(
-        None,
-        ge=1,
-        le=64,
-        description="Hypotheses of the search, 32 if not set, at most 64; 1 for the greedy scan,"
-        " which is cheapest and commits each character at once.",
-    )
-    hold: int | None = Field(
-        None,
-        ge=0,
-        le=2000,
-        description="Milliseconds after which the search commits a character at the latest, 560 if"
-        " not set, at most 2000.",
-    )
-    lm: str | None = Field(
-        None,
-        description="Language model of the search, a file made by cortado lm, or none; the"
-        " checkpoint's own if not set.",
-    )
-    vad: bool = Field(
-        False,
-        description="Whether a voice activity detector (Silero's) helps to find the ends of"
-        " utterances, sooner; it needs the extra cortado-asr[vad].",
-    )
-    max_connections: int = Field(
-        2048, ge=1, le=65_536, description="Connections at once; one more is answered HTTP 503."
-    )
-    max_connections_per_address: int = Field(
-        256,
-        ge=1,
-        le=65_536,
-        description="Connections at once of one address, unless it is this machine's own; one more"
-        " is answered HTTP 503.",
-    )
-    max_streams_per_key: int = Field(
-        0,
-        ge=0,
-        description="Streams at once of one API key, files over HTTP among them; 0 for no limit but"
-        " max_streams.",
-    )
-    max_streams_per_address: int = Field(
-        64,
-        ge=1,
-        description="Streams at once of one address, files over HTTP among them, unless it is this"
-        " machine's own.",
-    )
-    trusted_proxies: Names = Field(
-        (),
-        description="Addresses, separated by commas, of proxies that are believed about whom they"
-        " speak for (X-Forwarded-For and X-Forwarded-Proto).",
-    )
-    buffer_seconds: PositiveSeconds = Field(
-        10.0,
-        description="Seconds of audio that may wait for the model, per stream; while they are full"
-        " the connection is not read.",
-    )
-    max_upload_bytes: int = Field(
-        104_857_600,
-        ge=1024,
-        le=2**32,
-        description="Largest file that is taken over HTTP, in bytes; a larger one is answered 413.",
-    )
-    receive_buffer_bytes: int = Field(
-        131_072,
-        ge=4096,
-        le=2**26,
-        description="Bytes of a connection that the system holds unread, so that a paused upload"
-        " is not megabytes ahead.",
-    )
-    close_timeout_seconds: PositiveSeconds = Field(
-        5.0, description="Seconds that a client has to answer a close before it is cut off."
-    )
-    drain_timeout_seconds: PositiveSeconds = Field(
-        4.0, description="Seconds for storing and telling streams of a shutdown before it comes."
-    )
-    store: str | None = Field(
-        None,
-        description="Where lost streams lie, to go on after a restart or at another server: the"
-        " file of an SQLite database, redis://HOST:PORT/0 (the extra cortado-asr[redis]), or memory"
-        " for this process alone; a file in the user's state folder if not set.",
-    )
-    state_key: SecretStr | None = Field(
-        None,
-        description="Secret that signs suspended and stored streams, 16 characters or more: servers"
-        " that share it resume one another's; if not set, one is made beside the store's file.",
-    )
-    keep_seconds: float = Field(
-        30.0,
-        ge=0,
-        le=3600,
-        allow_inf_nan=False,
-        description="Seconds that a stream whose connection was lost is kept, if its client asked"
-        " for it; 0 for never.",
-    )
-    save_seconds: float = Field(
-        5.0,
-        ge=0,
-        le=3600,
-        allow_inf_nan=False,
-        description="Seconds after which a stream that would be kept is saved into the store again,"
-        " to go on even if the server is killed; 0 for never.",
-    )
-    keep_streams: int = Field(
-        100,
-        ge=0,
-        le=16_384,
-        description="Lost streams that are kept at once; the oldest is dropped first.",
-    )
-    record: Path | None = Field(
-        None,
-        description="Folder in which whole streams are recorded, audio and all, for cortado replay;"
-        " none if not set.",
-    )
-    record_streams: int = Field(
-        100, ge=1, description="Recordings that the folder may hold; no more are made then."
-    )
-    threads: int = Field(
-        0,
-        ge=0,
-        le=1024,
-        description="CPU threads of the model; 0 for one a core, of the reference backend one.",
-    )
-    traces: str | None = Field(
-        None,
-        description="Address of an OpenTelemetry collector (OTLP over HTTP), such as"
-        " http://127.0.0.1:4318/v1/traces, which gets a span of each request and each stream"
-        " (the extra cortado-asr[otel]); none if not set.",
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Least severity that is logged."
-    )
-    log_format: Literal["text", "json"] = Field(
-        "text", description="Form of a log line: for people or, as JSON, for machines."
-    )
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 for every interface."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8000
+    """Port to listen on; 0 for any free one."""
+    checkpoint: Path | None = None
+    """Folder of the checkpoint to serve; the shipped model if not set."""
+    keys: Path | None = None
+    """File of the API keys that clients need, made by cortado keys; without it the server listens
+    on loopback only."""
+    open: bool = False
+    """Whether to listen on other addresses without keys: anybody may come in."""
+    tls_certificate: Path | None = None
+    """File of the certificate, with its chain (PEM), for https and wss."""
+    tls_key: Path | None = None
+    """File of the certificate's private key (PEM)."""
+    allowed_hosts: Names = ()
+    """Names, separated by commas, by which clients may address the server besides localhost and
+    plain addresses, such as speech.example.org; * for any."""
+    allowed_origins: Names = ()
+    """Web origins, separated by commas, whose pages may open streams besides the server's own, such
+    as https://example.org; * for any."""
+    max_streams: Annotated[int, Field(ge=1, le=16_384)] = 2048
+    """Streams at once, if the machine can carry as many; one more is refused: too_many_streams."""
+    headroom: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """Share of the time that the engine keeps free when it works out from its own speed how many
+    streams it can carry; 1 for no such limit."""
+    backend: Backend = "auto"
+    """Backend that runs the model: auto (the fast CPU backend if it supports the model), or one of
+    fast, fast-amx, fast-int8, fast-bf16, fast-fp32, reference, cuda (a GPU)."""
+    beam: Annotated[int | None, Field(ge=1, le=64)] = None
+    """Hypotheses of the search, 32 if not set, at most 64; 1 for the greedy scan, which is cheapest
+    and commits each character at once."""
+    hold: Annotated[int | None, Field(ge=0, le=2000)] = None
+    """Milliseconds after which the search commits a character at the latest, 560 if not set,
+    at most 2000."""
+    lm: str | None = None
+    """Language model of the search, a file made by cortado lm, or none; the checkpoint's own if not
+    set."""
+    vad: bool = False
+    """Whether a voice activity detector (Silero's) helps to find the ends of utterances, sooner; it
+    needs the extra cortado-asr[vad]."""
+    max_connections: Annotated[int, Field(ge=1, le=65_536)] = 2048
+    """Connections at once; one more is answered HTTP 503."""
+    max_connections_per_address: Annotated[int, Field(ge=1, le=65_536)] = 256
+    """Connections at once of one address, unless it is this machine's own; one more is answered
+    HTTP 503."""
+    max_streams_per_key: Annotated[int, Field(ge=0)] = 0
+    """Streams at once of one API key, files over HTTP among them; 0 for no limit but
+    max_streams."""
+    max_streams_per_address: Annotated[int, Field(ge=1)] = 64
+    """Streams at once of one address, files over HTTP among them, unless it is this machine's
+    own."""
+    trusted_proxies: Names = ()
+    """Addresses, separated by commas, of proxies that are believed about whom they speak for
+    (X-Forwarded-For and X-Forwarded-Proto)."""
+    buffer_seconds: PositiveSeconds = 10.0
+    """Seconds of audio that may wait for the model, per stream; while they are full the connection
+    is not read."""
+    max_upload_bytes: Annotated[int, Field(ge=1024, le=2**32)] = 104_857_600
+    """Largest file that is taken over HTTP, in bytes; a larger one is answered 413."""
+    receive_buffer_bytes: Annotated[int, Field(ge=4096, le=2**26)] = 131_072
+    """Bytes of a connection that the system holds unread, so that a paused upload is not megabytes
+    ahead."""
+    close_timeout_seconds: PositiveSeconds = 5.0
+    """Seconds that a client has to answer a close before it is cut off."""
+    drain_timeout_seconds: PositiveSeconds = 4.0
+    """Seconds for storing and telling streams of a shutdown before it comes."""
+    store: str | None = None
+    """Where lost streams lie, to go on after a restart or at another server: the file of an SQLite
+    database, redis://HOST:PORT/0 (the extra cortado-asr[redis]), or memory for this process alone;
+    a file in the user's state folder if not set."""
+    state_key: SecretStr | None = None
+    """Secret that signs suspended and stored streams, 16 characters or more: servers that share it
+    resume one another's; if not set, one is made beside the store's file."""
+    keep_seconds: Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)] = 30.0
+    """Seconds that a stream whose connection was lost is kept, if its client asked for it; 0 for
+    never."""
+    save_seconds: Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)] = 5.0
+    """Seconds after which a stream that would be kept is saved into the store again, to go on even
+    if the server is killed; 0 for never."""
+    keep_streams: Annotated[int, Field(ge=0, le=16_384)] = 100
+    """Lost streams that are kept at once; the oldest is dropped first."""
+    record: Path | None = None
+    """Folder in which whole streams are recorded, audio and all, for cortado replay; none if not
+    set."""
+    record_streams: Annotated[int, Field(ge=1)] = 100
+    """Recordings that the folder may hold; no more are made then."""
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
+    """CPU threads of the model; 0 for one a core, of the reference backend one."""
+    traces: str | None = None
+    """Address of an OpenTelemetry collector (OTLP over HTTP), such as
+    http://127.0.0.1:4318/v1/traces, which gets a span of each request and each stream (the extra
+    cortado-asr[otel]); none if not set."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severity that is logged."""
+    log_format: Literal["text", "json"] = "text"
+    """Form of a log line: for people or, as JSON, for machines."""
 
     @model_validator(mode="after")
     def _check_tls(self) -> Self:

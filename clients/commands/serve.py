@@ -50,7 +50,8 @@ def _with_flags_of_the_settings(
     parameters = []
     for name, field in listed().items():
         default = "" if field.default in (None, ()) else f"  [default: {field.default}]"
-        text, switch = f"{field.description}{default}", field.annotation is bool
+        text = " ".join(str(field.description).split()) + default
+        switch = field.annotation is bool
         names = f"--{flag(name)}/--no-{flag(name)}" if switch else f"--{flag(name)}"
         option = typer.Option(names, metavar=None if switch else "VALUE", help=text)
         kind: Any = Annotated[bool | None if switch else str | None, option]

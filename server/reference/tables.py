@@ -61,7 +61,7 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     heads = list(heads)
     lines = [" | ".join(cells) for cells in (heads, *rows)]
     lines.insert(1, " | ".join("---" for _ in heads))
-    return "".join(f"| {line} |\n".replace("  ", " ") for line in lines)
+    return "".join(f"| {' '.join(line.split())} |\n" for line in lines)
 
 
 def _fields(model: type[BaseModel], is_said: bool) -> str:
@@ -71,14 +71,9 @@ def _fields(model: type[BaseModel], is_said: bool) -> str:
     for name, field in model.model_fields.items():
         one = schema["properties"][name]
         one = schema.get("$defs", {}).get(kind(one), one)  # such as the codes of errors
-        said = schema["description"] if name == "type" else field.description or ""
-        meaning = " ".join(said.split())  # on one line
-        cells = [
-            f"`{name}`",
-            kind(one).replace("Words", "words").replace("Texts", "texts"),
-            meaning,
-        ]
-        rows.append([*cells[:2], _default(name, field), meaning] if is_said else cells)
+        meaning = schema["description"] if name == "type" else field.description or ""
+        cells = [f"`{name}`", kind(one).replace("Words", "words").replace("Texts", "texts")]
+        rows.append([*cells, *([_default(name, field)] if is_said else []), meaning])
     return _table(["field", "type", *(["default"] if is_said else []), "meaning"], rows)
 
 
