@@ -112,7 +112,7 @@ class Settings(Limits, BaseSettings):
     close_timeout_seconds: PositiveSeconds = 5.0
     """Seconds that a client has to answer a close before it is cut off."""
     drain_timeout_seconds: PositiveSeconds = 4.0
-    """Seconds for storing and telling streams of a shutdown before it comes."""
+    """Seconds that a stopping server waits until its streams are stored and told that it stops."""
     store: str | None = None
     """Where lost streams lie, to go on after a restart or at another server: the file of an SQLite
     database, redis://HOST:PORT/0 (the extra cortado-asr[redis]), or memory for this process alone;

@@ -95,7 +95,8 @@ class Start(Said):
     keep: bool = False
     """Whether the server keeps the stream for a while if its connection is lost."""
     phrases: Phrases = ()
-    """Up to 100 phrases that are likely to be said, such as names; at most 511 letters in all."""
+    """Up to 100 phrases that are likely to be said, such as names; at most 100 characters each, and
+    511 letters in all."""
     alternatives: Annotated[int, Field(ge=0, le=MAX_ALTERNATIVES)] = 0
     """How many alternatives of a word and texts of an utterance are sent at most, up to 10."""
 
@@ -258,7 +259,8 @@ class Chars(TimedText):
     times: list[float]
     """For each character its time in seconds of the stream: the end of the encoder frame where the
     attention stopped, or of the audio that was received, if that is earlier. The search commits a
-    character up to half a second after its time, usually 80 ms."""
+    character once its hypotheses agree on it, by default at most 560 ms after its time, or 720 ms
+    if a rival of the best hypothesis wrote it; with `--hold` up to 2 s."""
     confidences: list[float]
     """For each character the probability, from 0 to 1, that its word is right, by what was known
     when it was committed."""
