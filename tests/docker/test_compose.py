@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from cortado.clients.commands.plan import SERVER_GIB, STREAM_GIB
-from cortado.server.settings import ENV_PREFIX, Settings, read_settings
+from cortado.server.settings import ENV_PREFIX, Settings
 from cortado.tests.docker.dockerfile import read
 
 ROOT = Path(__file__).parent.parent.parent
@@ -32,12 +32,6 @@ def service() -> dict[str, Any]:
     return found
 
 
-def test_it_builds_the_dockerfile_with_the_tree_as_its_context(service: dict[str, Any]) -> None:
-    context = (FOLDER / service["build"]["context"]).resolve()
-    assert context == ROOT
-    assert (context / service["build"]["dockerfile"]).is_file()
-
-
 def test_its_build_arguments_are_those_of_the_dockerfile(service: dict[str, Any]) -> None:
     known = re.findall(r"^ARG (\w+)", (FOLDER / "Dockerfile").read_text(), flags=re.MULTILINE)
     assert set(service["build"]["args"]) <= set(known)
@@ -52,11 +46,6 @@ def test_it_may_write_nothing_but_tmp_and_has_no_privileges(service: dict[str, A
     assert [mount.partition(":")[0] for mount in service["tmpfs"]] == ["/tmp"]
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
-
-
-def test_it_is_watched_and_started_again(service: dict[str, Any]) -> None:
-    assert service["restart"] == "unless-stopped"
-    assert service["healthcheck"]["retries"] > 0
 
 
 def test_its_health_is_asked_for_as_the_image_says(service: dict[str, Any]) -> None:
@@ -121,21 +110,3 @@ def test_every_setting_of_the_server_is_passed_on(service: dict[str, Any]) -> No
     fixed = {"host", "port"}  # those of the image
     names = {ENV_PREFIX + field.upper() for field in Settings.model_fields if field not in fixed}
     assert set(service["environment"]) == names
-
-
-def test_only_the_log_s_form_and_who_may_come_in_have_another_default(
-    service: dict[str, Any],
-) -> None:
-    given = {name: value for name, value in service["environment"].items() if value is not None}
-    assert given == {
-        "CORTADO_LOG_FORMAT": "${CORTADO_LOG_FORMAT:-json}",
-        "CORTADO_OPEN": "${CORTADO_OPEN:-true}",  # it is published on this machine alone
-    }
-    assert read_settings(log_format="json").log_format == "json"
-
-
-@pytest.mark.parametrize(
-    "word", ["TORCH_INDEX", "PYTHON_IMAGE", "PUBLISH", "TMP_SIZE", "MEMORY", "10001", "/ready"]
-)
-def test_its_documentation_names_what_it_offers(word: str) -> None:
-    assert word in readme()

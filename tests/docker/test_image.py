@@ -46,13 +46,6 @@ def test_hadolint_finds_nothing_wrong() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_it_is_built_in_one_stage_and_served_from_another() -> None:
-    assert [it.stage for it in INSTRUCTIONS if it.name == "FROM"] == ["build", "serve"]
-    assert [it.flags.get("from") for it in named("COPY", "serve")] == ["build", None]
-    [trimmed] = [it for it in named("RUN", "build") if "trim.sh" in it.text]
-    assert trimmed.text.startswith("./trim.sh /opt/cortado &&")
-
-
 def test_every_file_that_is_copied_exists_and_is_not_ignored() -> None:
     copies = [it for it in (*named("COPY", "build"), *named("COPY", "serve")) if not it.flags]
     sources = [word for it in copies for word in it.words[:-1]]
@@ -87,22 +80,6 @@ def test_it_does_not_run_as_root() -> None:
     [user] = named("USER", "serve")
     assert user.words == ["10001:10001"]
     assert INSTRUCTIONS.index(user) < INSTRUCTIONS.index(named("ENTRYPOINT", "serve")[0])
-
-
-def test_it_runs_cortado_serve_on_every_interface_of_the_container() -> None:
-    [entry], [command] = named("ENTRYPOINT", "serve"), named("CMD", "serve")
-    [copy] = [it for it in named("COPY", "serve") if not it.flags]
-    assert [*copy.words, *command.words] == ["docker/start.sh", *entry.words, "serve"]
-    assert environment("serve")["CORTADO_HOST"] == "0.0.0.0"
-    assert [it.words for it in named("EXPOSE", "serve")] == [[environment("serve")["CORTADO_PORT"]]]
-
-
-def test_it_compiles_ahead_where_a_start_finds_it() -> None:
-    [warm] = [it for it in named("RUN", "serve") if "cortado warm" in it.text]
-    assert warm.text == 'NUMBA_CACHE_DIR="${COMPILED}" cortado warm'
-    [user] = named("USER", "serve")
-    assert INSTRUCTIONS.index(warm) < INSTRUCTIONS.index(user)  # who may not write there
-    assert environment("serve")["NUMBA_CACHE_DIR"].startswith("/tmp/")
 
 
 def test_it_starts_with_what_was_compiled_and_keeps_what_is_there(tmp_path: Path) -> None:
@@ -249,12 +226,6 @@ def test_what_is_trimmed_still_decodes_and_encoders_of_video_are_gone(tmp_path: 
     for name in ("x264", "x265", "SvtAv1Enc"):
         [encoder] = (packages / "av.libs").glob(f"lib{name}-*")
         assert encoder.stat().st_size < 50_000
-
-
-def test_its_labels_are_those_of_the_open_container_initiative() -> None:
-    [label] = named("LABEL", "serve")
-    for name in ("title", "description", "licenses", "version", "revision"):
-        assert f"org.opencontainers.image.{name}=" in label.text
 
 
 @contextmanager
