@@ -2,12 +2,10 @@
 
 import json
 import os
-import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,9 +16,6 @@ from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT
 from cortado.tests.clients.speech import write
 from cortado.tests.clients.terminal import in_terminal
 from cortado.tests.model.untrained import noise
-
-PAGE = (ROOT / "docs" / "transcribe.md").read_text()
-COMMANDS = re.findall(r"^    (.*cortado transcribe.*)$", PAGE, re.MULTILINE)
 
 Capture = pytest.CaptureFixture[str]
 
@@ -203,20 +198,6 @@ def test_a_bar_is_shown_in_a_terminal_beside_results_that_go_elsewhere(
         terminal.wait_for("2 of 2 files")
         assert "100%" in terminal.text
     assert len([json.loads(line) for line in out.read_text().splitlines()]) == 2
-
-
-def test_every_command_of_the_page_runs(
-    archive: Path, saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert len(COMMANDS) == 8
-    shutil.copy(archive / "a.wav", tmp_path / "talk.wav")
-    monkeypatch.chdir(tmp_path)
-    for command in COMMANDS:
-        pipe, _, ours = command.partition("cortado transcribe")
-        with piped(tmp_path / "talk.wav") if pipe == "cat talk.wav | " else nullcontext():
-            assert run(saved, *shlex.split(ours)) == 0, command
-    assert (tmp_path / "talk.srt").read_text().startswith("1\n00:00:0")
-    assert (tmp_path / "captions" / "deep" / "b.vtt").read_text().startswith("WEBVTT\n")
 
 
 def test_phrases_that_cannot_be_had_give_no_line_but_their_error(
