@@ -104,8 +104,7 @@ async def caption(
         tell: called with what the speaker should know, a line at a time.
         phrases: that are likely to be said.
 
-    Raises:
-        StreamError: the server is not there, refuses, or cannot go on.
+    Raises: StreamError if the server is not there, refuses, or cannot go on.
     """
     microphone, console = captions.microphone, captions.console
     async with connect(url, sample_rate=microphone.sample_rate, phrases=phrases) as stream:

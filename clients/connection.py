@@ -68,8 +68,7 @@ class Connection:
     async def receive(self) -> ServerMessage:
         """Return the server's next message; those of types that are not known here are ignored.
 
-        Raises:
-            StreamError: it is an error, is none, or the connection is closed.
+        Raises: StreamError if it is an error, is none, or the connection is closed.
         """
         while True:
             message = _read(await self._frame())

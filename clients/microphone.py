@@ -40,8 +40,7 @@ class Input(NamedTuple):
 def inputs() -> list[Input]:
     """Return the input devices of this machine.
 
-    Raises:
-        MicrophoneError: sounddevice or PortAudio is missing.
+    Raises: MicrophoneError if sounddevice or PortAudio is missing.
     """
     sound = _sounddevice()
     default = sound.default.device[0]
@@ -61,8 +60,7 @@ class Microphone:
     Args:
         device: its number or a part of its name; None for the system's default.
 
-    Raises:
-        MicrophoneError: there is none, or it cannot be opened.
+    Raises: MicrophoneError if there is none, or it cannot be opened.
     """
 
     def __init__(self, device: int | str | None = None) -> None:

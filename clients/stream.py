@@ -124,8 +124,7 @@ class Stream:
     async def end(self) -> None:
         """Say that no more audio follows; the characters that remain still come.
 
-        Raises:
-            StreamError: the stream has ended.
+        Raises: StreamError if the stream has ended.
         """
         self._conclude(End().model_dump_json())
 
@@ -135,8 +134,7 @@ class Stream:
         The iteration then ends with what `resume` takes in `suspended`. The stream has to be at
         16 kHz.
 
-        Raises:
-            StreamError: the stream has ended.
+        Raises: StreamError if the stream has ended.
         """
         self._conclude(Suspend().model_dump_json())
 
@@ -151,8 +149,7 @@ class Stream:
     async def __aiter__(self) -> AsyncIterator[Chars]:
         """Yield characters as the server decides them, until `final` or `suspended` is there.
 
-        Raises:
-            StreamError: the stream cannot go on.
+        Raises: StreamError if the stream cannot go on.
         """
         async for message in self.messages():
             if isinstance(message, Chars):
@@ -161,8 +158,7 @@ class Stream:
     async def messages(self) -> AsyncIterator[Chars | Endpoint]:
         """Yield characters, and an `Endpoint` after those of an utterance that has ended.
 
-        Raises:
-            StreamError: the stream cannot go on.
+        Raises: StreamError if the stream cannot go on.
         """
         while self.state != "ended" or not self._messages.empty():
             if (message := await self._messages.get()) is not None:
@@ -209,8 +205,7 @@ class Stream:
     async def _converse(self) -> StreamError | None:
         """Send and receive over one connection; return how it was lost, None for a good end.
 
-        Raises:
-            StreamError: the stream cannot go on.
+        Raises: StreamError if the stream cannot go on.
         """
         sending = asyncio.create_task(self._send_all())
         try:
@@ -255,8 +250,7 @@ class Stream:
     async def _reconnect(self, lost: StreamError) -> None:
         """Connect again until it works.
 
-        Raises:
-            StreamError: it does not work for a long time, or never will.
+        Raises: StreamError if it does not work for a long time, or never will.
         """
         self.state = "lost"
         self._make_room()
@@ -373,8 +367,7 @@ async def resume(
 def _start(encoding: Encoding, **fields: object) -> Start:
     """Return how a stream of raw samples begins.
 
-    Raises:
-        ValueError: the encoding is another, or a field is wrong.
+    Raises: ValueError if the encoding is another, or a field is wrong.
     """
     if encoding not in SAMPLE_BYTES:
         expected = f"expected an encoding of samples ({', '.join(SAMPLE_BYTES)})"

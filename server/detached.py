@@ -33,8 +33,7 @@ class DetachedStream(NamedTuple):
     def from_bytes(cls, data: bytes, max_characters: int) -> "DetachedStream":
         """Return the stream in the bytes of `to_bytes`, which are trusted to be such.
 
-        Raises:
-            SnapshotError: they are of another version.
+        Raises: SnapshotError if they are of another version.
         """
         version, length = _LENGTHS.unpack_from(data)
         if version != VERSION:

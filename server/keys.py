@@ -39,8 +39,7 @@ class KeyFile:
     def read(self) -> dict[str, str]:
         """Return the hashes by name.
 
-        Raises:
-            ValueError: the file is not there, or is not one of keys.
+        Raises: ValueError if the file is not there, or is not one of keys.
         """
         try:
             found = json.loads(self.path.read_text("utf-8"))
@@ -56,8 +55,7 @@ class KeyFile:
     def add(self, name: str) -> str:
         """Make a key of a new name and return it; it is nowhere else.
 
-        Raises:
-            ValueError: the name is taken, or is no name.
+        Raises: ValueError if the name is taken, or is no name.
         """
         if not NAME.fullmatch(name):
             raise ValueError(f"expected a name of a-z, 0-9 and -, got {name!r}")
@@ -71,8 +69,7 @@ class KeyFile:
     def remove(self, name: str) -> None:
         """Make a key worthless.
 
-        Raises:
-            ValueError: there is none of this name.
+        Raises: ValueError if there is none of this name.
         """
         hashes = self.read()
         if hashes.pop(name, None) is None:
@@ -100,8 +97,7 @@ class Keys:
     def __init__(self, file: KeyFile, short_lived: ShortLived) -> None:
         """Know the keys of a file, and the short-lived secrets that stand for them.
 
-        Raises:
-            ValueError: the file is not there, or is not one of keys.
+        Raises: ValueError if the file is not there, or is not one of keys.
         """
         self._file, self._short_lived = file, short_lived
         self._hashes, self._changed = file.read(), self._change()

@@ -63,8 +63,7 @@ class Replica:
     async def check_health(self) -> None:
         """Let Ray replace a replica whose model does not run.
 
-        Raises:
-            RuntimeError: it does not run.
+        Raises: RuntimeError if it does not run.
         """
         if self._service.failure or not self._service.engine.alive:
             raise RuntimeError("expected a model that runs, got one that does not")
@@ -105,8 +104,7 @@ class Replicas:
 def application(settings: Settings, replicas: Replicas) -> serve.Application:
     """Return the application for `serve.run`.
 
-    Raises:
-        ValueError: streams could not move between replicas.
+    Raises: ValueError if streams could not move between replicas.
     """
     if settings.store == MEMORY:
         raise ValueError("expected a store that all replicas share, got memory")
@@ -141,8 +139,7 @@ def run(settings: Settings, replicas: Replicas, *, everywhere: bool) -> None:
 
     A proxy listens on every node, or on the head alone.
 
-    Raises:
-        ValueError: they cannot be run.
+    Raises: ValueError if they cannot be run.
     """
     serve.start(
         proxy_location="EveryNode" if everywhere else "HeadOnly",

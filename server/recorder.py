@@ -64,8 +64,7 @@ class Recorder:
     ) -> None:
         """Record into `folder`; `facts` name the model and the backend; failures are counted.
 
-        Raises:
-            ValueError: the folder is not there and cannot be made.
+        Raises: ValueError if the folder is not there and cannot be made.
         """
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -173,8 +173,7 @@ class ResumableStreams:
 
         One that hangs is left alone, and ends with the process.
 
-        Raises:
-            StoreError: it fails, or does not end in STORE_SECONDS.
+        Raises: StoreError if it fails, or does not end in STORE_SECONDS.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()

@@ -77,8 +77,7 @@ def leave(exit_code: int) -> NoReturn:
 def check_tls(settings: Settings) -> None:
     """Look whether the files of a certificate and its key can be used, if they are set.
 
-    Raises:
-        ValueError: they cannot.
+    Raises: ValueError if they cannot.
     """
     certificate, key = settings.tls_certificate, settings.tls_key
     if certificate is None or key is None:
@@ -130,8 +129,7 @@ def bound(settings: Settings, announce: Callable[[str], None]) -> Settings:
 def listen(settings: Settings) -> socket.socket:
     """Return a socket bound to the address of `settings`.
 
-    Raises:
-        ValueError: the address is taken or is not this machine's.
+    Raises: ValueError if the address is taken or is not this machine's.
     """
     try:
         found = socket.getaddrinfo(

@@ -62,8 +62,7 @@ class Service:
     ) -> None:
         """Serve a recogniser, with the facts of its card and its name.
 
-        Raises:
-            ValueError: a voice activity detector or traces are wanted, and not installed.
+        Raises: ValueError if a voice activity detector or traces are wanted, and not installed.
         """
         self._vad = load_vad() if settings.vad else None
         self.settings = settings
@@ -113,8 +112,7 @@ class Service:
     async def reload(self) -> None:
         """Read the model again, for new streams; those that are live stay with theirs.
 
-        Raises:
-            ValueError: the checkpoint is missing or broken; the model stays as it was.
+        Raises: ValueError if the checkpoint is missing or broken; the model stays as it was.
         """
         async with self._reloading:
             online, facts, name = await asyncio.to_thread(read_model, self.settings)
@@ -192,8 +190,7 @@ class Service:
     def admit(self, request: HTTPConnection, streams: int = 1) -> AbstractContextManager[None]:
         """Note who calls, and return in what the request's streams are counted as the caller's.
 
-        Raises:
-            Refused: the request is not let in.
+        Raises: Refused if the request is not let in.
         """
         self.identify(request)
         if reason := self.callers.full(caller.get(), streams):
@@ -205,8 +202,7 @@ class Service:
     def identify(self, request: HTTPConnection) -> None:
         """Note who calls.
 
-        Raises:
-            Refused: a page of this origin may not call, or the request has no key.
+        Raises: Refused if a page of this origin may not call, or the request has no key.
         """
         caller.set(Caller(None, request.client.host if request.client else ""))
         origin, host = request.headers.get("origin"), request.headers.get("host")
@@ -234,8 +230,7 @@ class Service:
     def identify_by_key(self, request: HTTPConnection) -> None:
         """Note who calls, and who asks for a short-lived secret, which no other can get.
 
-        Raises:
-            Refused: as `identify` does, or the request comes with such a secret itself.
+        Raises: Refused as `identify` does, or if the request comes with such a secret itself.
         """
         self.identify(request)
         if caller.get().short_lived:
@@ -309,8 +304,7 @@ class Service:
 def read_model(settings: Settings) -> tuple[StreamingRecognizer, dict[str, Any], str]:
     """Return the recogniser of the checkpoint that `settings` names, its facts and its name.
 
-    Raises:
-        ValueError: there is none, or it is broken.
+    Raises: ValueError if there is none, or it is broken.
     """
     folder = settings.checkpoint or checkpoint_reader.DEFAULT
     facts = checkpoint_reader.read_card(folder)
@@ -324,7 +318,6 @@ def read_model(settings: Settings) -> tuple[StreamingRecognizer, dict[str, Any],
 def load(settings: Settings) -> Service:
     """Return the service of the checkpoint that `settings` names.
 
-    Raises:
-        ValueError: there is none, or it is broken.
+    Raises: ValueError if there is none, or it is broken.
     """
     return Service(*read_model(settings), settings)

@@ -83,8 +83,7 @@ class Session:
     async def _handle(self, event: Event) -> None:
         """Do what the client asks for.
 
-        Raises:
-            ProtocolError: it cannot be done.
+        Raises: ProtocolError if it cannot be done.
         """
         if isinstance(event, Start):
             self._start(event)

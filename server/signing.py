@@ -33,8 +33,7 @@ class Signer:
     def unsign(self, text: str) -> bytes:
         """Return the bytes that `sign` was given.
 
-        Raises:
-            ProtocolError: it was not this signer, nor one of the same key.
+        Raises: ProtocolError if it was not this signer, nor one of the same key.
         """
         try:
             return self.checked(base64.b64decode(text, validate=True))
@@ -48,8 +47,7 @@ class Signer:
     def checked(self, signed: bytes, name: str = "") -> bytes:
         """Return the bytes that `signed` was given, with the same name.
 
-        Raises:
-            ProtocolError: it was not this signer, nor one of the same key.
+        Raises: ProtocolError if it was not this signer, nor one of the same key.
         """
         if not hmac.compare_digest(signed[:SIZE], self._signature(signed[SIZE:], name)):
             raise invalid_state(

@@ -37,15 +37,13 @@ class Store(Protocol):
 
         Return whether that was so.
 
-        Raises:
-            StoreError: it cannot be held.
+        Raises: StoreError if it cannot be held.
         """
 
     def get(self, token: str) -> bytes | None:
         """Return what is held, if anything is.
 
-        Raises:
-            StoreError: the store cannot be reached.
+        Raises: StoreError if the store cannot be reached.
         """
 
     def close(self) -> None:
@@ -63,8 +61,7 @@ class SqliteStore:
     def __init__(self, path: Path, streams: int) -> None:
         """Open or make the file, which holds at most so many streams; the oldest go first.
 
-        Raises:
-            StoreError: it cannot be written.
+        Raises: StoreError if it cannot be written.
         """
         self.path, self._streams = path, streams
         self._lock = threading.Lock()
@@ -138,8 +135,7 @@ class RedisStore:
     def __init__(self, address: str) -> None:
         """Use the Redis at redis://HOST:PORT/NUMBER.
 
-        Raises:
-            ValueError: that is no address.
+        Raises: ValueError if that is no address.
         """
         import redis
 
@@ -192,8 +188,7 @@ def _reached(store: Store) -> Store:
 def open_store(where: str | None, streams: int) -> Store | None:
     """Return the store at `where`; None for the process's memory alone.
 
-    Raises:
-        ValueError: a store that was asked for cannot be used.
+    Raises: ValueError if a store that was asked for cannot be used.
     """
     if where == MEMORY:
         return None

@@ -65,8 +65,7 @@ class Streams:
     ) -> EngineStream:
         """Return a stream of the engine, which goes on with the one that was `detached`.
 
-        Raises:
-            ProtocolError: no stream is let in now, or the one that was detached does not fit.
+        Raises: ProtocolError if no stream is let in now, or the one that was detached does not fit.
         """
         try:
             if self.draining:
@@ -97,8 +96,7 @@ class Streams:
     async def find(self, resume: Resume) -> DetachedStream:
         """Return the stream that a client resumes; one with another connection loses that.
 
-        Raises:
-            ProtocolError: there is no such stream, or it cannot be resumed here.
+        Raises: ProtocolError if there is no such stream, or it cannot be resumed here.
         """
         if resume.token is None:
             return self._unsigned(resume)
@@ -124,8 +122,7 @@ class Streams:
     def _unsigned(self, resume: Resume) -> DetachedStream:
         """Return the stream that a client has brought.
 
-        Raises:
-            ProtocolError: it is damaged, or of another key or model.
+        Raises: ProtocolError if it is damaged, or of another key or model.
         """
         try:
             snapshot = Snapshot.from_bytes(self.signer.unsign(resume.state or ""))
@@ -143,8 +140,7 @@ class Streams:
 def _key(settings: Settings, store: Store | None) -> str | None:
     """Return the key that signs streams; None for one of this process.
 
-    Raises:
-        ValueError: a store that servers share needs a key that they share.
+    Raises: ValueError if a store that servers share lacks a key that they share.
     """
     if settings.state_key is not None:
         return settings.state_key.get_secret_value()

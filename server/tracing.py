@@ -18,8 +18,7 @@ class Tracing:
     def __init__(self, collector: str) -> None:
         """Send to the address of OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces.
 
-        Raises:
-            ValueError: what does so is not installed.
+        Raises: ValueError if what does so is not installed.
         """
         try:
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -172,8 +172,7 @@ class _Simulation:
 def simulate(load: Load, fleet: Fleet, hours: float = 24.0, seed: int = 0) -> Outcome:
     """Return what becomes of a load at a fleet in so many hours, which begin at the quietest.
 
-    Raises:
-        ValueError: a figure is out of reason.
+    Raises: ValueError if a figure is out of reason.
     """
     if not 1 <= load.peak <= 2:
         raise ValueError(f"expected a peak of 1 to 2 means, got {load.peak:g}")

@@ -30,8 +30,7 @@ class Served:
 def served(settings: Mapping[str, str]) -> Iterator[Served]:
     """Run `cortado serve` on a free port with `settings` (their flags' names) while the block runs.
 
-    Raises:
-        ValueError: it does not start.
+    Raises: ValueError if it does not start.
     """
     flags = [part for name, value in settings.items() for part in (f"--{name}", value)]
     command = [sys.executable, "-m", "cortado.clients.cli", "serve", "--port", "0", *flags]

@@ -8,8 +8,7 @@ ANSWER_SECONDS = 10.0  # in which a cluster's head takes a connection
 def join(address: str | None) -> None:
     """Connect this process to a cluster; without an address, to one of this machine.
 
-    Raises:
-        ValueError: there is none at the address, or it cannot be joined.
+    Raises: ValueError if there is none at the address, or it cannot be joined.
     """
     import ray
 

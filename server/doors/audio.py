@@ -26,16 +26,14 @@ class Decoder:
     def push(self, data: bytes) -> Iterator[bytes]:
         """Yield what is complete with `data`, lazily.
 
-        Raises:
-            ProtocolError: it is not the audio that was announced.
+        Raises: ProtocolError if it is not the audio that was announced.
         """
         yield data
 
     def end(self) -> Iterator[bytes]:
         """Yield the rest; of raw audio nothing, for an incomplete sample is dropped.
 
-        Raises:
-            ProtocolError: as `push` does.
+        Raises: ProtocolError as `push` does.
         """
         return iter(())
 

@@ -55,8 +55,7 @@ class Own(Dialect):
     def _begun(self, message: Start | Resume) -> Start | Resume:
         """Return how the stream begins for who reads what a decoder gives, if it needs one.
 
-        Raises:
-            ProtocolError: such a stream cannot be decoded, or not be kept.
+        Raises: ProtocolError if such a stream cannot be decoded, or not be kept.
         """
         if message.encoding in SAMPLE_BYTES:
             return message

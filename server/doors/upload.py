@@ -129,8 +129,7 @@ def open_upload(
 
     It sends one `channel`, or the mean of all; `said` are other fields of `Start`.
 
-    Raises:
-        ProtocolError: the file is empty.
+    Raises: ProtocolError if the file is empty.
     """
     if not file.read(1):
         raise ProtocolError(ErrorCode.INVALID_AUDIO, f"{NAME}: expected a file, got an empty one")
@@ -164,8 +163,7 @@ async def answers(
 ) -> AsyncGenerator[ServerMessage, None]:
     """Yield what the service answers to an upload, as long as the client of the request waits.
 
-    Raises:
-        ProtocolError: it ended with an error, or the client has hung up.
+    Raises: ProtocolError if it ended with an error, or the client has hung up.
     """
     talk = asyncio.create_task(service.talk(upload, Own()))
     gone = asyncio.create_task(_hung_up(request))
@@ -209,8 +207,7 @@ class Heard(NamedTuple):
 async def collected(messages: AsyncIterator[ServerMessage]) -> Heard:
     """Return what was heard, when all answers have come.
 
-    Raises:
-        ProtocolError: it ended with an error.
+    Raises: ProtocolError if it ended with an error.
     """
     segment, utterances, session, model, duration = Segment(), list[list[Word]](), "", "", 0.0
     async for message in messages:

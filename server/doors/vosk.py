@@ -183,8 +183,7 @@ def _text(message: BaseModel) -> str:
 def _control(data: str) -> Control:
     """Return what the JSON `data` spells.
 
-    Raises:
-        ProtocolError: it spells nothing that is known.
+    Raises: ProtocolError if it spells nothing that is known.
     """
     expected = "expected config, eof, reset or audio"
     try:

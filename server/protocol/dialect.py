@@ -33,8 +33,7 @@ class Dialect(ABC):
     def read(self, data: str | bytes) -> Iterator[Read]:
         """Yield the meaning of a client's message; large audio comes in pieces, lazily.
 
-        Raises:
-            ProtocolError: the message is not understood.
+        Raises: ProtocolError if the message is not understood.
         """
 
     @abstractmethod

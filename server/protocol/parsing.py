@@ -33,8 +33,7 @@ UNKNOWN = "union_tag_invalid"  # pydantic's word for a type that is not among ou
 def parse_client(text: str) -> ClientMessage:
     """Return the client's message that the JSON `text` spells.
 
-    Raises:
-        ProtocolError: it spells none.
+    Raises: ProtocolError if it spells none.
     """
     if text.count(",") >= MAX_FIELDS:  # only phrases may have a comma within
         message = f"expected at most {MAX_FIELDS} fields and phrases, got more"
@@ -48,8 +47,7 @@ def parse_client(text: str) -> ClientMessage:
 def start_of(**fields: object) -> Start:
     """Return the `start` that has these fields.
 
-    Raises:
-        ValueError: one of them is wrong.
+    Raises: ValueError if one of them is wrong.
     """
     try:
         found = _CLIENT.validate_python({"type": "start", **fields})
@@ -64,8 +62,7 @@ def parse_server(text: str) -> ServerMessage | None:
 
     None is for a message of a type yet unknown, which clients ignore.
 
-    Raises:
-        ValueError: it spells none.
+    Raises: ValueError if it spells none.
     """
     try:
         return _SERVER.validate_json(text)

@@ -37,8 +37,7 @@ class PcmDecoder:
     def decode(self, data: bytes) -> Samples:
         """Return the (N,) samples in [-1, 1] that `data` completes.
 
-        Raises:
-            ProtocolError: a sample is not a number or infinite.
+        Raises: ProtocolError if a sample is not a number or infinite.
         """
         data = self._rest + data
         whole = len(data) - len(data) % SAMPLE_BYTES[self._encoding]
@@ -56,8 +55,7 @@ class PcmDecoder:
 def encode(samples: Samples, encoding: str) -> bytes:
     """Return the bytes of (N,) samples in [-1, 1); what is outside is clipped.
 
-    Raises:
-        ValueError: `samples` are none, or not to be written in this encoding.
+    Raises: ValueError if `samples` are none, or not to be written in this encoding.
     """
     if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
         got = f"{samples.shape} {samples.dtype}"

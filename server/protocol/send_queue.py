@@ -29,8 +29,7 @@ class SendQueue:
     def add(self, message: Queued, *, forced: bool = False) -> None:
         """Put `message` at the end; `forced` goes over the limit.
 
-        Raises:
-            ProtocolError: more characters or replies would wait than are allowed.
+        Raises: ProtocolError if more characters or replies would wait than are allowed.
         """
         if isinstance(message, Reply):
             self._replies += 1

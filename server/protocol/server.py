@@ -159,8 +159,7 @@ class ServerProtocol:
     def _event(self, message: ClientMessage | WhenProcessed | bytes) -> Event:
         """Return what a message means at this point of the conversation.
 
-        Raises:
-            ProtocolError: it means nothing here.
+        Raises: ProtocolError if it means nothing here.
         """
         if self.state is State.DRAINING:
             raise _unexpected("nothing after end", message)

@@ -194,8 +194,7 @@ class ResumePoint(NamedTuple):
     def check(self, resume: Resume) -> None:
         """Check that all that a client has missed is still in the transcript.
 
-        Raises:
-            ProtocolError: it is not.
+        Raises: ProtocolError if it is not.
         """
         first, last = self.transcript.omitted, self.transcript.characters
         if not self.is_whole:  # the client may have more, which will be written again

@@ -118,8 +118,7 @@ def seconds(chunk: int | None, additive: bool, length: int, trials: int) -> floa
 def measure(progress: Progress, trials: int = 100, lengths: Sequence[int] = LENGTHS) -> list[Curve]:
     """Return the times of each attention with each energy, on one thread.
 
-    Raises:
-        ValueError: no trial, or no length.
+    Raises: ValueError for no trial, or no length.
     """
     if trials < 1 or not lengths:
         raise ValueError(f"expected a trial and a length or more, got {trials} and {lengths}")

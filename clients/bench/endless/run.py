@@ -74,8 +74,7 @@ def run_day(
         seed: of all that is not speech, and of the order of the recordings.
         stretch: shortest and longest stretch without speech, in seconds.
 
-    Raises:
-        ValueError: there is no speech.
+    Raises: ValueError if there is no speech.
     """
     if not speech:
         raise ValueError("expected at least one recording, got none")

@@ -240,8 +240,7 @@ class Live(Dialect):
 def _control(data: str) -> Control:
     """Return what the JSON `data` spells.
 
-    Raises:
-        ProtocolError: it spells nothing that is known.
+    Raises: ProtocolError if it spells nothing that is known.
     """
     try:
         return Control.model_validate_json(data)

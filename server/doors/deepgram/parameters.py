@@ -86,8 +86,7 @@ class Parameters:
     def require_channels(self) -> None:
         """Expect the number of channels beside `multichannel`.
 
-        Raises:
-            ValueError: there is none.
+        Raises: ValueError if there is none.
         """
         if self.multichannel and not self.has_channels:
             raise ValueError("channels: expected a number beside multichannel, got none")
@@ -101,8 +100,7 @@ class Parameters:
 def read(query: Iterable[tuple[str, str]], *, live: bool) -> Parameters:
     """Return the parameters of an address, for live audio or for a file.
 
-    Raises:
-        ValueError: one of them cannot be understood, or one is missing.
+    Raises: ValueError if one of them cannot be understood, or one is missing.
     """
     query = list(query)
     found = Parameters(phrases=_phrases(query))

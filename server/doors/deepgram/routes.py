@@ -112,8 +112,7 @@ async def _transcribed(
 async def _channels(content: BinaryIO, asked: parameters.Parameters) -> int:
     """Return the number of channels of a file.
 
-    Raises:
-        ProtocolError: they are too many, or there are none.
+    Raises: ProtocolError if they are too many, or there are none.
     """
     if asked.raw or not asked.multichannel:
         return asked.channels

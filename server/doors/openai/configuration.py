@@ -95,8 +95,7 @@ class Configuration:
     def update(self, fields: Any, *, has_audio: bool = False) -> list[str]:
         """Set what `session.update` says, all of it or nothing; return what of it has no effect.
 
-        Raises:
-            ValueError: it cannot be set, or not any more because there was audio.
+        Raises: ValueError if it cannot be set, or not any more because there was audio.
         """
         fields = _as_new(fields)
         try:

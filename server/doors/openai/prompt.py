@@ -37,8 +37,7 @@ def expected(prompt: str, keywords: Sequence[str] = ()) -> Expected:
     words; each is a phrase. Any other prompt is prose, of which the names are phrases: words with a
     capital or a digit that do not just begin a sentence. Its style has no effect.
 
-    Raises:
-        ValueError: they are too long to be searched while others speak.
+    Raises: ValueError if they are too long to be searched while others speak.
     """
     if (length := len(prompt) + sum(map(len, keywords))) > MAX_PROMPT:
         at_most = f"at most {MAX_PROMPT} characters, those of keywords included"

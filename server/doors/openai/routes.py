@@ -111,8 +111,7 @@ def routes(service: Service) -> APIRouter:
 async def _form(request: Request, limit: int) -> FormData:
     """Return a form whose file has at most `limit` bytes.
 
-    Raises:
-        ProtocolError: it has more.
+    Raises: ProtocolError if it has more.
     """
     whole = bounded(request, limit + FIELD_BYTES, f"a file of at most {limit} bytes")
     return await whole.form(max_files=1, max_fields=64, max_part_size=FIELD_BYTES)

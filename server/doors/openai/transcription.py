@@ -48,8 +48,7 @@ def read(fields: Mapping[str, Sequence[str]], model: str, *, weighs_phrases: boo
 
     Where it does not weigh phrases, a prompt has no effect.
 
-    Raises:
-        ValueError: one of them cannot be understood.
+    Raises: ValueError if one of them cannot be understood.
     """
     given = {name.removesuffix("[]"): values for name, values in fields.items() if values}
     name = given.get("response_format", ["json"])[-1]
