@@ -97,7 +97,7 @@ def estimate(
     general *= COMMON_SHARE / (general.sum() or 1)
     final = np.array([BEGIN, END, UNKNOWN, *(index.get(word, UNKNOWN) for word in uses)])
     model = _trigram(final[written], count, general)
-    unknown = sum(n for word, n in uses.items() if word not in index) / sum(uses.values())
+    unknown = sum(n for word, n in uses.items() if word not in index) / max(sum(uses.values()), 1)
     return model._replace(arrays=_tree(lexicon, letters) | model.arrays, unknown=unknown)
 
 

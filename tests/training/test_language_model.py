@@ -119,6 +119,12 @@ def test_a_word_of_very_many_letters_is_unknown() -> None:
     assert found.unknown == pytest.approx(1 / 3)
 
 
+def test_common_words_need_no_text() -> None:
+    found = estimate([" \n"], "ab", common={"ab": 0.2, "b": 0.1})
+    assert len(found.arrays["unigrams"]) == SPECIAL + 2
+    assert found.unknown == 0
+
+
 def test_a_blank_line_is_no_sentence() -> None:
     texts = sentences(2, 20)
     expected, found = (estimate(lines, LETTERS).arrays for lines in (texts, ["", *texts, " \t"]))
