@@ -375,14 +375,23 @@ def test_the_decoder_counts_less_where_hypotheses_are_weighed(deciding: float, s
 
 
 @pytest.mark.parametrize(
-    ("since", "expected", "word"), [(7, "", "goi"), (8, "", "go"), (8, "goi", "goi")]
+    ("weight", "since", "expected", "word"),
+    [
+        (1.0, 7, "", "goi"),
+        (1.0, 8, "", "go"),
+        (1.0, 8, "goi", "goi"),
+        (0.0, 7, "goings", "goi"),  # without a language model, phrases still gain and lose
+        (0.0, 8, "goings", "go"),
+        (0.0, 8, "goi", "goi"),
+    ],
 )
 def test_a_word_without_a_letter_for_long_counts_as_ended(
-    since: int, expected: str, word: str
+    weight: float, since: int, expected: str, word: str
 ) -> None:
     """The best hypothesis is in a word that goes on, the other is at the end of one."""
     words = spoken(ENGLISH, ["go going", "go"], SearchWeights(1.0, 0.0, -5.0, -1.0))
-    beam, vocabulary = Beam(width=2, max_wait=0, words=words), Vocabulary(ENGLISH)
+    beam = Beam(width=2, max_wait=0, words=words._replace(weight=weight))
+    vocabulary = Vocabulary(ENGLISH)
     h = hypotheses(1, beam, CAP, len(ENGLISH))
     if expected:
         h.trees[0] = expecting([expected], vocabulary).tree
@@ -393,7 +402,7 @@ def test_a_word_without_a_letter_for_long_counts_as_ended(
             h.words[0, k] = language.followed(words, *h.words[0, k], symbol)
             if expected:
                 h.phrase[0, k] = phrases.followed(h.trees[0], h.phrase[0, k], symbol)
-    h.scores[0], h.clock[0] = (0, -1), 1 + since
+    h.scores[0], h.clock[0] = (0, -0.5), 1 + since
     row, found = np.zeros(1, np.int64), Emissions.nothing(1, max_committed(beam, CAP))
     commit(row, beam, h, candidates(1, beam, CAP, len(ENGLISH)), *found)
     [committed] = found.lists()
