@@ -32,7 +32,7 @@ PHONES = NODES  # of a stream's phrases, at most: what does not fit is not looke
 FREE = 1  # first letters of a phrase, which gain nothing: many words begin so
 ROOT = 0  # at the beginning of a word; its SYMBOL is the space
 OUTSIDE = -1  # in a word that no phrase has there
-APOSTROPHES = "’ʼ"
+PLAIN = {"’": "'", "ʼ": "'", "ø": "o", "ł": "l", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe"}
 
 
 # Returns a word's phones, and for each of its symbols how many of them end with it.
@@ -116,7 +116,8 @@ def _add_phones(
 
 
 def _spelt(phrase: str, vocabulary: Vocabulary) -> list[int]:
-    plain = "".join(map(partial(_plain, vocabulary=vocabulary), phrase.lower()))
+    composed = unicodedata.normalize("NFC", phrase.lower())
+    plain = "".join(map(partial(_plain, vocabulary=vocabulary), composed))
     known = "".join(one if one in vocabulary.names else " " for one in plain)
     words = " ".join(known.split())
     if not words:
@@ -128,9 +129,7 @@ def _plain(character: str, vocabulary: Vocabulary) -> str:
     """Return a character without the accent that the vocabulary lacks."""
     if character in vocabulary.names:
         return character
-    if character in APOSTROPHES:
-        return "'"
-    decomposed = unicodedata.normalize("NFKD", character)
+    decomposed = PLAIN.get(character) or unicodedata.normalize("NFKD", character)
     return "".join(one for one in decomposed if not unicodedata.combining(one))
 
 
