@@ -121,24 +121,24 @@ class Sampler:
         self._check_lengths(weights, max_seconds)
         rng = np.random.default_rng([self.seed, 1, number])
         shares = np.array(weights) / sum(weights)
+        short = [np.flatnonzero(x <= max_seconds * FRAMES_PER_SECOND) for x in self._frames]
         drawn: list[Drawn] = []
         while len(drawn) < POOL:
             if rng.random() < config.silence:
                 drawn.append(Drawn(-1, int(rng.integers(2**31)), 300))
                 continue
             corpus = int(rng.choice(len(shares), p=shares))
-            index = int(rng.integers(len(self.corpora[corpus])))
+            index = int(rng.choice(short[corpus]))
             frames = self.corpora[corpus].utterances[index].frames
-            if frames <= max_seconds * FRAMES_PER_SECOND:
-                lead = -int(rng.integers(config.shift + 1)) if config.shift else 0
-                if rng.random() < config.lead:
-                    lead = int(rng.integers(*LEAD))
-                trailed = config.trail > 0 and rng.random() < config.trail
-                trail = int(rng.integers(*LEAD)) if trailed else 0
-                one = Drawn(corpus, index, frames + lead + trail, lead, trail)
-                if config.follow and rng.random() < config.follow:
-                    one = self._following(one, max_seconds, rng)
-                drawn.append(one)
+            lead = -int(rng.integers(config.shift + 1)) if config.shift else 0
+            if rng.random() < config.lead:
+                lead = int(rng.integers(*LEAD))
+            trailed = config.trail > 0 and rng.random() < config.trail
+            trail = int(rng.integers(*LEAD)) if trailed else 0
+            one = Drawn(corpus, index, frames + lead + trail, lead, trail)
+            if config.follow and rng.random() < config.follow:
+                one = self._following(one, max_seconds, rng)
+            drawn.append(one)
         batches = self._cut(sorted(drawn, key=lambda utterance: utterance.frames), views)
         n = self.processes
         if len(batches) < n:
@@ -161,6 +161,11 @@ class Sampler:
         if after == drawn.utterance or frames > max_seconds * FRAMES_PER_SECOND:
             return drawn
         return drawn._replace(frames=frames, after=after, pause=pause)
+
+    @cached_property
+    def _frames(self) -> list[NDArray[np.int64]]:
+        """The frames of each utterance, for each corpus."""
+        return [np.array([one.frames for one in corpus.utterances]) for corpus in self.corpora]
 
     @cached_property
     def _of_speaker(self) -> list[dict[Voice, list[int]]]:

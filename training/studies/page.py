@@ -68,7 +68,7 @@ def _notes(study: Study, runs: Sequence[Run], ways: Sequence[str]) -> str:
     missing = [plan.name for plan in plans(study) if not plan.result.exists()]
     left = f"\n- Not run yet: {', '.join(missing)}." if missing else ""
     return (
-        f"- Data: {data}; the shares are of the utterances drawn.\n"
+        f"- Data: {data}; the shares are the recipe's weights.\n"
         f"- Budget: {budget} of padded audio a run, for every row; the last weights' moving "
         "average is what is scored.\n"
         f"- Start: all runs begin with the same encoder and CTC head, `{one.start.recipe}` after "

@@ -48,10 +48,10 @@ class Start:
 
 @dataclass(frozen=True)
 class CorpusShare:
-    """A corpus that a run is trained on, and how often its utterances are drawn."""
+    """A corpus that a run is trained on, and its weight in the recipe."""
 
     name: str
-    share: float  # of the utterances drawn
+    share: float  # of the weights
     utterances: int
     hours: float
 

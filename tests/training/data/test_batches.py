@@ -59,6 +59,16 @@ def test_a_pool_draws_corpora_by_their_weights_and_leaves_out_what_is_long(
     )
 
 
+def test_a_corpus_of_mostly_long_utterances_keeps_its_share(sampler: Sampler) -> None:
+    frames = [one.frames for one in sampler.corpora[1].utterances]
+    weights, seconds = [1.0, 1.0], min(frames) / 100  # one of its two, and one of ten
+    assert min(frames) < max(frames)
+    batches = sampler.pool(0, PLAIN, weights, seconds)
+    drawn = [one for batch in batches for one in batch]
+    assert max(one.frames for one in drawn) <= min(frames)
+    assert np.mean([one.corpus for one in drawn]) == pytest.approx(0.5, abs=0.08)
+
+
 def test_shifts_leave_out_the_first_frames(sampler: Sampler) -> None:
     drawn = [one for batch in sampler.pool(0, replace(PLAIN, shift=3)) for one in batch]
     assert {one.lead for one in drawn} == {0, -1, -2, -3}
