@@ -156,9 +156,9 @@ def pause_like(frames: Frames, length: int, rng: np.random.Generator) -> Frames:
     return frames[start + rng.integers(0, width, length)]
 
 
-def silence(rng: np.random.Generator, bands: int = MELS) -> Frames:
-    """Return 0.5 to 6 s of frames without speech."""
-    return non_speech(int(rng.integers(50, 600)), LOUD, rng, bands)
+def silence(length: int, rng: np.random.Generator, bands: int = MELS) -> Frames:
+    """Return (T, F) log-mel frames without speech, up to loud noise."""
+    return non_speech(length, LOUD, rng, bands)
 
 
 def with_lead(frames: Frames, lead: int, rng: np.random.Generator) -> Frames:

@@ -38,6 +38,7 @@ Parts = tuple[NDArray[np.float32], ...]  # frames, one part after another
 POOL = 512  # utterances drawn at once, sorted by length and cut into batches
 FRAMES_PER_SECOND = SAMPLE_RATE // HOP  # 100
 LEAD = (100, 500)  # frames without speech before an utterance, or behind it
+SILENT = (50, 600)  # frames without speech in place of an utterance
 PAUSE, LONGEST_PAUSE = 100, 400  # frames between two utterances of a speaker: mean, most
 
 
@@ -55,7 +56,7 @@ class Drawn(NamedTuple):
     """An utterance of a pool."""
 
     corpus: int  # index; -1 for silence
-    utterance: int  # index in the corpus
+    utterance: int  # index in the corpus; 0 for silence
     frames: int
     lead: int = 0  # frames without speech before it, counted in `frames`; below 0 left out of it
     trail: int = 0  # frames without speech behind it, counted in `frames`
@@ -125,7 +126,7 @@ class Sampler:
         drawn: list[Drawn] = []
         while len(drawn) < POOL:
             if rng.random() < config.silence:
-                drawn.append(Drawn(-1, int(rng.integers(2**31)), 300))
+                drawn.append(Drawn(-1, 0, int(rng.integers(*SILENT))))
                 continue
             corpus = int(rng.choice(len(shares), p=shares))
             index = int(rng.choice(short[corpus]))
@@ -234,7 +235,7 @@ class Sampler:
         They are those of the utterance that it follows, of the pause, and its own.
         """
         if drawn.corpus < 0:
-            return (silence(rng, self.corpora[0].bands),)
+            return (silence(drawn.frames, rng, self.corpora[0].bands),)
         corpus = self.corpora[drawn.corpus]
         own = retimed(corpus.logmel(drawn.utterance), config, rng)
         if drawn.after is None:

@@ -14,7 +14,7 @@ from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.tiny import PLAIN, TEXTS, corpus
 from cortado.training.alignment.hmm import SILENCE
 from cortado.training.data.augment import FLOOR
-from cortado.training.data.batches import LEAD, POOL, Drawn, Sampler, collate
+from cortado.training.data.batches import LEAD, POOL, SILENT, Drawn, Sampler, collate
 from cortado.training.data.log_mel_cache import cached
 from cortado.training.data.tied_states import UNKNOWN
 from cortado.training.learning.recipe import Augmentation
@@ -187,6 +187,20 @@ def test_a_batch_of_silence_has_an_empty_text(sampler: Sampler) -> None:
     batch = sampler.load([Drawn(-1, 0, 300)], Augmentation(), 0)
     assert batch.target_lengths.tolist() == [0]
     assert batch.targets.shape == (1, 1)
+
+
+def test_silences_are_as_long_as_they_are_sorted_and_budgeted(sampler: Sampler) -> None:
+    config = replace(PLAIN, silence=0.5)
+    batches = sampler.pool(0, config)
+    silent = [one for batch in batches for one in batch if one.corpus < 0]
+    lengths = [one.frames for one in silent]
+    assert SILENT[0] <= min(lengths) < SILENT[0] + 20
+    assert SILENT[1] - 20 < max(lengths) < SILENT[1]
+    assert any(len({one.corpus < 0 for one in batch}) == 2 for batch in batches)
+    for one in silent[:5]:
+        assert sampler.load([one], config, 0).lengths.tolist() == [
+            -(-one.frames // FRAMES_PER_STEP) + FLUSH_STEPS
+        ]
 
 
 def test_a_corpus_of_nothing_but_long_utterances_is_refused(sampler: Sampler) -> None:
