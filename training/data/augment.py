@@ -56,17 +56,23 @@ def augmented(
     if config.warp:
         frames = frames @ warp_matrix(int(rng.integers(WARPS)), config.warp, bands)
     if other is not None and rng.random() < config.babble:
-        frames = np.logaddexp(frames, np.resize(other, frames.shape) - rng.uniform(2.0, 6.0))
+        level = _level(frames) - _level(other) - rng.uniform(2.0, 6.0)
+        frames = np.logaddexp(frames, np.resize(other, frames.shape) + level)
     if config.reverberation and rng.random() < config.reverberation:
         frames = reverberated(frames, rng.uniform(0.2, 0.8), rng.uniform(0.0, 2.5))
     if rng.random() < config.noise:
-        level = float(np.percentile(frames, 75)) - rng.uniform(1.0, 7.0)
+        level = _level(frames) - rng.uniform(1.0, 7.0)
         frames = np.logaddexp(frames, coloured_noise(len(frames), level, rng, bands))
     if config.gain:
         frames = np.maximum(frames + rng.uniform(-1.5, 0.5) * config.gain / 1.5, FLOOR)
     if config.telephone and rng.random() < config.telephone:
         frames = transmitted(frames, rng.uniform(3400, 7000), rng.uniform(0.0, 300.0), rng)
     return masked(frames, config, rng)
+
+
+def _level(frames: Frames) -> float:
+    """Return the log-mel power of what is spoken in frames, which pauses do not lower."""
+    return float(np.percentile(frames, 75))
 
 
 def stretched(logmel: Frames, factor: float) -> Frames:

@@ -122,9 +122,11 @@ def test_noise_has_the_level_asked_for() -> None:
         assert np.mean(means) == pytest.approx(level, abs=0.7)
 
 
-def test_babble_is_softer_than_the_speech() -> None:
-    config = dataclasses.replace(PLAIN, babble=1.0)
-    found = changed(np.full((40, MELS), -3, np.float32), frames(7) * 0 - 3, config, random())
+@pytest.mark.parametrize("level", [-8, -3, 4])
+def test_babble_is_softer_than_the_speech_however_loud_it_was_recorded(level: float) -> None:
+    config, other = dataclasses.replace(PLAIN, babble=1.0), frames(7) * 0 + level
+    found = changed(np.full((40, MELS), -3, np.float32), other, config, random())
+    assert found.dtype == np.float32
     assert (found > -3).all()
     assert (found < -3 + np.log(1.2)).all()
 
