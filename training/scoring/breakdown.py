@@ -10,7 +10,7 @@ import numpy as np
 
 from cortado.training.data.manifest import Utterance
 from cortado.training.scoring.edits import Errors, edits
-from cortado.training.scoring.error_rates import interval, rate
+from cortado.training.scoring.error_rates import Interval, interval, rate
 from cortado.training.scoring.evaluate import Result
 
 LENGTHS = (1, 2, 3, 5, 8, 12, 20, 30)  # seconds, bounds of the groups by length
@@ -25,7 +25,7 @@ class Group:
     name: str
     utterances: int
     errors: Errors
-    ci95: tuple[float, float]
+    ci95: Interval
 
     @property
     def rate(self) -> float:

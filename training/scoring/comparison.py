@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cortado.training.scoring.edits import errors
-from cortado.training.scoring.error_rates import bootstrap_interval, rate
+from cortado.training.scoring.error_rates import Interval, bootstrap_interval, rate
 from cortado.training.scoring.evaluate import Result, SetScore
 
 WANTED = "`cortado evaluate --json` of this version"
@@ -25,12 +25,12 @@ class Compared:
     rate: float
     other_rate: float
     difference: float  # rate - other_rate
-    ci95: tuple[float, float]  # of the difference, paired bootstrap over speakers
+    ci95: Interval  # of the difference, paired bootstrap over speakers
 
     @property
-    def significant(self) -> bool:
-        """Whether the interval leaves out that there is no difference."""
-        return not self.ci95[0] <= 0 <= self.ci95[1]
+    def significant(self) -> bool | None:
+        """Whether the interval leaves out that there is no difference; None without an interval."""
+        return None if self.ci95 is None else not self.ci95[0] <= 0 <= self.ci95[1]
 
 
 def read_other(path: Path) -> dict[str, dict[str, Any]]:

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cortado.training.data.corpora.folder import NOBODY
 from cortado.training.scoring.edits import Errors, Unit, errors
+from cortado.training.scoring.student import NORMAL, student
 
 RESAMPLES = 10_000
 RESAMPLES_AT_ONCE = 500  # bounds the memory: this many times the speakers
@@ -15,6 +17,7 @@ LOOP_LENGTH = 1.3  # a hypothesis longer than this times its reference repeats i
 LOOP_CHARACTERS = 2  # ... if it is this many characters longer
 
 Counts = NDArray[np.int64]
+Interval = tuple[float, float] | None  # not known of a single utterance
 
 
 @dataclass(frozen=True)
@@ -23,8 +26,8 @@ class Score:
 
     wer: float
     cer: float
-    wer_ci95: tuple[float, float]
-    cer_ci95: tuple[float, float]
+    wer_ci95: Interval
+    cer_ci95: Interval
     substitutions: int
     deletions: int
     insertions: int
@@ -37,7 +40,7 @@ class Score:
         return self.cer if self.unit == "char" else self.wer
 
     @property
-    def rate_ci95(self) -> tuple[float, float]:
+    def rate_ci95(self) -> Interval:
         """Its interval."""
         return self.cer_ci95 if self.unit == "char" else self.wer_ci95
 
@@ -85,21 +88,25 @@ def _total_rate(counts: Sequence[Errors]) -> float:
     return rate(sum(one.total for one in counts), sum(one.length for one in counts))
 
 
-def interval(counts: Sequence[Errors], speakers: Sequence[str]) -> tuple[float, float]:
-    """Return the 95 % interval of the error rate of N utterances with their N speakers."""
+def interval(counts: Sequence[Errors], speakers: Sequence[str]) -> Interval:
+    """Return the 95 % interval, from 0 on, of the error rate of N utterances with N speakers."""
     totals = np.array([one.total for one in counts])
     lengths = np.array([one.length for one in counts])
-    return bootstrap_interval(totals, lengths, speakers)
+    found = bootstrap_interval(totals, lengths, speakers)
+    return found and (max(found[0], 0.0), found[1])
 
 
-def bootstrap_interval(
-    totals: Counts, lengths: Counts, speakers: Sequence[str]
-) -> tuple[float, float]:
+def bootstrap_interval(totals: Counts, lengths: Counts, speakers: Sequence[str]) -> Interval:
     """Return the 95 % interval of sum(totals) / sum(lengths), from (N,) counts per utterance.
 
     Percentile bootstrap (Bisani & Ney 2004) over whole speakers: utterances of one speaker are
     not independent. An utterance of an unknown speaker is its own speaker, and a set of a single
     speaker is drawn by utterance.
+
+    The bootstrap knows the spread of K speakers as little as their own standard deviation does, so
+    the interval is widened about the rate: by Student's t for K - 1 degrees of freedom against the
+    normal's, and by sqrt(K / (K - 1)), as draws from K have K - 1 in place of K in their variance
+    (Hesterberg 2015, section 5.3). With one utterance there is no spread, and no interval.
     """
     own = [f"\0{k}" if one in NOBODY else one for k, one in enumerate(speakers)]
     groups = np.unique(own, return_inverse=True)[1]
@@ -108,10 +115,14 @@ def bootstrap_interval(
     group_errors = np.bincount(groups, weights=totals)  # (K,)
     group_lengths = np.bincount(groups, weights=lengths)  # (K,)
     count = len(group_errors)
+    if count < 2:
+        return None
     random = np.random.default_rng(0)
     rates = []
     for _ in range(RESAMPLES // RESAMPLES_AT_ONCE):
         draws = random.multinomial(count, np.full(count, 1 / count), size=RESAMPLES_AT_ONCE)
         rates.append(draws @ group_errors / np.maximum(draws @ group_lengths, 1))
-    low, high = np.percentile(np.concatenate(rates), [2.5, 97.5])
+    mean = group_errors.sum() / max(group_lengths.sum(), 1)
+    wider = student(count) / NORMAL * sqrt(count / (count - 1))
+    low, high = mean + wider * (np.percentile(np.concatenate(rates), [2.5, 97.5]) - mean)
     return float(low), float(high)

@@ -12,6 +12,7 @@ from cortado.training.scoring.breakdown import Group, confusions, worst
 from cortado.training.scoring.calibration import calibration_error, rated, reliability
 from cortado.training.scoring.comparison import Compared
 from cortado.training.scoring.edits import Unit
+from cortado.training.scoring.error_rates import Interval
 from cortado.training.scoring.evaluate import Result, SetScore
 from cortado.training.scoring.outputs import groups
 
@@ -84,7 +85,9 @@ def _cells(one: SetScore) -> list[str]:
     return [*rates, *map(str, counts), delay, f"{one.rtf:.3f}"]
 
 
-def _rate(rate: float, interval: tuple[float, float]) -> str:
+def _rate(rate: float, interval: Interval) -> str:
+    if interval is None:
+        return f"{100 * rate:.1f}"
     low, high = interval
     return f"{100 * rate:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
@@ -179,10 +182,13 @@ def _cell(token: str | None, width: int) -> str:
 
 def comparison(one: Compared) -> str:
     """Return in a sentence how a set differs from another run's."""
-    low, high = (100 * bound for bound in one.ci95)
-    verdict = "significant" if one.significant else "not significant"
+    verdict = ": one utterance does not tell whether that is significant"
+    if one.ci95:
+        low, high = (100 * bound for bound in one.ci95)
+        found = "significant" if one.significant else "not significant"
+        verdict = f" [{low:+.2f}, {high:+.2f}]: {found} at 5 %"
     return (
         f"{one.name}: {100 * one.rate:.2f} % against {100 * one.other_rate:.2f} % of "
-        f"{one.other} on {one.utterances} utterances: {100 * one.difference:+.2f} points "
-        f"[{low:+.2f}, {high:+.2f}]: {verdict} at 5 %."
+        f"{one.other} on {one.utterances} utterances: {100 * one.difference:+.2f} points"
+        f"{verdict}."
     )

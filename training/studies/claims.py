@@ -5,6 +5,7 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from cortado.training.learning import recipe as recipes
+from cortado.training.scoring.student import student
 from cortado.training.studies.plan import Study
 from cortado.training.studies.record import Run
 
@@ -17,9 +18,6 @@ WITHOUT_NOISE = (
     "These runs had no pre-sigmoid noise, the papers' means of making expected alignments hard "
     "(Raffel et al. 2017, section 2.5). So they do not answer the question for the papers' method."
 )
-# Standard errors that a difference of means may have and still be none: Student's t, 95 % in both
-# tails, for 1, 2, ... degrees of freedom (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
-STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
 def claims(study: Study, by_row: Mapping[str, Sequence[Run]], sets: Sequence[str]) -> Iterator[str]:
@@ -76,7 +74,7 @@ def _matching(ours: Sequence[float], theirs: Sequence[float]) -> str:
     difference = fmean(ours) - fmean(theirs)
     error = sqrt(stdev(ours) ** 2 / len(ours) + stdev(theirs) ** 2 / len(theirs))
     fewest = min(len(ours), len(theirs))  # the other's deviation may be far smaller
-    most = STUDENT[min(fewest - 1, len(STUDENT)) - 1]
+    most = student(fewest)  # standard errors that may be no difference
     if abs(difference) <= most * error:
         verdict = "they are not told apart"
     else:

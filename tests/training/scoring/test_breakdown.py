@@ -41,6 +41,8 @@ def test_speakers_come_worst_first_with_their_rates() -> None:
     ben, anna = by_speaker(results())
     assert (ben.name, ben.rate) == ("ben", 1.0)
     assert (anna.name, anna.rate, anna.utterances) == ("anna", 1 / 5, 2)
+    assert ben.ci95 is None
+    assert anna.ci95
     assert anna.ci95[0] <= anna.rate <= anna.ci95[1]
 
 

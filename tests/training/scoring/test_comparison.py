@@ -5,6 +5,7 @@ import pytest
 from cortado.tests.training.scoring.heard import evaluated, utterance
 from cortado.training.scoring.comparison import Compared, compared
 from cortado.training.scoring.outputs import set_as_json
+from cortado.training.scoring.report import comparison
 
 REFERENCE = "a b c d e f g h"
 GOOD = ["a b c d e f g x"] * 40
@@ -22,10 +23,19 @@ def test_a_better_system_is_found_and_its_interval_is_on_its_side() -> None:
     assert found.utterances == 40
     assert found.rate == pytest.approx(1 / 8)
     assert found.difference == pytest.approx((40 - 100) / 320)
+    assert found.ci95
     assert found.ci95[0] <= found.difference <= found.ci95[1] < 0
     assert found.significant
     same = against(GOOD)
     assert (same.difference, same.ci95, same.significant) == (0, (0, 0), False)
+
+
+def test_of_one_utterance_significance_is_not_known() -> None:
+    before = {"tiny/dev": set_as_json(evaluated(SAID[:1], ["x b c d y f g z"]))}
+    [found] = compared([evaluated(SAID[:1], GOOD[:1])], before)
+    assert (found.ci95, found.significant) == (None, None)
+    sentence = "-25.00 points: one utterance does not tell whether that is significant."
+    assert sentence in comparison(found)
 
 
 def test_utterances_with_other_references_are_left_out_and_others_needed() -> None:

@@ -80,7 +80,8 @@ def test_rates_and_counts_are_jiwers_and_intervals_repeatable(
     assert result.deletions == words.deletions
     assert result.insertions == words.insertions
     assert result.cer == pytest.approx(jiwer.cer(references, hypotheses))
-    low, high = result.wer_ci95
+    assert (result.wer_ci95 is None) == (len(pairs) == 1)
+    low, high = result.wer_ci95 or (0, 0)
     assert 0 <= low <= high
     assert result == score(pairs, speakers)
 
@@ -89,7 +90,9 @@ def test_an_interval_narrows_to_the_normal_approximation() -> None:
     random = np.random.default_rng(0)
     counts = random.binomial(20, 0.3, size=500)
     lengths = np.full(500, 20)
-    low, high = bootstrap_interval(counts, lengths, [str(index) for index in range(500)])
+    found = bootstrap_interval(counts, lengths, [str(index) for index in range(500)])
+    assert found
+    low, high = found
     spread = 1.96 * counts.std() / 20 / np.sqrt(500)
     mean = counts.mean() / 20
     assert low == pytest.approx(mean - spread, abs=0.1 * spread)
@@ -99,11 +102,35 @@ def test_an_interval_narrows_to_the_normal_approximation() -> None:
 def test_speakers_are_drawn_whole_and_a_single_one_by_utterance() -> None:
     counts, lengths = np.array([0, 5] * 50), np.full(100, 5)
     by_speaker = bootstrap_interval(counts, lengths, ["good", "bad"] * 50)
-    assert by_speaker == (0, 1)  # two voices may well both be good or both be bad
+    assert by_speaker
+    assert by_speaker[0] < 0 < 1 < by_speaker[1]  # two voices may both be good or both be bad
     unknown = ["one"] * 2 + [*NOBODY] * 49  # each is somebody else
     for speakers in ([str(index) for index in range(100)], ["one"] * 100, unknown):
-        low, high = bootstrap_interval(counts, lengths, speakers)
+        found = bootstrap_interval(counts, lengths, speakers)
+        assert found
+        low, high = found
         assert 0.35 < low < high < 0.65
+
+
+@pytest.mark.parametrize("speakers", [2, 4, 8, 20])
+def test_two_equal_systems_differ_significantly_in_about_5_of_100_sets(speakers: int) -> None:
+    random = np.random.default_rng(0)
+    voices, lengths = [str(k % speakers) for k in range(100)], np.full(100, 20)
+    missed = 0
+    for _ in range(200):
+        difference = random.normal(0, 40, speakers)[np.arange(100) % speakers].round()
+        found = bootstrap_interval(difference.astype(np.int64), lengths, voices)
+        assert found
+        missed += not found[0] <= 0 <= found[1]
+    assert missed / 200 == pytest.approx(0.05, abs=0.03)  # 2 standard errors of 200 sets
+
+
+def test_one_utterance_has_no_interval_and_no_rate_is_below_0() -> None:
+    assert bootstrap_interval(np.array([1]), np.array([4]), ["one"]) is None
+    assert score([("a b c d", "a b c x")], ["one"]).wer_ci95 is None
+    found = score([("a b", "a x"), ("a b", "a b")], ["one", "other"]).wer_ci95
+    assert found
+    assert found[0] == 0.0 < 1.0 < found[1]  # of two speakers little is known
 
 
 def test_a_long_hypothesis_is_a_loop_from_two_characters_on() -> None:

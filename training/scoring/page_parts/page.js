@@ -29,6 +29,11 @@ function figures(set) {
   );
 }
 
+function significance(bounds) {
+  if (!bounds) return "one does not tell whether that is significant";
+  return bounds[0] <= 0 && bounds[1] >= 0 ? "not significant" : "significant";
+}
+
 function verdict(set) {
   return data.comparisons
     .filter((one) => one.name === set.name)
@@ -38,14 +43,14 @@ function verdict(set) {
         { className: "verdict" },
         `${percent(one.rate)} % against ${percent(one.other_rate)} % of ${one.other}: ` +
           `${(100 * one.difference).toFixed(2)} points (95 % interval ${interval(one.ci95)}) on ` +
-          `${one.utterances} utterances: ${one.ci95[0] <= 0 && one.ci95[1] >= 0 ? "not significant" : "significant"}.`,
+          `${one.utterances} utterances: ${significance(one.ci95)}.`,
       ),
     );
 }
 
 const rateColumns = (most) => [
   { name: "rate %", value: (row) => row.rate, show: (row) => percent(row.rate), share: (row) => row.rate / most },
-  { name: "95 %", value: (row) => row.rate_ci95[0], show: (row) => interval(row.rate_ci95) },
+  { name: "95 %", value: (row) => row.rate_ci95?.[0] ?? row.rate, show: (row) => interval(row.rate_ci95) },
   { name: "sub", value: (row) => row.substitutions },
   { name: "del", value: (row) => row.deletions },
   { name: "ins", value: (row) => row.insertions },

@@ -1,7 +1,8 @@
 // Elements and tables that a click on a column's name sorts.
 
 const percent = (rate) => (rate == null ? "–" : (100 * rate).toFixed(1));
-const interval = ([low, high]) => `${percent(low)} to ${percent(high)}`;
+// Of a single utterance there is none.
+const interval = (bounds) => (bounds ? `${percent(bounds[0])} to ${percent(bounds[1])}` : "–");
 const seen = (token) => (token === " " ? "␣" : token);
 
 function element(name, properties = {}, ...children) {
