@@ -35,6 +35,8 @@ def evaluate(
 ) -> Path:
     """Score a run on the test set in every way that it can decode; return the file of its scores.
 
+    Targets are whole, however long those of training are.
+
     Of a row's first seed the alignments of the recipe's sentences are drawn.
 
     Raises:
@@ -43,7 +45,9 @@ def evaluate(
     """
     folder = folder_of(output, row, seed)
     model = load(recipe, row, folder)
-    pairs, dev = (pairs_of(recipe, paths) for paths in (recipe.data.test, recipe.data.dev))
+    pairs, dev = (
+        pairs_of(recipe, paths, whole=True) for paths in (recipe.data.test, recipe.data.dev)
+    )
     ways: tuple[Way, ...] = ("hard", "expected") if model.decoder.online else ("expected",)
     scores: dict[str, Any] = {}
     for way in ways:

@@ -29,8 +29,10 @@ class Pair(NamedTuple):
     target: tuple[str, ...]
 
 
-def read(paths: tuple[Path, ...], most_source: int, most_target: int) -> list[Pair]:
+def read(paths: tuple[Path, ...], most_source: int, most_target: int | None) -> list[Pair]:
     """Return the pairs of a set, texts cut at so many words; pairs with an empty text are left out.
+
+    With None in place of a number, targets are whole.
 
     Raises:
         ValueError: neither a file, two files nor a folder of stories; files that do not match.

@@ -41,12 +41,13 @@ def has_ended(output: Path, row: Row, seed: int) -> bool:
     return (folder_of(output, row, seed) / RUN).exists()
 
 
-def pairs_of(recipe: TextRecipe, paths: tuple[Path, ...]) -> list[Pair]:
-    """Return a set's pairs, cut as the recipe says.
+def pairs_of(recipe: TextRecipe, paths: tuple[Path, ...], whole: bool = False) -> list[Pair]:
+    """Return a set's pairs, cut as the recipe says; the targets whole where they are to be scored.
 
     Raises: ValueError, OSError as `readers.read`.
     """
-    return readers.read(paths, recipe.data.longest_source, recipe.data.longest_target)
+    data = recipe.data
+    return readers.read(paths, data.longest_source, None if whole else data.longest_target)
 
 
 def vocabularies(recipe: TextRecipe, pairs: list[Pair]) -> Vocabularies:

@@ -31,6 +31,7 @@ def test_json_lines_are_pairs_cut_at_the_longest(tmp_path: Path) -> None:
     rows = [{"source": "a b c", "target": "x y"}, {"source": "", "target": "none"}]
     path = write(tmp_path / "a.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
     assert read((path,), 2, 1) == [Pair(("a", "b"), ("x",))]
+    assert read((path,), 2, None) == [Pair(("a", "b"), ("x", "y"))]
 
 
 def test_iwslt_is_two_files_whose_case_is_kept(tmp_path: Path) -> None:

@@ -107,6 +107,21 @@ def test_a_recipe_is_trained_scored_and_listed(
         assert "expected a run of the recipe as it is" in capsys.readouterr().err
 
 
+def test_targets_are_scored_whole(tmp_path: Path) -> None:
+    recipe, scores = recipes.read(miniature(tmp_path, "translation", False)), []
+    row = recipe.row("soft")
+    train(recipe, row, 1, tmp_path)
+    for more in ("", " and a dog"):
+        pair = {"source": "a big cat", "target": f"big cat and a red cat{more}"}
+        (tmp_path / "test.jsonl").write_text(json.dumps(pair) + "\n")
+        path = evaluate(recipe, row, 1, tmp_path, tmp_path / "out")
+        scores.append(json.loads(path.read_text()))
+    short, long = scores
+    assert long["perplexity"] != short["perplexity"]
+    lengths = [one["scores"]["expected"]["length"] for one in scores]
+    assert lengths[0] / lengths[1] == pytest.approx(9 / 6, rel=0.01)
+
+
 def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
     recipe = miniature(tmp_path, "translation", False)
     command = ["text", "train", str(recipe), "--row", "mocha", "-o"]
