@@ -204,13 +204,18 @@ def tied_states(
 
 
 def validation_sets(recipe: Recipe) -> dict[str, ValidationSet]:
-    """Return the first recordings of each validation manifest, by name, with their texts."""
+    """Return recordings of each validation manifest, by name, with their texts.
+
+    They are as many as the recipe says, spread over the manifest, where a speaker's stand together.
+    """
     sets: dict[str, ValidationSet] = {}
     vocabulary = recipe.model.vocabulary
     for path in recipe.validation:
-        utterances = manifest.read(path, None)[: recipe.validation_utterances]
+        utterances = manifest.read(path, None)
+        count = min(recipe.validation_utterances, len(utterances))
+        chosen = [utterances[k * len(utterances) // count] for k in range(count)]
         sets[set_name(path)] = [
             Recording(samples_of(one), manifest.spoken(one, vocabulary), one.id, one.speaker)
-            for one in utterances
+            for one in chosen
         ]
     return sets

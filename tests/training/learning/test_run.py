@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,17 @@ def test_every_process_may_have_loaders(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(run, "prepare", lambda *_: None)
     run.train(recipe(tmp_path / "train.jsonl"), tmp_path, processes=2)
     assert (tmp_path / "loaded").read_text() == "[1, 2]"
+
+
+@pytest.mark.parametrize(
+    ("most", "chosen"), [(0, []), (2, [0, 3]), (4, [0, 1, 3, 4]), (9, range(6))]
+)
+def test_validation_hears_the_whole_manifest(
+    tmp_path: Path, most: int, chosen: Sequence[int]
+) -> None:
+    wanted = replace(recipe(corpus(tmp_path)), validation_utterances=most)
+    [found] = run.validation_sets(wanted).values()
+    assert [one.id for one in found] == [f"train-{k}" for k in chosen]
 
 
 RECIPE = """
