@@ -234,6 +234,7 @@ class Trainer:
     def _stage(self, stage: Stage, first: int, monitor: Monitor | None) -> None:
         self.model.train()
         if stage.frozen_norm:
+            average_buffers(self.model)  # else each process would keep its own to the end
             freeze_norm(self.model)
         set_dropout(self.model, stage.dropout)
         for batch in self._batches(stage):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.config import FeatureConfig
@@ -22,6 +22,7 @@ from cortado.tests.training.recorded import rows_of, write_corpus
 from cortado.tests.training.tiny import MODEL, PLAIN, recipe
 from cortado.training.data.batches import Batch, Drawn, Sampler
 from cortado.training.data.log_mel_cache import cached
+from cortado.training.learning import trainer as training
 from cortado.training.learning.monitor import Monitor
 from cortado.training.learning.recipe import Augmentation, Recipe, Stage
 from cortado.training.learning.resumption import last_state, standing
@@ -238,6 +239,25 @@ def test_two_processes_share_a_pool_s_batches_out(manifest: Path, tmp_path: Path
     assert drawn == [tuple(batch) for batch in pool[: len(drawn)]]
     seeds = [seed for noted in taken for _, seed in noted]
     assert len(set(seeds)) == len(seeds)
+
+
+def test_processes_freeze_the_same_statistics(
+    manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "average_buffers", lambda model: model.encoder.apply(as_ones))
+    run = trainer(replace(recipe(manifest), interval=9), tmp_path)
+    free = run.recipe.stages[0]
+    run._stage(replace(free, steps=1), 0, None)
+    norm = run.model.encoder.conv1.norm
+    assert not norm.running_var.eq(1).all()
+    run._stage(replace(free, steps=1, frozen_norm=True), 1, None)
+    assert norm.running_var.eq(1).all()
+
+
+def as_ones(module: nn.Module) -> None:
+    """Set a batch norm's statistics to what stands for the mean over processes here."""
+    if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_var is not None:
+        module.running_var.fill_(1)
 
 
 def test_the_command_s_run_leaves_a_checkpoint_scores_and_curves(
