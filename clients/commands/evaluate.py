@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cortado.model.search.settings import Beam
     from cortado.model.streaming.interface import StreamingRecognizer
     from cortado.training.data.evaluation_sets import NamedSet
+    from cortado.training.scoring.evaluate import Rules
     from cortado.training.scoring.spoken_ends import SpokenEnds
     from cortado.training.scoring.systems import System, Transcribe
 
@@ -111,7 +112,7 @@ def evaluate(
     _check_search(server, mode, {"--beam": beam, "--hold": hold, "--lm": lm})
     rules = Rules.named(unit, normalise)
     system = _system(checkpoint, server, mode, backend, beam_from_options(beam, hold, lm), lm)
-    ends = _spoken_ends(aligner, chosen) if aligner else None
+    ends = _spoken_ends(aligner, chosen, rules) if aligner else None
     with progress_bar() as progress:
         scores = run(system, chosen, rules, progress, ends)
         comparisons = [] if other is None else compared(scores, other)
@@ -183,12 +184,12 @@ def _system(
     return _in_reference(folder, mode, backend, beam, lm)
 
 
-def _spoken_ends(aligner: Path, sets: "Sequence[NamedSet]") -> "SpokenEnds":
+def _spoken_ends(aligner: Path, sets: "Sequence[NamedSet]", rules: "Rules") -> "SpokenEnds":
     """Return when the characters of the sets end, by an aligner of phones."""
     from cortado.training.scoring.spoken_ends import SpokenEnds
 
-    texts = (utterance.text for one in sets for utterance in one.utterances)
-    return SpokenEnds.load(aligner, texts)
+    texts = [utterance.text for one in sets for utterance in one.utterances]
+    return SpokenEnds.load(aligner, [*texts, *map(rules.normaliser.apply, texts)])
 
 
 def _in_torch(folder: Path) -> "Recognizer | None":

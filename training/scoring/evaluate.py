@@ -1,7 +1,7 @@
 """The hypotheses of a system on sets of utterances, and their scores."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.audio.decode import AudioError
+from cortado.model.audio.decode import AudioError, Samples
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Progress
+from cortado.model.vocabulary import Vocabulary
 from cortado.training.data.evaluation_sets import NamedSet
-from cortado.training.data.manifest import Utterance, phonetic, spoken
+from cortado.training.data.manifest import Utterance, phonetic
 from cortado.training.data.phones import fold
 from cortado.training.data.recordings import samples_of
 from cortado.training.scoring.delay import (
@@ -177,7 +178,8 @@ def _evaluate_set(
     delay = None
     live = system.mode == "online" and recordings.speaker_statistics is None
     if system.recognizer is not None and live:
-        results = _with_delays(system.recognizer, ends, results, each.name, progress)
+        apply = rules.normaliser.apply
+        results = _with_delays(system.recognizer, ends, results, apply, each.name, progress)
         seconds = (delay for one in results for delay in one.delays)
         delay = summary(seconds, emission_offset(system.recognizer))
     pairs = [(one.reference, one.hypothesis) for one in results]
@@ -202,10 +204,13 @@ def _with_delays(
     recognizer: "Recognizer",
     aligner: "SpokenEnds | None",
     results: Sequence[Result],
+    normalise: Callable[[str], str],
     name: str,
     progress: Progress,
 ) -> list[Result]:
     """Return the results with the delays of their characters; the audio is decoded once more."""
+    vocabulary = recognizer.config.vocabulary
+    texts = [_reference_symbols(vocabulary, one.utterance, normalise) for one in results]
     offset = emission_offset(recognizer)
     by_length = sorted(range(len(results)), key=lambda k: results[k].utterance.duration)
     measured = list(results)
@@ -213,10 +218,10 @@ def _with_delays(
     done = 0.0
     for start in range(0, len(by_length), ALIGNED_AT_ONCE):
         chosen = by_length[start : start + ALIGNED_AT_ONCE]
-        utterances = [results[k].utterance for k in chosen]
-        for k, ends in zip(chosen, _ends(recognizer, aligner, utterances), strict=True):
-            text = _reference_symbols(recognizer, results[k].utterance)
-            found = delays(text, ends, results[k].characters, offset)
+        recordings = [samples_of(results[k].utterance) for k in chosen]
+        every = _ends(recognizer, aligner, recordings, [texts[k] for k in chosen])
+        for k, ends in zip(chosen, every, strict=True):
+            found = delays(texts[k], ends, results[k].characters, offset)
             measured[k] = replace(results[k], delays=tuple(found))
             done += results[k].utterance.duration
         progress(f"{name}: delays", round(done), total)
@@ -224,11 +229,12 @@ def _with_delays(
 
 
 def _ends(
-    recognizer: "Recognizer", aligner: "SpokenEnds | None", utterances: Sequence[Utterance]
+    recognizer: "Recognizer",
+    aligner: "SpokenEnds | None",
+    recordings: Sequence[Samples],
+    texts: Sequence[str],
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the ends (U,) of each utterance's characters in seconds, NaN where unknown."""
-    recordings = [samples_of(one) for one in utterances]
-    texts = [_reference_symbols(recognizer, one) for one in utterances]
+    """Yield the ends (U,) of each text's characters in seconds, NaN where unknown."""
     if aligner is not None:
         yield from map(aligner.ends, recordings, texts)
         return
@@ -237,7 +243,14 @@ def _ends(
         yield character_ends(recognizer, log_probs, text)
 
 
-def _reference_symbols(recognizer: "Recognizer", utterance: Utterance) -> str:
-    """Return what was said in the recogniser's symbols; empty where the manifest has no phones."""
-    vocabulary = recognizer.config.vocabulary
-    return spoken(utterance, vocabulary) if utterance.phones or not vocabulary.phones else ""
+def _reference_symbols(
+    vocabulary: Vocabulary, utterance: Utterance, normalise: Callable[[str], str]
+) -> str:
+    """Return what was said in a vocabulary's symbols; empty where the manifest has no phones.
+
+    A text that the vocabulary cannot spell is normalised, as it is where it is compared.
+    """
+    if vocabulary.phones:
+        return phonetic(utterance) if utterance.phones else ""
+    spelled = set(utterance.text) <= set(vocabulary.characters)
+    return utterance.text if spelled else normalise(utterance.text)

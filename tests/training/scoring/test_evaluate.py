@@ -111,6 +111,17 @@ def test_sets_come_in_the_order_of_their_manifests_with_progress(
     assert seen == sorted(seen)
 
 
+def test_delays_are_of_the_text_as_it_is_compared(
+    saved: Path, scored: tuple[Path, list[SetScore]], tmp_path: Path
+) -> None:
+    said = [(noise(k, 0.6 + 0.2 * k), f"{text} <cough>!") for k, text in enumerate(TEXTS)]
+    marked = write_corpus(tmp_path / "tiny", said, "dev")
+    [found] = evaluate(saved, [marked], unwatched, Rules.named("word", "corpus"))
+    [plain] = scored[1]
+    assert found.delay == plain.delay
+    assert found.delay
+
+
 def test_audio_that_cannot_be_read_is_listed_and_not_scored(
     saved: Path, manifest: Path, tmp_path: Path
 ) -> None:
