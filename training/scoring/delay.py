@@ -4,9 +4,11 @@ A character is emitted at the end of the step that commits it: at `Character.tim
 encoder frame where the attention stopped), plus the look-ahead, plus `Character.late` (how long the
 search left it open). A character ends with its last frame on the CTC head's best path for the
 reference, by forced alignment with the same encoder. Only correct characters count, as the edit
-alignment matches them, without spaces. Computing and a network add their own time.
+alignment matches them, without spaces; of phones, each is one. Computing and a network add their
+own time.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,7 +34,7 @@ class Delay:
     p50_ms: float
     p90_ms: float
     lookahead_ms: float  # the part that the look-ahead's steps make, the same for each character
-    characters: int  # measured
+    characters: int  # measured; phones where those are written
 
 
 def emission_offset(recognizer: "Recognizer") -> float:
@@ -83,30 +85,40 @@ def character_ends(recognizer: "Recognizer", log_probs: "Tensor", text: str) -> 
 
 
 def delays(
-    reference: str, ends: NDArray[np.float64], characters: Sequence[Character], offset: float
+    reference: str,
+    ends: NDArray[np.float64],
+    characters: Sequence[Character],
+    offset: float,
+    phones: bool = False,
 ) -> list[float]:
-    """Return the seconds from the end of each correct character until it was emitted.
+    """Return the seconds from the end of each correct character, or phone, until it was emitted.
 
     Args:
         reference: the text.
         ends: (U,) of its characters.
         characters: the hypothesis.
         offset: `emission_offset` of the recogniser.
+        phones: both texts are phones: an `s` is no part of an `sh`.
     """
     hypothesis = "".join(one.text for one in characters)
-    # jiwer's indices are those of texts without white space around them
-    characters = characters[len(hypothesis) - len(hypothesis.lstrip()) :]
-    ends = ends[len(reference) - len(reference.lstrip()) :]
-    reference, hypothesis = reference.strip(), hypothesis.strip()
+    said, heard = (_places(text, phones) for text in (reference, hypothesis))
+    align = jiwer.process_words if phones else jiwer.process_characters
     found = []
-    for chunk in jiwer.process_characters(reference, hypothesis).alignments[0]:
+    for chunk in align(reference.strip(), hypothesis.strip()).alignments[0]:
         if chunk.type != "equal":
             continue
-        matched = range(chunk.ref_start_idx, chunk.ref_end_idx)
-        for i, k in zip(matched, range(chunk.hyp_start_idx, chunk.hyp_end_idx), strict=True):
+        matched = said[chunk.ref_start_idx : chunk.ref_end_idx]
+        for i, k in zip(matched, heard[chunk.hyp_start_idx : chunk.hyp_end_idx], strict=True):
             if not reference[i].isspace() and not np.isnan(ends[i]):
                 found.append(characters[k].time + characters[k].late + offset - float(ends[i]))
     return found
+
+
+def _places(text: str, phones: bool) -> Sequence[int]:
+    """Return where each phone begins, or each character but the white space around the text."""
+    if phones:
+        return [phone.start() for phone in re.finditer(r"\S+", text)]
+    return range(len(text) - len(text.lstrip()), len(text.rstrip()))
 
 
 def summary(seconds: Iterable[float], offset: float) -> Delay | None:

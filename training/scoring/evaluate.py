@@ -221,7 +221,8 @@ def _with_delays(
         recordings = [samples_of(results[k].utterance) for k in chosen]
         every = _ends(recognizer, aligner, recordings, [texts[k] for k in chosen])
         for k, ends in zip(chosen, every, strict=True):
-            found = delays(texts[k], ends, results[k].characters, offset)
+            heard = results[k].characters
+            found = delays(texts[k], ends, heard, offset, bool(vocabulary.phones))
             measured[k] = replace(results[k], delays=tuple(found))
             done += results[k].utterance.duration
         progress(f"{name}: delays", round(done), total)

@@ -67,6 +67,13 @@ def test_only_characters_heard_right_count_and_no_spaces() -> None:
     assert delays("a cat", np.full(5, np.nan), heard("a", [0.1]), 0.08) == []
 
 
+def test_a_phone_is_right_as_a_whole() -> None:
+    ends = np.array([0.1, 0.1, 0.1, 0.3, 0.3])
+    letters = heard("s sh iy ", [0.2] * 2 + [0.4] * 3 + [0.5] * 3)
+    assert delays("sh iy", ends, letters, 0.0, phones=True) == pytest.approx([0.3, 0.2])
+    assert delays("sh iy", ends, letters[:1], 0.0, phones=True) == []
+
+
 def test_a_space_before_a_text_moves_no_delay() -> None:
     plain, times = delays("ab", np.array([0.1, 0.2]), heard("ab", [0.3, 0.5]), 0.0), [0.0, 0.3, 0.5]
     assert plain == pytest.approx([0.2, 0.3])
@@ -122,6 +129,6 @@ def test_the_letters_of_a_phone_end_with_it() -> None:
     behind = online.recognizer.delay_steps
     first, last = (5 - behind) * STEP_SECONDS, (7 - behind) * STEP_SECONDS
     assert ends == pytest.approx([first, first, first, last, last])
-    found = delays("sh iy", ends, heard("sh iy ", [1.0] * 3 + [2.0] * 3), 0.5)
-    assert found == pytest.approx([1.5 - first] * 2 + [2.5 - last] * 2)
+    found = delays("sh iy", ends, heard("sh iy ", [1.0] * 3 + [2.0] * 3), 0.5, phones=True)
+    assert found == pytest.approx([1.5 - first, 2.5 - last])
     assert np.isnan(character_ends(online.recognizer, log_probs, "she")).all()
