@@ -117,7 +117,7 @@ def _train(recipe: Recipe, folder: Path, processes: int) -> Path:
 
 
 def carry_out(plan: Plan, output: Path, start: Path) -> None:
-    """Train a run, evaluate it, write its file, and draw its alignments.
+    """Train a run, evaluate it, draw its alignments, and write its file.
 
     Raises: ValueError, OSError as `run`.
     """
@@ -131,9 +131,10 @@ def carry_out(plan: Plan, output: Path, start: Path) -> None:
     for one in scores:
         rates = one.words.percent, one.characters.percent
         log.info("%s, %s, %s: WER %.1f CER %.1f", plan.name, one.name, one.mode, *rates)
-    write(_run(plan, recipe, recognizer, folder, start, scores), plan.result)
     if plan.seed == plan.row.seeds[0]:
         draw_all(recognizer, plan, sets)
+    # Last: with its file, a run is done, and one that was stopped before draws again.
+    write(_run(plan, recipe, recognizer, folder, start, scores), plan.result)
 
 
 def evaluated(recognizer: Recognizer, name: str, sets: Sequence[NamedSet]) -> list[SetScore]:

@@ -127,6 +127,16 @@ def test_the_alignments_are_drawn_once_a_row(done: dict[str, Run], study: Study)
         assert TEXTS[0] in "".join(ElementTree.parse(path).getroot().itertext())
 
 
+def test_a_run_stopped_while_it_draws_is_not_done(
+    done: dict[str, Run], study: Study, folder: Path, tmp_path: Path
+) -> None:
+    stopped = replace(study, pictures=("nobody",), results=tmp_path)
+    [each] = plans(stopped, ["soft"])
+    with pytest.raises(ValueError, match="expected an utterance 'nobody'"):
+        carry_out(each, folder / "runs", folder / "start")
+    assert not each.result.exists()
+
+
 def test_a_picture_may_be_of_an_utterance_whose_id_has_a_slash(
     done: dict[str, Run], study: Study, folder: Path, tmp_path: Path
 ) -> None:
