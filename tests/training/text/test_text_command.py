@@ -109,7 +109,7 @@ def test_a_recipe_is_trained_scored_and_listed(
 
 def test_targets_are_scored_whole(tmp_path: Path) -> None:
     recipe, scores = recipes.read(miniature(tmp_path, "translation", False)), []
-    row = recipe.row("soft")
+    row = next(row for row in recipe.rows if row.name == "soft")
     train(recipe, row, 1, tmp_path)
     for more in ("", " and a dog"):
         pair = {"source": "a big cat", "target": f"big cat and a red cat{more}"}
