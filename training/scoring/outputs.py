@@ -1,8 +1,9 @@
 """Evaluations as files: JSON, and the formats of NIST's sclite."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +114,11 @@ def write_sclite(sets: Sequence[SetScore], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for one in sets:
         lines: dict[str, list[str]] = {"ref.trn": [], "hyp.trn": [], "ref.stm": [], "hyp.ctm": []}
+        names = _labels(result.utterance.id for result in one.results)
+        speakers = _labels(result.utterance.speaker for result in one.results)
         for result in one.results:
             utterance = result.utterance
-            speaker, name = _label(utterance.speaker), _label(utterance.id)
+            speaker, name = speakers[utterance.speaker], names[utterance.id]
             lines["ref.trn"].append(f"{result.reference} ({speaker}_{name})")
             lines["hyp.trn"].append(f"{result.hypothesis} ({speaker}_{name})")
             lines["ref.stm"].append(
@@ -130,6 +133,16 @@ def write_sclite(sets: Sequence[SetScore], folder: Path) -> None:
             write_whole(path, "".join(f"{row}\n" for row in rows))
 
 
-def _label(name: str) -> str:
-    """Return a name that sclite takes as one word, and whose speaker ends at the first _."""
-    return re.sub(r"[^\w.]|_", ".", name)
+def _labels(names: Iterable[str]) -> dict[str, str]:
+    """Return names that sclite takes as one word, and whose speaker ends at the first _, by name.
+
+    Where two become the same, the later has a number behind it: `a.b` of `a-b`, `a.b.2` of `a/b`.
+    """
+    labels: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in dict.fromkeys(names):
+        plain = re.sub(r"[^\w.]|_", ".", name)
+        numbered = (f"{plain}.{k}" for k in count(2))
+        labels[name] = next(one for one in chain([plain], numbered) if one not in taken)
+        taken.add(labels[name])
+    return labels

@@ -70,6 +70,16 @@ def test_sclite_gets_references_and_hypotheses_in_its_forms(tmp_path: Path) -> N
     assert files["tiny-dev.hyp.ctm"].splitlines()[0] == "a.0.x 1 0.160 0.120 the"
 
 
+def test_sclite_s_names_stay_different(tmp_path: Path) -> None:
+    ids = ["a-b", "a_b", "a.b.2", "a/b"]
+    said = [utterance(name, "no") for name in ids]
+    write_sclite([evaluated(said, ["no"] * 4)], tmp_path)
+    lines = (tmp_path / "tiny-dev.ref.stm").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["a.b", "a.b.2", "a.b.2.2", "a.b.3"]
+    speakers = {one.speaker: line.split()[2] for one, line in zip(said, lines, strict=True)}
+    assert len(set(speakers.values())) == len(speakers) == 4
+
+
 def test_a_run_is_held_against_another_s_json(tmp_path: Path) -> None:
     write_json([tiny(BAD)], tmp_path / "before.json")
     [found] = compared([tiny(GOOD)], read_other(tmp_path / "before.json"))
