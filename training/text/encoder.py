@@ -5,10 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cortado.model.layer import Layer
 from cortado.training.text.recipe import TokenEncoderConfig
-
-States = tuple[tuple[Tensor, ...], ...]  # of each layer: its hidden state, of LSTMs the cell's too
 
 
 class Encoded(NamedTuple):
@@ -19,8 +16,8 @@ class Encoded(NamedTuple):
     last: Tensor  # (B, H) the last state of the last layer, of both directions if there are two
 
 
-class TokenEncoder(Layer):
-    """Words (B, T) to (B, T, H); one direction streams, both need the whole text."""
+class TokenEncoder(nn.Module):
+    """Words (B, T) to (B, T, H), of whole texts."""
 
     def __init__(self, config: TokenEncoderConfig, words: int) -> None:
         super().__init__()
@@ -32,7 +29,6 @@ class TokenEncoder(Layer):
         parts = (kind(width, config.width, batch_first=True) for width in widths * directions)
         layers = nn.ModuleList(parts)
         self.ahead, self.back = layers[: config.layers], layers[config.layers :]
-        self.lstm = config.kind == "lstm"
         self.width = config.width * directions  # H
 
     def encode(self, words: Tensor, lengths: Tensor) -> Encoded:
@@ -52,28 +48,6 @@ class TokenEncoder(Layer):
             x = torch.cat(outputs, 2)
         last = [_at(outputs[0], ends), *(one[:, :1] for one in outputs[1:])]
         return Encoded(self.dropout(x * mask.unsqueeze(2)), mask, torch.cat(last, 2).squeeze(1))
-
-    def initial_state(self, batch: int) -> States:
-        """Return the state of texts without words yet.
-
-        Raises:
-            ValueError: the encoder is bidirectional.
-        """
-        if self.back:
-            raise ValueError(
-                "expected a unidirectional encoder for a stream, got a bidirectional one"
-            )
-        zeros = self.embedding.weight.new_zeros(batch, self.width)
-        return tuple((zeros,) * (1 + self.lstm) for _ in self.ahead)
-
-    def step(self, x: Tensor, state: States) -> tuple[Tensor, States]:
-        """Return (B, T, H) for the next words (B, T), and the new state."""
-        values, states = self.embedding(x), []
-        for recurrent, before in zip(self.ahead, state, strict=True):
-            parts = tuple(part.unsqueeze(0) for part in before)
-            values, after = recurrent(values, parts if self.lstm else parts[0])
-            states.append(tuple(part.squeeze(0) for part in (after if self.lstm else (after,))))
-        return values, tuple(states)
 
 
 def _at(values: Tensor, places: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Token encoders, what streams of them, sampled softmax, and the order of batches."""
+"""Token encoders, sampled softmax, and the order of batches."""
 
 from itertools import islice
 
@@ -37,23 +37,6 @@ def test_padding_changes_nothing_of_a_shorter_text(config: TokenEncoderConfig) -
     assert together.last.shape == (2, encoder.width)
     last = alone.values[0, -1, : config.width]  # of the forward direction
     torch.testing.assert_close(alone.last[0, : config.width], last)
-
-
-@pytest.mark.parametrize("config", EVERY)
-@torch.inference_mode()
-def test_one_direction_streams_and_both_are_refused(config: TokenEncoderConfig) -> None:
-    torch.manual_seed(0)
-    encoder, words = TokenEncoder(config, 9).eval(), torch.randint(9, (2, 6))
-    if config.bidirectional:
-        with pytest.raises(ValueError, match="expected a unidirectional encoder for a stream"):
-            encoder(words)
-        return
-    whole = encoder.encode(words, torch.tensor([6, 6])).values
-    state, parts = encoder.initial_state(2), []
-    for part in words.split([1, 3, 2], 1):
-        values, state = encoder.step(part, state)
-        parts.append(values)
-    torch.testing.assert_close(torch.cat(parts, 1), whole)
 
 
 def test_a_decoder_of_texts_is_refused_for_a_stream() -> None:
