@@ -57,7 +57,7 @@ def transcribed(model: Path, recording: Path) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def text(transcribed: dict[str, Any]) -> str:
     """Its text, with the space at its end."""
-    return str(transcribed["text"])
+    return "".join(one["text"] for one in transcribed["characters"])
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,8 @@ def collect(characters: Results[Character]) -> tuple[str, list[float]]:
 
 @pytest.fixture(scope="module")
 def expected(transcribed: dict[str, Any]) -> tuple[str, list[float]]:
-    return transcribed["text"], [each["time"] for each in transcribed["characters"]]
+    characters = transcribed["characters"]
+    return "".join(one["text"] for one in characters), [one["time"] for one in characters]
 
 
 @pytest.mark.parametrize("size", [160, 4001, 10**9])

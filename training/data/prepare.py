@@ -105,8 +105,12 @@ def prepare(
         if not disc.exists():
             raise ValueError(f"expected a folder, got {disc}, which does not exist")
     corpus = READERS[name](discs)
-    ways = {"corpus": corpus.normalise, "english": english, "raw": lambda x: " ".join(x.split())}
-    normalise = ways[text]
+    own = corpus.normalise
+    normalise: Callable[[str], str] = {
+        "corpus": _writable if own is english else own,
+        "english": lambda transcript: _writable(own(transcript)),
+        "raw": lambda transcript: " ".join(transcript.split()),
+    }[text]
     found = [one for part in corpus.parts for one in part.utterances]
     seconds = _seconds_of({one.audio for one in found}, workers, progress)
     problems = list(corpus.problems)
@@ -191,10 +195,6 @@ def _utterance(
     text = normalise(found.text)
     if not text:
         raise ValueError(f"expected words, got {found.text!r}")
-    strangers = unwritable(text) if normalise is english else []
-    if strangers:
-        got = ", ".join(map(repr, strangers))
-        raise ValueError(f"expected text of letters, apostrophes and spaces, got {got}")
     for segment in (*found.words, *found.phones):
         if not 0 <= segment.start <= segment.end <= DAY:
             raise ValueError(f"expected starts before ends, got {list(segment)}")
@@ -207,6 +207,18 @@ def _utterance(
     return Utterance(
         found.id, audio, duration, found.speaker, text, start, found.words, found.phones, fields
     )
+
+
+def _writable(transcript: str) -> str:
+    """Return a transcript in English.
+
+    Raises: ValueError where it has what the recogniser does not write.
+    """
+    text = english(transcript)
+    if strangers := unwritable(text):
+        got = ", ".join(map(repr, strangers))
+        raise ValueError(f"expected text of letters, apostrophes and spaces, got {got}")
+    return text
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -64,7 +64,10 @@ def test_wsj_text_has_its_49_symbols_or_plain_english(tmp_path: Path) -> None:
         texts[text] = [row["text"] for row in rows_of(tmp_path / text / "train_si84.jsonl")]
     assert texts["corpus"][1] == "mr. smith isn't the winner -dash yet"
     assert texts["raw"][0] == 'The sale \\,COMMA was \\"DOUBLE\\-QUOTE cut [loud_breath]'
-    assert texts["english"][0] == "the sale comma was double quote cut loud breath"
+    assert texts["english"][:2] == [
+        "the sale comma was double quote cut",
+        "mr smith isn't the winner dash yet",
+    ]
     row = rows_of(tmp_path / "corpus/train_si84.jsonl")[1]
     assert row["transcript"].startswith("Mr\\. Smith isn\\'t <the>")
     assert row["recorded_as"] == "si_tr_s"
