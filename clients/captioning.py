@@ -117,6 +117,7 @@ async def caption(
                 try:
                     async for message in stream.messages():
                         captions.add(message)
+                    await sending  # raises what is wrong with the microphone
                 finally:
                     captions.end_utterance()  # what was said stays, however the stream ends
         finally:

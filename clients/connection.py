@@ -157,6 +157,8 @@ async def _open(url: str, key: str | None) -> ClientConnection:
         raise _refusal(url, key, error.response.status_code) from error
     except websockets.InvalidHandshake as error:
         raise StreamError("refused", f"{url}: {error}") from error
+    except (websockets.InvalidProxy, ImportError) as error:  # SOCKS needs a package more
+        raise StreamError("refused", f"{url} by the environment's proxy: {error}") from error
     except (OSError, TimeoutError, EOFError) as error:
         reason = str(error) or f"no answer within {OPEN_SECONDS:g} s"
         advice = "cortado serve starts one" if _is_loopback(url) else "is the address right?"

@@ -60,11 +60,12 @@ class Microphone:
     Args:
         device: its number or a part of its name; None for the system's default.
 
-    Raises: MicrophoneError if there is none, or it cannot be opened.
+    Raises: MicrophoneError if there is none, or it cannot be opened or does not start.
     """
 
     def __init__(self, device: int | str | None = None) -> None:
-        sound = _sounddevice()
+        self._sound = sound = _sounddevice()
+        self._device = device
         self.sample_rate = _rate(sound, device)  # Hz
         self.seconds = 0.0  # of sound that was heard
         self.level = SILENCE  # of the latest block, in dB of full scale
@@ -87,7 +88,10 @@ class Microphone:
 
     def __iter__(self) -> Iterator[Block]:
         """Yield blocks until `stop()` or until the device ends."""
-        self._input.start()
+        try:
+            self._input.start()
+        except self._sound.PortAudioError as error:
+            raise _cannot_open(self._device, error) from error
         try:
             while (block := self._blocks.get()) is not None:
                 yield block

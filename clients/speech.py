@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from cortado.clients import words
+from cortado.clients.connection import StreamError
 from cortado.clients.microphone import Microphone
 from cortado.clients.stream import Audio, Bytes, Stream, connect
 from cortado.clients.words import Utterance
@@ -122,6 +123,7 @@ async def _messages(
                 yield message
             if connected.last is not None:
                 yield connected.last
+            await sending  # what is wrong with the audio comes behind the text of what was good
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
@@ -130,20 +132,52 @@ async def _messages(
 
 
 async def send_all(connected: Stream, pieces: Pieces) -> None:
-    """Send audio as it comes, and its end; what is wrong with it ends the stream."""
+    """Send audio as it comes, and its end, also where it breaks off.
+
+    Raises: Exception, whatever the audio's iterator raises.
+    """
     try:
         async for piece in pieces if isinstance(pieces, AsyncIterable) else _awaited(pieces):
             await connected.send(piece)
-        await connected.end()
-    except Exception as error:
-        await connected.close(error)  # or the server would wait for audio that does not come
+    finally:
+        with suppress(StreamError):  # of a stream that has failed; who receives is told why
+            await connected.end()
 
 
 async def _awaited(pieces: Iterable[Audio]) -> AsyncIterator[Audio]:
-    """Yield the pieces of an iterator that may block, as a microphone's does."""
-    waiting = iter(pieces)
-    while (piece := await asyncio.to_thread(next, waiting, None)) is not None:
-        yield piece
+    """Yield the pieces of an iterator that may block, as a microphone's does.
+
+    It is read in a thread that nobody waits for: where it blocks for ever, the stream still ends.
+    """
+    loop = asyncio.get_running_loop()
+    found: asyncio.Queue[tuple[Audio] | BaseException | None] = asyncio.Queue()
+    wanted, ended = threading.Semaphore(0), threading.Event()
+
+    def put(item: tuple[Audio] | BaseException | None) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(found.put_nowait, item)
+
+    def read() -> None:
+        try:
+            for piece in pieces:
+                put((piece,))
+                wanted.acquire()
+                if ended.is_set():
+                    return
+            put(None)
+        except BaseException as error:
+            put(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    try:
+        while (item := await found.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item[0]
+            wanted.release()
+    finally:
+        ended.set()
+        wanted.release()
 
 
 def _in_thread(begin: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
@@ -161,7 +195,7 @@ def _in_thread(begin: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
         except BaseException as error:
             passed.put(error)
 
-    runner = asyncio.Runner()
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)  # the caller keeps its own
     loop = runner.get_loop()
     task = loop.create_task(run())
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import cortado
+from cortado.training.data.manifest import read as read_manifest
 from cortado.training.data.prepare import prepare
 from cortado.training.learning.recipe import Corpus, read
 from cortado.training.learning.run import train
@@ -36,7 +37,7 @@ def main(recordings: str, run: str, updates: str = "400") -> None:
         output,
     )
     print(f"{checkpoint} has the new model")
-    print(cortado.load(checkpoint).transcribe(next(Path(recordings).glob("*.wav"))))
+    print(cortado.load(checkpoint).transcribe(Path(read_manifest(prepared.manifest)[0].audio)))
 
 
 if __name__ == "__main__":

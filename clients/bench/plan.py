@@ -120,9 +120,10 @@ class _Simulation:
         self._come(now)
         if now - self._looked >= self.fleet.look_seconds:
             self._look(now)
-        self.outcome.server_hours += (len(self._live) + len(self._starting)) * self.step / 3600
+        servers = len(self._live) + len(self._starting)
+        self.outcome.server_hours += servers * self.step / 3600
         self.outcome.stream_hours += int(self._live.sum()) * self.step / 3600
-        self.outcome.most_servers = max(self.outcome.most_servers, len(self._live))
+        self.outcome.most_servers = max(self.outcome.most_servers, servers)
 
     def _fail(self, now: float) -> None:
         chance = self.step / (3600 * self.fleet.failure_hours)
@@ -179,6 +180,8 @@ def simulate(load: Load, fleet: Fleet, hours: float = 24.0, seed: int = 0) -> Ou
     if fleet.least > fleet.most:
         raise ValueError(f"expected at least {fleet.least} servers to be had, got {fleet.most}")
     simulation = _Simulation(load, fleet, hours, seed)
-    for number in range(1, 1 + round(3600 * hours / simulation.step)):
+    steps = max(1, round(3600 * hours / simulation.step))
+    simulation.step = 3600 * hours / steps
+    for number in range(1, 1 + steps):
         simulation.advance(number * simulation.step)
     return simulation.outcome

@@ -15,6 +15,7 @@ from urllib.request import urlopen
 import numpy as np
 import websockets
 from prometheus_client.parser import text_string_to_metric_families
+from websockets.http11 import Response
 
 from cortado.server.protocol.pcm import encode
 from cortado.server.sample import speech
@@ -25,6 +26,8 @@ LONGEST = 20.0  # seconds of a stream
 FAULTY = 0.1  # share of the clients
 RECORDINGS = 8
 BUSY = ("too_many_streams", "shutting_down")  # answers that are no fault
+BUSY_STATUS = (429, 503)  # the same in place of a connection
+PAUSE_SECONDS = 1.0  # after a connection that failed
 LOST = {"type": "error", "code": "nothing"}  # a connection that closes without a word
 MEMORY_GROWTH = 0.05  # that is allowed from the first quarter to the last
 DELAY_GROWTH = 2.0
@@ -136,9 +139,20 @@ class Soak:
             size = 2 * round(RATE * self._longest * chance.choice((0.1, 0.25, 0.5, 1.0)))
             try:
                 await kind(which, size)
+            except websockets.InvalidStatus as error:
+                await self._refused(error.response)
             except (websockets.WebSocketException, OSError) as error:
                 if kind == self._speak:
                     self.findings.wrong.append(f"an honest client's connection: {error}")
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _refused(self, response: Response) -> None:
+        """Wait after a refusal in place of a connection; only a busy server may refuse."""
+        if response.status_code in BUSY_STATUS:
+            self.findings.clients["refused"] += 1
+        else:
+            self.findings.wrong.append(f"a client was refused by HTTP {response.status_code}")
+        await asyncio.sleep(float(response.headers.get("Retry-After", PAUSE_SECONDS)))
 
     async def _pieces(self, socket: websockets.ClientConnection, audio: bytes) -> None:
         """Send audio at the pace of speech."""

@@ -33,7 +33,7 @@ def bench_endless(
         Path, typer.Argument(help="Recordings with texts, played again and again.")
     ],
     hours: Annotated[
-        float, typer.Option(min=0.02, help="Hours of sound, as fast as they go.")
+        float, typer.Option(min=0.03, help="Hours of sound, as fast as they go.")
     ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other noises.")] = 0,
     json_file: Json = None,

@@ -102,7 +102,8 @@ def bench_streams(
             options = {"checkpoint": checkpoint, "beam": beam, "hold": hold, "lm": lm}
             settings = {name: str(value) for name, value in options.items() if value is not None}
             settings |= {"backend": backend, "threads": str(threads)}
-            found, more = _websockets(settings, speech, chunk, count, seconds, progress)
+            name = recognizer.name
+            found, more = _websockets(settings, speech, chunk, count, seconds, progress, name)
             points += found
             facts |= more
         if Part.MEMORY in parts:
@@ -168,6 +169,7 @@ def _websockets(
     counts: list[int] | None,
     seconds: float,
     progress: "Progress",
+    backend: str,
 ) -> "tuple[list[Point], dict[str, Any]]":
     """Return the points of a server in a process of its own, and what it takes."""
     import asyncio
@@ -175,6 +177,7 @@ def _websockets(
     from cortado.clients.bench.served import served
     from cortado.clients.bench.streams.load import first_character, measure
     from cortado.clients.bench.streams.memory import resident
+    from cortado.clients.connection import StreamError
 
     points, facts = [], {}
     with served(settings | {"headroom": "1", "log-level": "error"}) as server:
@@ -183,15 +186,19 @@ def _websockets(
             facts["seconds_to_first_character"] = first - server.launched
         for chunk in chunks or (100,):
             for count in counts or WEBSOCKET_LADDER:
-                point = measure(
-                    server,
-                    speech,
-                    backend=settings["backend"],
-                    streams=count,
-                    chunk_ms=chunk,
-                    seconds=seconds,
-                    progress=progress,
-                )
+                try:
+                    point = measure(
+                        server,
+                        speech,
+                        backend=backend,
+                        streams=count,
+                        chunk_ms=chunk,
+                        seconds=seconds,
+                        progress=progress,
+                    )
+                except StreamError as error:  # what was measured before is worth keeping
+                    typer.echo(f"cortado: {count} streams of {chunk} ms: {error}", err=True)
+                    break
                 points.append(point)
                 facts[f"server_bytes_after_{count}_streams"] = resident(server.pid)
                 if not counts and point.p99 > 1:

@@ -109,7 +109,7 @@ def evaluate(
     chosen = gather(sets)
     for each in chosen:
         check_fields(each.utterances, fields)
-    _check_search(server, mode, {"--beam": beam, "--hold": hold, "--lm": lm})
+    _check_search(server, mode, {"--beam": beam, "--hold": hold, "--lm": lm}, backend)
     rules = Rules.named(unit, normalise)
     system = _system(checkpoint, server, mode, backend, beam_from_options(beam, hold, lm), lm)
     ends = _spoken_ends(aligner, chosen, rules) if aligner else None
@@ -137,11 +137,16 @@ def evaluate(
         raise typer.Exit(EXIT_FAILURE)
 
 
-def _check_search(server: str | None, mode: Mode, options: Mapping[str, object]) -> None:
+def _check_search(
+    server: str | None, mode: Mode, options: Mapping[str, object], backend: str
+) -> None:
     """Look whether what is asked of the search of streams has one here.
 
     Raises: ValueError where a server, or a search of whole utterances, would not heed it.
     """
+    if server is not None and (mode != "online" or backend != "auto"):
+        got = f"--mode {mode}" if mode != "online" else f"--backend {backend}"
+        raise ValueError(f"expected the server's own search and backend with --server, got {got}")
     asked = [name for name, value in options.items() if value is not None]
     if asked and (server is not None or mode != "online"):
         got = "--server" if server is not None else f"--mode {mode}"
@@ -170,8 +175,6 @@ def _system(
     from cortado.training.scoring.systems import System, in_order, served
 
     if server is not None:
-        if mode != "online":
-            raise ValueError(f"expected --mode online with --server, got {mode}")
         # Emission delays need the server's model here; nobody but the user knows which it is.
         known = _in_torch(checkpoint) if checkpoint else None
         hear = in_order(partial(transcribe_served, server))

@@ -102,13 +102,11 @@ def _sentences(paths: Iterable[Path]) -> Iterable[str]:
 
     Raises: ValueError where a manifest is none.
     """
+    from cortado.model.audio.remote import text_of
     from cortado.training.data.manifest import read
 
     for path in paths:
         if path.suffix == ".jsonl":
             yield from (utterance.text for utterance in read(path))
         else:
-            try:
-                yield from path.read_text(encoding="utf-8-sig").splitlines()
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{path}: expected text in UTF-8, got {error}") from error
+            yield from text_of(path).splitlines()

@@ -77,6 +77,7 @@ def plan(
     )
     found = simulate(Load(streams, 60 * minutes, peak), fleet, hours, seed)
     mean, live = found.server_hours / hours, found.stream_hours / hours
+    partly = "" if hours % 24 == 0 or peak == 1 else ", if all of it were like these hours"
     lines = {
         "streams": f"{found.came:,} came, {live:,.1f} live on average",
         "refused": f"{found.refused:,} ({found.refused_share:.2%})",
@@ -87,7 +88,7 @@ def plan(
         "memory": f"{mean * SERVER_GIB + live * STREAM_GIB:,.1f} GiB",
         "network": f"{live * STREAM_MEGABITS:,.1f} Mbit/s in",
         "store": f"{live * STORED_MEGABYTES / SAVE_SECONDS:,.2f} MB/s written",
-        "price": f"{mean * cores * price * MONTH:,.0f} a month",
+        "price": f"{mean * cores * price * MONTH:,.0f} a month{partly}",
     }
     if live:
         lines["an hour of speech"] = f"{mean * cores * price / live:.5f}"

@@ -93,6 +93,10 @@ def run(name: str, call: Callable[..., None], arguments: Sequence[str], **option
     try:
         with handled(_end, signal.SIGTERM, signal.SIGHUP):
             code = app(args=arguments, prog_name=f"cortado {name}", standalone_mode=False)
+    except typer.Abort as error:  # of a prompt
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise ValueError("expected an answer, got the end of the input") from None
     except TyperException as error:
         mistake = error.format_message().removesuffix(".").replace("Value error, ", "")
         mistake = mistake[:1].lower() + mistake[1:]

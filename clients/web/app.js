@@ -31,6 +31,7 @@ const takes = []; // {name, began, model, timeline} of what stands on the page
 let take = null; // the one that runs, or null
 let again = () => startMicrophone(); // what "Try again" does
 let isSaved = true; // the text was saved or copied, or there is none
+let following = null; // the timer that follows what is played
 let lock = null; // keeps the screen on
 let sight = UNKNOWN; // what the model's attention looks at
 
@@ -270,13 +271,14 @@ function play(timeline, second) {
 }
 
 function followPlayer() {
+  clearTimeout(following); // each press of play comes here
   const { time, timeline } = player;
   if (!timeline) return;
   if (time !== null) {
     picture.play(timeline, time);
     transcript.point(timeline, time);
   }
-  setTimeout(followPlayer, 40);
+  following = setTimeout(followPlayer, 40);
 }
 
 async function listDevices() {

@@ -193,7 +193,7 @@ export class Stream {
   async #connect() {
     const { key: given } = this;
     const key = typeof given === "function" ? await given() : given;
-    if (this.#over) throw new Failure("dropped");
+    if (this.state !== "connecting" && this.state !== "lost") throw new Failure("dropped"); // meanwhile
     // A browser's WebSocket has no headers, so the key goes among the subprotocols.
     const socket = new this.WebSocket(this.address.href, key ? ["bearer", key] : []);
     const hello = this.part.hello(this.asked);
@@ -378,8 +378,8 @@ export class Stream {
         failure = error;
       }
       if (this.state !== "lost") return;
-      if (GONE.has(failure.code) && this.part.resumable) this.#startAnew();
-      else if (FATAL.has(failure.code) || now() - this.#goodAt > REPLAY) this.#fail(failure);
+      if (FATAL.has(failure.code) || now() - this.#goodAt > REPLAY) this.#fail(failure);
+      else if (GONE.has(failure.code) && this.part.resumable) this.#startAnew();
     }
   }
 
@@ -396,7 +396,6 @@ export class Stream {
 
   #startAnew() {
     this.#release();
-    this.#attempt = 0;
     this.part = new Part(Math.max(this.part.decided, this.replay.start), this.sampleRate);
     this.#cursor = this.part.base;
     this.handlers.restarted?.(this.part.base / this.sampleRate);

@@ -84,10 +84,15 @@ def files_below(path: Path) -> list[Path]:
 def text_of(path: Path) -> str:
     """Return the text of a file, here or elsewhere.
 
-    Raises: OSError where it cannot be read.
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not in UTF-8.
     """
     with _one_error(path):
-        return path.read_text(encoding="utf-8")
+        try:
+            return path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: expected text in UTF-8, got {error}") from error
 
 
 def fetched(path: Path) -> BinaryIO:

@@ -76,7 +76,7 @@ def work(
     steps = steps.reshape(-1, SAMPLES_PER_STEP)
     seconds = []
     for count in counts:
-        stepper, rows = recognizer.stepper(count), np.arange(count)
+        stepper, rows = recognizer.stepper(count, 1), np.arange(count)
         chosen = np.random.default_rng(count).integers(len(steps), size=count)
         times = []
         for step in range(WARM_UP + min(max(MIN_STEPS, STREAM_STEPS // count), MAX_STEPS)):
