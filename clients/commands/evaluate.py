@@ -96,7 +96,7 @@ def evaluate(
     from cortado.training.data.evaluation_sets import gather
     from cortado.training.scoring import outputs, report
     from cortado.training.scoring.breakdown import check_fields
-    from cortado.training.scoring.comparison import compared, read_other
+    from cortado.training.scoring.comparison import check_comparable, compared, read_other
     from cortado.training.scoring.evaluate import Rules
     from cortado.training.scoring.evaluate import evaluate as run
     from cortado.training.scoring.page import PagePlan, write_page
@@ -111,6 +111,8 @@ def evaluate(
         check_fields(each.utterances, fields)
     _check_search(server, mode, {"--beam": beam, "--hold": hold, "--lm": lm}, backend)
     rules = Rules.named(unit, normalise)
+    if other is not None:
+        check_comparable(chosen, rules, other)
     system = _system(checkpoint, server, mode, backend, beam_from_options(beam, hold, lm), lm)
     ends = _spoken_ends(aligner, chosen, rules) if aligner else None
     with progress_bar() as progress:

@@ -120,15 +120,16 @@ def captured(step: Callable[[], Tensor], device: torch.device) -> Callable[[], T
     """
     if device.type != "cuda":
         return step
-    apart = torch.cuda.Stream()
-    apart.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(apart):
-        for _ in range(WARM_UP):
-            step()
-    torch.cuda.current_stream().wait_stream(apart)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = step()
+    apart, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.backends.cudnn.flags(allow_tf32=False):  # TF32 has ten bits, by default
+        apart.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(apart):
+            for _ in range(WARM_UP):
+                step()
+        torch.cuda.current_stream().wait_stream(apart)
+        # Other threads step the streams of the model that is replaced meanwhile.
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            result = step()
 
     def replay() -> Tensor:
         graph.replay()

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from cortado.clients.captioning import Captions, caption, meter
 from cortado.clients.connection import StreamError
-from cortado.clients.microphone import Microphone, level
+from cortado.clients.microphone import Microphone, MicrophoneError, level
 from cortado.server.protocol.messages import Chars, Endpoint
 from cortado.tests import needs
 from cortado.tests.clients import sounddevice
@@ -185,6 +185,18 @@ def test_what_was_said_stays_where_the_terminal_takes_no_more() -> None:
         with pytest.raises(OSError, match="No space left"):
             found.end_utterance()
     assert [[one.text for one in utterance] for utterance in found.utterances] == [["s", "o"]]
+
+
+def test_a_device_that_does_not_start_is_one_clear_error(
+    recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(self: sounddevice.RawInputStream) -> None:
+        raise sounddevice.PortAudioError("device unavailable")
+
+    monkeypatch.setattr(sounddevice.RawInputStream, "start", start)
+    monkeypatch.setitem(sys.modules, "sounddevice", sounddevice)
+    with pytest.raises(MicrophoneError, match=r"the microphone cannot be opened.*unavailable"):
+        list(Microphone())
 
 
 async def test_what_was_said_stays_where_the_stream_breaks_off(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +20,7 @@ from cortado.clients import connection
 from cortado.clients.connection import StreamError
 from cortado.clients.speech import Results, stream
 from cortado.clients.stream import connect
+from cortado.model.captions import Word
 from cortado.model.emission import Character
 from cortado.server.protocol.messages import Chars, Endpoint, Start
 from cortado.server.protocol.pcm import encode
@@ -104,6 +106,70 @@ def test_what_is_wrong_with_the_chunks_reaches_the_caller(server: Served, spoken
 
     with pytest.raises(RuntimeError, match="the tape tore"):
         list(stream(broken(), server.stream))
+
+
+def test_what_was_said_before_the_audio_broke_off_is_heard(server: Served, spoken: Samples) -> None:
+    def broken() -> Iterator[Samples]:
+        yield spoken
+        raise RuntimeError("the tape tore")
+
+    heard = list[Word]()
+    with pytest.raises(RuntimeError, match="the tape tore"):
+        heard.extend(stream(broken(), server.stream))
+    assert heard == list(stream(spoken, server.stream))
+
+
+def test_an_error_does_not_wait_for_a_source_that_says_nothing() -> None:
+    quiet = threading.Event()
+
+    def silent() -> Iterator[Samples]:
+        quiet.wait()
+        yield np.zeros(0, np.float32)
+
+    async def answer(connection: websockets.ServerConnection) -> None:
+        broken = {"type": "error", "code": "invalid_audio", "message": "broken"}
+        for message in (READY, broken):
+            await connection.send(json.dumps(message))
+        await connection.wait_closed()
+
+    async def talk() -> None:
+        async with websockets.serve(answer, "127.0.0.1", 0) as server:
+            [listener] = server.sockets
+            url = f"ws://127.0.0.1:{listener.getsockname()[1]}"
+            await asyncio.wait_for(asyncio.to_thread(list, stream(silent(), url)), 20)
+
+    try:
+        with pytest.raises(StreamError, match="invalid_audio: broken"):
+            asyncio.run(talk())
+    finally:
+        quiet.set()
+
+
+def test_the_caller_s_event_loop_stays_its_own(server: Served) -> None:
+    own = asyncio.new_event_loop()
+    asyncio.set_event_loop(own)
+    try:
+        assert list(stream(np.zeros(160, np.float32), server.stream)) == []
+        assert asyncio.get_event_loop_policy().get_event_loop() is own
+        assert not own.is_closed()
+    finally:
+        asyncio.set_event_loop(None)
+        own.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "proxy"),
+    [("http_proxy", "foo://127.0.0.1:9"), ("socks_proxy", "socks5://127.0.0.1:9")],
+)
+def test_a_proxy_that_cannot_be_used_is_one_clear_error(
+    name: str, proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in ("all_proxy", "http_proxy", "https_proxy", "socks_proxy", "no_proxy"):
+        monkeypatch.delenv(other, raising=False)
+        monkeypatch.delenv(other.upper(), raising=False)
+    monkeypatch.setenv(name, proxy)
+    with pytest.raises(StreamError, match="by the environment's proxy"):
+        list(stream(np.zeros(160, np.float32), "ws://192.0.2.1:9/v1/stream"))
 
 
 def test_a_stream_can_be_left_at_any_word(server: Served, spoken: Samples) -> None:

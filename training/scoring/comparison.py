@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from cortado.training.data.evaluation_sets import NamedSet
 from cortado.training.scoring.edits import errors
 from cortado.training.scoring.error_rates import Interval, bootstrap_interval, rate
-from cortado.training.scoring.evaluate import Result, SetScore
+from cortado.training.scoring.evaluate import Result, Rules, SetScore
 
 WANTED = "`cortado evaluate --json` of this version"
 
@@ -49,28 +50,40 @@ def read_other(path: Path) -> dict[str, dict[str, Any]]:
     return sets
 
 
-def compared(sets: Sequence[SetScore], others: dict[str, dict[str, Any]]) -> list[Compared]:
-    """Return the comparison of each set that is in both runs.
+def check_comparable(
+    sets: Sequence[NamedSet], rules: Rules, others: dict[str, dict[str, Any]]
+) -> None:
+    """Check that `compared` will be able to compare sets, before anything is recognised.
 
-    Raises: ValueError where no set is, or one was compared by other rules or has no utterance with
-    the same reference.
+    Raises: ValueError where no set is in both runs, or one was compared by other rules or has no
+    utterance with the same reference.
     """
     pairs = [(one, others[one.name]) for one in sets if one.name in others]
     if not pairs:
         expected = ", ".join(one.name for one in sets)
         raise ValueError(f"expected a set of {expected} to compare with, got {', '.join(others)}")
-    return [_compared(one, other) for one, other in pairs]
+    for one, other in pairs:
+        for name in ("unit", "normalisation"):
+            wanted, got = getattr(rules, name), other[name]
+            if got != wanted:
+                raise ValueError(f"{one.name}: expected {name} {wanted!r} in both, got {got!r}")
+        theirs = {(row["id"], row["reference"]) for row in other["results"]}
+        if not any((each.id, rules.reference(each)) in theirs for each in one.utterances):
+            raise ValueError(f"{one.name}: expected utterances that are in both, got none")
 
 
-def _compared(one: SetScore, other: dict[str, Any]) -> Compared:
-    for name in ("unit", "normalisation"):
-        wanted, got = getattr(one.rules, name), other[name]
-        if got != wanted:
-            raise ValueError(f"{one.name}: expected {name} {wanted!r} in both, got {got!r}")
+def compared(sets: Sequence[SetScore], others: dict[str, dict[str, Any]]) -> list[Compared]:
+    """Return the comparison of each set that is in both runs; see `check_comparable`."""
+    both = [_compared(one, others[one.name]) for one in sets if one.name in others]
+    return [one for one in both if one is not None]
+
+
+def _compared(one: SetScore, other: dict[str, Any]) -> Compared | None:
+    """Return the comparison of a set; None where no recording that both have could be read."""
     theirs = {row["id"]: row for row in other["results"]}
     both = [result for result in one.results if _matches(result, theirs)]
     if not both:
-        raise ValueError(f"{one.name}: expected utterances that are in both, got none")
+        return None
     ours = np.array([result.errors.total for result in both])
     heard = ((r.reference, theirs[r.utterance.id]["hypothesis"]) for r in both)
     others = np.array([errors(*texts, one.rules.unit).total for texts in heard])

@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
 
 from cortado.model.configuration import build, json_tree
 from cortado.model.whole_file import write_whole
 from cortado.training.scoring.delay import Delay
+from cortado.training.studies.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -91,21 +91,7 @@ def read(path: Path) -> Run:
     return build(Run, json_tree(path), str(path), path.parent)
 
 
-class Planned(Protocol):
-    """A run that is stored, or will be."""
-
-    @property
-    def result(self) -> Path:
-        """Its file."""
-        ...
-
-    @property
-    def configuration(self) -> str:
-        """The digest of its decoder, its seed and what all runs share."""
-        ...
-
-
-def stored(planned: Iterable[Planned], shared: str) -> list[Run]:
+def stored(planned: Iterable[Plan], shared: str) -> list[Run]:
     """Return the runs whose files are there.
 
     Raises: ValueError where one is none, does not share what all do, begins with other weights

@@ -47,10 +47,10 @@ const chars = (text, times, position = times.at(-1), confidences = times.map(() 
   ({ type: "chars", text, times, confidences, position });
 const soon = (ms = 1) => new Promise((done) => setTimeout(done, ms));
 
-async function opened(handlers = {}, options = {}) {
+async function opened(handlers = {}, options = {}, greeting = {}) {
   const stream = new Stream("ws://here/v1/stream", handlers, { WebSocket: Socket, ...options });
   const ready = stream.open();
-  sockets[0].greet();
+  sockets[0].greet(0, greeting);
   await ready;
   return stream;
 }
@@ -172,6 +172,49 @@ test("where the server keeps no streams, a new one begins as well, once", async 
   assert.equal(third.sent[0].type, "start");
   assert.equal(third.bytes, 100 * 1280 - 0.8 * 32000);
   assert.deepEqual(restarts, [0.8]);
+  stream.close();
+});
+
+test("a server that drops every stream at once is tried less and less often", { timeout: 9000 }, async () => {
+  for (const token of [undefined, "t"]) {
+    sockets.length = 0;
+    const states = [];
+    const stream = await opened({ state: (state) => states.push(state) }, {}, { token });
+    const until = Date.now() + 1500;
+    let dropped = 0;
+    while (Date.now() < until) {
+      await soon(5);
+      if (dropped === sockets.length) continue;
+      const socket = sockets[dropped];
+      if (dropped) socket.greet(0, { token });
+      await soon();
+      socket.onclose?.({ code: 1011, reason: "" });
+      dropped += 1;
+    }
+    assert.ok(dropped <= 5, `${dropped} connections`);
+    stream.close();
+  }
+});
+
+test("a pause while the key is fetched opens no connection", async () => {
+  let give;
+  const stream = new Stream("ws://here/v1/stream", {}, {
+    WebSocket: Socket,
+    key: () => new Promise((done) => { give = done; }),
+  });
+  const ready = stream.open();
+  give("k");
+  await next(1);
+  sockets[0].greet();
+  await ready;
+  give = null;
+  sockets[0].onclose({ code: 1006, reason: "" });
+  while (!give) await soon();
+  await stream.pause();
+  give("k");
+  await soon(20);
+  assert.equal(stream.state, "paused");
+  assert.equal(sockets.length, 1);
   stream.close();
 });
 

@@ -38,10 +38,9 @@ def test_of_one_utterance_significance_is_not_known() -> None:
     assert sentence in comparison(found)
 
 
-def test_utterances_with_other_references_are_left_out_and_others_needed() -> None:
+def test_utterances_with_other_references_are_left_out() -> None:
     before = {"tiny/dev": set_as_json(evaluated(SAID[1:], GOOD[1:]))}
     before["tiny/dev"]["results"][0]["reference"] = "another"
     [found] = compared([evaluated(SAID, GOOD)], before)
     assert found.utterances == 38
-    with pytest.raises(ValueError, match="expected utterances that are in both, got none"):
-        compared([evaluated(SAID[:1], GOOD[:1])], before)
+    assert compared([evaluated(SAID[:1], GOOD[:1])], before) == []  # nothing that both could read

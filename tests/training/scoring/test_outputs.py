@@ -7,7 +7,8 @@ import jiwer
 import pytest
 
 from cortado.tests.training.scoring.heard import evaluated, phones, printed, utterance
-from cortado.training.scoring.comparison import compared, read_other
+from cortado.training.data.evaluation_sets import NamedSet
+from cortado.training.scoring.comparison import check_comparable, compared, read_other
 from cortado.training.scoring.evaluate import Rules, SetScore
 from cortado.training.scoring.outputs import write_json, write_sclite
 from cortado.training.scoring.report import comparison, further, table
@@ -91,12 +92,19 @@ def test_a_run_is_held_against_another_s_json(tmp_path: Path) -> None:
 
 def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "before.json"
+    said = tuple(one.utterance for one in tiny(GOOD).results)
+    sets, rules = [NamedSet("tiny/dev", said)], Rules.named()
     write_json([tiny(BAD, Rules.named("char"))], path)
     with pytest.raises(ValueError, match="expected unit 'word' in both, got 'char'"):
-        compared([tiny(GOOD)], read_other(path))
+        check_comparable(sets, rules, read_other(path))
     write_json([evaluated([utterance("x-1", "a")], ["a"], name="other/dev")], path)
     with pytest.raises(ValueError, match="expected a set of tiny/dev to compare with"):
-        compared([tiny(GOOD)], read_other(path))
+        check_comparable(sets, rules, read_other(path))
+    write_json([evaluated([utterance("x-1", "a")], ["a"])], path)
+    with pytest.raises(ValueError, match="expected utterances that are in both, got none"):
+        check_comparable(sets, rules, read_other(path))
+    write_json([tiny(BAD)], path)
+    check_comparable(sets, rules, read_other(path))
     for content in ("", "[]", '{"sets": [{"name": "tiny/dev"}]}'):
         path.write_text(content)
         with pytest.raises(ValueError, match=r"before\.json, got something else"):

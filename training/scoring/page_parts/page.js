@@ -21,7 +21,7 @@ function figures(set) {
     "dl",
     { className: "figures" },
     figure(`${NAMES[unit]} error rate${phones ? " (PER)" : ""}`, `${percent(main[0])} %`, interval(main[1]), "main"),
-    !phones && figure(chars ? "word error rate" : "character error rate", `${percent(other[0])} %`, interval(other[1])),
+    phones ? null : figure(chars ? "word error rate" : "character error rate", `${percent(other[0])} %`, interval(other[1])),
     figure("substituted, left out, put in", `${score.substitutions} · ${score.deletions} · ${score.insertions}`),
     delay && figure("emission delay, p50 and p90", `${Math.round(delay.p50_ms)} · ${Math.round(delay.p90_ms)} ms`),
     figure("real-time factor", set.rtf.toFixed(4)),
@@ -113,8 +113,8 @@ function delaySection(set) {
     element(
       "p",
       { className: "note" },
-      `From the end of a character, by CTC forced alignment of the reference with the same model, to the end of ` +
-        `the 40 ms step that wrote it, the look-ahead of ${set.delay.lookahead_ms} ms included; ` +
+      `From the end of a character, by CTC forced alignment of the reference with the same model or by --aligner, to ` +
+        `the end of the 40 ms step that wrote it, the look-ahead of ${set.delay.lookahead_ms} ms included; ` +
         `${set.delay.characters.toLocaleString("en")} correct characters, without spaces.`,
     ),
     element("div", { className: "matrix" }, histogram(set.delays, set.delay)),
@@ -191,7 +191,7 @@ function worstSection(set) {
     element(
       "p",
       { className: "note" },
-      "Their sound is inside this page as Opus at 24 kbit/s; that of the others is not. Each picture is the sound " +
+      "Their sound is inside this page as Opus at 26 kbit/s; that of the others is not. Each picture is the sound " +
         "(log-mel), each character where the attention stopped for it, and below, in lines by turns, the weights of the " +
         `40 ms frames that it was read from. ${set.drawn}`,
     ),
