@@ -215,7 +215,7 @@ def _transcribe_batch(
             for row, file in open_files.items():
                 file.feed(pool, row)
             for row, update in pool.advance():
-                open_files[row].gathering.add(update)
+                open_files[row].gathering.add(update.within_input())
                 if update.finished:
                     pool.close(row)
                     result = open_files.pop(row).result()

@@ -12,6 +12,7 @@ import soundfile
 from cortado.model.audio.decode import AudioError, decode
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.files import transcripts, write_results, write_text
+from cortado.model.streaming.live import listen
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise, untrained
 
@@ -62,9 +63,9 @@ def test_json_is_one_object_a_line_with_the_time_of_each_character(tmp_path: Pat
         assert list(line) == ["file", "text", "duration", "characters", "utterances"]
         assert line["text"] == text_of(path)
         assert line["duration"] == 1.0
-        assert line["characters"] == [
-            {"text": one.text, "time": one.time} for one in transcribe(online(), decode(path))
-        ]
+        live = [one for update in listen(online(), [decode(path)]) for one in update.characters]
+        assert line["characters"] == [{"text": one.text, "time": one.time} for one in live]
+        assert max(one.time for one in live) == 1.0  # and none behind the end of the sound
 
 
 @pytest.mark.parametrize("form", ["txt", "jsonl"])
