@@ -5,6 +5,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from contextlib import closing, suppress
 from itertools import chain, groupby, islice
 from pathlib import Path
+from threading import Event
 from typing import BinaryIO, NamedTuple, TextIO
 
 from cortado.model.audio.decode import STDIN, AudioError, Samples, decoded, open_audio, stream
@@ -96,10 +97,10 @@ class _OpenFile:
         with opened as self._file:
             yield from decoded(self._path, self._file)
 
-    def begin(self, fetching: Executor) -> None:
-        """Begin to fetch the file, if it lies elsewhere."""
+    def begin(self, fetching: Executor, unwanted: Event) -> None:
+        """Begin to fetch the file, if it lies elsewhere, until it is here or `unwanted`."""
         if is_remote(self._path):
-            self._fetch = fetching.submit(open_audio, self._path)
+            self._fetch = fetching.submit(open_audio, self._path, unwanted)
 
     def close(self) -> None:
         """Leave the file, wherever it is."""
@@ -200,13 +201,13 @@ def _transcribe_batch(
     waiting = chain(first, files)
     pool = Pool(recognizer, len(first), threads=0, vad=vad)
     open_files: dict[int, _OpenFile] = {}  # by row
-    fetching = ThreadPoolExecutor(FETCHES)
+    fetching, unwanted = ThreadPoolExecutor(FETCHES), Event()
     try:
         while True:
             while pool.free and (following := next(waiting, None)) is not None:
                 row = pool.open(options)
                 open_files[row] = following
-                following.begin(fetching)
+                following.begin(fetching, unwanted)
             if not open_files:
                 return
             fetches = [one for file in open_files.values() if (one := file.fetch)]
@@ -223,6 +224,7 @@ def _transcribe_batch(
                     yield result
             progress.update(open_files.values())
     finally:
+        unwanted.set()  # Python waits for the threads when it exits
         for file in open_files.values():
             file.close()
         fetching.shutdown(wait=False)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from math import inf
 from pathlib import Path
+from threading import Event
 from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
 import av
@@ -208,15 +209,15 @@ def streamed(
         return (yield from _resampled(path, frames, lambda: file.received))
 
 
-def open_audio(path: Path) -> BinaryIO:
+def open_audio(path: Path, unwanted: Event | None = None) -> BinaryIO:
     """Open a file, or standard input, for `decoded`; one that lies elsewhere is fetched.
 
-    Raises: AudioError where there is nothing to read.
+    Raises: AudioError where there is nothing to read, or is `unwanted` before it is fetched.
     """
     try:
         if path == STDIN:  # unbuffered: what is there is decoded at once
             return cast(BinaryIO, open(0, "rb", buffering=0, closefd=False))
-        file = fetched(path) if is_remote(path) else _opened(path)
+        file = fetched(path, unwanted) if is_remote(path) else _opened(path)
     except AudioError:
         raise
     except FileNotFoundError as error:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from errno import EIO
 from pathlib import Path
-from shutil import copyfileobj
 from tempfile import TemporaryFile
+from threading import Event
 from typing import BinaryIO, cast
 
 PIECE = 2**20  # bytes that are copied at once
@@ -95,15 +95,18 @@ def text_of(path: Path) -> str:
             raise ValueError(f"{path}: expected text in UTF-8, got {error}") from error
 
 
-def fetched(path: Path) -> BinaryIO:
+def fetched(path: Path, unwanted: Event | None = None) -> BinaryIO:
     """Return a remote file's bytes, in a file of this disk that is gone when it is closed.
 
-    Raises: OSError where it cannot be fetched.
+    Raises: OSError where it cannot be fetched, or is `unwanted` before it is here.
     """
     with ExitStack() as kept:
         file = kept.enter_context(TemporaryFile())
         with _one_error(path), path.open("rb") as source:
-            copyfileobj(source, file, PIECE)
+            while piece := source.read(PIECE):
+                if unwanted and unwanted.is_set():
+                    raise OSError("nobody waits for it any more")
+                file.write(piece)
         file.seek(0)
         kept.pop_all()  # it stays open
     return cast(BinaryIO, file)
