@@ -13,7 +13,11 @@ RIFF_HEADER = 12  # bytes before its chunks
 LONGEST_HEADER = 2048  # bytes of a wav stream that are searched for its first sample
 PCM, PCM_BITS = 1, (16, 24, 32)  # a wav file's tag of integers, and those that are signed
 LITTLE_ENDIAN = 2  # a flag of caf
+ID3_HEADER, ID3_FOOTER = 10, 0x10  # bytes; the flag of a footer, which is as long
 MP3_FRAME_REACH = 4096  # bytes: a Xing or Info tag lies within the first frame
+HAS_FRAMES = 1  # a flag of a Xing tag
+LAME_PADDING, XING_END = 141, 144  # bytes of a Xing tag up to LAME's padding, and with it
+MPEG_1_RATE = 32_000  # Hz, its lowest; the later parts, below it, have half as long frames
 
 
 def missing_bytes(file: BinaryIO) -> int:
@@ -112,15 +116,36 @@ def _last_page_end(file: BinaryIO, size: int) -> int:
     return start + page + 27 + segments + sum(lacing)
 
 
-def has_mp3_length(file: BinaryIO) -> bool:
-    """Return whether an mp3 file states its length, in a Xing or Info tag."""
+def id3_length(data: bytes) -> int:
+    """Return the bytes of the ID3 tag with which data begins, 0 if there is none."""
+    if data[:3] != b"ID3" or len(data) < ID3_HEADER:
+        return 0
+    a, b, c, d = data[6:10]  # 7 bits in each byte
+    footer = ID3_HEADER if data[5] & ID3_FOOTER else 0
+    return ID3_HEADER + (a << 21 | b << 14 | c << 7 | d) + footer
+
+
+class Mp3Length(NamedTuple):
+    """What a Xing or Info tag states of an mp3 file."""
+
+    frames: int
+    padding: int  # samples of the encoder's at both ends, 0 if LAME's part of the tag is missing
+
+    def seconds(self, rate: int) -> float:
+        """Return how long that is at the file's sample rate."""
+        samples = self.frames * (1152 if rate >= MPEG_1_RATE else 576)
+        return max(samples - self.padding, 0) / rate
+
+
+def mp3_length(file: BinaryIO) -> Mp3Length | None:
+    """Return the length that an mp3 file states, None if it does not."""
     file.seek(0)
-    head = file.read(10)
-    skipped = 0
-    if head[:3] == b"ID3" and len(head) == 10:
-        a, b, c, d = head[6:10]  # 7 bits in each byte
-        skipped = 10 + (a << 21 | b << 14 | c << 7 | d)
-    file.seek(skipped)
-    first_frame = file.read(MP3_FRAME_REACH)
+    file.seek(id3_length(file.read(ID3_HEADER)))
+    first = file.read(MP3_FRAME_REACH)
     file.seek(0)
-    return b"Xing" in first_frame or b"Info" in first_frame
+    tag = first[max(first.find(b"Xing"), first.find(b"Info"), 0) :]
+    if tag[:4] not in (b"Xing", b"Info") or len(tag) < XING_END or not tag[7] & HAS_FRAMES:
+        return None
+    has_all = tag[7] & 0xF == 0xF  # fields of Xing's; LAME's lie behind them
+    padding = int.from_bytes(tag[LAME_PADDING:XING_END]) if has_all else 0
+    return Mp3Length(int.from_bytes(tag[8:12]), (padding >> 12) + (padding & 0xFFF))

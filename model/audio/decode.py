@@ -18,9 +18,11 @@ from av.audio.stream import AudioStream
 from av.container import InputContainer
 from numpy.typing import NDArray
 
-from cortado.model.audio.container import has_mp3_length, missing_bytes
+from cortado.model.audio.container import Mp3Length, missing_bytes, mp3_length
+from cortado.model.audio.damage import Damage
 from cortado.model.audio.remote import fetched, is_remote
 from cortado.model.audio.sphere import SphereError, is_sphere, open_sphere
+from cortado.model.audio.timeline import Timeline
 from cortado.model.features.framing import SAMPLE_RATE
 
 Samples = NDArray[np.float32]
@@ -30,6 +32,8 @@ MAX_RATE = 192_000  # Hz
 HOUR = 3600  # seconds
 DECODE_LIMIT = 4 * HOUR  # seconds that `decode` holds in memory: 0.9 GB
 DURATION_TOLERANCE = 0.05  # seconds; codecs prime and round, less than a block of flac
+PADDED = ("matroska,webm", "caf")  # formats that state the codec's first and last padding, too
+GUESSED = ("aac", "ac3", "amr", "mpegts", "mpeg")  # formats that state no duration: FFmpeg guesses
 LEAST_RATE = 16  # bytes a second beyond the first hour: speech takes 80, packed silence can take 2
 LOUDEST = 8.0  # times full scale; lossy codecs overshoot a little, corrupt floats by far
 
@@ -39,8 +43,12 @@ LITTLE = 4096  # bytes that are read at a time of a stream that comes slowly
 AT_ONCE = {"probesize": "2048", "analyzeduration": "0"}  # FFmpeg's: no seconds to look ahead
 
 EXPECTED = "wav, flac, mp3, ogg, opus, webm, m4a or sphere audio"
-FORMATS = "wav,w64,aiff,au,caf,flac,mp3,aac,ogg,matroska,webm,mov,mp4,m4a"  # no playlists: they
-# would open other files and addresses.
+# No playlists: they would open other files and addresses. Of these none does: mov follows its
+# references only if it is told to, and the captions within an avi file are read from memory.
+FORMATS = (
+    "wav,w64,aiff,au,caf,flac,mp3,aac,ogg,matroska,webm,mov,mp4,m4a,"
+    "asf,avi,mpegts,mpeg,amr,ac3,wv,tta"
+)
 
 
 class Channel(NamedTuple):
@@ -169,16 +177,18 @@ def _decoded(path: Path, file: BinaryIO, channel: Channel | None) -> Generator[S
         yield from _resampled(path, _sphere(path, file, channel))
         return
     missing = missing_bytes(file) if seekable else 0
-    duration_stated = seekable and has_mp3_length(file)
+    length = mp3_length(file) if seekable else None
     with _container(path, file) as container:
-        duration = _stated_duration(container, duration_stated)
+        timeline = Timeline(container, seekable)
+        end = _stated_end(container, length, timeline)
         size = os.fstat(file.fileno()).st_size if seekable else inf
-        frames = _mono_frames(path, container, channel)
+        frames = _mono_frames(path, container, channel, timeline)
         heard = yield from _resampled(path, frames, lambda: size)
+        tolerance = max(DURATION_TOLERANCE, _padding(container, timeline.longest))
     if missing:
         raise AudioError(path, "a whole file", f"one cut {missing} bytes short")
-    if heard < duration - DURATION_TOLERANCE:
-        raise AudioError(path, f"the {duration:.2f} s that it announces", f"{heard:.2f} s")
+    if (reached := max(heard, timeline.end)) < end - tolerance:
+        raise AudioError(path, f"the {end:.2f} s that it announces", f"{reached:.2f} s")
 
 
 class Readable(Protocol):
@@ -205,7 +215,7 @@ def streamed(
     Raises: AudioError at the first thing that is wrong.
     """
     with _container(path, file, kind, AT_ONCE) as container:
-        frames = _mono_frames(path, container, channel)
+        frames = _mono_frames(path, container, channel, Timeline(container, False))
         return (yield from _resampled(path, frames, lambda: file.received))
 
 
@@ -268,16 +278,27 @@ def _container(
     return container
 
 
-def _stated_duration(container: InputContainer, mp3_length: bool) -> float:
-    """Return the seconds that the file says it holds, 0.0 where it does not say."""
-    if container.format.name == "aac" or (container.format.name == "mp3" and not mp3_length):
-        return 0.0  # FFmpeg would guess it from the bit rate
-    audio = container.streams.audio[0]
+def _stated_end(container: InputContainer, mp3: Mp3Length | None, timeline: Timeline) -> float:
+    """Return the seconds at which the file says it ends, 0.0 where it does not say."""
+    audio, name = container.streams.audio[0], container.format.name
+    if name == "mp3":  # FFmpeg guesses from the bit rate where a tag makes the file longer
+        return mp3.seconds(audio.rate) if mp3 and audio.rate else 0.0
+    if name in GUESSED:
+        return 0.0
     if audio.duration is not None and audio.time_base is not None:
-        return float(audio.duration * audio.time_base)
+        start = audio.start_time if timeline.is_timed and audio.start_time else 0
+        return float((start + audio.duration) * audio.time_base)
     if container.duration is not None and len(container.streams) == 1:
         return container.duration / av.time_base
     return 0.0
+
+
+def _padding(container: InputContainer, frame: float) -> float:
+    """Return the seconds that a codec may add to a stated length, given those of a frame."""
+    if container.format.name not in PADDED:
+        return 0.0
+    codec = container.streams.audio[0].codec_context.codec.canonical_name
+    return frame * (4 if codec == "mp3" else 2)  # its decoder adds another frame at both ends
 
 
 def _resampled(
@@ -324,10 +345,14 @@ def _sphere(path: Path, file: BinaryIO, channel: Channel | None) -> Iterator[tup
 
 
 def _mono_frames(
-    path: Path, container: InputContainer, channel: Channel | None
+    path: Path, container: InputContainer, channel: Channel | None, timeline: Timeline
 ) -> Iterator[tuple[int, Samples]]:
     for frame in _frames(path, container):
-        yield frame.sample_rate, mono(path, frame, channel)
+        rate = frame.sample_rate
+        silence = timeline.add(frame)
+        for start in range(0, silence, MAX_RATE):  # in pieces, for it may be long
+            yield rate, np.zeros(min(silence - start, MAX_RATE), np.float32)
+        yield rate, mono(path, frame, channel)
 
 
 def _codec(path: Path, audio: AudioStream) -> AudioCodecContext:
@@ -337,16 +362,34 @@ def _codec(path: Path, audio: AudioStream) -> AudioCodecContext:
 
 
 def _frames(path: Path, container: InputContainer) -> Iterator[AudioFrame]:
+    """Yield the frames that can be decoded.
+
+    Raises: AudioError at once where no more can be read; at the end for damage before it.
+    """
     audio = container.streams.audio[0]
     _codec(path, audio).options = {"err_detect": "crccheck"}
-    heard = 0.0
+    heard, damage = 0.0, Damage(container)
     try:
-        for frame in container.decode(audio):
-            if frame.samples:
-                yield frame
-                heard += frame.samples / frame.sample_rate
+        for packet in container.demux(audio):
+            damage.follow(packet)
+            try:
+                frames = packet.decode()
+            except av.FFmpegError:
+                damage.skip(bytes(packet))
+                continue
+            for frame in frames:
+                if frame.samples:
+                    yield frame
+                    heard += frame.samples / frame.sample_rate
+                    damage.hear(frame.samples / frame.sample_rate)
     except (av.FFmpegError, EOFError) as error:
-        raise AudioError(path, "whole audio data", f"corrupt data after {heard:.2f} s") from error
+        raise _corrupt(path, heard) from error
+    if damage.first is not None:
+        raise _corrupt(path, damage.first)
+
+
+def _corrupt(path: Path, heard: float) -> AudioError:
+    return AudioError(path, "whole audio data", f"corrupt data after {heard:.2f} s")
 
 
 def mono(path: Path, frame: AudioFrame, channel: Channel | None = None) -> Samples:

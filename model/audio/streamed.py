@@ -15,10 +15,13 @@ from pathlib import Path
 import av
 from av.audio.codeccontext import AudioCodecContext
 
-from cortado.model.audio.container import LONGEST_HEADER, wav_header
+from cortado.model.audio.container import ID3_HEADER, LONGEST_HEADER, id3_length, wav_header
 from cortado.model.audio.decode import AudioError, Channel, Resampler, Samples, mono, streamed
 
 ENOUGH = 12  # bytes that tell the format
+AWAITED = (
+    64  # bytes before decoding begins: FFmpeg loses the first frame of an mp3 for which it waits
+)
 # How a stream of each format begins, and FFmpeg's name for it.
 BEGINNINGS = (
     (0, b"OggS", "ogg"),
@@ -26,7 +29,6 @@ BEGINNINGS = (
     (0, b"fLaC", "flac"),
     (0, b"RIFF", "wav"),
     (4, b"ftyp", "mp4"),
-    (0, b"ID3", "mp3"),
 )
 KNOWN = "wav, flac, ogg, webm, mp4, mp3 or aac audio"
 OPUS_RATE = 48_000  # Hz, at which Opus decodes
@@ -44,6 +46,7 @@ class StreamedAudio:
         """
         self._path, self._expected, self._channel = Path(name), expected, channel
         self._head = b""
+        self._tag, self._is_tagged = 0, False  # bytes of an ID3 tag that are still to come
         self._left = inf  # bytes of a wav file's samples; what follows is no sound
         self._decoder: _Decoder | None = None
 
@@ -53,13 +56,26 @@ class StreamedAudio:
         Raises: AudioError where it is not the audio that was expected.
         """
         if self._decoder is None:
-            self._head, data = b"", self._head + data
-            if len(data) < ENOUGH or self._awaits_header(data):
+            self._head, data = b"", self._behind_tags(self._head + data)
+            if len(data) < AWAITED or self._awaits_header(data):
                 self._head = data
                 return
             yield from self._begin(data)
         else:
             yield from self._push(self._decoder, data)
+
+    def _behind_tags(self, data: bytes) -> bytes:
+        """Return the data without the ID3 tags before it, of which none is kept: they may be large.
+
+        MP3 and the segments of HLS begin with them, which may be AAC, too.
+        """
+        while self._tag or (len(data) >= ID3_HEADER and id3_length(data)):
+            self._is_tagged = True
+            length = self._tag or id3_length(data)
+            data, self._tag = data[length:], max(length - len(data), 0)
+            if not data:
+                break
+        return data
 
     def _awaits_header(self, data: bytes) -> bool:
         wav = self._format(data) == "wav" and len(data) < LONGEST_HEADER
@@ -90,6 +106,8 @@ class StreamedAudio:
             yield from self._begin(self._head)
         if self._decoder is not None:
             yield from self._decoder.end()
+        elif self._is_tagged:
+            raise AudioError(self._path, self._expected or KNOWN, "an ID3 tag alone")
         elif self._head:
             raise AudioError(self._path, self._expected or KNOWN, f"{len(self._head)} bytes")
 
@@ -99,7 +117,7 @@ class StreamedAudio:
             self._decoder.close()
 
     def _format(self, data: bytes) -> str:
-        found = format_of(data)
+        found = format_of(data) or ("mp3" if self._is_tagged else None)  # which may pad its tag
         if found is None or self._expected not in (None, found):
             got = f"{found} audio" if found else f"data that begins with {data[:4].hex(' ')}"
             raise AudioError(self._path, self._expected or KNOWN, got)
@@ -107,10 +125,16 @@ class StreamedAudio:
 
 
 def format_of(data: bytes) -> str | None:
-    """Return the format of a stream that begins with `data`; None if it is none that is known."""
+    """Return the format of a stream that begins with `data`; None if it is none that is known.
+
+    It is that behind an ID3 tag, which may stand before several.
+    """
+    data = data[id3_length(data) :]
     for place, magic, name in BEGINNINGS:
         if data[place : place + len(magic)] == magic:
             return name
+    if len(data) < 2:
+        return None
     if data[0] == 0xFF and data[1] & 0xF6 == 0xF0:  # ISO 14496-3, an ADTS header: layer 0
         return "aac"
     if data[0] == 0xFF and data[1] & 0xE0 == 0xE0 and data[1] & 0x06:  # ISO 11172-3

@@ -195,6 +195,40 @@ def test_few_bytes_of_endless_silence_are_refused(
         pushed(data, len(data))
 
 
+ID3 = b"ID3\x04\0\0\0\0\x10\0" + bytes(2048)
+LARGE_ID3 = b"ID3\x04\0\x10\0\x10\0\0" + bytes(2**18 + 10)  # with a footer
+
+
+@pytest.mark.parametrize("tags", [ID3, ID3 + ID3, LARGE_ID3])
+@pytest.mark.parametrize("kind", ["aac", "flac", "mp3"])
+def test_a_tag_before_a_stream_is_skipped_whatever_follows(kind: str, tags: bytes) -> None:
+    data = encoded(TONE, kind)
+    whole = pushed(data, len(data))
+    for size in (50, 4099, len(tags) + len(data)):
+        assert np.array_equal(pushed(tags + data, size), whole)
+    with pytest.raises(AudioError, match=f"expected ogg, got {kind} audio"):
+        pushed(tags + data, 999, "ogg")
+
+
+def test_a_tag_may_be_padded_and_is_no_audio_alone() -> None:
+    assert len(pushed(ID3 + bytes(500) + encoded(TONE, "mp3")[45:], 999)) > 0.9 * len(TONE)
+    for data in (ID3, ID3[:900], ID3 + b"short"):
+        with pytest.raises(AudioError, match="got an ID3 tag alone"):
+            pushed(data, 100)
+
+
+def test_a_large_tag_is_not_kept() -> None:
+    audio = StreamedAudio("audio")
+    tag = b"ID3\x04\0\0\x7f\x7f\x7f\x7f"  # 256 MB of pictures
+    tracemalloc.start()
+    try:
+        assert [*audio.push(tag), *(p for _ in range(100) for p in audio.push(bytes(2**20)))] == []
+        assert tracemalloc.get_traced_memory()[0] < 2**20
+    finally:
+        tracemalloc.stop()
+        audio.close()
+
+
 def test_no_thread_is_left() -> None:
     before = threading.active_count()
     streams = [StreamedAudio("audio") for _ in range(5)]
