@@ -9,7 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 from cortado.training.data.corpora.english import english
 from cortado.training.data.manifest import Segment
 
-_SUFFIXES = "wav wv1 sph flac mp3 ogg oga opus m4a mp4 webm aac aiff aif au caf w64"
+_SUFFIXES = (
+    "wav wv1 sph flac mp3 ogg oga opus spx m4a m4b mp4 m4v mov 3gp webm weba mkv mka aac aiff aif"
+    " au caf w64 wma wmv asf avi ts mts m2ts mpg mpeg amr ac3 wv tta"
+)
 AUDIO_SUFFIXES = frozenset(f".{suffix}" for suffix in _SUFFIXES.split())
 
 Read = TypeVar("Read")  # what a reader yields of a set
