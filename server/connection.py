@@ -123,6 +123,7 @@ class Connection:
                 if protocol.ending is not None:  # by a last message that may have no text
                     self.advance()
                 if data is not None:
+                    await asyncio.sleep(0)  # other tasks' turn: the next may take a while to make
                     continue
                 if close := protocol.close_expected():
                     await self._socket.close(close.code, close.reason)

@@ -1,6 +1,7 @@
 """The queue of messages to one client, bounded in characters."""
 
 from collections import deque
+from collections.abc import Iterator
 
 from cortado.server.protocol.dialect import Reply, Written
 from cortado.server.protocol.messages import Chars, ErrorCode, ProtocolError
@@ -14,20 +15,26 @@ class SendQueue:
     """Messages in order; characters that wait are joined into one message.
 
     A client that reads gets every character at once. One that is busy gets fewer and longer
-    messages. One that does not read holds a bounded number of characters here.
+    messages. One that does not read holds a bounded number of characters here. What it has missed
+    is not counted: it was written before the client came back, and is made when it is its turn.
     """
 
     def __init__(self, max_characters: int) -> None:
         self._max_characters = max_characters
-        self._messages: deque[Queued] = deque()
+        self._messages: deque[Queued | Iterator[Queued]] = deque()
         self._characters = 0  # that wait
         self._replies = 0  # that wait
 
     def __bool__(self) -> bool:
+        """Whether anything may wait; `pop` finds out what is left of `add_missed`."""
         return bool(self._messages)
 
-    def add(self, message: Queued, *, forced: bool = False) -> None:
-        """Put `message` at the end; `forced` goes over the limit.
+    def add_missed(self, messages: Iterator[Queued]) -> None:
+        """Put what a client has missed at the end."""
+        self._messages.append(messages)
+
+    def add(self, message: Queued) -> None:
+        """Put `message` at the end.
 
         Raises: ProtocolError if more characters or replies would wait than are allowed.
         """
@@ -38,7 +45,7 @@ class SendQueue:
                 raise ProtocolError(ErrorCode.SLOW_CLIENT, f"{expected}, got one more")
         if isinstance(message, Chars):
             waiting = self._characters + len(message.text)
-            if waiting > self._max_characters and not forced:
+            if waiting > self._max_characters:
                 raise ProtocolError(
                     ErrorCode.SLOW_CLIENT,
                     f"expected at most {self._max_characters} characters to wait for the client,"
@@ -52,13 +59,17 @@ class SendQueue:
 
     def pop(self) -> Queued | None:
         """Take the first message out and return it; None if nothing waits."""
-        if not self._messages:
-            return None
-        message = self._messages.popleft()
-        if isinstance(message, Chars):
-            self._characters -= len(message.text)
-        self._replies -= isinstance(message, Reply)
-        return message
+        while self._messages:
+            first = self._messages[0]
+            if not isinstance(first, Iterator):
+                self._messages.popleft()
+                self._characters -= len(first.text) if isinstance(first, Chars) else 0
+                self._replies -= isinstance(first, Reply)
+                return first
+            if (message := next(first, None)) is not None:
+                return message
+            self._messages.popleft()
+        return None
 
 
 def _joined(first: Chars, second: Chars) -> Chars:

@@ -228,8 +228,7 @@ class ServerProtocol:
         if resume.token is not None:
             self._known = resume.characters, resume.utterances
         self._stream(point, now, token)
-        for message in point.missed(resume):
-            self._queue.add(message, forced=True)
+        self._queue.add_missed(point.missed(resume))
 
     def _stream(self, point: ResumePoint, now: float, token: str | None) -> None:
         assert self.state is State.ACCEPTING

@@ -2,7 +2,8 @@
 
 from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 from cortado.model.captions import Placed, words_of
@@ -20,6 +21,7 @@ from cortado.server.protocol.messages import (
 )
 
 ENDPOINTS = 1000  # that a client which comes back can still get
+PIECE = 4096  # characters of a message to such a client: it takes a few ms to make
 SHARES = 1000  # confidences are held in thousandths
 
 
@@ -121,21 +123,42 @@ class Transcript:
         """The number of characters that were dropped from the beginning."""
         return self.characters - len(self._text)
 
-    def since(self, characters: int, utterances: int, position: float) -> list[Chars | Endpoint]:
+    def since(
+        self, characters: int, utterances: int, position: float
+    ) -> Iterator[Chars | Endpoint]:
         """Return the messages after so many characters and utterances, in order.
+
+        Each is made when it is asked for, as all together may take seconds. They are those of now,
+        whatever is added or forgotten meanwhile.
 
         Args:
             characters: that the client has; at least `omitted`.
             utterances: that the client has the ends of.
             position: seconds of audio that the characters depend on.
         """
-        found: list[Chars | Endpoint] = []
+        return self._frozen()._since(characters, utterances, position)
+
+    def _frozen(self) -> "Transcript":
+        """Return the transcript as it is now, which nothing is added to."""
+        found = copy(self)
+        found._ended, found._text = self._ended.copy(), self._text.copy()
+        found._times, found._confidences = self._times[:], self._confidences[:]
+        found._alternatives = self._alternatives.copy()
+        return found
+
+    def _since(
+        self, characters: int, utterances: int, position: float
+    ) -> Iterator[Chars | Endpoint]:
         for ended in self._ended:
             if ended.endpoint.utterance >= utterances:
-                missed = self._between(characters, ended.last, position)
-                found += [*missed, self._with_words(ended)]
+                yield from self._pieces(characters, ended.last, position)
+                yield self._with_words(ended)
                 characters = max(characters, ended.last)
-        return found + self._between(characters, self.characters, position)
+        yield from self._pieces(characters, self.characters, position)
+
+    def _pieces(self, first: int, last: int, position: float) -> Iterator[Chars]:
+        for begin in range(first, last, PIECE):
+            yield from self._between(begin, min(begin + PIECE, last), position)
 
     def _between(self, first: int, last: int, position: float) -> list[Chars]:
         """Return the characters from one place of the stream up to another as a message."""
@@ -203,8 +226,8 @@ class ResumePoint(NamedTuple):
             message = f"expected from {first} to {last} characters, got {resume.characters}"
             raise ProtocolError(ErrorCode.INVALID_STATE, message)
 
-    def missed(self, resume: Resume) -> list[Chars | Endpoint]:
+    def missed(self, resume: Resume) -> Iterator[Chars | Endpoint]:
         """Return what a client has missed that resumes by token; by state it has missed nothing."""
         if resume.token is None:
-            return []
+            return iter(())
         return self.transcript.since(resume.characters, resume.utterances, self.position)

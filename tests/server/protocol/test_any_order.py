@@ -82,7 +82,7 @@ class Conversation(RuleBasedStateMachine):
         self.asked: list[Event] = []
         self.bytes, self.samples = b"", np.zeros(0, np.float32)
         self.quiet_since, self.unread_since = self.now, self.now
-        self.forced = 0  # characters that were missed: they may wait whatever the limit is
+        self.missed = 0  # where what was missed ends: it may wait whatever the limit is
         self.ending: str | None = None
         if opened:
             self.start_or_resume(kept=True, encoding="pcm_s16le")
@@ -150,7 +150,7 @@ class Conversation(RuleBasedStateMachine):
                 raise ProtocolError(ErrorCode.UNKNOWN_STREAM, "expected a token, got another")
             self.point.check(event)
             self.talk.resume(event, self.point, self.now, TOKEN)
-            self.point, self.forced = None, len(self.written) - self.known
+            self.point, self.missed = None, len(self.written)
         self.open = True
 
     @precondition(lambda self: self.talk.state is not State.CLOSED)
@@ -168,9 +168,11 @@ class Conversation(RuleBasedStateMachine):
         times = [0.04 * (len(self.written) + each) for each in range(len(text))]
         self.talk.send_characters(text, times, [0.5] * len(text), position=1.0)
         self.written += text
-        self.overflowed |= before is None and self.talk.ending is not None
-        if before is not None and len(self.written) - self.known > LIMITS["outbox_characters"]:
-            self.overflowed = True  # perhaps
+        too_many = len(self.written) - max(self.known, self.missed) > LIMITS["outbox_characters"]
+        if before is None and self.talk.ending is not None:
+            assert too_many
+            self.overflowed = True
+        self.overflowed |= before is not None and too_many  # perhaps
 
     @precondition(lambda self: self.open and not self.finished)
     @rule()
@@ -323,7 +325,7 @@ class Conversation(RuleBasedStateMachine):
     @invariant()
     def what_waits_is_bounded(self) -> None:
         if hasattr(self, "talk"):
-            assert self.talk._queue._characters <= LIMITS["outbox_characters"] + self.forced
+            assert self.talk._queue._characters <= LIMITS["outbox_characters"]
 
     @invariant()
     def all_audio_is_heard_once(self) -> None:

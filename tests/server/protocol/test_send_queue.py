@@ -1,5 +1,7 @@
 """What waits for one client."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from cortado.server.protocol.messages import (
@@ -57,3 +59,23 @@ def test_characters_of_several_utterances_are_counted_together() -> None:
     assert queue.pop() == chars("ab", 1)
     queue.add(chars("de", 5))
     assert [type(message) for message in iter(queue.pop, None)] == [Endpoint, Chars]
+
+
+def test_what_a_client_missed_is_made_in_its_turn_and_not_counted() -> None:
+    queue, made = SendQueue(3), list[float]()
+
+    def missed() -> Iterator[Chars]:
+        for at in (1.0, 2.0):
+            made.append(at)
+            yield chars("abcd", at)
+
+    queue.add(READY)
+    queue.add_missed(missed())
+    queue.add(chars("efg", 3))
+    with pytest.raises(ProtocolError):
+        queue.add(chars("h", 4))
+    assert made == []
+    assert [queue.pop(), queue.pop()] == [READY, chars("abcd", 1)]
+    assert made == [1]
+    assert list(iter(queue.pop, None)) == [chars("abcd", 2), chars("efg", 3)]
+    assert not queue

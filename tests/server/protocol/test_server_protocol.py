@@ -242,12 +242,15 @@ def test_a_client_that_comes_back_is_sent_what_it_missed() -> None:
     again.receive_data(resume.model_dump_json(exclude_none=True), 0.0)
     list(again.events_received())
     again.resume(resume, point, 0.0, "a token")
-    ready, missed = read(again)
+    again.send_characters("ijkl", [1.5] * 4, [1.0] * 4, 2.0)  # as many as may wait
+    ready, missed, new = read(again)
     assert isinstance(ready, Ready)
     assert (ready.received, ready.token) == (8000, "a token")
     assert missed == Chars(
         text="cdefgh", times=[0.5] * 6, confidences=[1.0] * 6, position=1.0
     )  # over the limit
+    assert new == Chars(text="ijkl", times=[1.5] * 4, confidences=[1.0] * 4, position=2.0)
+    assert again.ending is None
 
 
 def test_characters_that_a_killed_server_wrote_may_be_written_again_in_two_attempts() -> None:
