@@ -11,9 +11,8 @@ from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.server.protocol.messages import Start
 from cortado.server.protocol.transcript import ResumePoint, Transcript
 from cortado.server.resampling import StreamResampler
-from cortado.server.timeline import Timeline
 
-VERSION = 3
+VERSION = 4
 _LENGTHS = struct.Struct("<BI")  # version, bytes of the facts
 
 
@@ -23,11 +22,10 @@ class DetachedStream(NamedTuple):
     point: ResumePoint
     snapshot: Snapshot
     resampler: StreamResampler
-    timeline: Timeline
 
     def to_bytes(self) -> bytes:
         """Return the bytes that `from_bytes` reads, in this process or another."""
-        return packed(self.point, self.snapshot, self.resampler.state(), self.timeline)
+        return packed(self.point, self.snapshot, self.resampler.state())
 
     @classmethod
     def from_bytes(cls, data: bytes, max_characters: int) -> "DetachedStream":
@@ -52,13 +50,10 @@ class DetachedStream(NamedTuple):
             ResumePoint(start, *point),
             Snapshot.from_bytes(data[at:]),
             StreamResampler(start.sample_rate, recent, facts["made"]),
-            Timeline.restored(facts["timeline"]),
         )
 
 
-def packed(
-    point: ResumePoint, snapshot: Snapshot, resampler: tuple[Samples, int], timeline: Timeline
-) -> bytes:
+def packed(point: ResumePoint, snapshot: Snapshot, resampler: tuple[Samples, int]) -> bytes:
     """Return the bytes of a stream, whose resampler has the state `resampler`."""
     recent, made = resampler
     about, text = point.transcript.state()
@@ -70,7 +65,6 @@ def packed(
         "is_whole": point.is_whole,
         "transcript": about,
         "made": made,
-        "timeline": timeline.state(),
         "sizes": [len(part) for part in parts],
     }
     head = json.dumps(facts).encode()

@@ -136,7 +136,6 @@ class Session:
         except ProtocolError:
             await self._streams.put_back(resume, found)
             raise
-        self._timeline = found.timeline
         self._protocol.resume(resume, found.point, monotonic(), self._streams.token(resume))
         self._metrics.resumed.inc()
         self._attach("stream resumed")
@@ -162,7 +161,7 @@ class Session:
         protocol, token = self._protocol, self._protocol.token
         if token and protocol.state is State.STREAMING and protocol.ending is None:
             point = protocol.resume_point(intake.taken, snapshot.position, is_whole=False)
-            data = packed(point, snapshot, intake.resampler, self._timeline)
+            data = packed(point, snapshot, intake.resampler)
             storing = self._store(token, data, intake.taken)
             self._saving = asyncio.create_task(storing, context=self._context)
 
@@ -247,7 +246,7 @@ class Session:
                 async with asyncio.timeout(seconds):
                     snapshot = await self._snapshot
                 point = protocol.resume_point(stream.taken, snapshot.position)
-                held = DetachedStream(point, snapshot, stream.resampler, self._timeline)
+                held = DetachedStream(point, snapshot, stream.resampler)
                 await streams.resumable.put(token, held)
 
     def _release(self) -> None:

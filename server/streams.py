@@ -21,7 +21,6 @@ from cortado.server.resumable import ResumableStreams
 from cortado.server.settings import Settings
 from cortado.server.signing import Signer, invalid_state, state_key
 from cortado.server.store import SqliteStore, Store, open_store
-from cortado.server.timeline import Timeline
 
 STEP_MS = round(STEP_SECONDS * 1000)
 TOKEN_BYTES = 18  # of chance in a token
@@ -132,9 +131,7 @@ class Streams:
         transcript = Transcript(most, before, snapshot.most_alternatives)
         start = Start(encoding=resume.encoding)
         point = ResumePoint(start, snapshot.received, transcript, snapshot.position)
-        spaced = self.engine.recognizer.vocabulary.spaced
-        resampler, timeline = StreamResampler(SAMPLE_RATE), Timeline(spaced=spaced)
-        return DetachedStream(point, snapshot, resampler, timeline)
+        return DetachedStream(point, snapshot, StreamResampler(SAMPLE_RATE))
 
 
 def _key(settings: Settings, store: Store | None) -> str | None:

@@ -1,7 +1,6 @@
 """The times of a stream that was flushed: the engine begins a new stream there, from 0 on."""
 
 from dataclasses import replace
-from typing import Any
 
 from cortado.model.streaming.update import Update
 from cortado.model.streaming.utterances import SPACE
@@ -19,18 +18,6 @@ class Timeline:
         self._open = False  # characters have come since the last utterance ended
         self._is_joined = True  # the next character needs no space before it
         self._last = ""  # character
-
-    def state(self) -> dict[str, Any]:
-        """Return what `restored` reads, for JSON."""
-        return {name.removeprefix("_"): value for name, value in vars(self).items()}
-
-    @classmethod
-    def restored(cls, state: dict[str, Any]) -> "Timeline":
-        """Return the timeline of a `state`."""
-        found = cls(spaced=state["spaced"])
-        for name, value in state.items():
-            setattr(found, "_" + name, value)
-        return found
 
     def restart(self, seconds: float) -> None:
         """Begin the engine's next stream after so many seconds of the client's."""

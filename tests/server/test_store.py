@@ -24,8 +24,9 @@ from websockets.sync.client import connect
 from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.pool import Batch, Output
+from cortado.model.streaming.snapshot import SnapshotError
 from cortado.server import store as store_module
-from cortado.server.detached import DetachedStream
+from cortado.server.detached import VERSION, DetachedStream
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.events import State
 from cortado.server.protocol.messages import ErrorCode
@@ -228,6 +229,12 @@ def test_a_redis_that_hung_while_a_stream_was_saved_is_not_taken_for_another_ser
         return saved
 
     assert asyncio.run(save()) == [True, None, None, True]
+
+
+@pytest.mark.parametrize("version", [VERSION - 1, VERSION + 1])
+def test_a_stream_that_another_version_stored_is_refused(version: int) -> None:
+    with pytest.raises(SnapshotError, match=f"expected a stream of version 4, got {version}"):
+        DetachedStream.from_bytes(bytes([version]) + bytes(100), 10)
 
 
 def test_a_full_disk_is_an_error_of_the_store(tmp_path: Path) -> None:
