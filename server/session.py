@@ -79,6 +79,9 @@ class Session:
         finally:  # whatever went wrong
             self._give_back()
             self._protocol.dialect.close()
+            if self._protocol.state not in (State.CLOSING, State.CLOSED):  # cancelled, or a fault
+                self._protocol.receive_eof()
+                self._release()
 
     async def _handle(self, event: Event) -> None:
         """Do what the client asks for.

@@ -2,8 +2,11 @@
 
 import os
 import resource
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cortado.clients.commands.replay import replayed
@@ -15,7 +18,17 @@ from cortado.server.protocol.messages import Start
 from cortado.server.protocol.recording import Recording
 from cortado.server.recorder import Recorder, Writer, read
 from cortado.tests.model.untrained import noise
-from cortado.tests.server.running import END, PATIENCE, START, cut, pcm, running, say
+from cortado.tests.server.running import (
+    END,
+    PATIENCE,
+    START,
+    Stuck,
+    cut,
+    pcm,
+    running,
+    say,
+    wait_for,
+)
 
 SPEECH = noise(1, 2.0)
 FACTS = {"model": "m", "backend": "reference", "digest": "00"}
@@ -64,6 +77,24 @@ def test_streams_that_are_not_whole_or_too_long_are_not_kept(
         say(server.url, START, pcm(SPEECH[:8000]), START)
         said = say(server.url, START, pcm(SPEECH[:8000]), END)
     assert [path.stem for path in tmp_path.iterdir()] == [said.messages[0]["session"]]
+
+
+def test_a_file_whose_client_hangs_up_leaves_no_recording_and_is_counted(
+    online: ReferenceRecognizer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    Stuck.go.clear()
+    with running(Stuck(online.recognizer), record=tmp_path) as server:
+        with closing(HTTPConnection(server.page.removeprefix("http://"))) as client:
+            audio = pcm(np.ones(16_000, np.float32))  # on which the model holds
+            client.request("POST", "/v1/listen?encoding=linear16&sample_rate=16000", audio)
+            assert wait_for(lambda: len(list(tmp_path.iterdir())) == 1)
+        ending = "disconnected"
+        assert wait_for(lambda: server.metric("cortado_streams_total", ending=ending) == 1)
+        assert wait_for(lambda: not list(tmp_path.iterdir()))
+        assert "stream ended" in caplog.messages
+        Stuck.go.set()
+        assert server.is_at_rest()
 
 
 def test_without_the_setting_nothing_is_recorded(online: ReferenceRecognizer) -> None:
