@@ -46,12 +46,9 @@ class Session:
         self.id = secrets.token_hex(8)
         self.facts: dict[str, Any] = {}  # how the stream was, once it is over
         self._streams, self._metrics = streams, streams.metrics
-        self._protocol = ServerProtocol(
-            streams.settings, streams.facts(self.id), monotonic(), dialect
-        )
+        self._protocol = ServerProtocol(streams.settings, monotonic(), dialect)
         self._connection = Connection(socket, self._protocol, self._handle)
         self._stream: EngineStream | None = None
-        self._timeline = Timeline(spaced=streams.engine.recognizer.vocabulary.spaced)
         self._pace = Pace(streams.settings.max_speed)
         self._flushed = asyncio.Event()
         self._file: RecordingFile | None = None
@@ -118,7 +115,8 @@ class Session:
         if recorder := self._streams.recorder:
             self._file = recorder.open(self.id, start)
         token = self._streams.token(start)
-        self._protocol.accept(start, monotonic(), token, recorded=self._file is not None)
+        facts, recorded = self._streams.facts(self.id), self._file is not None
+        self._protocol.accept(start, facts, monotonic(), token, recorded=recorded)
         self._attach("stream started")
 
     async def _flush(self, stream: EngineStream, start: Start) -> None:
@@ -139,13 +137,15 @@ class Session:
         except ProtocolError:
             await self._streams.put_back(resume, found)
             raise
-        self._protocol.resume(resume, found.point, monotonic(), self._streams.token(resume))
+        facts, token = self._streams.facts(self.id), self._streams.token(resume)
+        self._protocol.resume(resume, found.point, facts, monotonic(), token)
         self._metrics.resumed.inc()
         self._attach("stream resumed")
 
     def _attach(self, event: str) -> None:
         start, token = self._protocol.start, self._protocol.token
         assert start is not None
+        self._timeline = Timeline(spaced=self._streams.engine.recognizer.vocabulary.spaced)
         if token:
             self._streams.resumable.attached[token] = self._take_over
         facts: dict[str, Any] = {"rate": start.sample_rate, "encoding": start.encoding}

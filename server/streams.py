@@ -46,7 +46,7 @@ class Streams:
         self.engine, self._model, self.recorder = engine, model, recorder
 
     def facts(self, session: str) -> ServerFacts:
-        """Return what `ready` says of the server."""
+        """Return what `ready` says of the server to a stream that opens now."""
         return ServerFacts(session, self._model, STEP_MS, self.engine.recognizer.lookahead_ms)
 
     def token(self, message: Start | Resume) -> str | None:

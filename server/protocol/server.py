@@ -67,7 +67,7 @@ LEAST_AUDIO = 0.02  # of the idle time, in audio, or a byte now and then would h
 class ServerProtocol:
     """The order, the limits, the deadlines and the outgoing queue of one conversation."""
 
-    def __init__(self, limits: Limits, facts: ServerFacts, now: float, dialect: Dialect) -> None:
+    def __init__(self, limits: Limits, now: float, dialect: Dialect) -> None:
         """Begin with a client that speaks `dialect`."""
         self.state = State.OPENING
         self.ending: str | None = None  # how the conversation has ended: see `events`, or a code
@@ -76,7 +76,7 @@ class ServerProtocol:
         self.token: str | None = None  # under which the client may come back
         self.received = 0  # samples, at the rate of `start`
         self.recording: Recording | None = None
-        self.facts, self._limits = facts, limits
+        self._limits = limits
         self._deadlines = Deadlines(limits, now)
         self._credited = 0  # samples received when the client last got time for more
         self._is_kept = False  # the message that is being handled asks for more time
@@ -212,32 +212,43 @@ class ServerProtocol:
 
     # ---- what the shell answers
 
-    def accept(self, start: Start, now: float, token: str | None, *, recorded: bool) -> None:
+    def accept(
+        self, start: Start, facts: ServerFacts, now: float, token: str | None, *, recorded: bool
+    ) -> None:
         """Answer `start` with `ready`, and with a token if the client may come back."""
         self._transcript = Transcript(
             self._limits.transcript_characters, alternatives=start.alternatives
         )
-        self._stream(ResumePoint(start, 0, self._transcript, 0.0), now, token)
+        self._stream(ResumePoint(start, 0, self._transcript, 0.0), facts, now, token)
         if recorded:
             self.recording = Recording(start, self._limits.record_seconds, now)
 
-    def resume(self, resume: Resume, point: ResumePoint, now: float, token: str | None) -> None:
+    def resume(
+        self,
+        resume: Resume,
+        point: ResumePoint,
+        facts: ServerFacts,
+        now: float,
+        token: str | None,
+    ) -> None:
         """Answer `resume` with `ready` and with what the client has missed."""
         self._transcript = point.transcript
         self._was_suspended = resume.state is not None
         if resume.token is not None:
             self._known = resume.characters, resume.utterances
-        self._stream(point, now, token)
+        self._stream(point, facts, now, token)
         self._queue.add_missed(point.missed(resume))
 
-    def _stream(self, point: ResumePoint, now: float, token: str | None) -> None:
+    def _stream(
+        self, point: ResumePoint, facts: ServerFacts, now: float, token: str | None
+    ) -> None:
         assert self.state is State.ACCEPTING
         self.state, self.token = State.STREAMING, token
         self.start, self.received, self._credited = point.start, point.received, point.received
         self._decoder = PcmDecoder(point.start.encoding)
         self._deadlines.expect_audio(now)
         ready = Ready(
-            **self.facts._asdict(),
+            **facts._asdict(),
             sample_rate=point.start.sample_rate,
             encoding=point.start.encoding,
             received=point.received,

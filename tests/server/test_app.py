@@ -291,12 +291,15 @@ def test_a_reload_is_for_new_streams_and_live_ones_stay_with_their_model(
                 await connection.send(frame)
             return await listened(connection, *first)
 
-    with running(online) as server:
+    with running(online) as server, connect(server.url) as early:
         half = len(samples) // 2
         before = say(server.url, START, samples[:half], FLUSH, samples[half:], END)
         assert asyncio.run(speak(server)).text == before.text
         after = say(server.url, START, samples, END)
         assert after.messages[0]["model"] == "other"
+        early.send(START)  # over a connection from before
+        assert json.loads(early.recv(PATIENCE))["model"] == "other"
+        early.close()
         assert after.text == spelt(transcribe(other, rounded(noise(1, 2.0))))[0]
         assert server.is_at_rest()
         assert wait_for(lambda: not server.service._retired and gc.get_freeze_count() > 0)

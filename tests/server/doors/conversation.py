@@ -16,7 +16,7 @@ class Conversation:
     """A protocol whose client speaks `dialect`."""
 
     def __init__(self, dialect: Dialect, **limits: Any) -> None:
-        self.talk = ServerProtocol(Limits(**limits), FACTS, 0.0, dialect)
+        self.talk = ServerProtocol(Limits(**limits), 0.0, dialect)
         self.events: list[Event] = []
         self.flushed = 0  # times that the engine answered a flush
 
@@ -28,7 +28,7 @@ class Conversation:
             for event in self.talk.events_received():
                 self.events.append(event)
                 if isinstance(event, Start):
-                    self.talk.accept(event, 0.0, None, recorded=False)
+                    self.talk.accept(event, FACTS, 0.0, None, recorded=False)
                 elif isinstance(event, Resume):
                     self.talk.fail(ErrorCode.UNKNOWN_STREAM, "expected a stream, got none")
             self.talk.events_handled(0.0)

@@ -17,7 +17,7 @@ LIMIT = 4096  # bytes of a message
 
 def protocol(now: float = 0.0, **limits: Any) -> ServerProtocol:
     """Return the protocol of a connection that was just made."""
-    return ServerProtocol(Limits(**{"max_message_bytes": LIMIT} | limits), FACTS, now, Own())
+    return ServerProtocol(Limits(**{"max_message_bytes": LIMIT} | limits), now, Own())
 
 
 def receive(
@@ -29,7 +29,7 @@ def receive(
         for event in talk.events_received():
             if isinstance(event, Start):
                 token = "a token" if event.keep else None
-                talk.accept(event, now, token, recorded=recorded)
+                talk.accept(event, FACTS, now, token, recorded=recorded)
         talk.events_handled(now)
 
 

@@ -29,7 +29,7 @@ from cortado.server.protocol.pcm import PcmDecoder
 from cortado.server.protocol.recording import Digest
 from cortado.server.protocol.server import ServerProtocol
 from cortado.server.protocol.transcript import ResumePoint
-from cortado.tests.server.protocol.talk import END, SUSPEND, protocol
+from cortado.tests.server.protocol.talk import END, FACTS, SUSPEND, protocol
 
 LIMITS = {
     "start_timeout_seconds": 10.0,
@@ -142,14 +142,14 @@ class Conversation(RuleBasedStateMachine):
             raise ProtocolError(ErrorCode.TOO_MANY_STREAMS, "expected fewer, got one more")
         if isinstance(event, Start):
             token = TOKEN if event.keep else None
-            self.talk.accept(event, self.now, token, recorded=True)
+            self.talk.accept(event, FACTS, self.now, token, recorded=True)
             self.point, self.written, self.ends = None, "", 0
             self.known = self.known_ends = self.first = 0
         else:
             if self.point is None or event.token != TOKEN:
                 raise ProtocolError(ErrorCode.UNKNOWN_STREAM, "expected a token, got another")
             self.point.check(event)
-            self.talk.resume(event, self.point, self.now, TOKEN)
+            self.talk.resume(event, self.point, FACTS, self.now, TOKEN)
             self.point, self.missed = None, len(self.written)
         self.open = True
 

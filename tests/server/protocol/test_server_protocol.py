@@ -36,7 +36,7 @@ def test_a_conversation_is_start_then_audio_then_end() -> None:
     talk = protocol()
     talk.receive_data('{"type":"start","sample_rate":8000,"encoding":"pcm_s16le"}', 0.0)
     assert list(talk.events_received()) == [Start(sample_rate=8000)]
-    talk.accept(Start(sample_rate=8000), 0.0, None, recorded=False)
+    talk.accept(Start(sample_rate=8000), FACTS, 0.0, None, recorded=False)
     talk.events_handled(0.0)
     assert read(talk) == [Ready(**FACTS._asdict(), sample_rate=8000, encoding="pcm_s16le")]
     talk.receive_data(bytes(1600), 0.0)
@@ -217,7 +217,8 @@ def test_a_suspended_stream_goes_on_over_another_connection() -> None:
     talk, resume = protocol(), Resume(state="AAAA")
     talk.receive_data(resume.model_dump_json(exclude_none=True), 0.0)
     assert list(talk.events_received()) == [resume]
-    talk.resume(resume, ResumePoint(Start(), 15_000, Transcript(80, 7), 0.9), 0.0, None)
+    point = ResumePoint(Start(), 15_000, Transcript(80, 7), 0.9)
+    talk.resume(resume, point, FACTS, 0.0, None)
     talk.events_handled(0.0)
     [ready] = read(talk)
     assert isinstance(ready, Ready)
@@ -241,7 +242,7 @@ def test_a_client_that_comes_back_is_sent_what_it_missed() -> None:
     again = protocol(outbox_characters=4)
     again.receive_data(resume.model_dump_json(exclude_none=True), 0.0)
     list(again.events_received())
-    again.resume(resume, point, 0.0, "a token")
+    again.resume(resume, point, FACTS, 0.0, "a token")
     again.send_characters("ijkl", [1.5] * 4, [1.0] * 4, 2.0)  # as many as may wait
     ready, missed, new = read(again)
     assert isinstance(ready, Ready)
@@ -263,7 +264,7 @@ def test_characters_that_a_killed_server_wrote_may_be_written_again_in_two_attem
         again = protocol()
         again.receive_data(resume.model_dump_json(exclude_none=True), 0.0)
         list(again.events_received())
-        again.resume(resume, point, 0.0, "a token")
+        again.resume(resume, point, FACTS, 0.0, "a token")
         again.send_characters(text, [0.5] * 2, [1.0] * 2, 1.0)
         assert [type(one) for one in read(again)] == [Ready]
         again.receive_eof()
