@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from threading import Thread
 from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
@@ -18,6 +17,7 @@ from cortado.server.protocol.messages import ProtocolError
 from cortado.server.settings import Settings
 from cortado.server.signing import Signer
 from cortado.server.store import MARK, Store, StoreError, name_of
+from cortado.server.threads import in_thread
 
 STORE_THREADS = 8  # of its own: one that hangs holds up no upload, which has threads as well
 STORE_SECONDS = 2.0  # that a call of the store may take; a shutdown lasts 5 s
@@ -175,34 +175,24 @@ class ResumableStreams:
 
         Raises: StoreError if it fails, or does not end in STORE_SECONDS.
         """
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T] = loop.create_future()
-
-        def run() -> None:
-            try:
-                give, fails = partial(answer.set_result, call(*arguments)), False
-            except Exception as error:
-                give, fails = partial(answer.set_exception, error), True
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(ended, give, fails)
-
-        def ended(give: Callable[[], None], fails: bool) -> None:
-            self._fails = fails
-            self._free.release()
-            if not answer.done():
-                give()
-
         try:
             if self._fails and self._free.locked():
                 raise TimeoutError  # all threads hang, as it seems
             async with asyncio.timeout(STORE_SECONDS):
                 await self._free.acquire()
-                Thread(target=run, name="store", daemon=True).start()
-                return await answer
+                answer = in_thread(partial(call, *arguments), "store")
+                answer.add_done_callback(self._answered)
+                await asyncio.wait([answer])  # which does not cancel it
+                return answer.result()
         except TimeoutError:
             self._fails = True
             expected = f"expected an answer in {STORE_SECONDS:g} s"
             raise StoreError(f"{expected}, got none") from None
+
+    def _answered(self, answer: asyncio.Future[T]) -> None:
+        """Note that a thread is free again."""
+        self._fails = answer.exception() is not None
+        self._free.release()
 
     def _failed(self, error: StoreError) -> None:
         logger.warning("store failed", extra={"reason": str(error)})

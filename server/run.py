@@ -40,8 +40,8 @@ def run(settings: Settings, announce: Callable[[str], None]) -> int:
     """Serve until SIGINT or SIGTERM; return the exit code, which is 0 for an orderly end.
 
     It is EXIT_ENGINE_FAILED if the engine failed, and EXIT_CUT_SHORT and the signal's number if a
-    second signal came before the end. `announce` is given the line that says where. A step of the
-    model that has not ended by then ends with the process.
+    second signal came before the end. `announce` is given the line that says where. A step or a
+    load of the model that has not ended by then ends with the process.
 
     Raises:
         ValueError: the address cannot be listened on, or the checkpoint or the certificate cannot
@@ -58,13 +58,13 @@ def run(settings: Settings, announce: Callable[[str], None]) -> int:
         with said_of(settings):  # another server may have bound the address as well, and been first
             listener.listen()
         server.run(sockets=[listener])
-    if any(engine.running for engine in server.service.engines):
+    if server.service.computes:
         leave(server.exit_code)
     return server.exit_code
 
 
 def leave(exit_code: int) -> NoReturn:
-    """End the process in the midst of a model's step.
+    """End the process in the midst of a model's step or of its load.
 
     Python's own end would wait for a step in some threads; in others, it aborts the process.
     """

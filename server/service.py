@@ -33,6 +33,7 @@ from cortado.server.session import Session
 from cortado.server.settings import Settings
 from cortado.server.short_lived import Pass, ShortLived
 from cortado.server.streams import STEP_MS, Streams, shutting_down
+from cortado.server.threads import in_thread
 from cortado.server.tracing import Tracing
 
 WRITE_SECONDS = 2.0  # that a stop waits for what is recorded to be written
@@ -75,6 +76,7 @@ class Service:
         self._sessions: dict[Session, asyncio.Task[None]] = {}
         self._retired: dict[Engine, asyncio.Task[None]] = {}  # that step their last streams
         self._reloading = asyncio.Lock()
+        self._loading: asyncio.Future[tuple[Engine, dict[str, Any], str]] | None = None
         self._writer = Writer() if settings.record else None
         self._serve(self._engine(online), facts, name)
 
@@ -115,13 +117,19 @@ class Service:
         Raises: ValueError if the checkpoint is missing or broken; the model stays as it was.
         """
         async with self._reloading:
-            online, facts, name = await asyncio.to_thread(read_model, self.settings)
-            engine, old = await asyncio.to_thread(self._engine, online), self.engine
+            self._loading = in_thread(self._load, "loader")
+            await asyncio.wait([self._loading])  # which does not cancel it
+            (engine, facts, name), old = self._loading.result(), self.engine
             self._serve(engine, facts, name)
             engine.start()  # its thread: once nothing can fail any more
             old.retire()
             self._retired[old] = asyncio.create_task(self._see_off(old))
-        logger.info("model reloaded", extra={"model": name, "backend": online.name})
+        logger.info("model reloaded", extra={"model": name, "backend": engine.recognizer.name})
+
+    def _load(self) -> tuple[Engine, dict[str, Any], str]:
+        """Return an engine of the model that is read again, the facts of its card and its name."""
+        online, facts, name = read_model(self.settings)
+        return self._engine(online), facts, name
 
     async def _see_off(self, engine: Engine) -> None:
         """Stop an engine once its last stream is over."""
@@ -147,6 +155,12 @@ class Service:
     def engines(self) -> list[Engine]:
         """That of new streams, and the retired ones, which step their last."""
         return [self.engine, *self._retired]
+
+    @property
+    def computes(self) -> bool:
+        """Whether a thread is in the midst of a model, which it still may be after `stop`."""
+        loads = self._loading is not None and not self._loading.done()
+        return loads or any(engine.running for engine in self.engines)
 
     @property
     def failure(self) -> str | None:

@@ -44,6 +44,20 @@ def load(settings):
 run.load = load
 sys.exit(main(["serve", "--port", "0"]))
 """
+# `cortado serve` with a model that takes its time when it is read again.
+LOADS_AGAIN = """
+import sys, time
+from cortado.clients.cli import main
+import cortado.server.service as service
+def read_again(settings):
+    print("loading", flush=True)
+    time.sleep(600)
+def read_model(settings):
+    service.read_model = read_again
+    return before(settings)
+before, service.read_model = service.read_model, read_model
+sys.exit(main())
+"""
 # `cortado serve` with a store that waits for ten minutes for who holds its file.
 WAITS = """
 import sys
@@ -130,6 +144,15 @@ def test_a_store_that_hangs_holds_up_no_stop(tmp_path: Path) -> None:
         with pytest.raises(websockets.ConnectionClosedError, match="shutting_down"):
             list(client)
     assert "streams not saved" in log.read_text()
+
+
+def test_a_reload_holds_up_no_stop(tmp_path: Path) -> None:
+    log, start = tmp_path / "log", (sys.executable, "-c", LOADS_AGAIN)
+    with serving(DEFAULT, log, *PLAIN, start=start) as server:
+        server.process.send_signal(signal.SIGHUP)
+        assert wait_for(lambda: "loading" in log.read_text())
+        server.process.terminate()
+        assert server.process.wait(PATIENCE) == 0, log.read_text()
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
