@@ -66,6 +66,7 @@ class Engine:
         threads: int = 0,
         headroom: float = 0.2,
         vad: Vad | None = None,
+        elsewhere: Callable[[], int] = lambda: 0,
     ) -> None:
         """Make rows.
 
@@ -77,11 +78,12 @@ class Engine:
             threads: of the model; 0 leaves it to the backend.
             headroom: share of the time kept free by admission; 1 for no limit but the rows.
             vad: a voice activity detector, for endpoints.
+            elsewhere: returns how many streams other engines of this machine still have.
         """
         self.recognizer = recognizer
         if recognizer.beam.words.spells:
             recognizer.speller.learn()  # before streams come, which would be held up
-        self._metrics = metrics
+        self._metrics, self._elsewhere = metrics, elsewhere
         # Part of a step may stay in it, and the resampler returns more than one piece at a time.
         self._room = int(max(buffer_seconds, 4 * PIECE_SECONDS) * SAMPLE_RATE)
         self._pool = Pool(recognizer, max_streams, threads=threads, vad=vad)
@@ -93,6 +95,7 @@ class Engine:
         self._watched: set[int] = set()  # rows whose streams want to know when that is
         # by row: who wants a snapshot of a stream that goes on
         self._saving: dict[int, OnSaved] = {}
+        self._failed: set[int] = set()  # rows that are stepped no more; their streams are told
         self._condition = threading.Condition()  # guards the rows and the pool, except its step
         self._asleep = False  # until audio comes
         self._busy_since: float | None = None  # by `perf_counter`; None while it waits for audio
@@ -185,7 +188,7 @@ class Engine:
                 self._pool.check(snapshot)
             if instead_of is not None:
                 self.close(instead_of)
-            elif self.active >= self.capacity.streams:
+            elif self.active + self._elsewhere() >= self.capacity.streams:
                 most = self.capacity.streams
                 raise EngineFull(f"expected at most {most} streams at once, got one more")
             row = self._pool.open(start.options, snapshot=snapshot)
@@ -202,8 +205,8 @@ class Engine:
         They arrived at `now`, by `perf_counter`; the default is the time of the call.
         """
         with self._condition:
-            if not self._holds(stream):
-                return True  # the stream was closed
+            if not self._steps(stream):
+                return True  # the stream was closed, or soon is
             if self._pool.waiting(stream.row) + len(samples) > self._room:
                 self._waits[stream.row] = True
                 stream.space.clear()
@@ -220,7 +223,7 @@ class Engine:
     def end(self, stream: EngineStream, samples: Samples) -> None:
         """Add the last (N,) samples to `stream` and end its input."""
         with self._condition:
-            if self._holds(stream):
+            if self._steps(stream):
                 now = perf_counter()
                 self._push(stream.row, samples, now)
                 self._arrivals.stamp(stream.row, self._pool.end(stream.row), now)
@@ -229,7 +232,7 @@ class Engine:
     def suspend(self, stream: EngineStream, samples: Samples) -> None:
         """Add (N,) samples to `stream`; once its steps are done, an update has its snapshot."""
         with self._condition:
-            if self._holds(stream):
+            if self._steps(stream):
                 self._push(stream.row, samples, perf_counter())
                 self._leaving.add(stream.row)
                 self._wake()
@@ -237,14 +240,14 @@ class Engine:
     def save(self, stream: EngineStream, on_saved: OnSaved) -> None:
         """Call `on_saved` with the stream's snapshot, between two of its steps."""
         with self._condition:
-            if self._holds(stream):
+            if self._steps(stream):
                 self._saving[stream.row] = on_saved
                 self._wake()
 
     def watch(self, stream: EngineStream) -> None:
         """Call `stream.all_done` once all its whole steps are done and their updates delivered."""
         with self._condition:
-            if self._holds(stream):
+            if self._steps(stream):
                 self._watched.add(stream.row)
                 self._wake()
 
@@ -254,15 +257,24 @@ class Engine:
             if not self._holds(stream):
                 return
             self._streams[stream.row] = None
-            self._leaving.discard(stream.row)
-            self._watched.discard(stream.row)
-            self._saving.pop(stream.row, None)
+            self._forget(stream.row)
+            self._failed.discard(stream.row)
             self._pool.close(stream.row)
         self._metrics.active.dec()
+
+    def _forget(self, row: int) -> None:
+        """Forget what was to be done once a row's steps are."""
+        self._leaving.discard(row)
+        self._watched.discard(row)
+        self._saving.pop(row, None)
 
     def _holds(self, stream: EngineStream) -> bool:
         """Return whether `stream` still has its row."""
         return self._streams[stream.row] is stream
+
+    def _steps(self, stream: EngineStream) -> bool:
+        """Return whether `stream` still has its row, and none of its steps has failed."""
+        return self._holds(stream) and stream.row not in self._failed
 
     def _wake(self) -> None:
         if self._asleep:
@@ -345,6 +357,9 @@ class Engine:
             logger.exception("step failed", extra={"streams": len(batch.steps.rows)})
             with self._condition:
                 failed = self._owners(self._pool.drop(batch))
+                for stream in failed:  # or they fail others until the event loop closes them
+                    self._forget(stream.row)
+                    self._failed.add(stream.row)
             self._call(self._fail, failed)
             return
         ended = perf_counter()

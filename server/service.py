@@ -90,6 +90,7 @@ class Service:
             threads=self.settings.threads,
             headroom=self.settings.headroom,
             vad=self._vad,
+            elsewhere=lambda: sum(engine.active for engine in self._retired),
         )
 
     def _serve(self, engine: Engine, facts: dict[str, Any], name: str) -> None:

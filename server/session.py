@@ -52,7 +52,8 @@ class Session:
         self._pace = Pace(streams.settings.max_speed)
         self._flushed = asyncio.Event()
         self._file: RecordingFile | None = None
-        self._snapshot: asyncio.Future[Snapshot] | None = None  # while the stream is detached
+        # while the stream is detached; of None if the model fails
+        self._snapshot: asyncio.Future[Snapshot | None] | None = None
         self._detached = asyncio.Event()  # or its slot given back
         self._saving: asyncio.Task[None] | None = None  # into the store
         self._timer: asyncio.TimerHandle | None = None  # until it is saved again
@@ -200,6 +201,8 @@ class Session:
         protocol = self._protocol
         if update.failed:
             protocol.fail(ErrorCode.INTERNAL_ERROR, "the model failed")
+            if self._snapshot and not self._snapshot.done():
+                self._snapshot.set_result(None)
         elif update.snapshot:
             self._take(update.snapshot)
         else:
@@ -248,6 +251,8 @@ class Session:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     snapshot = await self._snapshot
+                if snapshot is None:
+                    return
                 point = protocol.resume_point(stream.taken, snapshot.position)
                 held = DetachedStream(point, snapshot, stream.resampler)
                 await streams.resumable.put(token, held)

@@ -155,6 +155,11 @@ class Buffer:
         self._done[steps.rows[same]] += 1
         return same
 
+    def drop(self, rows: Rows) -> None:
+        """Drop the audio that waits in (R,) rows, and the ends of their inputs."""
+        self._start[rows] = self._end[rows]
+        self._flush[rows] = GOES_ON
+
     def drained(self, row: int) -> bool:
         """Return whether a row's input goes on and all its whole steps are done."""
         waits = self.waiting(row) >= SAMPLES_PER_STEP

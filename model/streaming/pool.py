@@ -289,8 +289,13 @@ class Pool:
         )
 
     def drop(self, batch: Batch) -> Rows:
-        """Count a batch's failed steps as done; return the rows whose streams are still open."""
-        return batch.steps.rows[self._buffer.count(batch.steps)]
+        """Count a batch's failed steps as done; return the rows whose streams are still open.
+
+        What waits in them is dropped, so that they are in no further batch.
+        """
+        rows = batch.steps.rows[self._buffer.count(batch.steps)]
+        self._buffer.drop(rows)
+        return rows
 
     def updates(self, results: Results) -> Iterator[tuple[int, Update]]:
         """Yield each row of some results with its update."""

@@ -203,3 +203,12 @@ class Stuck(ReferenceRecognizer):
         if samples.abs().max() > 0.99:
             self.go.wait()
         return super().step(samples, state)
+
+
+class Fragile(ReferenceRecognizer):
+    """A recogniser that cannot bear loud audio."""
+
+    def step(self, samples: Tensor, state: State) -> tuple[Tensor, State]:
+        if samples.abs().max() > 0.99:
+            raise RuntimeError("too loud")
+        return super().step(samples, state)

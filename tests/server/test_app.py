@@ -330,6 +330,22 @@ def test_a_retired_model_whose_step_does_not_end_ends_the_server_as_well(
         Stuck.go.set()
 
 
+def test_streams_of_the_old_model_count_until_they_end(
+    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "read_model", lambda settings: (online, {}, "other"))
+    with running(online, max_streams=1) as server:
+        with connect(server.url) as live:
+            live.send(START)
+            assert json.loads(live.recv(PATIENCE))["type"] == "ready"
+            assert httpx.post(f"{server.page}/reload", timeout=PATIENCE).status_code == 200
+            assert say(server.url, START).error == ErrorCode.TOO_MANY_STREAMS
+            live.send(END)
+            assert json.loads(live.recv(PATIENCE))["type"] == "final"
+        assert wait_for(lambda: not sum(one.active for one in server.service.engines))
+        assert say(server.url, START, END).close_code == 1000
+
+
 def broken_model(settings: Settings) -> None:
     """Find no checkpoint."""
     raise ValueError("expected a checkpoint, got none")

@@ -18,13 +18,13 @@ from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.recordings import transcribe
 from cortado.model.streaming.snapshot import Snapshot
-from cortado.model.streaming.update import Update
-from cortado.server.engine import Engine
+from cortado.model.streaming.update import FAILED, Update
+from cortado.server.engine import Engine, EngineFull
 from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.messages import Start
 from cortado.tests.model.untrained import noise
-from cortado.tests.server.running import PATIENCE, Stuck
+from cortado.tests.server.running import PATIENCE, Fragile, Stuck, wait_for
 
 STEP = 640
 SPEECH = noise(5, 1.2)
@@ -184,6 +184,44 @@ async def test_streams_that_come_and_go_do_not_feel_each_other(online: Reference
         heard = await asyncio.gather(*map(one, speech))
         assert heard == [transcribe(online, samples) for samples in speech]
         assert engine.active == 0
+
+
+async def test_a_stream_whose_step_failed_is_in_no_later_batch(
+    online: ReferenceRecognizer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(Fragile(online.recognizer)) as engine:
+        loud, quiet = Heard(), Heard()
+        failing, saved = engine.open(Start(), loud), list[Snapshot]()
+        engine.push(failing, np.ones(50 * STEP, np.float32))
+        # No await from here on: the event loop closes nothing.
+        assert wait_for(lambda: "step failed" in caplog.messages)
+        assert engine.push(failing, np.ones(50 * STEP, np.float32))
+        engine.save(failing, lambda snapshot, _: saved.append(snapshot))
+        engine.suspend(failing, SPEECH[:0])
+        stream = engine.open(Start(), quiet)
+        engine.push(stream, SPEECH)
+        engine.end(stream, SPEECH[:0])
+        assert wait_for(lambda: not len(engine._pool.ready()) and engine._asleep)
+        assert await quiet.characters() == transcribe(online, SPEECH)
+        assert (loud.updates, saved) == ([FAILED], [])
+        failing.close()
+        assert engine._failed == set()
+        again = engine.open(Start(), Heard())
+        assert again.row == failing.row
+        assert engine._steps(again)
+
+
+async def test_streams_of_an_engine_that_retires_count_as_well(
+    online: ReferenceRecognizer,
+) -> None:
+    async with running(online, max_streams=2) as old, running(online, max_streams=2) as new:
+        new._elsewhere = lambda: old.active
+        last = old.open(Start(), Heard())
+        new.open(Start(), Heard())
+        with pytest.raises(EngineFull, match="expected at most 2 streams at once"):
+            new.open(Start(), Heard())
+        last.close()
+        new.open(Start(), Heard())
 
 
 def test_a_step_that_does_not_end_holds_up_no_stop(online: ReferenceRecognizer) -> None:

@@ -12,9 +12,8 @@ import httpx
 import numpy as np
 import pytest
 import websockets
-from torch import Tensor
 
-from cortado.model.backends.reference import ReferenceRecognizer, State
+from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.server.doors.own import Own
 from cortado.server.protocol.errors import REASONS
 from cortado.server.protocol.messages import ErrorCode
@@ -25,6 +24,7 @@ from cortado.tests.server.running import (
     END,
     PATIENCE,
     START,
+    Fragile,
     Heard,
     Running,
     converse,
@@ -187,15 +187,6 @@ def test_a_slow_reader_is_given_up_and_blocks_nobody(online: ReferenceRecognizer
         heard = asyncio.run(asyncio.wait_for(both(server), PATIENCE))
         assert (heard.text, heard.times) == written(online, rounded(SPEECH))
         assert server.is_at_rest()
-
-
-class Fragile(ReferenceRecognizer):
-    """A recogniser that cannot bear loud audio."""
-
-    def step(self, samples: Tensor, state: State) -> tuple[Tensor, State]:
-        if samples.abs().max() > 0.99:
-            raise RuntimeError("too loud")
-        return super().step(samples, state)
 
 
 def faults(caplog: pytest.LogCaptureFixture) -> list[type[BaseException]]:
