@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
 from cortado.server.settings import Settings
@@ -33,6 +33,16 @@ def is_loopback(address: str) -> bool:
         return ip_address(address).is_loopback
     except ValueError:
         return False
+
+
+def unmapped(address: str) -> str:
+    """Return an address of IPv4 as such, where a socket of IPv6 gave it (::ffff:192.0.2.1)."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return str(mapped or address)
 
 
 class Callers:

@@ -99,8 +99,8 @@ class Settings(Limits, BaseSettings):
     """Streams at once of one address, files over HTTP among them, unless it is this machine's
     own."""
     trusted_proxies: Names = ()
-    """Addresses, separated by commas, of proxies that are believed about whom they speak for
-    (X-Forwarded-For and X-Forwarded-Proto)."""
+    """Addresses or networks, separated by commas, of proxies that are believed about whom they
+    speak for (X-Forwarded-For and X-Forwarded-Proto), such as 10.0.0.0/8; * for any."""
     buffer_seconds: PositiveSeconds = 10.0
     """Seconds of audio that may wait for the model, per stream; while they are full the connection
     is not read."""
@@ -174,13 +174,12 @@ class Settings(Limits, BaseSettings):
     @field_validator("trusted_proxies")
     @classmethod
     def _check_proxies(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
-        for address in addresses:
-            if address != ANY:
-                try:
-                    ip_network(address, strict=False)
-                except ValueError:
-                    raise ValueError("expected addresses or networks, as 10.0.0.0/8") from None
-        return addresses
+        try:
+            networks = [ip_network(one, strict=False) for one in addresses if one != ANY]
+        except ValueError:
+            raise ValueError("expected addresses or networks, as 10.0.0.0/8") from None
+        # uvicorn knows * alone, and no network with bits of a host
+        return (ANY,) if ANY in addresses else tuple(map(str, networks))
 
     @field_validator("traces")
     @classmethod

@@ -11,6 +11,7 @@ import json
 from collections import Counter, deque
 from collections.abc import Callable
 from http import HTTPStatus
+from ipaddress import ip_address, ip_network
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 
-from cortado.server.callers import is_loopback
+from cortado.server.callers import unmapped
 from cortado.server.metrics import Metrics
+from cortado.server.origin import ANY
 from cortado.server.settings import Settings
 from cortado.server.web import HEADERS
 
@@ -76,7 +78,8 @@ class Connections:
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.settings, self._metrics = settings, metrics
-        self._trusted = set(settings.trusted_proxies)
+        self._trusts_all = ANY in settings.trusted_proxies
+        self._trusted = [ip_network(one) for one in settings.trusted_proxies if one != ANY]
         self._by_address: Counter[str] = Counter()
         self._open = 0
         self.http, self.frames = Turns(HTTP_REST), Turns(FRAMES_REST)
@@ -88,10 +91,17 @@ class Connections:
         most = self.settings.max_connections_per_address
         if self._open > self.settings.max_connections:
             return self._refused("too_many_connections")
-        exempt = address in self._trusted or is_loopback(address)
-        if self._by_address[address] > most and not exempt:
+        if self._by_address[address] > most and not self._speaks_for_many(address):
             return self._refused("too_many_connections_of_address")
         return None
+
+    def _speaks_for_many(self, address: str) -> bool:
+        """Return whether an address is this machine's or a proxy's."""
+        try:
+            found = ip_address(address)
+        except ValueError:
+            return self._trusts_all
+        return self._trusts_all or found.is_loopback or any(found in one for one in self._trusted)
 
     def _refused(self, reason: str) -> str:
         self._metrics.refused.labels(reason).inc()
@@ -103,6 +113,11 @@ class Connections:
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]
+
+
+def peer(client: tuple[str, int] | None) -> tuple[str, int] | None:
+    """Return the address and port of a connection's other end, the address in its plain form."""
+    return client and (unmapped(client[0]), client[1])
 
 
 def answer(status: HTTPStatus, reason: str, retry_after: int | None = None) -> bytes:
@@ -141,6 +156,7 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, unless it is one connection too many."""
         super().connection_made(transport)
+        self.client = peer(self.client)
         transport.set_write_buffer_limits(high=WRITE_BUFFER)
         self.flow = Flow(transport, self._ask)
         self._unread = bytearray()  # little more than what one read brings
@@ -246,6 +262,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; hold back messages from a client that has WRITE_BUFFER bytes to read."""
         super().connection_made(transport)
+        self.client = peer(self.client)
         self.transport.set_write_buffer_limits(high=WRITE_BUFFER)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -14,6 +14,7 @@ import pytest
 import uvicorn
 import websockets
 from torch import Tensor
+from uvicorn.middleware.proxy_headers import _TrustedHosts
 from uvicorn.server import ServerState
 
 from cortado.model.backends.reference import ReferenceRecognizer, State
@@ -50,8 +51,8 @@ def frame(opcode: int, data: bytes = b"", *, last: bool = True) -> bytes:
 class Transport(asyncio.Transport):
     """A transport without a socket."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, **extra: Any) -> None:
+        super().__init__(extra)
         self.written = b""
         self.reads, self.closed, self.unsent = True, False, 0
 
@@ -372,11 +373,39 @@ def test_one_connection_too_many_is_refused_until_another_ends(
     assert refused == 1
 
 
-def test_a_trusted_proxy_speaks_for_many() -> None:
-    limits = Connections(
-        read_settings(max_connections_per_address=1, trusted_proxies=("192.0.2.9",)), Metrics()
-    )
-    assert [limits.opened("192.0.2.9") for _ in range(3)] == [None] * 3
+@pytest.mark.parametrize(
+    ("proxies", "address"),
+    [
+        ("192.0.2.9", "192.0.2.9"),
+        ("10.0.0.0/8,2001:db8::/32", "10.1.2.3"),
+        ("10.0.0.0/8,2001:db8::/32", "2001:db8::1"),
+        ("10.1.1.1/8", "10.1.2.3"),
+        ("*,10.0.0.0/8", "192.0.2.9"),
+    ],
+)
+def test_a_trusted_proxy_speaks_for_many(proxies: str, address: str) -> None:
+    settings = read_settings(max_connections_per_address=1, trusted_proxies=proxies)
+    limits = Connections(settings, Metrics())
+    assert [limits.opened(address) for _ in range(3)] == [None] * 3
+    assert address in _TrustedHosts(list(settings.trusted_proxies)), "as uvicorn has it"
+
+
+def test_others_do_not_speak_for_many() -> None:
+    settings = read_settings(max_connections_per_address=1, trusted_proxies="10.0.0.0/8")
+    limits = Connections(settings, Metrics())
+    for address in ("192.0.2.9", "::a00:1", ""):
+        assert [limits.opened(address) is None for _ in range(2)] == [True, False]
+
+
+async def test_an_address_of_ipv4_is_the_same_over_a_socket_of_ipv6() -> None:
+    for connection in connections(trusted_proxies="192.0.2.9"):
+        for given, found in (("::ffff:192.0.2.9", "192.0.2.9"), ("2001:db8::1", "2001:db8::1")):
+            connection.connection_made(Transport(peername=(given, 5000)))
+            assert connection.client == (found, 5000)
+            if isinstance(connection, WebSocketConnection):
+                connection.limits.opened(found)
+            connection.connection_lost(None)
+            assert not connection.limits._by_address
 
 
 class Blocked(ReferenceRecognizer):
