@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import Depends, FastAPI, HTTPException, Request, Response, WebSocket
+from fastapi import Depends, FastAPI, Request, Response, WebSocket
 from fastapi.responses import JSONResponse
 
 from cortado.server import metrics, web
@@ -14,7 +14,7 @@ from cortado.server.doors.openai import routes as openai
 from cortado.server.doors.own import Own
 from cortado.server.doors.vosk import Vosk
 from cortado.server.reference.page import add_reference
-from cortado.server.service import OPERATOR, Service
+from cortado.server.service import OPERATOR, Refused, Service
 
 SECRET_SECONDS = 60  # for which a secret of our own lets connections in
 
@@ -46,6 +46,10 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
     if service.tracing:
         service.tracing.add_to(app)
 
+    @app.exception_handler(Refused)
+    async def refused(request: Request, error: Refused) -> JSONResponse:
+        return error.answer()
+
     @app.websocket("/v1/stream")
     async def stream(socket: WebSocket) -> None:
         await service.connect(socket, Own())
@@ -64,11 +68,11 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
     async def reload(request: Request) -> dict[str, str]:
         if not service.may_reload(request):
             message = f"expected the key named {OPERATOR}, or without keys a call of this machine"
-            raise HTTPException(403, message)
+            raise Refused(403, "operator", message)
         try:
             await service.reload()
         except ValueError as error:
-            raise HTTPException(409, str(error)) from error
+            raise Refused(409, "checkpoint", str(error)) from error
         return {"model": service.model_name}
 
     @app.get("/health", responses={503: {"description": "The model does not run."}})
@@ -95,7 +99,7 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
 
     @app.websocket("/")
     async def vosk(socket: WebSocket) -> None:
-        await service.connect(socket, Vosk())
+        await service.connect(socket, Vosk(weighs_phrases=service.weighs_phrases))
 
     add_reference(app)
 

@@ -34,6 +34,7 @@ REFUSALS = (
     *("origin", "key", "short_lived_secret", "too_many_streams_of_key"),
     *("too_many_streams_of_address", "too_many_connections", "too_many_connections_of_address"),
     *(ErrorCode.TOO_MANY_STREAMS, ErrorCode.SHUTTING_DOWN, ErrorCode.INTERNAL_ERROR),
+    *(ErrorCode.INVALID_MESSAGE, ErrorCode.INVALID_STATE, ErrorCode.UNKNOWN_STREAM),
 )
 ENDINGS = ("final", "suspended", "disconnected", *ErrorCode)
 

@@ -54,6 +54,11 @@ class Refused(HTTPException):
         super().__init__(status, message, HELP.get(status))
         self.reason = reason
 
+    def answer(self) -> JSONResponse:
+        """Return the answer over HTTP, in our own form."""
+        body = {"error": self.reason, "message": self.detail}
+        return JSONResponse(body, self.status_code, self.headers)
+
 
 class Service:
     """One model, and the connections that speak to it."""
@@ -280,9 +285,7 @@ class Service:
             try:
                 counted = self.admit(socket, len(dialects))
             except Refused as refused:
-                body = {"error": refused.reason, "message": refused.detail}
-                answer = JSONResponse(body, refused.status_code, refused.headers)
-                await socket.send_denial_response(answer)
+                await socket.send_denial_response(refused.answer())
                 return
             with counted:
                 await socket.accept(credentials(socket.headers).subprotocol)

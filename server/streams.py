@@ -88,18 +88,33 @@ class Streams:
             if detached:
                 stream.go_on(detached.resampler, detached.point.received)
             return stream
+        self._count(error)
+        raise error
+
+    def _count(self, error: ProtocolError) -> None:
+        """Count a stream that is not let in."""
         self.metrics.refused.labels(error.code.value).inc()
         logger.warning("stream refused", extra={"code": error.code.value})
-        raise error
 
     async def find(self, resume: Resume) -> DetachedStream:
         """Return the stream that a client resumes; one with another connection loses that.
 
         Raises: ProtocolError if there is no such stream, or it cannot be resumed here.
         """
-        if resume.token is None:
-            return self._unsigned(resume)
-        found = await self.resumable.claim(resume.token)
+        try:
+            if resume.token is None:
+                return self._unsigned(resume)
+            return await self._claimed(resume, resume.token)
+        except ProtocolError as error:
+            self._count(error)
+            raise
+
+    async def _claimed(self, resume: Resume, token: str) -> DetachedStream:
+        """Return the stream of a token.
+
+        Raises: ProtocolError if there is none, or the client has not what belongs to it.
+        """
+        found = await self.resumable.claim(token)
         if found is None:
             raise ProtocolError(
                 ErrorCode.UNKNOWN_STREAM,

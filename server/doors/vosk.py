@@ -13,7 +13,7 @@ from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Dialect, Read, Written
 from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
-from cortado.server.protocol.parsing import MAX_WARNINGS, QUOTED, expected_field, quoted
+from cortado.server.protocol.parsing import MAX_WARNINGS, QUOTED, UNWEIGHED, expected_field, quoted
 
 DEFAULT_RATE = 8000  # Hz, vosk-server's own
 
@@ -83,7 +83,9 @@ class Error(BaseModel):
 class Vosk(Dialect):
     """The dialect of one connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, weighs_phrases: bool = True) -> None:
+        """Begin; without `weighs_phrases` phrases have no effect."""
+        self._weighs = weighs_phrases
         self._rate, self._has_words, self._alternatives = DEFAULT_RATE, True, 0
         self._phrases: tuple[str, ...] = ()
         self._warnings: list[str] = []
@@ -128,7 +130,9 @@ class Vosk(Dialect):
         if others > own.MAX_ALTERNATIVES:
             self._warn(f"max_alternatives: there are at most {own.MAX_ALTERNATIVES}")
             others = own.MAX_ALTERNATIVES
-        phrases = config.phrase_list or self._phrases
+        phrases = (config.phrase_list if self._weighs else None) or self._phrases
+        if config.phrase_list and not self._weighs:
+            self._warn(f"phrase_list: {UNWEIGHED}")
         if self._decoder is None:
             self._rate, self._alternatives, self._phrases = rate, others, phrases
         else:

@@ -40,7 +40,7 @@ CHANNELS = (
         (deepgram.Control,),
         (
             *(deepgram.Results, deepgram.SpeechStarted, deepgram.UtteranceEnd),
-            *(deepgram.Metadata, deepgram.Error),
+            *(deepgram.Metadata, deepgram.ConfigureFailure, deepgram.Error),
         ),
     ),
     Channel(

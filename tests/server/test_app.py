@@ -304,7 +304,9 @@ def test_a_reload_is_for_new_streams_and_live_ones_stay_with_their_model(
         assert server.is_at_rest()
         assert wait_for(lambda: not server.service._retired and gc.get_freeze_count() > 0)
         monkeypatch.setattr(service_module, "read_model", broken_model)
-        assert httpx.post(f"{server.page}/reload").status_code == 409
+        failed = httpx.post(f"{server.page}/reload")
+        told = {"error": "checkpoint", "message": "expected a checkpoint, got none"}
+        assert (failed.status_code, failed.json()) == (409, told)
         through_a_proxy = {"X-Forwarded-For": "192.0.2.1"}
         assert httpx.post(f"{server.page}/reload", headers=through_a_proxy).status_code == 403
         assert say(server.url, START, samples, END).text == after.text

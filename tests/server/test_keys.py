@@ -88,22 +88,31 @@ def test_who_is_not_let_in_is_told_that_a_key_is_expected_and_what_came(
 ) -> None:
     page, headers = locked.server.page, bearer(key) if key else {}
     message = f"expected an API key that this server knows, got {got}"
-    assert httpx.get(f"{page}/v1/info", headers=headers).json() == {"detail": message}
+    assert httpx.get(f"{page}/v1/info", headers=headers).json() == {
+        "error": "key",
+        "message": message,
+    }
     with pytest.raises(websockets.InvalidStatus) as caught:
         say(locked.server.url, additional_headers=headers)
     answer = json.loads(caught.value.response.body)
     assert answer == {"error": "key", "message": message}
-    refused = httpx.post(f"{page}/v1/listen", headers=headers).json()
-    assert (refused["err_code"], refused["err_msg"]) == ("key", message)
-    fault = httpx.post(f"{page}/v1/audio/transcriptions", headers=headers).json()["error"]
-    assert (fault["code"], fault["message"]) == ("key", message)
+    told = httpx.post(f"{page}/v1/listen", headers=headers).json()
+    assert (told["err_code"], told["err_msg"]) == ("key", message)
+    for method, path in (("POST", "audio/transcriptions"), ("GET", "models"), ("GET", "models/x")):
+        refused = httpx.request(method, f"{page}/v1/{path}", headers=headers)
+        assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
+        fault = refused.json()["error"]
+        assert (fault["code"], fault["message"]) == ("key", message)
 
 
 def test_a_client_s_key_reloads_nothing(locked: Locked) -> None:
     assert httpx.post(f"{locked.server.page}/reload").status_code == 401
     answer = httpx.post(f"{locked.server.page}/reload", headers=bearer(locked.key))
     wanted = "expected the key named operator, or without keys a call of this machine"
-    assert (answer.status_code, answer.json()) == (403, {"detail": wanted})
+    assert (answer.status_code, answer.json()) == (
+        403,
+        {"error": "operator", "message": wanted},
+    )
 
 
 def test_a_page_gets_in_with_a_short_lived_secret(
@@ -119,7 +128,10 @@ def test_a_page_gets_in_with_a_short_lived_secret(
         assert locked.server.service.keys.name(forged) is None
     again = httpx.post(f"{page}/v1/secrets", headers=bearer(found["secret"]))
     expected = "expected an API key, got a short-lived secret, which can ask for no other"
-    assert (again.status_code, again.json()) == (403, {"detail": expected})
+    assert (again.status_code, again.json()) == (
+        403,
+        {"error": "short_lived_secret", "message": expected},
+    )
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + found["seconds"] + 1)
     assert status(url, subprotocols=protocols) == 401

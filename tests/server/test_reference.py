@@ -8,6 +8,7 @@ import httpx
 import pytest
 import websockets.sync.client
 
+from cortado.server.doors.deepgram import messages
 from cortado.server.doors.deepgram.parameters import EFFECTIVE
 from cortado.server.protocol.messages import ErrorCode, Ready, Start
 from cortado.server.reference.asyncapi import CHANNELS, document
@@ -52,6 +53,18 @@ def test_the_messages_are_those_of_the_program(sockets: dict[str, Any]) -> None:
     assert codes == list(ErrorCode)
 
 
+def test_each_message_of_deepgram_s_door_is_described(sockets: dict[str, Any]) -> None:
+    live = {name for name, one in vars(messages).items() if "type" in fields(one)}
+    files = {"Warning"}
+    assert set(sockets["channels"]["deepgram"]["messages"]) == live - files | {"Audio"}
+
+
+def fields(model: Any) -> set[str]:
+    """Return the names of a model's fields; of nothing else there are any."""
+    own = isinstance(model, type) and model.__module__ == messages.__name__
+    return set(getattr(model, "model_fields", {})) if own else set()
+
+
 def test_every_websocket_has_a_channel(server: Running) -> None:
     for channel in CHANNELS:
         url = server.page.replace("http", "ws", 1) + channel.address
@@ -68,6 +81,10 @@ def test_every_address_of_http_is_described(server: Running) -> None:
     assert {"400", "413", "429"} <= set(answer)
     asked = {one["name"] for one in found["paths"]["/v1/listen"]["post"]["parameters"]}
     assert asked == set(EFFECTIVE)
+    for path in ("/v1/auth/grant", "/v1/realtime/client_secrets"):
+        body = found["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+        assert body["schema"]["type"] == "object"
+        assert not references(body)
 
 
 class Page(HTMLParser):

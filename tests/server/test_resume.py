@@ -75,6 +75,19 @@ def test_a_stream_that_came_as_a_state_cannot_be_flushed(pair: tuple[Running, Ru
     assert "expected flush in a stream that was never suspended" in heard.messages[-1]["message"]
 
 
+def test_streams_that_cannot_be_resumed_are_counted(online: ReferenceRecognizer) -> None:
+    with running(online) as server:
+        forged, unknown = resume(state="AAAA"), resume(token="none")
+        assert say(server.url, forged).error == ErrorCode.INVALID_STATE
+        assert say(server.url, unknown).error == ErrorCode.UNKNOWN_STREAM
+        ready = asyncio.run(lose(server.url, KEPT, pcm(SPEECH)))
+        assert wait_for(lambda: len(server.service.streams.resumable) == 1)
+        too_many = resume(token=ready["token"], characters=10**6)
+        assert say(server.url, too_many).error == ErrorCode.INVALID_STATE
+        for reason, count in (("invalid_state", 2), ("unknown_stream", 1)):
+            assert server.metric("cortado_connections_refused_total", reason=reason) == count
+
+
 def test_a_stream_may_move_many_times(
     pair: tuple[Running, Running], online: ReferenceRecognizer
 ) -> None:

@@ -16,7 +16,7 @@ from cortado.server.protocol.messages import (
     MIN_SILENCE_MS,
     SAMPLE_BYTES,
 )
-from cortado.server.protocol.parsing import MAX_WARNINGS, QUOTED, quoted
+from cortado.server.protocol.parsing import MAX_WARNINGS, QUOTED, UNWEIGHED, quoted
 
 ENCODINGS = {  # ours for each of theirs
     "linear16": "pcm_s16le",
@@ -97,13 +97,21 @@ class Parameters:
             self.warnings.append(Warning(parameter=parameter, message=message))
 
 
-def read(query: Iterable[tuple[str, str]], *, live: bool) -> Parameters:
+def read(
+    query: Iterable[tuple[str, str]], *, live: bool, weighs_phrases: bool = True
+) -> Parameters:
     """Return the parameters of an address, for live audio or for a file.
+
+    Without `weighs_phrases` phrases have no effect.
 
     Raises: ValueError if one of them cannot be understood, or one is missing.
     """
     query = list(query)
     found = Parameters(phrases=_phrases(query))
+    if not weighs_phrases:
+        found.phrases = ()
+        for name in sorted({name for name, _ in query}.intersection(PHRASES)):
+            found.warn(name, UNWEIGHED)
     given = {name: value for name, value in query if name not in PHRASES}
     for name in OF_A_FILE if live else OF_LIVE_AUDIO:
         if given.get(name, "").lower() not in OFF:

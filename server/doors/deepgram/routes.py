@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from fastapi import APIRouter, Request, Response, WebSocket
 from fastapi.responses import JSONResponse
+from starlette.datastructures import QueryParams
 
 from cortado.model.audio.decode import AudioError, channels_of
 from cortado.server.doors.audio import NAME
@@ -15,7 +16,6 @@ from cortado.server.doors.body import read_json
 from cortado.server.doors.deepgram import file, parameters
 from cortado.server.doors.deepgram.live import Live, Shared
 from cortado.server.doors.deepgram.messages import (
-    MOST_SECONDS,
     FileResponse,
     Grant,
     GrantAsked,
@@ -31,10 +31,14 @@ def routes(service: Service) -> APIRouter:
     """Return the addresses, at which `service` answers."""
     router = APIRouter(tags=["Deepgram"])
 
+    def read(query: QueryParams, *, live: bool) -> parameters.Parameters:
+        weighs = service.weighs_phrases
+        return parameters.read(query.multi_items(), live=live, weighs_phrases=weighs)
+
     @router.websocket("/v1/listen")
     async def live(socket: WebSocket) -> None:
         try:
-            asked = parameters.read(socket.query_params.multi_items(), live=True)
+            asked = read(socket.query_params, live=True)
             asked.require_channels()
         except ValueError as error:
             await socket.send_denial_response(_refusal(error, "INVALID_QUERY_PARAMETER"))
@@ -55,7 +59,7 @@ def routes(service: Service) -> APIRouter:
         """Transcribe the audio in the body, of any format or of the raw `encoding` given."""
         try:
             with service.admit(request):
-                asked = parameters.read(request.query_params.multi_items(), live=False)
+                asked = read(request.query_params, live=False)
                 kind = request.headers.get("content-type", "")
                 if kind.startswith("application/json"):
                     raise ValueError("body: expected audio, got JSON: no address is fetched here")
@@ -143,6 +147,5 @@ def _asked() -> dict[str, object]:
 
 
 def _grant_body() -> dict[str, object]:
-    seconds = {"type": "number", "minimum": 1, "maximum": MOST_SECONDS}
-    schema = {"type": "object", "properties": {"ttl_seconds": seconds}}
+    schema = GrantAsked.model_json_schema()
     return {"requestBody": {"content": {"application/json": {"schema": schema}}}}

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cortado.server.doors.openai.prompt import UNWEIGHED, expected
+from cortado.server.doors.openai.prompt import expected
 from cortado.server.protocol.messages import MAX_SILENCE_MS, MIN_SILENCE_MS
-from cortado.server.protocol.parsing import MAX_WARNINGS, QUOTED, explained
+from cortado.server.protocol.parsing import MAX_WARNINGS, QUOTED, UNWEIGHED, explained
 
 RATES = {"audio/pcm": 24_000, "audio/pcmu": 8_000, "audio/pcma": 8_000}  # Hz
 ENCODINGS = {"audio/pcm": "pcm_s16le", "audio/pcmu": "mulaw", "audio/pcma": "alaw"}

@@ -9,7 +9,6 @@ from cortado.server.protocol.messages import MAX_PHRASE, MAX_PHRASES
 
 MAX_WORDS = 4  # of a phrase in a list; a longer piece makes the prompt prose
 MAX_PROMPT = 16_384  # characters, of keywords too
-UNWEIGHED = "it has no effect here: the search is greedy, or the model has no space"
 LETTERS = NODES - 1  # and spaces, of all phrases
 PIECES = re.compile(r"[,;:\n]+")
 SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
-from fastapi import APIRouter, Depends, Request, Response, WebSocket
+from fastapi import APIRouter, Request, Response, WebSocket
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
@@ -15,10 +15,9 @@ from cortado.server.doors.failures import FAILURES, SECRET_STATUSES, STATUSES, f
 from cortado.server.doors.openai import transcription
 from cortado.server.doors.openai.configuration import Configuration
 from cortado.server.doors.openai.messages import (
-    LEAST_SECONDS,
-    MOST_SECONDS,
     ClientSecret,
     ClientSecretAsked,
+    ExpiresAfter,
     Fault,
     Model,
     Models,
@@ -29,7 +28,8 @@ from cortado.server.doors.openai.messages import (
 from cortado.server.doors.openai.realtime import Realtime
 from cortado.server.doors.upload import Upload, answers, collected, open_upload
 from cortado.server.protocol.messages import ProtocolError, ServerMessage
-from cortado.server.service import Service
+from cortado.server.protocol.parsing import quoted
+from cortado.server.service import Refused, Service
 
 FIELD_BYTES = 65_536  # of each field of a form but the file, and of all around it
 
@@ -70,20 +70,33 @@ def routes(service: Service) -> APIRouter:
         content = configuration.content()
         return ClientSecret(value=made, expires_at=what.until, session=content, warnings=warnings)
 
-    @router.get("/v1/models", dependencies=[Depends(service.known)])
-    async def models() -> Models:
+    @router.get(
+        "/v1/models",
+        response_model=Models,
+        responses={status: {"model": Refusal} for status in (401, 403)},
+    )
+    async def models(request: Request) -> Models | Response:
         """List the model of this server."""
+        try:
+            service.identify(request)
+        except Refused as error:
+            return _refusal(error)
         return Models(data=[Model(id=service.model_name)])
 
     @router.get(
         "/v1/models/{name}",
-        dependencies=[Depends(service.known)],
-        responses={404: {"description": "The server has another model."}},
+        response_model=Model,
+        responses={status: {"model": Refusal} for status in (401, 403, 404)},
     )
-    async def model(name: str) -> Model:
+    async def model(request: Request, name: str) -> Model | Response:
         """Describe the model of this server."""
-        if name != service.model_name:
-            raise HTTPException(404)
+        try:
+            service.identify(request)
+            if name != service.model_name:
+                message = f"expected {service.model_name}, got {quoted(name)}"
+                raise Refused(404, "model_not_found", message)
+        except Refused as error:
+            return _refusal(error)
         return Model(id=name)
 
     @router.post(
@@ -201,11 +214,7 @@ def _body() -> dict[str, Any]:
 
 
 def _secret_body() -> dict[str, Any]:
-    seconds = {"type": "integer", "minimum": LEAST_SECONDS, "maximum": MOST_SECONDS}
-    expiry = {"anchor": {"enum": ["created_at"]}, "seconds": seconds}
-    properties = {
-        "expires_after": {"type": "object", "properties": expiry},
-        "session": {"type": "object"},
-    }
+    expiry = ExpiresAfter.model_json_schema()  # a reference within would lead nowhere
+    properties = {"expires_after": expiry, "session": {"type": "object"}}
     schema = {"type": "object", "properties": properties}
     return {"requestBody": {"content": {"application/json": {"schema": schema}}}}

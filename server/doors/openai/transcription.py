@@ -16,11 +16,11 @@ from cortado.server.doors.openai.messages import (
     Transcription,
     VerboseTranscription,
 )
-from cortado.server.doors.openai.prompt import UNWEIGHED, expected
+from cortado.server.doors.openai.prompt import expected
 from cortado.server.doors.upload import Heard
 from cortado.server.doors.words import SentWord, text_of
 from cortado.server.protocol.messages import Chars, ServerMessage
-from cortado.server.protocol.parsing import QUOTED, quoted
+from cortado.server.protocol.parsing import QUOTED, UNWEIGHED, quoted
 
 Format = Literal["json", "text", "srt", "vtt", "verbose_json"]
 TEXT_TYPES = {"text": "text/plain", "srt": "application/x-subrip", "vtt": "text/vtt"}

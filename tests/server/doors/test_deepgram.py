@@ -1,20 +1,26 @@
-"""Deepgram's door without sockets."""
+"""Deepgram's door, mostly without sockets."""
 
 import hashlib
+import json
 import re
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
+import httpx
 import numpy as np
 import pytest
+from websockets.sync.client import connect
 
 from cortado.server.doors.deepgram.live import Live, Shared
 from cortado.server.doors.deepgram.parameters import read
 from cortado.server.protocol.events import Close
 from cortado.server.protocol.messages import ErrorCode, Start
+from cortado.server.protocol.parsing import UNWEIGHED
+from cortado.tests.model.untrained import noise
 from cortado.tests.server.doors.conversation import Conversation
 from cortado.tests.server.doors.sound import wav
+from cortado.tests.server.running import Running
 
 LINEAR16 = "encoding=linear16&sample_rate=16000"
 CREATED = datetime(2026, 1, 2, tzinfo=UTC)
@@ -306,6 +312,22 @@ def test_key_terms_are_phrases_that_the_stream_expects() -> None:
     talk.say(bytes(32_000))
     phrases = ("Ada Lovelace", "a:b", "gyre", "naas")
     assert talk.events[0] == Start(endpoints=True, phrases=phrases)
+
+
+def test_key_terms_that_no_search_weighs_are_answered_with_a_warning(server: Running) -> None:
+    query = parse_qsl("keyterm=Ada&keywords=gyre:2&keyterm=Byron")
+    asked = read(query, live=True, weighs_phrases=False)
+    assert asked.phrases == ()
+    assert [one.parameter for one in asked.warnings] == ["keyterm", "keywords"]
+    assert read(parse_qsl("utterances=false"), live=False, weighs_phrases=False).warnings == []
+    answer = httpx.post(f"{server.page}/v1/listen?keyterm=Ada", content=wav(noise(1, 0.5)))
+    [warning] = answer.json()["metadata"]["warnings"]  # of a server whose search is greedy
+    assert (warning["parameter"], warning["message"]) == ("keyterm", UNWEIGHED)
+    url = server.page.replace("http", "ws", 1) + f"/v1/listen?{LINEAR16}&keyterm=Ada"
+    with connect(url) as client:
+        client.send('{"type":"CloseStream"}')
+        last = json.loads(list(client)[-1])
+    assert (last["type"], last["warnings"]) == ("Metadata", [warning])
 
 
 @pytest.mark.parametrize(

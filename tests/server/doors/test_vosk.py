@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 import websockets
+from websockets.sync.client import connect
 
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.recordings import transcribe
 from cortado.server.doors.vosk import Vosk
 from cortado.server.protocol.events import Close
 from cortado.server.protocol.messages import Start
+from cortado.server.protocol.parsing import UNWEIGHED
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.doors.conversation import Conversation
 from cortado.tests.server.running import PATIENCE, Running, pcm, rounded, spelt
@@ -47,6 +49,14 @@ def test_each_message_of_audio_has_one_answer() -> None:
     }
     talk.say(bytes(6400))
     assert answer(talk) == {"partial": ""}
+
+
+def test_phrases_that_no_search_weighs_are_answered_with_a_warning(server: Running) -> None:
+    with connect(server.page.replace("http", "ws", 1)) as client:  # whose search is greedy
+        client.send('{"config":{"phrase_list":["ada"]}}')
+        client.send(bytes(6400))
+        warnings = json.loads(client.recv(PATIENCE))["warnings"]
+    assert warnings == [f"phrase_list: {UNWEIGHED}"]
 
 
 def test_utterances_that_end_in_one_message_have_one_answer_together() -> None:

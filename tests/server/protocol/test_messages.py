@@ -27,6 +27,17 @@ def refusal(text: str) -> ErrorCode:
     return caught.value.code
 
 
+def test_phrases_may_have_commas() -> None:
+    phrases = tuple(f"Ada, Lovelace, Byron, {number}" for number in range(100))
+    assert parse_client(Start(phrases=phrases).model_dump_json()) == Start(phrases=phrases)
+
+
+@pytest.mark.parametrize("inner", ['"a":0,', '"phrases":["a"', '"phrases":["'])
+def test_a_message_of_very_many_commas_is_not_read(inner: str) -> None:
+    with pytest.raises(ProtocolError, match="expected at most 1000 commas, got 1002"):
+        parse_client('{"type":"start",' + inner + "," * (1001 - inner.count(",")))
+
+
 def test_start_has_defaults() -> None:
     assert parse_client('{"type": "start"}') == Start(sample_rate=16_000, encoding="pcm_s16le")
 
