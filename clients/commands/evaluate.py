@@ -148,7 +148,7 @@ def _check_search(
     """
     if server is not None and (mode != "online" or backend != "auto"):
         got = f"--mode {mode}" if mode != "online" else f"--backend {backend}"
-        raise ValueError(f"expected the server's own search and backend with --server, got {got}")
+        raise ValueError(f"expected --mode online and no --backend with --server, got {got}")
     asked = [name for name, value in options.items() if value is not None]
     if asked and (server is not None or mode != "online"):
         got = "--server" if server is not None else f"--mode {mode}"

@@ -130,6 +130,7 @@ def test_evaluate_says_what_does_not_go_together(
 ) -> None:
     for options, expected in (
         (["--server", "ws://127.0.0.1:9/v1/stream", "--mode", "beam"], "--mode online"),
+        (["--server", "ws://127.0.0.1:9/v1/stream", "--backend", "fast"], "got --backend fast"),
         (["--server", "ws://127.0.0.1:9/v1/stream"], "no server at"),
         (["--unit", "phone", "--checkpoint", saved], "expected phones in the manifest"),
         (["--compare", str(manifest), "--checkpoint", saved], "--json"),
