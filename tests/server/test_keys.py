@@ -183,6 +183,8 @@ def test_a_file_counts_as_a_stream_from_its_first_byte_on(
     address: str, locked: Locked, caplog: pytest.LogCaptureFixture
 ) -> None:
     page, headers = locked.server.page, bearer(locked.key)
+    callers = locked.server.service.callers
+    assert wait_for(lambda: callers.full(Caller("phone-app", "")) is None)  # of another test
     host, port = page.removeprefix("http://").split(":")
     upload = http.client.HTTPConnection(host, int(port))
     upload.putrequest("POST", f"/v1/{address}")
@@ -192,7 +194,6 @@ def test_a_file_counts_as_a_stream_from_its_first_byte_on(
     for name, value in sent.items():
         upload.putheader(name, value)
     upload.endheaders(b"--1\r\nConte")
-    callers = locked.server.service.callers
     assert wait_for(lambda: callers.full(Caller("phone-app", "")) is not None)
     assert httpx.post(f"{page}/v1/{address}", headers=headers).status_code == 429
     upload.close()
