@@ -25,7 +25,7 @@ class Damage:
         self._bare = name in BARE
         self._may_skip = name == "matroska,webm" and len(container.streams) == 1
         self._place, self._end, self._time = -1, 0, 0.0  # of the last packet: bytes, seconds
-        self._heard = 0.0
+        self.heard = 0.0  # seconds of sound
         self._in_tag = False
         self._rubbish: float | None = None  # since the last frame
         self.first: float | None = None  # seconds of sound before it; None if there is none
@@ -40,8 +40,8 @@ class Damage:
             return
         time, length = packet.pts * packet.time_base, (packet.duration or 0) * packet.time_base
         skipped = packet.pos - self._end
-        if self._heard and skipped > HEADERS and time > self._time + LEAST_GAP:
-            self._note(self._heard)
+        if self.heard and skipped > HEADERS and time > self._time + LEAST_GAP:
+            self._note(self.heard)
         is_laced = packet.pos == self._place  # with others in one block
         self._end = (self._end if is_laced else packet.pos) + packet.size
         self._place, self._time = packet.pos, float(time + length)
@@ -58,13 +58,13 @@ class Damage:
         if self._bare and (self._in_tag or data.startswith(TAGS) or not any(data)):
             self._in_tag = True  # up to the next frame: a parser cuts a long one
         elif self._bare and data[0] != SYNC:
-            self._rubbish = self._heard if self._rubbish is None else self._rubbish
+            self._rubbish = self.heard if self._rubbish is None else self._rubbish
         else:
-            self._note(self._heard)
+            self._note(self.heard)
 
     def hear(self, seconds: float) -> None:
         """Take the length of a frame that was decoded."""
-        if self._heard:
+        if self.heard:
             self._note(self._rubbish)
-        self._heard += seconds
+        self.heard += seconds
         self._in_tag, self._rubbish = False, None

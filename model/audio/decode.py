@@ -368,7 +368,7 @@ def _frames(path: Path, container: InputContainer) -> Iterator[AudioFrame]:
     """
     audio = container.streams.audio[0]
     _codec(path, audio).options = {"err_detect": "crccheck"}
-    heard, damage = 0.0, Damage(container)
+    damage = Damage(container)
     try:
         for packet in container.demux(audio):
             damage.follow(packet)
@@ -380,10 +380,9 @@ def _frames(path: Path, container: InputContainer) -> Iterator[AudioFrame]:
             for frame in frames:
                 if frame.samples:
                     yield frame
-                    heard += frame.samples / frame.sample_rate
                     damage.hear(frame.samples / frame.sample_rate)
     except (av.FFmpegError, EOFError) as error:
-        raise _corrupt(path, heard) from error
+        raise _corrupt(path, damage.heard) from error
     if damage.first is not None:
         raise _corrupt(path, damage.first)
 
