@@ -1,5 +1,6 @@
 """Files as recorders leave them: with a late start, a hole, or a film's picture beside them."""
 
+import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import numpy as np
 from av.audio.stream import AudioStream
 from av.container import OutputContainer
 from numpy.typing import NDArray
+
+from cortado.model.audio.decode import stream
 
 Samples = NDArray[np.float32]
 
@@ -64,3 +67,13 @@ def _picture(output: OutputContainer, seconds: float) -> "list[av.Packet[av.Vide
         frame.pts, frame.time_base = number, Fraction(1, 10)
         packets += video.encode(frame)
     return [*packets, *video.encode(None)]
+
+
+def streamed(path: Path) -> tuple[int, int]:
+    """Return the samples of a file that is streamed, and the bytes that it took at most."""
+    tracemalloc.start()
+    try:
+        count = sum(len(piece) for piece in stream(path))
+        return count, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
