@@ -100,7 +100,6 @@ class DecoderConfig:
     beam: int = 8  # hypotheses that a beam search of whole utterances keeps
     ctc_weight: float = 0.0  # of the CTC head's log-probability in the search of streams; 0: none
     phone_weight: float = 0.0  # of the phone head's score of pronunciations in it; 0: none
-    stops: float = 1.0  # of the attention's stops in it; below 1 the CTC head leads (beam.py)
     letters: float = 1.0  # of the decoder's choice of symbols in it, beside that of its stops
     deciding: float = 1.0  # of the decoder's own, beside phones, in the choice of what it commits
     confidence: Confidence = UNCALIBRATED  # of symbols that the search of streams commits
@@ -119,12 +118,6 @@ class DecoderConfig:
             got = f"{self.ctc_weight} and {self.confidence}"
             raise ValueError(
                 f"expected a ctc_weight of at least 0 and a finite confidence, got {got}"
-            )
-        if not 0 < self.stops <= 1:
-            raise ValueError(f"expected stops above 0 and at most 1, got {self.stops}")
-        if self.stops < 1 and not self.ctc_weight:
-            raise ValueError(
-                f"expected a ctc_weight above 0, beside stops of {self.stops}, got {self.ctc_weight}"
             )
         asked = self.attention
         if self.kind == "bahdanau" and asked.kind in MONOTONIC and asked.score == "general":
@@ -148,5 +141,5 @@ class RecognizerConfig:
 # What only searches read, by its dotted name: weights that fit one another may differ in it.
 SEARCHED_BY = frozenset(
     f"decoder.{name}"
-    for name in ("beam", "ctc_weight", "phone_weight", "stops", "letters", "deciding", "confidence")
+    for name in ("beam", "ctc_weight", "phone_weight", "letters", "deciding", "confidence")
 )

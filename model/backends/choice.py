@@ -16,7 +16,6 @@ if TYPE_CHECKING:  # they bring torch, without which the fast backend serves
 # names of the fast backend, and "auto", which takes it where it supports the model
 FAST = ("auto", "fast", "fast-amx", "fast-int8", "fast-bf16", "fast-fp32")
 CHOICES = (*FAST, "reference", "cuda")
-UNHEARD = 1e-4  # `Beam.unheard` where the CTC head leads: it has heard what is written
 
 
 def load_recognizer(
@@ -86,8 +85,6 @@ def with_model(beam: Beam | None, words: Language, config: RecognizerConfig) -> 
         )
     if heard and not beam.phones:
         beam = beam._replace(phones=config.decoder.phone_weight)
-    if heard and beam.stops == 1 and config.decoder.stops < 1:
-        beam = beam._replace(stops=config.decoder.stops, unheard=UNHEARD)
     if heard and beam.letters == 1:
         beam = beam._replace(letters=config.decoder.letters)
     if heard and beam.deciding == 1:

@@ -54,9 +54,6 @@ WORK, SHARES = 0, 2  # rows of `Candidates.gains`
 def stop(scanning: int, energies: Array, count: int, cap: int, beam: Beam, e: Candidates) -> int:
     """Score stopping and moving on for all scanning candidates; return how many may stop.
 
-    Where the attention leads, those may whose stop is likely enough. Where the CTC head leads, all
-    may once, if it hears anything.
-
     Args:
         scanning: number of scanning candidates.
         energies: (scanning,) the energy of each at the frame.
@@ -67,23 +64,17 @@ def stop(scanning: int, energies: Array, count: int, cap: int, beam: Beam, e: Ca
     """
     first, further = beam.min_stop_probability, beam.min_further_stop_probability
     stopping, floor = 0, log(np.float32(further if count else first))
-    weight, leads = np.float32(beam.stops), beam.stops == 1
-    most_blank = ONE - np.float32(beam.min_heard_probability)
     for n in range(scanning):
         r, k = e.scanning[n]
         energy = energies[n]
         stop = min(energy, np.float32(0)) - log(ONE + exp(-abs(energy)))
-        if leads:
-            may = count < cap and stop >= floor
-        else:
-            may = count == 0 and e.heard[r, ctc.NOW - 1, ctc.BLANK] < most_blank
-        decoded, passing, stopped = e.decoded[r, k], weight * (stop - energy), weight * stop
-        e.passed_scores[r, k] = e.scores[r, k] + passing
-        e.decoded[r, k] = decoded + passing
-        score = e.scores[r, k] + stopped
-        if may and score >= e.best[r] - np.float32(beam.pruning):
+        decoded = e.decoded[r, k]
+        e.passed_scores[r, k] = e.scores[r, k] + (stop - energy)
+        e.decoded[r, k] = decoded + (stop - energy)
+        score = e.scores[r, k] + stop
+        if count < cap and stop >= floor and score >= e.best[r] - np.float32(beam.pruning):
             e.stopping[stopping, 0], e.stopping[stopping, 1] = r, k
-            e.stop_scores[stopping], e.stop_decoded[stopping] = score, decoded + stopped
+            e.stop_scores[stopping], e.stop_decoded[stopping] = score, decoded + stop
             stopping += 1
     return stopping
 

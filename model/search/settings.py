@@ -23,8 +23,6 @@ class Beam(NamedTuple):
     min_further_stop_probability: float = 0.45  # nor one less than this behind another at a frame
     agreement: float = 0.97  # share of the total probability that commits a symbol at once
     pause: int = 8  # frames without a letter after which a word counts as ended (commit.py)
-    stops: float = 1.0  # weight of the attention's stops; below 1 the CTC head leads (beam.py)
-    min_heard_probability: float = 0.03  # of anything but a blank, where the CTC head leads
     letters: float = 1.0  # weight of the decoder's choice of symbols, beside that of its stops
     deciding: float = 1.0  # weight of the decoder in the choice of what is committed (commit.py)
     ctc: float = 0.0  # weight of the CTC head's log-probability of the text; 0 for none

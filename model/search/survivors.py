@@ -30,7 +30,7 @@ def prune(rows: Array, beam: Beam, h: Hypotheses, e: Candidates) -> int:
     """
     moves = 0
     for r in range(len(rows)):
-        _merge(e.sizes[r], e.passed_scores[r], e.decoded[r], e.hashes[r], beam.stops)
+        _merge(e.sizes[r], e.passed_scores[r], e.decoded[r], e.hashes[r])
         fresh = _keep(r, rows[r], moves, beam, h, e)
         _move_in(r, rows[r], e.moves[moves : moves + fresh], h, e)
         moves += fresh
@@ -39,19 +39,17 @@ def prune(rows: Array, beam: Beam, h: Hypotheses, e: Candidates) -> int:
 
 
 @uncounted(cached=True)
-def _merge(count: int, passed: Array, decoded: Array, hashes: Array, stops: float) -> None:
+def _merge(count: int, passed: Array, decoded: Array, hashes: Array) -> None:
     """Merge candidates of equal text into the likelier one, summing their probabilities.
 
-    They differ in where the attention stopped, whose probabilities count to the power `stops`. What
-    counts beside the decoder hangs on the text alone, so its own part gains as much.
+    What counts beside the decoder hangs on the text alone, so its own part gains as much.
     """
-    weight = np.float32(stops)
     for a in range(1, count):
         for b in range(a):
             if hashes[a] != hashes[b] or passed[b] == NOTHING:
                 continue
             high, low = max(passed[a], passed[b]), min(passed[a], passed[b])
-            both = high + weight * log(ONE + exp((low - high) / weight))
+            both = high + log(ONE + exp(low - high))
             if passed[a] > passed[b]:
                 passed[a], passed[b] = both, NOTHING
                 decoded[a] += both - high

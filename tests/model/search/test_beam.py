@@ -104,37 +104,31 @@ def heard(seed: int, frame: int) -> NDArray[np.float32]:
 
 
 def likelihoods(
-    numbers: Numbers,
-    frames: int,
-    words: Language = NONE,
-    letters: float = 1.0,
-    stops: float = 1.0,
+    numbers: Numbers, frames: int, words: Language = NONE, letters: float = 1.0
 ) -> dict[Text, float]:
     """The probability of every text after so many frames, summed over all stops.
 
-    That of a symbol is taken to the power `letters`, those of its stops to the power `stops`. Below
-    1 the CTC head leads, and there is one symbol at a frame.
+    That of a symbol is taken to the power `letters`.
     """
-    cap = CAP if stops == 1 else 1
     found: dict[Text, float] = {(): 1.0}
     for frame in range(frames):
         after: dict[Text, float] = {}
         scanning = dict(found)
-        for count in range(cap + 1):
+        for count in range(CAP + 1):
             further: dict[Text, float] = {}
             for text, p in scanning.items():
                 energy, logits = numbers(text, frame)
                 stop = 1 / (1 + np.exp(-energy))
                 after[text] = after.get(text, 0.0) + p * (1 - stop)
-                if count < cap:
-                    shares = (np.exp(logits) / np.exp(logits).sum()) ** (letters / stops)
+                if count < CAP:
+                    shares = (np.exp(logits) / np.exp(logits).sum()) ** letters
                     shares = shares * factors(words, text)
                     for symbol in range(SYMBOLS):
                         more = p * stop * shares[symbol]
                         further[*text, symbol] = further.get((*text, symbol), 0.0) + more
             scanning = further
         found = after
-    return {text: p**stops for text, p in found.items()}
+    return found
 
 
 class Searched:
@@ -229,24 +223,17 @@ def test_a_further_symbol_at_a_frame_takes_a_likelier_stop() -> None:
 
 
 @lasting
-@given(
-    seed=st.integers(0, 10_000),
-    frames=st.integers(1, 2),
-    unheard=st.sampled_from([0.1, 0.6]),
-    stops=st.sampled_from([1.0, 0.3]),
-)
+@given(seed=st.integers(0, 10_000), frames=st.integers(1, 2), unheard=st.sampled_from([0.1, 0.6]))
 def test_the_ctc_head_weighs_the_text_of_every_hypothesis(
-    seed: int, frames: int, unheard: float, stops: float
+    seed: int, frames: int, unheard: float
 ) -> None:
     numbers, weight = decoder(seed), 0.7
-    beam = PATIENT._replace(
-        width=100, ctc=weight, unheard=unheard, stops=stops, min_heard_probability=0
-    )
+    beam = PATIENT._replace(width=100, ctc=weight, unheard=unheard)
     one, head = Searched(numbers, beam, seed), np.zeros((frames, SYMBOLS + 1), np.float32)
     for frame in range(frames):
         one.step()
         ctc_score.probabilities(heard(seed, frame), head[frame])
-    wanted = likelihoods(numbers, frames, stops=stops)
+    wanted = likelihoods(numbers, frames)
     for text in wanted:
         shorter = range(max(len(text) - ctc_score.LAG, 0), len(text) + 1)
         p = sum(unheard ** (len(text) - n) * probability(head, text[:n]) for n in shorter)
@@ -254,29 +241,11 @@ def test_the_ctc_head_weighs_the_text_of_every_hypothesis(
     most = max(wanted.values())
     alive = np.flatnonzero(one.h.scores[0] > -np.inf)
     assert len(alive) == len(wanted)
-    alone, best = likelihoods(numbers, frames, stops=stops), one.texts[int(one.h.scores[0].argmax())]
+    alone, best = likelihoods(numbers, frames), one.texts[int(one.h.scores[0].argmax())]
     for k in alive:
         assert one.h.scores[0, k] == pytest.approx(np.log(wanted[one.texts[k]] / most), abs=2e-3)
         decoded = np.log(alone[one.texts[k]] / alone[best])
         assert one.h.decoded[0, k] == pytest.approx(decoded, abs=2e-3)
-
-
-def test_where_the_ctc_head_leads_a_text_goes_on_where_it_hears_something() -> None:
-    def numbers(text: Text, frame: int) -> tuple[float, NDArray[np.float64]]:
-        return -20.0, np.zeros(SYMBOLS)  # the attention never stops
-
-    beam = PATIENT._replace(width=100, ctc=1.0, min_stop_probability=0.2)
-    led = beam._replace(stops=0.1, min_heard_probability=0.5)
-    by_attention, by_head = (Searched(numbers, each, seed=3) for each in (beam, led))
-    head, longest = np.zeros(SYMBOLS + 1, np.float32), [0]
-    for frame in range(5):
-        by_attention.step()
-        by_head.step()
-        ctc_score.probabilities(heard(3, frame), head)
-        longest.append(max(map(len, by_head.texts)))
-        assert longest[-1] - longest[-2] == (head[ctc_score.BLANK] < 0.5)
-    assert 0 < longest[-1] < 5
-    assert max(map(len, by_attention.texts)) == 0
 
 
 @lasting
