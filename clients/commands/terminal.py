@@ -51,7 +51,7 @@ Width = Annotated[
     int | None,
     typer.Option(
         "--beam",
-        help="Hypotheses of the search, 32 if not set, at most 64; 1 for the greedy scan, which is"
+        help="Hypotheses of the search, 48 if not set, at most 128; 1 for the greedy scan, which is"
         " cheapest and commits each character at once.",
     ),
 ]

@@ -7,18 +7,16 @@ from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search.language_model import NONE, Language
 
-MAX_WIDTH, MAX_WAIT_MS = 64, 2000  # hypotheses; milliseconds that a symbol may wait to be committed
-NARROW = 24  # hypotheses up to which pruning is the same
-PRUNING, PRUNING_PER_WIDTH = 6.8, 1 / 8  # nats of those; for each hypothesis more
+MAX_WIDTH, MAX_WAIT_MS = 128, 2000  # hypotheses; milliseconds that a symbol may wait to be committed
 
 
 class Beam(NamedTuple):
     """The settings of a beam search."""
 
-    width: int = 32  # hypotheses; 1 for the greedy scan, without a search
+    width: int = 48  # hypotheses; 1 for the greedy scan, without a search
     max_wait: int = 14  # frames after which the best hypothesis' symbols are committed anyway
     rival_wait: int = 18  # frames after which those with a symbol more are dropped
-    pruning: float = PRUNING + 1.0  # nats below the best hypothesis at which others are dropped
+    pruning: float = 7.8  # nats below the best hypothesis at which others are dropped
     min_stop_probability: float = 0.2  # a stop less probable than this is not tried
     min_further_stop_probability: float = 0.45  # nor one less than this behind another at a frame
     agreement: float = 0.97  # share of the total probability that commits a symbol at once
@@ -53,9 +51,6 @@ def flush_steps(beam: Beam) -> int:
 def beam_from_options(width: int | None, hold_ms: int | None, lm: str | None = None) -> Beam | None:
     """Return the search for a user's options --beam, --hold and --lm; None for the default.
 
-    More hypotheses than NARROW may lie further behind the best one, else pruning would leave no
-    more of them.
-
     Raises:
         ValueError: a number of hypotheses outside 1 to MAX_WIDTH, a time outside 0 to MAX_WAIT_MS
             milliseconds, or a time or a language model for the greedy scan, which uses neither.
@@ -73,17 +68,15 @@ def beam_from_options(width: int | None, hold_ms: int | None, lm: str | None = N
     if width == 1:
         return GREEDY
     wait = DEFAULT_BEAM.max_wait if hold_ms is None else round(hold_ms / 1000 / STEP_SECONDS)
-    width = width or DEFAULT_BEAM.width
     return DEFAULT_BEAM._replace(
-        width=width,
-        pruning=PRUNING + PRUNING_PER_WIDTH * max(0, width - NARROW),
+        width=width or DEFAULT_BEAM.width,
         max_wait=wait,
         rival_wait=max(wait, DEFAULT_BEAM.rival_wait),
     )
 
 
 def search_name(backend: str, beam: Beam) -> str:
-    """Return a backend's name with that of its search: "fast-fp32", "fast-fp32-beam32-lm"."""
+    """Return a backend's name with that of its search: "fast-fp32", "fast-fp32-beam48-lm"."""
     if beam.width == 1:
         return backend
     return f"{backend}-beam{beam.width}" + ("-lm" if beam.uses_language_model else "")

@@ -95,7 +95,7 @@ def test_one_checkpoint_keeps_its_scores_and_takes_words(
     said = capsys.readouterr().out.splitlines()[-1]
     assert said.startswith(f"{output}: ")
     assert "3 words" in said
-    assert said.endswith("streams by reference-beam32-lm")
+    assert said.endswith("streams by reference-beam48-lm")
 
 
 def test_a_mean_searches_as_the_first_of_its_checkpoints(one: Path, tmp_path: Path) -> None:

@@ -430,14 +430,13 @@ def test_the_voice_outlasts_an_utterance() -> None:
 def test_a_wish_becomes_a_search() -> None:
     assert beam_from_options(None, None) is None
     assert beam_from_options(1, None) == GREEDY
-    assert DEFAULT_BEAM.width == 32
-    assert beam_from_options(32, None) == DEFAULT_BEAM
-    assert beam_from_options(28, None) == DEFAULT_BEAM._replace(width=28, pruning=7.3)
+    assert DEFAULT_BEAM.width == 48
+    assert beam_from_options(48, None) == DEFAULT_BEAM
     for narrow in (4, 24):
-        assert beam_from_options(narrow, None) == DEFAULT_BEAM._replace(width=narrow, pruning=6.8)
+        assert beam_from_options(narrow, None) == DEFAULT_BEAM._replace(width=narrow)
     assert beam_from_options(None, 400) == DEFAULT_BEAM._replace(max_wait=10, rival_wait=18)
-    patient = DEFAULT_BEAM._replace(width=64, pruning=11.8, max_wait=30, rival_wait=30)
-    assert beam_from_options(64, 1200) == patient
+    patient = DEFAULT_BEAM._replace(width=128, max_wait=30, rival_wait=30)
+    assert beam_from_options(128, 1200) == patient
     beyond = (MAX_WIDTH + 1, None), (None, MAX_WAIT_MS + 1)
     for width, wait in ((0, None), (None, -1), (1, 400), *beyond):
         with pytest.raises(ValueError, match="expected"):
@@ -446,7 +445,7 @@ def test_a_wish_becomes_a_search() -> None:
 
 def test_a_backend_is_named_by_its_search() -> None:
     model = untrained().recognizer
-    assert choose(model, "reference").name == "reference-beam32"
+    assert choose(model, "reference").name == "reference-beam48"
     assert choose(model, "reference", GREEDY).name == "reference"
     assert choose(model, "reference").digest != choose(model, "reference", GREEDY).digest
     assert choose(model, "reference").flush_steps == FLUSH_STEPS + DEFAULT_BEAM.rival_wait
@@ -479,7 +478,7 @@ def test_a_language_model_is_in_the_name_and_the_digest(
     model = untrained().recognizer
     every = [NONE, said(), said(3), said(2, 2.0)]
     found = [kind(model, beam=DEFAULT_BEAM._replace(words=words)) for words in every]
-    assert [one.name.endswith("-beam32-lm") for one in found] == [False, True, True, True]
+    assert [one.name.endswith("-beam48-lm") for one in found] == [False, True, True, True]
     assert [one.beam.uses_language_model for one in found] == [False, True, True, True]
     assert len({one.digest for one in found}) == 4
     again = kind(model, beam=DEFAULT_BEAM._replace(words=said.__wrapped__()))
