@@ -7,7 +7,7 @@ from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search.language_model import NONE, Language
 
-MAX_WIDTH, MAX_WAIT_MS = 128, 2000  # hypotheses; milliseconds that a symbol may wait to be committed
+MAX_WIDTH, MAX_WAIT_MS = 128, 2000  # hypotheses; milliseconds until a symbol is committed
 
 
 class Beam(NamedTuple):
