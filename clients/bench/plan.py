@@ -43,7 +43,7 @@ class Load:
 class Fleet:
     """Servers, and who starts and stops them."""
 
-    capacity: int = 300  # streams that one carries
+    capacity: int = 200  # streams that one carries
     least: int = 1  # servers
     most: int = 100_000  # as many as `least`: nobody starts or stops any
     target: float = 0.7  # share of the capacity that is to be used

@@ -15,9 +15,9 @@ EXAMPLES = examples(
 )
 
 MONTH = 730  # hours
-SERVER_GIB, STREAM_GIB = 0.5, 0.25 / 1024  # of memory, as docs/scaling.md derives them
+SERVER_GIB, STREAM_GIB = 0.5, 0.35 / 1024  # of memory, as docs/scaling.md derives them
 STREAM_MEGABITS = 0.256  # a second: 16,000 samples of 16 bits
-STORED_MEGABYTES = 0.139  # of a stream's state, each time that it is saved
+STORED_MEGABYTES = 0.194  # of a stream's state, each time that it is saved
 SAVE_SECONDS = 5
 
 
@@ -38,9 +38,7 @@ def plan(
     ] = None,
     capacity: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Streams that a server carries; 300, as two cores of a Xeon without AMX."
-        ),
+        typer.Option(min=1, help="Streams that a server carries; 200, as two cores of an EPYC."),
     ] = None,
     cores: Annotated[int | None, typer.Option(min=1, help="Cores of a server; 2.")] = None,
     price: Annotated[float, typer.Option(min=0, help="Price of a core for an hour.")] = 0.04,
