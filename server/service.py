@@ -39,6 +39,7 @@ from cortado.server.tracing import Tracing
 WRITE_SECONDS = 2.0  # that a stop waits for what is recorded to be written
 RETIRE_LOOK_SECONDS = 1.0  # between two looks at whether a retired engine has streams
 OPERATOR = "operator"  # name of the key that may reload
+BESIDE_STATE_BYTES = 24_576  # that a `resume` message has at most beside the model's state
 RETRY_SECONDS = 5  # after which a client that was one too many may come again
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class Service:
         Raises: ValueError if a voice activity detector or traces are wanted, and not installed.
         """
         self._vad = load_vad() if settings.vad else None
-        self.settings = settings
+        self.settings = settings = roomy(settings, online)
         self.metrics = Metrics()
         self.tracing = Tracing(settings.traces) if settings.traces else None
         self.callers = Callers(settings)
@@ -317,6 +318,15 @@ class Service:
             session.fail(shutting_down())
         if self._sessions:
             await asyncio.wait(self._sessions.values(), timeout=self.settings.drain_timeout_seconds)
+
+
+def roomy(settings: Settings, online: StreamingRecognizer) -> Settings:
+    """Return the settings with messages as large as a suspended stream, if no other size is set."""
+    if "max_message_bytes" in settings.model_fields_set:
+        return settings
+    suspended = (online.stepper(1).bytes_per_stream + BESIDE_STATE_BYTES) * 4 // 3  # in base64
+    most = max(settings.max_message_bytes, suspended)
+    return settings.model_copy(update={"max_message_bytes": most})
 
 
 def read_model(settings: Settings) -> tuple[StreamingRecognizer, dict[str, Any], str]:

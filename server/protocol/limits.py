@@ -13,7 +13,8 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     max_message_bytes: Annotated[int, Field(ge=1024, le=2**26)] = 262_144
-    """Largest message of a client, in bytes."""
+    """Largest message of a client, in bytes; the server takes larger ones if this is not set and a
+    suspended stream of its model is larger."""
     max_messages_per_second: Annotated[int, Field(ge=10, le=10**6)] = 2000
     """Frames of one websocket that are read in a second, pings among them; while it sends more, it
     is read more slowly."""

@@ -5,12 +5,16 @@ import base64
 import json
 from collections.abc import Iterator
 
+import httpx
 import numpy as np
 import pytest
 import websockets
 
 from cortado.model.audio.decode import Resampler
+from cortado.model.backends.choice import load_recognizer
 from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.checkpoint_reader import DEFAULT
+from cortado.model.search.settings import MAX_WIDTH, beam_from_options
 from cortado.model.streaming.live import LiveStream
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.signing import Signer
@@ -65,6 +69,22 @@ def test_a_suspended_stream_goes_on_at_another_server_as_if_nothing_had_been(
     final = second.messages[-1]
     assert (final["text"], final["omitted"]) == (second.text, len(first.text))
     assert final["duration"] == 2.5
+
+
+@pytest.mark.parametrize("width", [None, MAX_WIDTH])
+def test_the_largest_suspended_stream_fits_into_a_message(width: int | None) -> None:
+    pytest.importorskip("silero_vad")
+    model = load_recognizer(DEFAULT, "auto", beam_from_options(width, None))
+    phrases = ["quokka" + "abcdefghijklmnopqrstuvwxy"[n] for n in range(25)]
+    asked = {"type": "start", "phrases": phrases, "alternatives": 10, "silence_ms": 700}
+    with running(model, vad=True) as server:
+        _, state = suspended(server.url, json.dumps(asked), pcm(SPEECH))
+        message = resume(state=state)
+        most = httpx.get(server.page + "/v1/info").json()["limits"]["max_message_bytes"]
+        assert len(message) < most == server.service.settings.max_message_bytes
+        assert say(server.url, message, pcm(SPEECH), END).types[-1] == "final"
+    with running(model, max_message_bytes=65_536) as server:
+        assert server.service.settings.max_message_bytes == 65_536, "as it was set"
 
 
 def test_a_stream_that_came_as_a_state_cannot_be_flushed(pair: tuple[Running, Running]) -> None:

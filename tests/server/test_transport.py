@@ -39,6 +39,7 @@ HANDSHAKE = (
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 )
 READ = 256 * 1024  # bytes that asyncio reads at most at once
+MESSAGE_BYTES = 340_244  # the shipped model's largest `max_message_bytes`
 CONNECTION_BYTES = 2_000_000  # docs/threats.md: the most memory of one connection
 MASK = bytes(4)
 
@@ -432,7 +433,7 @@ def upload(server: Running, start: str) -> Callable[[], None]:
     connection = knocked(server)
     if start:
         connection.sendall(frame(0x1, start.encode()))
-    size = 262_144 if start else 261_000
+    size = MESSAGE_BYTES if start else MESSAGE_BYTES - 1000
     message = bytes([0x82, 0xFF]) + size.to_bytes(8) + MASK + bytes(size)
     connection.settimeout(0.3)
     try:
@@ -448,8 +449,12 @@ def upload(server: Running, start: str) -> Callable[[], None]:
 @pytest.fixture(scope="module")
 def blocked(online: ReferenceRecognizer) -> Iterator[Running]:
     """A server whose model stands still once it has started."""
+    model = Blocked(online.recognizer)
     Blocked.go.set()
-    with pytest.MonkeyPatch.context() as patch, running(Blocked(online.recognizer)) as server:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        running(model, max_message_bytes=MESSAGE_BYTES) as server,
+    ):
         patch.setattr(engine, "HANGING_SECONDS", 1e9)
         patch.setattr(engine, "STALLED_SECONDS", 1e9)
         Blocked.go.clear()
