@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import Depends, FastAPI, Request, Response, WebSocket
 from fastapi.responses import JSONResponse
+from starlette.middleware.cors import CORSMiddleware
 
 from cortado.server import metrics, web
 from cortado.server.doors.deepgram import routes as deepgram
@@ -42,6 +43,14 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
         redoc_url=None,
     )
     names = {name.lower() for name in (service.settings.host, *service.settings.allowed_hosts)}
+    if origins := service.settings.allowed_origins:
+        # Their pages may read what is answered, so a client there knows why it was refused.
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
     app.add_middleware(web.SecurityHeaders, names=names)
     if service.tracing:
         service.tracing.add_to(app)

@@ -8,6 +8,7 @@ and go on at another replica as after any lost connection.
 
 from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -16,6 +17,7 @@ from ray.serve.config import AutoscalingConfig, AutoscalingContext, AutoscalingP
 from ray.util.metrics import Gauge
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from cortado.server import logs
 from cortado.server.app import create_app
 from cortado.server.ray_metrics import Board
 from cortado.server.service import load
@@ -41,6 +43,7 @@ class Replica:
     """One engine, and the application around it."""
 
     def __init__(self, settings: Settings) -> None:
+        logs.configure(settings)
         self._settings, self._service = settings, load(settings)
         self._refused = 0.0  # that were reported
         self._live = Gauge("cortado_streams_active", "Live streams.")
@@ -130,8 +133,14 @@ def application(settings: Settings, replicas: Replicas) -> serve.Application:
 
 
 def build(arguments: dict[str, Any]) -> serve.Application:
-    """Return the application for Serve's configuration file; settings are of the environment."""
-    return application(read_settings(), Replicas(**arguments))
+    """Return the application for Serve's configuration file; settings are of the environment.
+
+    Raises: ValueError for a certificate, which that file's `http_options` have to name.
+    """
+    settings = read_settings()
+    if settings.tls_certificate:
+        raise ValueError("expected the certificate in http_options, got CORTADO_TLS_CERTIFICATE")
+    return application(settings, Replicas(**arguments))
 
 
 def run(settings: Settings, replicas: Replicas, *, everywhere: bool) -> None:
@@ -143,13 +152,22 @@ def run(settings: Settings, replicas: Replicas, *, everywhere: bool) -> None:
     """
     serve.start(
         proxy_location="EveryNode" if everywhere else "HeadOnly",
-        http_options=HTTPOptions(host=settings.host, port=settings.port),
+        http_options=HTTPOptions(
+            host=settings.host,
+            port=settings.port,
+            ssl_certfile=_path(settings.tls_certificate),
+            ssl_keyfile=_path(settings.tls_key),
+        ),
     )
     replicated = application(settings, replicas)
     try:
         serve.run(replicated, name=NAME)
     except RuntimeError as error:
         raise ValueError(f"expected replicas that run, got: {_reason() or error}") from error
+
+
+def _path(given: Path | None) -> str | None:
+    return str(given) if given else None
 
 
 def _reason() -> str:

@@ -52,7 +52,9 @@ def run(settings: Settings, announce: Callable[[str], None]) -> int:
     settings = bound(settings, announce)
     check_tls(settings)
     allow_descriptors(settings.max_connections + SPARE_DESCRIPTORS, announce)
-    with handled(stop, signal.SIGTERM), listen(settings) as listener:
+    # A reload that is asked for while the model is being read needs nothing more.
+    reload = handled(signal.SIG_IGN, signal.SIGHUP)
+    with handled(stop, signal.SIGTERM), reload, listen(settings) as listener:
         logs.configure(settings)
         server = Server(load(settings), announce)
         with said_of(settings):  # another server may have bound the address as well, and been first
@@ -200,6 +202,8 @@ class Server(uvicorn.Server):
             await self.service.reload()
         except ValueError as error:
             logger.error("model not reloaded", extra={"reason": str(error)})
+        except Exception:
+            logger.exception("model not reloaded")
 
     def _say_where(self, listener: socket.socket) -> None:
         """Announce the address, and log what is served there."""

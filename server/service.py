@@ -72,7 +72,8 @@ class Service:
         Raises: ValueError if a voice activity detector or traces are wanted, and not installed.
         """
         self._vad = load_vad() if settings.vad else None
-        self.settings = settings = roomy(settings, online)
+        self._given, self.settings = settings, roomy(settings, online)
+        settings = self.settings
         self.metrics = Metrics()
         self.tracing = Tracing(settings.traces) if settings.traces else None
         self.callers = Callers(settings)
@@ -136,6 +137,10 @@ class Service:
     def _load(self) -> tuple[Engine, dict[str, Any], str]:
         """Return an engine of the model that is read again, the facts of its card and its name."""
         online, facts, name = read_model(self.settings)
+        wanted = roomy(self._given, online).max_message_bytes
+        if wanted > (most := self.settings.max_message_bytes):  # as every connection has it
+            expected = f"expected a model whose suspended streams fit into {most} bytes"
+            raise ValueError(f"{expected}, got one that takes {wanted}: restart the server for it")
         return self._engine(online), facts, name
 
     async def _see_off(self, engine: Engine) -> None:

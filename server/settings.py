@@ -65,8 +65,8 @@ class Settings(Limits, BaseSettings):
     """Names, separated by commas, by which clients may address the server besides localhost and
     plain addresses, such as speech.example.org; * for any."""
     allowed_origins: Names = ()
-    """Web origins, separated by commas, whose pages may open streams besides the server's own, such
-    as https://example.org; * for any."""
+    """Web origins, separated by commas, whose pages may open streams and read answers besides the
+    server's own, such as https://example.org; * for any."""
     max_streams: Annotated[int, Field(ge=1, le=16_384)] = 2048
     """Streams at once, if the machine can carry as many; one more is refused: too_many_streams."""
     headroom: Annotated[float, Field(ge=0, le=1)] = 0.2

@@ -39,10 +39,12 @@ def served(settings: Mapping[str, str]) -> Iterator[Served]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stdout is not None
-            line = process.stdout.readline()
-            if "http://" not in line:
-                raise ValueError(f"expected a server to start, got {line.strip()!r}")
-            page = line.split("open ")[1].split()[0]
+            line = before = ""
+            while " open http" not in line:  # behind what it may say of its settings
+                before, line = line, process.stdout.readline()
+                if not line:
+                    raise ValueError(f"expected a server to start, got {before.strip()!r}")
+            page = line.split(" open ")[1].split()[0]
             url = page.replace("http", "ws", 1) + "/v1/stream"
             yield Served(url, process.pid, launched)
         finally:

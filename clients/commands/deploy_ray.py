@@ -47,13 +47,14 @@ def deploy_ray(
 
     from cortado.clients.commands.cluster import join
     from cortado.server.ray_replicas import ENVIRONMENT, Replicas, run
-    from cortado.server.run import bound
+    from cortado.server.run import bound, check_tls
     from cortado.server.settings import read_settings
 
     if most is not None and most < fewest:
         raise ValueError(f"expected --most {fewest} or more, got {most}")
     given = read_settings(host=host, port=port, checkpoint=checkpoint)
     settings = bound(given, lambda line: typer.echo(line, err=True))
+    check_tls(settings)
     os.environ |= ENVIRONMENT
     join(address)
     had = int(ray.cluster_resources().get("CPU", 0))
@@ -61,7 +62,8 @@ def deploy_ray(
         raise ValueError(f"expected {fewest * cores} cores for {fewest} x {cores}, got {had} here")
     replicas = Replicas(fewest, most or fewest, cores, leave_seconds)
     run(settings, replicas, everywhere=every_node)
-    typer.echo(f"Cortado listens: open http://{settings.host}:{settings.port}")
+    scheme = "https" if settings.tls_certificate else "http"
+    typer.echo(f"Cortado listens: open {scheme}://{settings.host}:{settings.port}")
     if address is None:
         signal.sigwait({signal.SIGINT, signal.SIGTERM})
         ray.shutdown()

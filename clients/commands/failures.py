@@ -20,6 +20,7 @@ EXTRAS = {  # of the distribution, by the module that they bring
     "sacrebleu": "train",
     "rouge_score": "train",
     "ray": "ray",
+    "redis": "redis",
     "upath": "archive",
 }
 

@@ -113,6 +113,7 @@ const WORDS = {
 const CLOSES = {
   1001: "shutting_down",
   1008: "refused",
+  1009: "message_too_big",
   1011: "internal_error",
   1012: "shutting_down",
   1013: "too_many_streams",

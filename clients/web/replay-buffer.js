@@ -28,10 +28,12 @@ export class ReplayBuffer {
     this.end += bytes.length / this.sampleBytes;
   }
 
-  /** Some of the sound from a sample on, as it was appended; null where none has come yet. */
-  read(sample) {
+  /** At most so many samples of the sound from one on; null where none has come yet. */
+  read(sample, most) {
     const piece = this.pieces[this.#index(sample)];
-    return piece ? piece.bytes.subarray((sample - piece.at) * this.sampleBytes) : null;
+    if (!piece) return null;
+    const first = (sample - piece.at) * this.sampleBytes;
+    return piece.bytes.subarray(first, first + most * this.sampleBytes);
   }
 
   /** Let go of what lies before a sample, piece by piece. */

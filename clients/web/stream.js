@@ -24,6 +24,7 @@ const MODEL_RATE = 16000; // Hz
 const READY_WITHIN = 15; // seconds
 const FINAL_WITHIN = 60; // seconds since the last message: the server may have much to catch up with
 const STALLED_AFTER = 20; // seconds in which the socket passed nothing on: the connection is dead
+const MESSAGE = 0.25; // seconds of sound in one message at most
 const SEND_AHEAD = 1; // seconds of sound that wait in the socket; the rest waits here
 const REPLAY = 600; // seconds of sound that are held at most, and for how long is tried again
 const STEADY_AFTER = 10; // seconds that a connection has to last to count as a good one
@@ -241,7 +242,7 @@ export class Stream {
     if (!this.#live || this.#said) return;
     while (this.#cursor < this.replay.end) {
       if (this.#inSocket > SEND_AHEAD) return this.#pumpLater();
-      const bytes = this.replay.read(this.#cursor);
+      const bytes = this.replay.read(this.#cursor, Math.round(MESSAGE * this.sampleRate));
       this.#socket.send(bytes);
       this.#cursor += bytes.length / this.replay.sampleBytes;
       this.#stall.since = now(); // there was room, so the socket does pass something on

@@ -25,6 +25,7 @@ from cortado.model.streaming.recordings import transcribe
 from cortado.server import engine, logs, run
 from cortado.server import service as service_module
 from cortado.server.engine import Engine
+from cortado.server.keys import KeyFile
 from cortado.server.protocol.messages import ErrorCode, Start
 from cortado.server.run import EXIT_ENGINE_FAILED, address, listen
 from cortado.server.settings import Settings, read_settings
@@ -310,6 +311,62 @@ def test_a_reload_is_for_new_streams_and_live_ones_stay_with_their_model(
         through_a_proxy = {"X-Forwarded-For": "192.0.2.1"}
         assert httpx.post(f"{server.page}/reload", headers=through_a_proxy).status_code == 403
         assert say(server.url, START, samples, END).text == after.text
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_message_bytes": 262_144}])
+def test_a_reload_takes_no_model_whose_suspended_streams_no_message_could_carry(
+    settings: dict[str, int], online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "read_model", lambda settings: (online, {}, "other"))
+    with running(online, **settings) as server:
+        monkeypatch.setattr(service_module, "BESIDE_STATE_BYTES", 300_000)
+        answer = httpx.post(f"{server.page}/reload", timeout=PATIENCE)
+        if settings:  # as whoever set it wants it
+            assert answer.status_code == 200
+        else:
+            assert answer.status_code == 409
+            assert "whose suspended streams fit into 262144 bytes, got" in answer.json()["message"]
+            assert httpx.get(f"{server.page}/v1/info").json()["model"] == "untrained"
+
+
+def test_a_failed_reload_says_why_whatever_the_reason(
+    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def without_torch(settings: Settings) -> None:
+        raise ModuleNotFoundError("No module named 'torch'")
+
+    monkeypatch.setattr(service_module, "read_model", without_torch)
+    with running(online) as server:
+        asyncio.run(server.server._try_to_reload())
+    [record] = [one for one in caplog.records if one.message == "model not reloaded"]
+    assert record.exc_info
+    assert "torch" in str(record.exc_info[1])
+
+
+def test_pages_of_allowed_origins_may_read_what_is_answered(
+    online: ReferenceRecognizer, tmp_path: Path
+) -> None:
+    KeyFile(tmp_path / "keys.json").add("app")
+    friend, info = "https://friend.example", "/v1/info"
+    asked = {"Access-Control-Request-Method": "GET"}
+    asked |= {"Access-Control-Request-Headers": "authorization"}
+    with running(online, keys=tmp_path / "keys.json", allowed_origins=friend) as server:
+        refused = httpx.get(server.page + info, headers={"Origin": friend})
+        assert (refused.status_code, refused.headers["Access-Control-Allow-Origin"]) == (
+            401,
+            friend,
+        )
+        before = httpx.options(server.page + info, headers={"Origin": friend} | asked)
+        assert before.status_code == 200
+        assert "authorization" in before.headers["Access-Control-Allow-Headers"].lower()
+        for stranger in ("https://evil.example", "null"):
+            answer = httpx.get(server.page + info, headers={"Origin": stranger})
+            assert answer.status_code == 403
+            assert "Access-Control-Allow-Origin" not in answer.headers
+    with running(online) as server:
+        answer = httpx.get(server.page + info, headers={"Origin": server.page})
+        assert answer.status_code == 200
+        assert "Access-Control-Allow-Origin" not in answer.headers
 
 
 def test_a_retired_model_whose_step_does_not_end_ends_the_server_as_well(

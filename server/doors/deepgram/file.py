@@ -16,10 +16,8 @@ from cortado.server.doors.deepgram.parameters import Parameters
 from cortado.server.doors.upload import Heard
 
 
-def response(
-    asked: Parameters, heard: Sequence[Heard], sha256: str, created: datetime
-) -> FileResponse:
-    """Return the answer to a file, in each of whose channels something was `heard`."""
+def response(asked: Parameters, heard: Sequence[Heard], sha256: str, created: datetime) -> str:
+    """Return the answer to a file, a `FileResponse`; something was `heard` in each channel."""
     first = heard[0]
     metadata = FileMetadata(
         request_id=first.session,
@@ -33,9 +31,8 @@ def response(
     )
     channels = [Channel.of(one.words, asked.alternatives) for one in heard]
     utterances = _utterances(heard) if asked.utterances else None
-    return FileResponse(
-        metadata=metadata, results=FileResults(channels=channels, utterances=utterances)
-    )
+    results = FileResults(channels=channels, utterances=utterances)
+    return FileResponse(metadata=metadata, results=results).model_dump_json(exclude_none=True)
 
 
 def _utterances(heard: Sequence[Heard]) -> list[Utterance]:

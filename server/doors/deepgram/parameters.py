@@ -47,6 +47,7 @@ OF_A_FILE = ("utterances",)
 MAX_CHANNELS = 8
 UTTERANCE_END_MS = 1000, 5000  # the least and the most that Deepgram takes
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+OWN = "it has no effect: the audio says its own"
 OFF = ("false", "0", "")  # what asks for nothing
 
 
@@ -125,7 +126,9 @@ def read(
         raise ValueError(f"sample_rate: expected a number beside encoding {encoding}, got none")
     rate = given.pop("sample_rate", "")
     if rate and not found.raw:
-        found.warn("sample_rate", "it has no effect: the audio says its own")
+        found.warn("sample_rate", OWN)
+    if encoding is not None and not (live or found.raw):
+        found.warn("encoding", OWN)
     if found.raw:
         found.sample_rate = _number("sample_rate", rate, MIN_SAMPLE_RATE, MAX_SAMPLE_RATE)
     found.has_channels = "channels" in given
@@ -137,6 +140,8 @@ def read(
         "alternatives", given.pop("alternatives", "1"), 1, MAX_ALTERNATIVES
     )
     found.multichannel = _boolean("multichannel", given)
+    if found.has_channels and not (found.raw or (live and found.multichannel)):
+        found.warn("channels", OWN)
     if found.multichannel and found.raw:
         found.require_channels()
     if found.multichannel and encoding == "opus" and found.channels > 2:

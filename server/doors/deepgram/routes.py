@@ -51,11 +51,10 @@ def routes(service: Service) -> APIRouter:
     @router.post(
         "/v1/listen",
         response_model=FileResponse,
-        response_model_exclude_none=True,
         responses={status: {"model": Refusal} for status in STATUSES},
         openapi_extra=_asked(),
     )
-    async def prerecorded(request: Request) -> FileResponse | Response:
+    async def prerecorded(request: Request) -> Response:
         """Transcribe the audio in the body, of any format or of the raw `encoding` given."""
         try:
             with service.admit(request):
@@ -90,7 +89,7 @@ def routes(service: Service) -> APIRouter:
 
 async def _transcribed(
     service: Service, request: Request, asked: parameters.Parameters
-) -> FileResponse:
+) -> Response:
     created = datetime.now(UTC)
     body = await receive(request, service.settings.max_upload_bytes)
     with body.content as content:
@@ -110,7 +109,9 @@ async def _transcribed(
                 alternatives=asked.others,
             )
             heard.append(await collected(answers(service, upload, request)))
-    return file.response(asked, heard, body.sha256, created)
+    # Hours of speech take seconds to write down: not on the event loop, which has live streams.
+    found = await asyncio.to_thread(file.response, asked, heard, body.sha256, created)
+    return Response(found, media_type="application/json")
 
 
 async def _channels(content: BinaryIO, asked: parameters.Parameters) -> int:

@@ -1,5 +1,6 @@
 """OpenAI's addresses."""
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
@@ -155,7 +156,9 @@ async def _answer(
     card = service.info()["card"].get("card") or {}
     language = str(card.get("language", "")).partition(",")[0].lower() or None
     kind = transcription.TEXT_TYPES.get(wanted.format, "application/json")
-    return Response(transcription.answer(wanted, heard, language), media_type=kind)
+    # Hours of speech take seconds to write down: not on the event loop, which has live streams.
+    found = await asyncio.to_thread(transcription.answer, wanted, heard, language)
+    return Response(found, media_type=kind)
 
 
 async def _stream(

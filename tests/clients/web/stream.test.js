@@ -66,15 +66,36 @@ async function next(count) {
 
 beforeEach(() => sockets.splice(0));
 
+test("however much is sent at once, no message is larger than a quarter of a second", async () => {
+  for (const [options, most] of [[{}, 8000], [{ sampleRate: 48000, encoding: "pcm_f32le" }, 48000]]) {
+    sockets.splice(0);
+    const stream = await opened({}, options);
+    stream.send(new Uint8Array(400000));
+    assert.equal(sockets[0].bytes, 400000);
+    assert.equal(Math.max(...sockets[0].sent.filter(Number.isInteger)), most);
+    stream.close();
+  }
+});
+
+test("a server that closes because of a message's size is not tried again with the same one", async () => {
+  const stream = await opened();
+  stream.send(FRAME);
+  sockets[0].onclose({ code: 1009, reason: "" });
+  await soon(20);
+  assert.equal(sockets.length, 1);
+  assert.equal(stream.state, "failed");
+});
+
 test("the replay buffer gives back what was appended, until it is let go", () => {
   const buffer = new ReplayBuffer(2);
   for (let i = 0; i < 4; i += 1) buffer.append(Uint8Array.of(i, i, i, i, i, i));
   assert.equal(buffer.end, 12);
-  assert.deepEqual([...buffer.read(4)], [1, 1, 1, 1]);
-  assert.equal(buffer.read(12), null);
+  assert.deepEqual([...buffer.read(4, 9)], [1, 1, 1, 1]);
+  assert.deepEqual([...buffer.read(4, 1)], [1, 1]);
+  assert.equal(buffer.read(12, 9), null);
   buffer.release(7);
   assert.equal(buffer.start, 6);
-  assert.throws(() => buffer.read(5), /expected a sample from 6 on, got 5/);
+  assert.throws(() => buffer.read(5, 9), /expected a sample from 6 on, got 5/);
   buffer.release(12);
   assert.equal(buffer.start, 12);
   assert.throws(() => buffer.append(new Uint8Array(3)), /whole samples of 2 bytes, got 3/);

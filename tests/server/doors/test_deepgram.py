@@ -249,6 +249,12 @@ def test_parameters_of_a_file_and_of_live_audio_are_told_apart() -> None:
     asked = parse_qsl(f"{of_live}&utterances=true&sample_rate=8000")
     warned = {one.parameter for one in read(asked, live=False).warnings}
     assert warned == {*dict(parse_qsl(of_live)), "sample_rate"}
+    compressed = parse_qsl("encoding=flac&channels=2")
+    warned = {one.parameter for one in read(compressed, live=False).warnings}
+    assert warned == {"encoding", "channels"}
+    assert [one.parameter for one in read(compressed, live=True).warnings] == ["channels"]
+    apart = parse_qsl("encoding=opus&channels=2&multichannel=true")
+    assert read(apart, live=True).warnings == []
     assert {one.parameter for one in read(asked, live=True).warnings} == {
         "utterances",
         "sample_rate",
