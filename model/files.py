@@ -150,6 +150,7 @@ def transcripts(
     report: Report | None = None,
     options: StreamOptions = DEFAULT_OPTIONS,
     streams: int = BATCH,
+    threads: int = 0,
 ) -> Iterator[FileTranscript]:
     """Yield the transcripts of files as they end; many are read at once, each in constant memory.
 
@@ -161,6 +162,7 @@ def transcripts(
         report: called with the number of finished files and of bytes read.
         options: of each file's stream.
         streams: files that are read at once.
+        threads: of the model; 0 for one a core.
 
     Raises:
         PhrasesError: the phrases are too many, or there is no search that could weigh them.
@@ -169,7 +171,7 @@ def transcripts(
     progress = _Progress(report)
     for recognizer, group in groupby(jobs, key=lambda job: job[0]):
         opened = (_OpenFile(number, path) for _, number, path in group)
-        yield from _transcribe_batch(recognizer, opened, vad, progress, options, streams)
+        yield from _transcribe_batch(recognizer, opened, vad, progress, options, streams, threads)
 
 
 class _Progress:
@@ -196,10 +198,11 @@ def _transcribe_batch(
     progress: _Progress,
     options: StreamOptions,
     streams: int,
+    threads: int,
 ) -> Iterator[FileTranscript]:
     first = list(islice(files, streams))
     waiting = chain(first, files)
-    pool = Pool(recognizer, len(first), threads=0, vad=vad)
+    pool = Pool(recognizer, len(first), threads=threads, vad=vad)
     open_files: dict[int, _OpenFile] = {}  # by row
     fetching, unwanted = ThreadPoolExecutor(FETCHES), Event()
     try:
@@ -302,9 +305,18 @@ def write_text(
     Raises:
         PhrasesError: the phrases are too many, or there is no search that could weigh them.
     """
+    errors = list[AudioError]()
+
+    def readable(pieces: Iterator[Samples]) -> Iterator[Samples]:
+        """Yield what comes before an error: then the stream ends, and all of it is written."""
+        try:
+            yield from pieces
+        except AudioError as error:
+            errors.append(error)
+
     try:
         with closing(stream(path)) as pieces:
-            audio = chain([next(pieces)], pieces)
+            audio = chain([next(pieces)], readable(pieces))
             updates = listen(recognizer_for(path), audio, vad=vad, options=options)
             try:  # a file or phrases that cannot be taken have given no line
                 for update in updates:
@@ -315,6 +327,7 @@ def write_text(
                 out.write("\n")
                 out.flush()
     except AudioError as error:
-        on_error(error)
-        return False
-    return True
+        errors.append(error)
+    for one in errors:
+        on_error(one)
+    return not errors

@@ -185,7 +185,7 @@ def _work(loading: Loading, options: StreamOptions, parent: Line, *, streams: in
         except (ValueError, OSError) as error:
             return parent.send(ValueError(str(error)))  # whose own class may not be sent
         try:
-            for one in transcripts(recognizer_for, files(), vad, None, options, streams):
+            for one in transcripts(recognizer_for, files(), vad, None, options, streams, threads=1):
                 parent.send(one._replace(number=numbers[one.number]))
         except PhrasesError as error:
             parent.send(error)

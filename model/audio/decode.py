@@ -309,17 +309,22 @@ def _resampled(
     Raises: AudioError for none, and for more than an hour that is not in `size()` bytes.
     """
     resampler, rate, heard = None, 0, 0.0
-    for new_rate, samples in pieces:
-        # the first, or the next link of a chained ogg file
-        if resampler is None or new_rate != rate:
-            if resampler is not None:
-                yield resampler.finish()
-            rate = new_rate
-            resampler = _resampler(path, rate)
-        yield resampler.push(samples)
-        heard += len(samples) / rate
-        if heard > HOUR and heard > (longest := HOUR + size() / LEAST_RATE):
-            raise AudioError(path, f"at most {longest:.0f} s in {size():.0f} bytes", "more")
+    try:
+        for new_rate, samples in pieces:
+            # the first, or the next link of a chained ogg file
+            if resampler is None or new_rate != rate:
+                if resampler is not None:
+                    yield resampler.finish()
+                rate = new_rate
+                resampler = _resampler(path, rate)
+            yield resampler.push(samples)
+            heard += len(samples) / rate
+            if heard > HOUR and heard > (longest := HOUR + size() / LEAST_RATE):
+                raise AudioError(path, f"at most {longest:.0f} s in {size():.0f} bytes", "more")
+    except AudioError:
+        if resampler is not None:
+            yield resampler.finish()  # what came before the damage is good
+        raise
     if resampler is None or heard * SAMPLE_RATE < 1:
         raise AudioError(path, "at least one sample", "none")
     yield resampler.finish()

@@ -20,7 +20,6 @@ BATCH = 64  # streams in a batch large enough to measure the cost of a step, on 
 class Stepper(Protocol):
     """The model's states of S streams, one a row; one thread at a time steps them in place."""
 
-    streams: int
     threads: int
 
     @property
