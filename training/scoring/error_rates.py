@@ -47,8 +47,8 @@ class Score:
 
 def is_loop(reference: str, hypothesis: str) -> bool:
     """Return whether a hypothesis is too long to be anything but a repetition."""
-    longer = len(hypothesis) - len(reference)
-    return longer >= LOOP_CHARACTERS and len(hypothesis) > LOOP_LENGTH * len(reference)
+    said, heard = len(reference.strip()), len(hypothesis.strip())
+    return heard - said >= LOOP_CHARACTERS and heard > LOOP_LENGTH * said
 
 
 def rate(count: int, length: int) -> float:

@@ -140,6 +140,7 @@ def test_a_long_hypothesis_is_a_loop_from_two_characters_on() -> None:
     assert is_loop("no", "nooo")
     assert is_loop("", "no")
     assert not is_loop("", "o")
+    assert not is_loop("a" * 10, "a" * 13 + " ")  # the space that ends a word is no character more
     assert score([("no", "no no no"), ("yes", "yes")], ["x", "y"]).loops == 1
 
 
