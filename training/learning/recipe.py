@@ -10,6 +10,7 @@ from cortado.model import checkpoint_reader
 from cortado.model.config import RecognizerConfig
 from cortado.model.configuration import build, toml_tree
 from cortado.training.data.evaluation_sets import check_names, set_name
+from cortado.training.synthesis.corpus import MANIFEST
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,19 @@ class Corpus:
 
     manifest: Path
     weight: float  # share of the utterances drawn, relative to the other corpora
-    synthesis: FromText | None = None  # synthetic speech, where the manifest is not there yet
+    synthesis: FromText | None = None  # synthetic speech, as far as it is not there yet
     splice: FromText | None = None  # put together from the corpus' words, in place of its own
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot say.
+
+        Raises: ValueError for a manifest that synthesis does not write.
+        """
+        if self.synthesis and self.manifest.name != MANIFEST:
+            raise ValueError(
+                f"expected a manifest named {MANIFEST}, which synthesis writes, "
+                f"got {self.manifest.name}"
+            )
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from cortado.training.learning.monitor import Monitor, Recording, ValidationSet
 from cortado.training.learning.recipe import Corpus, Recipe
 from cortado.training.learning.resumption import last_state, standing
 from cortado.training.learning.trainer import Trainer
-from cortado.training.synthesis.corpus import SynthConfig, synthesise
+from cortado.training.synthesis.corpus import SynthConfig, lacks, synthesise
 from cortado.training.synthesis.splice import SplicedCorpus, word_edges
 
 log = logging.getLogger(__name__)
@@ -56,6 +56,7 @@ def train(
             other frozen weights or another optimiser.
         OSError: a file that cannot be read or written, or the end of one of the processes.
         PronunciationError: espeak-ng is missing, which a recipe that learns states of phones needs.
+        SynthError: some synthetic utterances could not be spoken; a further run tries them again.
     """
     make_matmuls_reproducible()
     recipe.check_start()
@@ -100,7 +101,7 @@ def prepare(
     recipe: Recipe,
     progress: Progress = unwatched,
 ) -> LogMelCorpus:
-    """Return a corpus' log-mel frames, its synthetic speech made first where it is not there.
+    """Return a corpus' log-mel frames, its synthetic speech made first as far as it is not there.
 
     A corpus with `splice` becomes new utterances made of its words, at their own speed.
 
@@ -112,9 +113,8 @@ def prepare(
         progress: called as the work advances.
     """
     name = set_name(corpus.manifest)
-    if corpus.synthesis and not corpus.manifest.exists():
-        folder = corpus.manifest.parent
-        synthesis = corpus.synthesis
+    folder, synthesis = corpus.manifest.parent, corpus.synthesis
+    if synthesis and lacks(folder, synthesis.count):
         config = SynthConfig(synthesis.text, folder, synthesis.count, synthesis.seed, workers)
         synthesise(config, partial(progress, f"synthesise {name}"))
     report = partial(progress, f"features {name}")

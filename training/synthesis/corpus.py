@@ -38,10 +38,13 @@ WHOLE_LINES = 0.2  # share of utterances that are a whole line, not a span of wo
 WORDS = (2, 14)  # of a span
 MAX_CHARACTERS = 220  # longer texts are cut after a word
 
+MANIFEST = "manifest.jsonl"
+FACTS = "synth.json"  # what a folder's corpus was made from
+
 logger = logging.getLogger(__name__)
 
 
-class SynthError(RuntimeError):
+class SynthError(OSError):
     """Some utterances could not be spoken; all others are written."""
 
 
@@ -90,7 +93,7 @@ def synthesise(config: SynthConfig, progress: Count = unwatched) -> Path:
     voices = _usable_engines(config.engines)
     config.output.mkdir(parents=True, exist_ok=True)
     _check_folder(config, voices, lines)
-    manifest = config.output / "manifest.jsonl"
+    manifest = config.output / MANIFEST
     utterances = plan(config, lines, voices)
     rows = {row["id"]: row for row in _written(manifest, config.output)}
     rows = {one.id: rows[one.id] for one in utterances if one.id in rows}
@@ -117,6 +120,17 @@ def synthesise(config: SynthConfig, progress: Count = unwatched) -> Path:
             f"first {failures[0]['id']}: {failures[0]['error']}"
         )
     return manifest
+
+
+def lacks(folder: Path, count: int) -> bool:
+    """Return whether `count` utterances are still to be made in a folder.
+
+    A manifest that was not synthesised lacks nothing.
+    """
+    manifest = folder / MANIFEST
+    if not manifest.exists():
+        return True
+    return (folder / FACTS).exists() and manifest.read_bytes().count(b"\n") < count
 
 
 def read_text(path: Path) -> list[str]:
@@ -187,14 +201,14 @@ def _usable_engines(shares: Mapping[str, float]) -> dict[str, tuple[str, ...]]:
 def _check_folder(
     config: SynthConfig, voices: Mapping[str, tuple[str, ...]], lines: Sequence[str]
 ) -> None:
-    """Write synth.json, or compare it with what the folder already holds."""
+    """Write the facts of the corpus, or compare them with what the folder already holds."""
     facts = dataclasses.asdict(config)
     for name in ("output", "workers", "count"):  # another count extends or shortens the corpus
         del facts[name]
     facts["engines"] = dict(config.engines)
     facts["text"] = hashlib.sha256("\n".join(lines).encode()).hexdigest()
     facts["voices"] = {engine: list(names) for engine, names in voices.items()}
-    path = config.output / "synth.json"
+    path = config.output / FACTS
     if not path.exists():
         write_tree(path, facts)
         return

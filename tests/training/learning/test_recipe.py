@@ -70,6 +70,10 @@ def test_what_a_recipe_does_not_say_of_its_model_is_as_in_its_start(tmp_path: Pa
         (LEAST + "[model.encoder]\nwidht = 3", r"model: encoder: expected .*, got 'widht'"),
         (LEAST.replace('"one"', "1"), r"stages\[0\]: name: expected a valid string, got 1"),
         (LEAST.replace("weight = 1", ""), r"expected TOML|expected a key 'weight', got none"),
+        (
+            LEAST.replace("weight", 'synthesis = { text = "a.txt", count = 9 }, weight'),
+            r"corpora\[0\]: expected a manifest named manifest.jsonl, .* got train.jsonl",
+        ),
         (LEAST + "batch_utterances = 0", r"expected a batch of 1 or more, got 0"),
         (
             LEAST + "[model.features]\nenergy = true",

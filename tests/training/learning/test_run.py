@@ -15,9 +15,11 @@ import pytest
 from torch.utils.data import DataLoader
 
 from cortado.model.whole_file import write_whole
+from cortado.tests import needs
 from cortado.tests.training.tiny import corpus, recipe
 from cortado.training.learning import run
-from cortado.training.learning.recipe import read
+from cortado.training.learning.recipe import Corpus, FromText, read
+from cortado.training.synthesis.corpus import SynthConfig, synthesise
 
 
 def load_beside(rank: int, processes: int, rendezvous: str, *given: Any) -> None:
@@ -48,6 +50,19 @@ def test_validation_hears_the_whole_manifest(
     wanted = replace(recipe(corpus(tmp_path)), validation_utterances=most)
     [found] = run.validation_sets(wanted).values()
     assert [one.id for one in found] == [f"train-{k}" for k in chosen]
+
+
+@needs.espeak
+def test_a_stopped_synthesis_goes_on_before_training(tmp_path: Path) -> None:
+    text, folder = tmp_path / "text.txt", tmp_path / "spoken"
+    text.write_text("she sells sea shells\n")
+    synthesise(SynthConfig(text, folder, 2, seed=1))  # of 3
+    spoken = Corpus(folder / "manifest.jsonl", 1.0, synthesis=FromText(text, 3))
+    plan = recipe(spoken.manifest)
+    assert len(run.prepare(spoken, tmp_path / "run", 1, plan)) == 3
+    own = corpus(tmp_path / "own").rename(tmp_path / "own" / "manifest.jsonl")
+    heard = replace(spoken, manifest=own, synthesis=FromText(text, 100))
+    assert len(run.prepare(heard, tmp_path / "run", 1, plan)) == 6  # they were recorded
 
 
 RECIPE = """
