@@ -55,12 +55,16 @@ class Vocabulary:
         """The index of the CTC blank, and of the decoder's start symbol."""
         return len(self)
 
+    def spells(self, text: str) -> bool:
+        """Return whether all characters or phones of `text` are in the vocabulary."""
+        return self._indices.keys() >= {*self._parts(text)}
+
     def encode(self, text: str) -> list[int]:
         """Return the symbols of `text`.
 
         Raises: ValueError where a character or phone is not in the vocabulary.
         """
-        parts = text.split() if self.phones else [*text]
+        parts = self._parts(text)
         unknown = [part for part in parts if part not in self._indices]
         if unknown:
             known = " ".join(self.phones) or self.characters
@@ -71,6 +75,9 @@ class Vocabulary:
     def decode(self, symbols: Iterable[int]) -> str:
         """Return the text that `symbols` spell."""
         return self.separator.join(self.names[symbol] for symbol in symbols)
+
+    def _parts(self, text: str) -> list[str]:
+        return text.split() if self.phones else [*text]
 
     @cached_property
     def _indices(self) -> dict[str, int]:

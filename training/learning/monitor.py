@@ -122,17 +122,18 @@ class Monitor:
             file.write(json.dumps({"step": step, "set": name, **rates}) + "\n")
 
     def _draw(self, model: Recognizer, step: int) -> None:
-        """Draw the expected alignment of the first utterance that has a text."""
-        spoken = [one for utterances in self.sets.values() for one in utterances if one.text]
-        if not spoken:
+        """Draw the expected alignment of the first utterance with a text that can be spelled."""
+        vocabulary = model.config.vocabulary
+        every = [one for utterances in self.sets.values() for one in utterances]
+        spelled = [one for one in every if one.text and vocabulary.spells(one.text)]
+        if not spelled:
             return
-        samples, text = spoken[0].samples, spoken[0].text
+        samples, text = spelled[0].samples, spelled[0].text
         alpha = teacher_forced(own(model, samples), samples, text).alpha.numpy()
         figure = Figure(figsize=(10, 6), layout="constrained")
         axes = figure.subplots()
         axes.imshow(alpha, aspect="auto", origin="lower", cmap="magma", interpolation="nearest")
         axes.set_xlabel("encoder frame (40 ms)")
-        vocabulary = model.config.vocabulary
         names = [vocabulary.names[k].replace(" ", "_") for k in vocabulary.encode(text)]
         axes.set_yticks(range(len(names)), names, fontsize=5)
         self.writer.add_figure("expected alignment", figure, step)

@@ -253,5 +253,4 @@ def _reference_symbols(
     """
     if vocabulary.phones:
         return phonetic(utterance) if utterance.phones else ""
-    spelled = set(utterance.text) <= set(vocabulary.characters)
-    return utterance.text if spelled else normalise(utterance.text)
+    return utterance.text if vocabulary.spells(utterance.text) else normalise(utterance.text)

@@ -115,6 +115,14 @@ def test_recordings_in_which_nobody_speaks_are_scored_too(tmp_path: Path) -> Non
     assert (tmp_path / "validation.jsonl").exists()
 
 
+def test_a_text_that_cannot_be_spelled_is_scored_and_not_drawn(tmp_path: Path) -> None:
+    odd = Recording(spoken("no"), "no 1", "0")
+    validated(tmp_path / "odd", {"a/dev": [odd]})
+    validated(tmp_path / "both", {"a/dev": [odd, *SETS["b/dev"]]})
+    drawn = [curves(tmp_path / name).Tags()["images"] for name in ("odd", "both")]
+    assert drawn == [[], ["expected alignment"]]
+
+
 def test_the_silence_of_serving_follows_a_recording() -> None:
     for length in (1, 639, 640, 641):
         found = flushed(spoken("x")[:length])
