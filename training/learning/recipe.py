@@ -10,6 +10,7 @@ from cortado.model import checkpoint_reader
 from cortado.model.config import RecognizerConfig
 from cortado.model.configuration import build, toml_tree
 from cortado.training.data.evaluation_sets import check_names, set_name
+from cortado.training.data.pronounce import PHONES
 from cortado.training.synthesis.corpus import MANIFEST
 
 
@@ -87,6 +88,7 @@ CONFIGURED_BY = {  # the parts that each key of a recogniser's configuration bel
     "decoder": {"decoder"},
     "phones": {"phones"},
 }
+SPOKEN = 1 + len(PHONES)  # outputs of a head of phones; silence is the first
 MOST_DROPOUT = 0.99  # at 1 nothing is left that could make up for what is left out
 BAND_AUGMENTATIONS = (
     "speed",
@@ -138,8 +140,8 @@ class Stage:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: a negative number, a share of more than all, or a dropout that leaves
-                nothing.
+            ValueError: a negative number, a share of more than all, a dropout that leaves
+                nothing, or neighbours on one side or that leave the symbol itself nothing.
         """
         for name, most in (("dropout", MOST_DROPOUT), ("corruption", 1), ("smoothing", 1)):
             if getattr(self, name) > most:
@@ -147,6 +149,12 @@ class Stage:
         for name, value in vars(self).items():
             if isinstance(value, (int, float)) and value < 0:
                 raise ValueError(f"expected {name} of 0 or more, got {value}")
+        if len(self.neighbours) % 2 or min(self.neighbours, default=0) < 0:
+            raise ValueError(
+                f"expected neighbours of 0 or more on both sides, got {self.neighbours}"
+            )
+        if sum(self.neighbours) >= 1:
+            raise ValueError(f"expected neighbours of less than 1 in all, got {self.neighbours}")
 
 
 @dataclass(frozen=True)
@@ -189,15 +197,17 @@ class Recipe:
                 a decay of matrices that Muon does not step;
                 a stage has not one weight for each corpus; a loss on text without text;
                 changes of mel bands although the features have an energy beside them; states of
-                phones with a vocabulary of phones; a sequence criterion of phones without a head
-                of them; an empty batch; a name that is no folder's; a
-                best checkpoint by no validation, or by a rate that validation does not have; two
-                validation sets of one name.
+                phones with a vocabulary of phones, or with a head that has too few; a sequence
+                criterion of phones without a head of them; an empty batch, interval or part of a
+                validation set; a name that is no folder's; a best checkpoint by no validation, or
+                by a rate that validation does not have; two validation sets of one name.
         """
         if not re.fullmatch(r"[\w-][\w.-]*", self.name):  # runs/NAME is its folder
             raise ValueError(f"expected a name of letters, digits, . _ and -, got {self.name!r}")
-        if self.batch_utterances is not None and self.batch_utterances < 1:
-            raise ValueError(f"expected a batch of 1 or more, got {self.batch_utterances}")
+        for name in ("batch_utterances", "interval", "validation_utterances"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"expected {name} of 1 or more, got {value}")
         if 1.0 not in self.speeds or min(self.speeds) <= 0:
             raise ValueError(f"expected speeds above 0 with 1 among them, got {self.speeds}")
         if not 0 <= self.shrink <= 1:
@@ -262,6 +272,11 @@ class Recipe:
             raise ValueError(
                 "expected a vocabulary of characters, the states of whose phones a stage weighs, "
                 "got one of phones"
+            )
+        if self.learns_states and 0 < self.model.phones < SPOKEN:
+            raise ValueError(
+                f"expected model.phones of {SPOKEN} or more, silence and espeak-ng's phones, whose "
+                f"states a stage weighs, got {self.model.phones}"
             )
 
 

@@ -74,7 +74,18 @@ def test_what_a_recipe_does_not_say_of_its_model_is_as_in_its_start(tmp_path: Pa
             LEAST.replace("weight", 'synthesis = { text = "a.txt", count = 9 }, weight'),
             r"corpora\[0\]: expected a manifest named manifest.jsonl, .* got train.jsonl",
         ),
-        (LEAST + "batch_utterances = 0", r"expected a batch of 1 or more, got 0"),
+        (LEAST + "batch_utterances = 0", r"expected batch_utterances of 1 or more, got 0"),
+        (LEAST + "interval = 0", r"expected interval of 1 or more, got 0"),
+        (LEAST + "validation_utterances = 0", r"expected validation_utterances of 1 or more"),
+        (
+            LEAST.replace("10", "1, neighbours = [0.1]"),
+            r"neighbours of .* both sides, got \(0.1,\)",
+        ),
+        (LEAST.replace("10", "1, neighbours = [0.5, 0.5]"), r"neighbours of less than 1 in all"),
+        (
+            LEAST.replace("10", "1, states = 1") + "model = { phones = 42 }",
+            r"expected model.phones of 43 or more, .* got 42",
+        ),
         (
             LEAST + "[model.features]\nenergy = true",
             r"no augmentation of mel bands in stage 'one'.*, got warp, noise, band_masks, silence",

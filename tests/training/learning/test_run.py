@@ -42,7 +42,7 @@ def test_every_process_may_have_loaders(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("most", "chosen"), [(0, []), (2, [0, 3]), (4, [0, 1, 3, 4]), (9, range(6))]
+    ("most", "chosen"), [(1, [0]), (2, [0, 3]), (4, [0, 1, 3, 4]), (9, range(6))]
 )
 def test_validation_hears_the_whole_manifest(
     tmp_path: Path, most: int, chosen: Sequence[int]

@@ -138,7 +138,7 @@ def trainer(manifest: Path, output: Path) -> Trainer:
     tones = cached(manifest, manifest.parent / "cache")
     states = letters_as_states(tones)
     stage = Stage("mmi", 40, ctc=0.1, mmi=1.0, learning_rate=1e-2, augmentation=PLAIN)
-    model = replace(MODEL, phones=32)
+    model = replace(MODEL, phones=43)
     wanted = replace(recipe(manifest), model=model, stages=(stage,), interval=10)
     return Trainer(wanted, [tones], output, [states], phones_of_states=range(32))
 

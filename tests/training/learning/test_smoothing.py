@@ -1,6 +1,5 @@
 """Label smoothing over neighbours against a literal loop."""
 
-import pytest
 import torch
 
 from cortado.training.learning.smoothing import localised
@@ -29,9 +28,3 @@ def test_neighbours_take_their_share_and_padding_takes_none() -> None:
         wanted = torch.tensor(literal(target[:length], 6)).reshape(length, 6)
         torch.testing.assert_close(row[:length], wanted)
         assert not row[length:].any()
-
-
-@pytest.mark.parametrize("weights", [(0.1,), (0.5, 0.5)])
-def test_weights_that_cannot_be_shared_out_are_refused(weights: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="expected weights on both sides"):
-        localised(torch.tensor([[1]]), torch.tensor([1]), 3, weights)
