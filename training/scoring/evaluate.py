@@ -212,12 +212,12 @@ def _with_delays(
     vocabulary = recognizer.config.vocabulary
     texts = [_reference_symbols(vocabulary, one.utterance, normalise) for one in results]
     offset = emission_offset(recognizer)
-    by_length = sorted(range(len(results)), key=lambda k: results[k].utterance.duration)
+    in_order = sorted(range(len(results)), key=lambda k: _place(results[k].utterance))
     measured = list(results)
     total = round(sum(one.utterance.duration for one in results))
     done = 0.0
-    for start in range(0, len(by_length), ALIGNED_AT_ONCE):
-        chosen = by_length[start : start + ALIGNED_AT_ONCE]
+    for start in range(0, len(in_order), ALIGNED_AT_ONCE):
+        chosen = in_order[start : start + ALIGNED_AT_ONCE]
         recordings = [samples_of(results[k].utterance) for k in chosen]
         every = _ends(recognizer, aligner, recordings, [texts[k] for k in chosen])
         for k, ends in zip(chosen, every, strict=True):
@@ -227,6 +227,15 @@ def _with_delays(
             done += results[k].utterance.duration
         progress(f"{name}: delays", round(done), total)
     return measured
+
+
+def _place(utterance: Utterance) -> tuple[str, float]:
+    """Return by what utterances are sorted: like lengths together, and parts of one recording.
+
+    `samples_of` keeps one recording, which it would decode again after a part of another one.
+    """
+    recording = "" if utterance.start is None else str(utterance.audio)
+    return recording, utterance.duration
 
 
 def _ends(

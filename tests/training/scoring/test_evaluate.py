@@ -8,19 +8,20 @@ import jiwer
 import pytest
 
 from cortado.model import checkpoint
-from cortado.model.audio.decode import decode
+from cortado.model.audio.decode import Samples, decode
 from cortado.model.backends.choice import choose
 from cortado.model.progress import Progress, unwatched
 from cortado.model.streaming.recordings import transcribe
 from cortado.tests.model.untrained import noise, untrained
-from cortado.tests.training.recorded import write_corpus
+from cortado.tests.training.recorded import rows_of, write_corpus, write_rows
 from cortado.tests.training.scoring.heard import printed
+from cortado.training.data import recordings
 from cortado.training.data.evaluation_sets import gather, set_name
 from cortado.training.scoring.evaluate import Rules, SetScore
 from cortado.training.scoring.evaluate import evaluate as evaluate_sets
 from cortado.training.scoring.outputs import write_json
 from cortado.training.scoring.report import table
-from cortado.training.scoring.systems import served
+from cortado.training.scoring.systems import System, in_order, served
 
 TEXTS = ["the cat", "it's a long sentence", "", "no"]
 KEYS = {"name", "utterances", "hours", "wer", "cer", "wer_ci95", "rtf"} | {
@@ -120,6 +121,28 @@ def test_delays_are_of_the_text_as_it_is_compared(
     [plain] = scored[1]
     assert found.delay == plain.delay
     assert found.delay
+
+
+def test_the_delays_in_a_recording_of_many_parts_need_one_decoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = corpus(tmp_path / "long", 2)
+    parts = [
+        {**row, "id": f"{row['id']}-{k}", "start": 0, "duration": 0.2 + 0.1 * k}
+        for row in rows_of(long)
+        for k in range(3)
+    ]
+    decoded: list[Path] = []
+
+    def counted(path: Path) -> Samples:
+        decoded.append(path)
+        return decode(path)
+
+    monkeypatch.setattr(recordings, "decode", counted)
+    silent = in_order(lambda audio: ((k, ()) for k, _ in enumerate(audio)))
+    system = System("a", "online", silent, untrained().recognizer)
+    evaluate_sets(system, gather([write_rows(long, parts)]), Rules.named(), unwatched)
+    assert len(decoded) == 4  # each recording for its words, and once more for its delays
 
 
 def test_audio_that_cannot_be_read_is_listed_and_not_scored(
