@@ -34,7 +34,7 @@ def train(
     from cortado.training.learning import recipe as recipes
     from cortado.training.learning.run import train as run
 
-    plan = recipes.read(recipe)
+    plan = recipes.read(recipe, output)
     with progress_bar() as report:
-        written = run(plan, output or Path("runs") / plan.name, processes, report, device)
+        written = run(plan, output or recipes.RUNS / plan.name, processes, report, device)
     typer.echo(written)

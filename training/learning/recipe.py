@@ -11,6 +11,7 @@ from cortado.model.config import RecognizerConfig
 from cortado.model.configuration import build, toml_tree
 from cortado.training.data.evaluation_sets import check_names, set_name
 from cortado.training.data.pronounce import PHONES
+from cortado.training.learning import snapshot
 from cortado.training.synthesis.corpus import MANIFEST
 
 
@@ -88,6 +89,7 @@ CONFIGURED_BY = {  # the parts that each key of a recogniser's configuration bel
     "decoder": {"decoder"},
     "phones": {"phones"},
 }
+RUNS = Path("runs")  # where a run's folder has its recipe's name
 SPOKEN = 1 + len(PHONES)  # outputs of a head of phones; silence is the first
 MOST_DROPOUT = 0.99  # at 1 nothing is left that could make up for what is left out
 BAND_AUGMENTATIONS = (
@@ -280,28 +282,35 @@ class Recipe:
             )
 
 
-def read(path: Path) -> Recipe:
+def read(path: Path, output: Path | None = None) -> Recipe:
     """Return the recipe in a TOML file; paths in it are relative to the file's folder.
 
-    What its `model` does not say of the parts that are taken from `start` is as it is there.
+    What its `model` does not say of the parts that are taken from `start` is as it is there or,
+    where that has gone, as it was when the run in `output` began; RUNS / name if None.
 
     Raises:
         ValueError: not TOML, an unknown or missing key, or a value of the wrong type.
     """
-    return build(Recipe, _completed(toml_tree(path), path.parent), str(path), path.parent)
+    tree = toml_tree(path)
+    run = output or RUNS / str(tree.get("name"))
+    return build(Recipe, _completed(tree, path.parent, run), str(path), path.parent)
 
 
-def _completed(tree: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+def _completed(tree: Mapping[str, Any], folder: Path, run: Path) -> Mapping[str, Any]:
     """Return a recipe's tree, its model completed from the checkpoint that it starts from.
 
-    Where that is not there, the tree stays: who begins with it says so, and a run that has begun
-    does without.
+    Where neither that nor a snapshot is there, the tree stays: who begins with it says so.
     """
     start, parts = tree.get("start"), set(tree.get("start_parts", PARTS))
-    if not isinstance(start, str) or not (folder / start / checkpoint_reader.CARD).exists():
+    if not isinstance(start, str):
         return tree
-    given = asdict(checkpoint_reader.read(folder / start).config)
-    taken = {key: given[key] for key, owners in CONFIGURED_BY.items() if owners & parts}
+    if (folder / start / checkpoint_reader.CARD).exists():
+        given = asdict(checkpoint_reader.read(folder / start).config)
+    elif found := snapshot.snapshots(run):  # older ones lack the recipe
+        given = snapshot.read(found[-1]).get("recipe", {}).get("model", {})
+    else:
+        return tree
+    taken = {key: given[key] for key, of in CONFIGURED_BY.items() if of & parts and key in given}
     return {**tree, "model": _overlaid(taken, tree.get("model", {}))}
 
 

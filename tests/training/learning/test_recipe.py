@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -5,8 +6,10 @@ import pytest
 
 from cortado.model import checkpoint
 from cortado.model.config import Confidence, RecognizerConfig
+from cortado.model.whole_file import write_tree
 from cortado.tests.training.tiny import MODEL, SHIPPED, fresh
 from cortado.training.learning.recipe import Recipe, read
+from cortado.training.learning.resumption import as_json
 from cortado.training.learning.run import train
 
 LEAST = """
@@ -60,6 +63,17 @@ def test_what_a_recipe_does_not_say_of_its_model_is_as_in_its_start(tmp_path: Pa
     assert narrower == replace(start, decoder=replace(decoder, attention=attention))
     parts = 'start_parts = ["features", "encoder"]\n' + text
     assert read(written(tmp_path, parts)).model == RecognizerConfig(encoder=MODEL.encoder)
+
+
+def test_a_run_whose_start_has_gone_keeps_the_model_that_it_began_with(tmp_path: Path) -> None:
+    start = replace(MODEL, decoder=replace(MODEL.decoder, phone_weight=0.3))
+    checkpoint.save(fresh(start), tmp_path / "start")
+    path = written(tmp_path, 'start = "start"\n' + LEAST)
+    state = tmp_path / "run" / "snapshot-00000001" / "state.json"
+    write_tree(state, {"step": 1, "recipe": as_json(read(path))})
+    shutil.rmtree(tmp_path / "start")
+    assert read(path, tmp_path / "run").model == start
+    assert read(path).model == RecognizerConfig()  # of another run, which cannot begin
 
 
 @pytest.mark.parametrize(
