@@ -79,6 +79,10 @@ class CachedCorpus:
         path = folder / "frames.f16"
         self._frames = np.memmap(path, np.float16, "r").reshape(-1, bands)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Pickled, a memory map would be its whole content.
+        return CachedCorpus, (self.folder, self.utterances, self.bands)
+
     def __len__(self) -> int:
         return len(self.utterances)
 

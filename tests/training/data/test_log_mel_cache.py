@@ -1,5 +1,6 @@
 """The cache of log-mel frames grows, and survives a kill at any byte."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,13 @@ def test_a_recording_is_there_at_each_speed(tmp_path: Path, computed: list[str])
     wanted = LogMel()(torch.from_numpy(slow).unsqueeze(0))[0].numpy()
     np.testing.assert_allclose(found.logmel(2), wanted, atol=0.2)
     assert sound(cached(manifest, cache), TWO)
+
+
+def test_another_process_gets_the_place_of_the_frames_not_their_content(tmp_path: Path) -> None:
+    found = cached(corpus(tmp_path), tmp_path / "cache")
+    pickled = pickle.dumps(found)
+    assert len(pickled) < (found.folder / "frames.f16").stat().st_size / 10
+    assert sound(pickle.loads(pickled), TEXTS)
 
 
 def test_nothing_is_computed_twice(tmp_path: Path, computed: list[str]) -> None:
