@@ -1,5 +1,6 @@
 """Batches loaded ahead by other processes, so that a GPU need not wait for their augmentation."""
 
+import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -43,9 +44,11 @@ class _Jobs(Dataset[Loaded]):
 def loaders_beside(device: str, processes: int) -> int:
     """Return how many processes load for each of those that compute on a device.
 
-    Beside a CPU's none do: its cores compute.
+    Beside a CPU's none do: its cores compute. Under torchrun, `processes` are those of all
+    machines, of which this one has a part.
     """
-    return 0 if device == "cpu" else min(max(usable_cores() // processes - 1, 0), MOST)
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
+    return 0 if device == "cpu" else min(max(usable_cores() // here - 1, 0), MOST)
 
 
 def loaded(

@@ -55,5 +55,8 @@ def test_a_gpu_has_the_cores_that_no_process_computes_with(
     assert loaders_beside("cuda", 1) == 11
     assert loaders_beside("cuda", 4) == 2
     assert loaders_beside("cuda", 12) == 0
+    with monkeypatch.context() as torchrun:
+        torchrun.setenv("LOCAL_WORLD_SIZE", "4")
+        assert loaders_beside("cuda", 12) == 2
     monkeypatch.setattr("cortado.training.data.loader.usable_cores", lambda: 96)
     assert loaders_beside("cuda", 1) == MOST
