@@ -107,6 +107,6 @@ def _sentences(paths: Iterable[Path]) -> Iterable[str]:
 
     for path in paths:
         if path.suffix == ".jsonl":
-            yield from (utterance.text for utterance in read(path))
+            yield from (utterance.text for utterance in read(path, None))
         else:
             yield from text_of(path).splitlines()

@@ -78,6 +78,15 @@ def test_files_and_manifests_are_read_for_their_text(
     assert same(made(tmp_path / "rows", manifest, manifest), twice)
 
 
+def test_a_manifest_may_have_another_alphabet(
+    manifest: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    manifest.write_text(manifest.read_text().replace("fox", "füchse"), encoding="utf-8")
+    wanted = ["--alphabet", f"{ENGLISH.strip()}ü", "--output", str(tmp_path / "mine")]
+    assert cli.main(["lm", str(manifest), *wanted]) == 0
+    assert ": 6 words, " in capsys.readouterr().out
+
+
 def test_a_file_has_no_more_megabytes_than_asked_for(tmp_path: Path, capsys: Capture) -> None:
     text = tmp_path / "sentences.txt"
     text.write_text(

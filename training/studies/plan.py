@@ -41,7 +41,8 @@ class Part:
 
         Raises: ValueError for a broken manifest; OSError.
         """
-        return NamedSet(set_name(self.manifest), tuple(read_manifest(self.manifest)[:: self.every]))
+        utterances = read_manifest(self.manifest, None)[:: self.every]
+        return NamedSet(set_name(self.manifest), tuple(utterances))
 
 
 @dataclass(frozen=True)

@@ -195,12 +195,15 @@ def draw_all(recognizer: Recognizer, plan: Plan, sets: Sequence[NamedSet]) -> No
 def _drawn(study: Study, sets: Sequence[NamedSet]) -> list[Utterance]:
     """Return the utterances whose alignments are drawn.
 
-    Raises: ValueError for one that is in no set.
+    Raises: ValueError for one that is in no set, or whose text the vocabulary cannot spell.
     """
+    vocabulary = recipes.read(study.recipe).model.vocabulary
     by_id = {one.id: one for each in sets for one in each.utterances}
     for name in study.pictures:
         if name not in by_id:
             raise ValueError(f"expected an utterance {name!r} to draw in the sets, got none")
+        if not vocabulary.spells(text := by_id[name].text):
+            raise ValueError(f"expected a text to draw that the vocabulary spells, got {text!r}")
     return [by_id[name] for name in study.pictures]
 
 
@@ -240,7 +243,8 @@ def _corpora(recipe: Recipe) -> tuple[CorpusShare, ...]:
     total = sum(corpus.weight for corpus in recipe.corpora)
     found = []
     for corpus in recipe.corpora:
-        kept = [u for u in read_manifest(corpus.manifest) if u.duration <= recipe.max_seconds]
+        utterances = read_manifest(corpus.manifest, None)
+        kept = [one for one in utterances if one.duration <= recipe.max_seconds]
         hours = round(sum(u.duration for u in kept) / 3600, 2)
         share = round(corpus.weight / total, 4)
         found.append(CorpusShare(set_name(corpus.manifest), share, len(kept), hours))

@@ -425,6 +425,16 @@ def test_a_study_that_cannot_be_is_refused(
         replace(study, **change)
 
 
+def test_only_what_is_drawn_has_to_be_spelled(folder: Path, study: Study, tmp_path: Path) -> None:
+    (part,) = study.sets
+    odd = tmp_path / "train.jsonl"
+    odd.write_text(part.manifest.read_text().replace(f'"{TEXTS[0]}"', '"24"'))
+    other = replace(study, sets=(replace(part, manifest=odd),), results=tmp_path / "results")
+    assert len(other.sets[0].utterances().utterances) == len(part.utterances().utterances)
+    with pytest.raises(ValueError, match=r"expected a text to draw .* got '24'"):
+        run(other, folder / "other", ["ctc"])
+
+
 def test_a_row_that_is_not_there_is_named(study: Study, folder: Path) -> None:
     with pytest.raises(ValueError, match="expected a row among soft, mocha, ctc, got 'hard'"):
         run(study, folder / "runs", ["hard"])
