@@ -42,8 +42,8 @@ class WordAligner:
     def words(self, logmel: Frames, text: str) -> NDArray[np.int64] | None:
         """Return the first frame of each word and the frame after its last one: (W, 2).
 
-        None if the text is empty, has more letters than there are frames, or a letter that the
-        training did not have.
+        None if the text is empty, has more letters than there are frames, a word without letters,
+        or a letter that the training did not have.
 
         Args:
             logmel: (T, F).
@@ -56,6 +56,8 @@ class WordAligner:
         if len(states) < 2 or path is None:
             return None
         spans = [np.flatnonzero(words[path] == word) for word in range(len(text.split()))]
+        if not all(map(len, spans)):
+            return None
         return np.array([[span[0], span[-1] + 1] for span in spans])
 
     def _states(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -87,6 +87,7 @@ def test_a_text_that_cannot_have_been_said_has_no_words(corpus: CachedCorpus) ->
     assert aligner.words(corpus.logmel(0)[:5], "abba cabbed") is None  # more letters than frames
     assert aligner.words(corpus.logmel(0), "zebra") is None
     assert aligner.words(corpus.logmel(0), "") is None
+    assert aligner.words(corpus.logmel(0), "dad ' bad") is None
 
 
 def test_viterbi_finds_the_best_of_all_paths() -> None:
