@@ -56,20 +56,19 @@ class Monitor:
         """Watch a run that writes to `output`."""
         self.output, self.sets, self.progress = output, sets, progress
         self.writer = SummaryWriter(str(output / "tensorboard"))
-        self.sums: dict[str, float] = {}
-        self.counted, self.audio, self.since = 0, 0.0, time.monotonic()
+        self.parts: dict[str, list[float]] = {}  # since the last point; stages have their own
+        self.audio, self.since = 0.0, time.monotonic()
 
     def updated(
         self, stage: Stage, step: int, rate: float, parts: dict[str, float], audio: float
     ) -> None:
         """Record an update: its losses, and the seconds of its audio."""
         for name, value in parts.items():
-            self.sums[name] = self.sums.get(name, 0.0) + value
-        self.counted += 1
+            self.parts.setdefault(name, []).append(value)
         self.audio += audio
         if step % EVERY:
             return
-        means = {name: value / self.counted for name, value in self.sums.items()}
+        means = {name: fmean(values) for name, values in self.parts.items()}
         speed = self.audio / (time.monotonic() - self.since)
         for name, value in {**means, "rate": rate, "times_real_time": speed}.items():
             self.writer.add_scalar(f"training/{name}", value, step)
@@ -77,7 +76,7 @@ class Monitor:
         self.progress(step, f"{stage.name}: {text}, {speed:.0f} x real time")
         if step % (10 * EVERY) == 0:
             log.info("step %d %s: %s, %.0f x real time", step, stage.name, text, speed)
-        self.sums, self.counted, self.audio, self.since = {}, 0, 0.0, time.monotonic()
+        self.parts, self.audio, self.since = {}, 0.0, time.monotonic()
 
     def validate(self, model: Recognizer, stage: Stage, step: int) -> dict[str, float]:
         """Score the averaged weights: the CTC head's greedy path, and the decoder.

@@ -65,6 +65,15 @@ def test_curves_are_means_since_the_last_point(tmp_path: Path) -> None:
     assert told[0][1].startswith("encoder: ctc 5.500, ")
 
 
+def test_the_mean_of_a_loss_is_over_the_updates_that_have_it(tmp_path: Path) -> None:
+    monitor = Monitor(tmp_path, {})
+    for step in range(1, EVERY + 1):  # the second stage begins within a point
+        parts = {"ctc": 1.0} if step <= 6 else {"ctc": 1.0, "stop": 2.0}
+        monitor.updated(DECODER, step, 0.5, parts, 4.0)
+    monitor.close()
+    assert [point.value for point in curves(tmp_path).Scalars("training/stop")] == [2.0]
+
+
 @pytest.mark.parametrize(
     ("stage", "paths"), [(ENCODER, ["ctc"]), (DECODER, ["ctc", "online"])], ids=["ctc", "both"]
 )
