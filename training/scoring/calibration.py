@@ -33,12 +33,16 @@ def judged(result: Result) -> list[tuple[slice, bool]]:
 
 
 def rated(results: Iterable[Result]) -> list[tuple[float, bool]]:
-    """Return each heard word's confidence, and whether it is right."""
-    return [
+    """Return each heard word's confidence, and whether it is right.
+
+    There are none if all are certain, as those of a search that has no confidence.
+    """
+    found = [
         (min(one.confidence for one in result.characters[places]), right)
         for result in results
         for places, right in judged(result)
     ]
+    return found if any(confidence < 1 for confidence, _ in found) else []
 
 
 def reliability(words: Sequence[tuple[float, bool]]) -> list[Bin]:

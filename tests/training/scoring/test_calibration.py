@@ -22,6 +22,12 @@ def test_a_word_is_as_sure_as_its_least_sure_character_and_right_where_it_is_ali
     assert rated([one]) == [(0.9, True), (0.3, False)]
 
 
+def test_a_search_without_confidence_is_not_rated() -> None:
+    certain = result("a bee", "a be", [1.0] * 4)
+    assert rated([certain]) == []
+    assert len(rated([certain, result("a", "a", [0.9])])) == 3
+
+
 def test_words_that_were_changed_before_they_were_compared_are_left_out() -> None:
     assert rated([result("a", "A", [0.9], compared="a")]) == []
 
