@@ -73,18 +73,16 @@ def write(path: Path, made: Callable[[], Figure]) -> None:
 
 
 def _figure(found: Attending, title: str) -> Figure:
-    panels = 1 + (found.expected is not None)
+    named = {"attended": found.weights, "expected to stop": found.expected}
+    panels = {name: one for name, one in named.items() if one is not None and len(one)}
     width = float(np.clip(INCHES_A_SECOND * found.duration, *WIDTH))
-    lower = float(np.clip(0.13 * len(found.weights), 1.5, 6.0)) if len(found.weights) else 0.0
-    heights = [1.4, *([lower] * panels if lower else [])]
+    heights = [1.4, *(float(np.clip(0.13 * len(one), 1.5, 6.0)) for one in panels.values())]
     figure = Figure(figsize=(width, sum(heights) + 0.9), layout="constrained")
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     fitting = shorten(title, int(LETTERS_AN_INCH * width), placeholder=" …")
     _sound(axes[0], found, fitting)
-    if lower:
-        _weights(axes[1], found, found.weights, "attended")
-        if found.expected is not None:
-            _weights(axes[2], found, found.expected, "expected to stop")
+    for below, (name, weights) in zip(axes[1:], panels.items(), strict=True):
+        _weights(below, found, weights, name)
     axes[-1].set_xlabel("seconds")
     axes[-1].set_xlim(0, found.duration)
     return figure
@@ -124,23 +122,26 @@ def _sound(axes: Axes, found: Attending, title: str) -> None:
 
 
 def _weights(axes: Axes, found: Attending, weights: Matrix, name: str) -> None:
-    """Draw (U, T) weights, the first character on top; each frame where its time is."""
+    """Draw (U, T) weights, the first character on top; each frame where its time is.
+
+    Characters that the attention has not stopped for have no name.
+    """
     begin, _ = found.times(0)
     _, end = found.times(weights.shape[1] - 1)
-    count = len(weights)
     axes.imshow(
         weights,
         aspect="auto",
-        extent=(begin, end, count - 0.5, -0.5),
+        extent=(begin, end, len(weights) - 0.5, -0.5),
         cmap=WEIGHT,
         vmin=0,
         vmax=1,
         interpolation="none",
     )
     axes.set_facecolor(PAPER)
-    for k, one in enumerate(found.characters[:count]):
+    for k, one in enumerate(found.characters):
         axes.plot(one.time, k, marker="|", color=INK, markersize=4, markeredgewidth=0.8)
-    texts = ["␣" if one.text == " " else one.text for one in found.characters[:count]]
+    texts = ["␣" if one.text == " " else one.text for one in found.characters]
+    count = len(texts)
     if count <= LETTERS:
         axes.set_yticks(range(count), ["" if one == "␣" else one for one in texts], fontsize=7)
     elif found.separator:

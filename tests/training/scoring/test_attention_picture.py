@@ -24,6 +24,16 @@ def attending(text: str) -> Attending:
     return Attending(logmel, characters, weights, weights, 0, "")
 
 
+@pytest.mark.parametrize("stops", [0, 3])
+def test_characters_that_the_attention_does_not_stop_for_have_rows_too(
+    stops: int, tmp_path: Path
+) -> None:
+    whole = attending("bade")
+    part = whole._replace(characters=whole.characters[:stops], weights=whole.weights[:stops])
+    draw(part, tmp_path / "a.svg")
+    assert "expected to stop" in (tmp_path / "a.svg").read_text()
+
+
 @pytest.mark.parametrize("text", ["a" * 300, "b" * 120 + " " + "c" * 120, "de " * 100])
 def test_far_too_many_characters_leave_the_picture_its_room(text: str, tmp_path: Path) -> None:
     draw(attending(text), tmp_path / "a.svg", text)
