@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import jiwer
 import torch
-from matplotlib.figure import Figure
 from torch.utils.tensorboard import SummaryWriter
 
 from cortado.model.adaptation import own
@@ -20,12 +19,14 @@ from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.features.speaker import by_speaker
 from cortado.model.progress import unwatched
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.offline import flushed, teacher_forced, transcribe_offline
+from cortado.model.search.offline import flushed, transcribe_offline
 from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.recordings import transcribe_many
 from cortado.model.whole_file import named
 from cortado.training.data.speakers import transcribed
 from cortado.training.learning.recipe import Stage
+from cortado.training.scoring.attending import attend
+from cortado.training.scoring.attention_picture import figure
 
 log = logging.getLogger(__name__)
 EVERY = 10  # updates between two points of a curve
@@ -128,14 +129,8 @@ class Monitor:
         if not spelled:
             return
         samples, text = spelled[0].samples, spelled[0].text
-        alpha = teacher_forced(own(model, samples), samples, text).alpha.numpy()
-        figure = Figure(figsize=(10, 6), layout="constrained")
-        axes = figure.subplots()
-        axes.imshow(alpha, aspect="auto", origin="lower", cmap="magma", interpolation="nearest")
-        axes.set_xlabel("encoder frame (40 ms)")
-        names = [vocabulary.names[k].replace(" ", "_") for k in vocabulary.encode(text)]
-        axes.set_yticks(range(len(names)), names, fontsize=5)
-        self.writer.add_figure("expected alignment", figure, step)
+        found = attend(own(model, samples), samples, text, expected=model.decoder.online)
+        self.writer.add_figure("expected alignment", figure(found, text), step)
 
     def close(self) -> None:
         """Write what is still buffered."""

@@ -47,15 +47,11 @@ def check_suffix(path: Path) -> None:
 
 
 def draw(found: Attending, path: Path, title: str = "") -> None:
-    """Write a picture of a recording, its characters and the attention to them.
-
-    Above are the log-mel frames (as pixels, in vector formats too), with a line at each stop and
-    its character; below, a row for each character, with the weights of the frames in its context;
-    beside them, where it is there, the expected alignment. The time axis is in seconds.
+    """Write the picture of a recording, its characters and the attention to them.
 
     Raises: ValueError for a suffix that is not known; OSError.
     """
-    write(path, lambda: _figure(found, title))
+    write(path, lambda: figure(found, title))
 
 
 def write(path: Path, made: Callable[[], Figure]) -> None:
@@ -72,20 +68,26 @@ def write(path: Path, made: Callable[[], Figure]) -> None:
     write_whole(path, buffer.getvalue())
 
 
-def _figure(found: Attending, title: str) -> Figure:
+def figure(found: Attending, title: str = "") -> Figure:
+    """Return the picture of a recording, its characters and the attention to them.
+
+    Above are the log-mel frames (as pixels, in vector formats too), with a line at each stop and
+    its character; below, a row for each character, with the weights of the frames in its context;
+    beside them, where it is there, the expected alignment. The time axis is in seconds.
+    """
     named = {"attended": found.weights, "expected to stop": found.expected}
     panels = {name: one for name, one in named.items() if one is not None and len(one)}
     width = float(np.clip(INCHES_A_SECOND * found.duration, *WIDTH))
     heights = [1.4, *(float(np.clip(0.13 * len(one), 1.5, 6.0)) for one in panels.values())]
-    figure = Figure(figsize=(width, sum(heights) + 0.9), layout="constrained")
-    axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
+    whole = Figure(figsize=(width, sum(heights) + 0.9), layout="constrained")
+    axes = whole.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     fitting = shorten(title, int(LETTERS_AN_INCH * width), placeholder=" …")
     _sound(axes[0], found, fitting)
     for below, (name, weights) in zip(axes[1:], panels.items(), strict=True):
         _weights(below, found, weights, name)
     axes[-1].set_xlabel("seconds")
     axes[-1].set_xlim(0, found.duration)
-    return figure
+    return whole
 
 
 def _sound(axes: Axes, found: Attending, title: str) -> None:
