@@ -133,6 +133,7 @@ def _add(
     if beam.ctc > 0:
         unheard = np.float32(beam.unheard)
         ctc.extend(e.forward[r, parent], ending, e.heard[r], symbol, unheard, e.forward[r, k])
+    e.phrase[r, k] = phrases.ROOT  # the place may have been another stream's
     if e.expecting[r]:
         e.phrase[r, k] = phrases.followed(e.trees[r], e.phrase[r, parent], symbol)
     if beam.words.weight > 0:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.features.framing import SAMPLES_PER_STEP as STEP
-from cortado.model.search.phrases import PhrasesError
+from cortado.model.search.phrases import PhrasesError, expecting
 from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.interface import Rows, Samples, StreamingRecognizer
 from cortado.model.streaming.live import LiveStream, listen
@@ -158,6 +158,12 @@ def phrases_are_their_streams_own(
         stream = LiveStream.resume(recognizer, stream.suspend())
     moved += [one for update in stream.end() for one in update.characters]
     assert moved == as_told(heard[0], speech[0])
+    stepper, few = recognizer.stepper(2), steps(speech[0])
+    stepper.expect(0, expecting(phrases, recognizer.vocabulary))
+    for row in range(2):  # one behind the other, in the same working memory
+        for step in few[0]:
+            stepper.step(step[None], np.array([row]))
+    assert stepper.snapshot(1) == states(recognizer, few, np.array([0]), 1)[0]
 
 
 def states(
