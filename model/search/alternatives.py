@@ -27,6 +27,8 @@ Array = NDArray[Any]
 
 MOST = 10  # alternatives of a word
 WIDTH = 64  # nodes of the tree that are kept at each letter
+DELAY = 6  # frames from the beginning of most words to their first letters
+AGE = 3  # place in a stream's state
 PHONES = np.float32(1)  # weight of the phones' score beside the language model's, both in nats
 
 
@@ -34,6 +36,7 @@ PHONES = np.float32(1)  # weight of the phones' score beside the language model'
 def follow(
     rows: Array,
     symbols: Array,
+    late: Array,
     ended: Array,
     heard: Array,
     lm: Language,
@@ -48,12 +51,14 @@ def follow(
     Args:
         rows: (R,) which streams.
         symbols: (R, N) that are committed, -1 for none.
+        late: (R, N) frames from each symbol's own to the newest.
         ended: (R,) whether the utterance ends after them.
         heard: (R, HISTORY, P) of the phones at the last frames, oldest first.
         lm: the language model, which knows how its words are pronounced.
         costs: of what departs from a pronunciation.
         begun: (S, PLACES) scores of all streams by the frame at which the last word ended.
-        state: (S, 3) of the language model: the word's node, the two words before.
+        state: (S, 4) of the language model: the word's node, the two words before; and the frames
+            since the word's first letter.
         nodes: (R, N + 1, MOST) set to those of the likeliest words, the best first, -1 for none: in
             place of the word that each symbol ends, and of the one that ends with the utterance.
         scores: (R, N + 1, MOST) set to their scores in nats.
@@ -62,10 +67,13 @@ def follow(
     for r in range(len(rows)):
         own, text = begun[rows[r]], state[rows[r]]
         pronunciation.advance(own, heard[r], costs.beyond)
+        text[AGE] += 1
         for n in range(symbols.shape[1]):
             if symbols[r, n] == lm.space and text[0] != ROOT:
                 _end_word(own, heard[r], lm, text, costs, nodes[r, n], scores[r, n])
             elif symbols[r, n] >= 0:
+                if text[0] == ROOT:
+                    text[AGE] = late[r, n]
                 text[0] = language.followed(lm, text[0], text[1], text[2], symbols[r, n])[0]
         if ended[r]:
             if text[0] != ROOT:
@@ -80,9 +88,13 @@ def follow(
 def _end_word(
     begun: Array, heard: Array, lm: Language, text: Array, costs: Costs, nodes: Array, scores: Array
 ) -> None:
-    """Find what else a stream's word may have been, and begin the next."""
-    node, before, last = text
-    _search(begun, heard, lm, node, language.after(lm, before, last), costs, nodes, scores)
+    """Find what else a stream's word may have been, and begin the next.
+
+    Where its beginning is forgotten, the frames are mostly those of others, and nothing is found.
+    """
+    node, before, last, age = text
+    if age + DELAY < HISTORY:
+        _search(begun, heard, lm, node, language.after(lm, before, last), costs, nodes, scores)
     ended = np.zeros(HISTORY, np.float32)
     pronunciation.fit(begun, heard, language.word_phones(lm, node), costs, ended)
     pronunciation.finish(ended, heard, begun)

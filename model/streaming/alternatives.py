@@ -44,7 +44,7 @@ class Alternatives:
         self._costs = Costs(*costs)
         self._wanted = np.zeros(streams, np.int64)  # alternatives of a word
         self._begun = np.zeros((streams, pronunciation.PLACES), np.float32)
-        self._state = np.zeros((streams, 3), np.int32)  # of the language model
+        self._state = np.zeros((streams, 4), np.int32)  # of the committed text
 
     def reset(self, rows: Rows) -> None:
         """Reset the streams in (R,) rows, which ask for none."""
@@ -78,12 +78,12 @@ class Alternatives:
         places = np.flatnonzero(self._wanted[rows])
         if not len(places):
             return {}
-        asking, symbols = rows[places], emissions.symbols[places]
+        asking = rows[places]
+        symbols, late = (np.ascontiguousarray(part[places]) for part in emissions[:2])
         shape = (len(places), symbols.shape[1] + 1, search.MOST)
         nodes, scores = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
         heard, memory = stepper.spoken(asking), (self._begun, self._state)
-        symbols = np.ascontiguousarray(symbols)
-        news = symbols, ended[places], heard, self._words, self._costs
+        news = symbols, late, ended[places], heard, self._words, self._costs
         search.follow(asking, *news, *memory, nodes, scores)
         found: dict[int, list[WordEnd]] = {}
         for r, n in np.argwhere(nodes[:, :, 0] >= 0).tolist():
@@ -119,5 +119,5 @@ class Alternatives:
     def restore(self, row: int, state: list[float]) -> None:
         """Give a row what `snapshot` returned."""
         if state:
-            self._wanted[row], self._state[row] = state[0], state[1:4]
-            self._begun[row] = state[4:]
+            self._wanted[row], self._state[row] = state[0], state[1:5]
+            self._begun[row] = state[5:]

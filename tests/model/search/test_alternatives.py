@@ -12,7 +12,7 @@ from cortado.model.compiled.viterbi import IMPOSSIBLE
 from cortado.model.search import alternatives as search
 from cortado.model.search import language_model as language
 from cortado.model.search import look_ahead, pronunciation
-from cortado.model.search.alternatives import MOST
+from cortado.model.search.alternatives import DELAY, MOST
 from cortado.model.search.language_model import ROOT, Language
 from cortado.model.search.pronunciation import HISTORY, NOW, PLACES, Costs
 from cortado.model.vocabulary import Vocabulary
@@ -48,17 +48,23 @@ class Stream:
     """A stream whose symbols were committed one step after another."""
 
     def __init__(self, begun: NDArray[np.float32]) -> None:
-        self.begun, self.state = begun[None].copy(), np.zeros((1, 3), np.int32)
+        self.begun, self.state = begun[None].copy(), np.zeros((1, 4), np.int32)
 
     def follow(
-        self, text: str, heard: NDArray[np.float32], costs: Costs = COSTS, *, ends: bool = False
+        self,
+        text: str,
+        heard: NDArray[np.float32],
+        costs: Costs = COSTS,
+        *,
+        late: int = 0,
+        ends: bool = False,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         symbols = np.array([Vocabulary().encode(text)], np.int32).reshape(1, -1)
         shape = (1, len(text) + 1, MOST)
         nodes, scores = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
         row, ended = np.zeros(1, np.int64), np.array([ends])
-        memory = self.begun, self.state
-        search.follow(row, symbols, ended, heard[None], lexicon(), costs, *memory, nodes, scores)
+        news = symbols, np.full_like(symbols, late), ended, heard[None]
+        search.follow(row, *news, lexicon(), costs, self.begun, self.state, nodes, scores)
         return nodes[0], scores[0]
 
 
@@ -117,13 +123,13 @@ def test_a_word_ends_with_its_space_or_with_the_utterance_and_only_once() -> Non
     nodes, _ = stream.follow(" ", heard)
     assert (nodes[0] >= 0).all()
     assert (nodes[1] < 0).all()
-    assert stream.state[0].tolist() == [ROOT, 0, 5]
+    assert stream.state[0, :3].tolist() == [ROOT, 0, 5]
     nodes, _ = stream.follow("", heard, ends=True)  # nothing but the space since
     assert (nodes < 0).all()
     stream.follow(word, heard)
     nodes, _ = stream.follow("", heard, ends=True)
     assert (nodes[0] >= 0).all()
-    assert stream.state[0].tolist() == [ROOT, 0, 0]
+    assert stream.state[0, :3].tolist() == [ROOT, 0, 0]
 
 
 def test_what_is_heard_decides_which_word_is_the_likeliest() -> None:
@@ -140,6 +146,21 @@ def test_what_is_heard_decides_which_word_is_the_likeliest() -> None:
         assert first.tolist() == phones.tolist()
         firsts.add(tuple(first.tolist()))
     assert len(firsts) == 3
+
+
+@pytest.mark.parametrize("late", [0, HISTORY // 2])
+def test_a_word_has_alternatives_as_long_as_its_frames_are_remembered(late: int) -> None:
+    """Some frames pass before its first letter is committed, the others before its space is."""
+    heard, most = frames(2), HISTORY - DELAY - 1 - late
+    for steps, found in ((most, MOST), (most + 1, 0)):
+        stream = Stream(began(NOW))
+        stream.follow(spelt(5), heard, late=late)
+        for _ in range(steps - 1):
+            stream.follow("", heard)
+        nodes, _ = stream.follow(" ", heard)
+        assert (nodes[0] >= 0).sum() == found
+        nodes, _ = stream.follow(f"{spelt(7)} ", heard)  # the next word is heard anew
+        assert (nodes[-2] >= 0).sum() == MOST
 
 
 def test_a_word_longer_than_what_is_remembered_lets_the_next_begin() -> None:
