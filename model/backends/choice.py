@@ -142,7 +142,8 @@ def choose(
 
         if beam is not None and beam.width > 1:
             raise ValueError(
-                f"expected 1 hypothesis with the backend cuda, got {beam.width}: it has no search"
+                "expected no --beam above 1, no --hold and no calibration with the backend cuda, "
+                f"which has no search, got a search of {beam.width} hypotheses"
             )
         return DeviceRecognizer(recognizer, backend)
     from cortado.model.backends.cpu.recognizer import (  # brings a compiler

@@ -8,6 +8,7 @@ from cortado.model.backends.choice import choose
 from cortado.model.backends.cuda import DeviceRecognizer
 from cortado.model.backends.reference import TILE
 from cortado.model.features.framing import SAMPLES_PER_STEP
+from cortado.model.search.settings import beam_from_options
 from cortado.tests import needs
 from cortado.tests.model.untrained import untrained
 
@@ -34,6 +35,12 @@ def test_streams_that_come_and_go_write_what_they_write_in_the_reference(device:
             getattr(stepper, ("reset", "restart")[len(rows) % 2])(rows[:2])
     assert written > 100
     assert other == 0 if device == "cpu" else other < written / 20  # rounded otherwise
+
+
+@pytest.mark.parametrize(("width", "hold"), [(16, None), (None, 400)])
+def test_what_asks_for_a_search_is_refused_by_name(width: int | None, hold: int | None) -> None:
+    with pytest.raises(ValueError, match="no --beam above 1, no --hold and no calibration"):
+        choose(untrained().recognizer, "cuda", beam_from_options(width, hold))
 
 
 @pytest.mark.skipif(GPU, reason="there is a GPU")
