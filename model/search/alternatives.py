@@ -21,7 +21,7 @@ from cortado.model.compiled.viterbi import IMPOSSIBLE
 from cortado.model.search import language_model as language
 from cortado.model.search import pronunciation
 from cortado.model.search.language_model import LEAST, NOWHERE, ROOT, Language
-from cortado.model.search.pronunciation import FORGOTTEN, HISTORY, NOW, Costs
+from cortado.model.search.pronunciation import FORGOTTEN, HISTORY, NOW
 
 Array = NDArray[Any]
 
@@ -40,7 +40,6 @@ def follow(
     ended: Array,
     heard: Array,
     lm: Language,
-    costs: Costs,
     begun: Array,
     state: Array,
     nodes: Array,
@@ -55,7 +54,6 @@ def follow(
         ended: (R,) whether the utterance ends after them.
         heard: (R, HISTORY, P) of the phones at the last frames, oldest first.
         lm: the language model, which knows how its words are pronounced.
-        costs: of what departs from a pronunciation.
         begun: (S, PLACES) scores of all streams by the frame at which the last word ended.
         state: (S, 4) of the language model: the word's node, the two words before; and the frames
             since the word's first letter.
@@ -66,18 +64,18 @@ def follow(
     nodes[:], scores[:] = NOWHERE, IMPOSSIBLE
     for r in range(len(rows)):
         own, text = begun[rows[r]], state[rows[r]]
-        pronunciation.advance(own, heard[r], costs.beyond)
+        pronunciation.advance(own, heard[r])
         text[AGE] += 1
         for n in range(symbols.shape[1]):
             if symbols[r, n] == lm.space and text[0] != ROOT:
-                _end_word(own, heard[r], lm, text, costs, nodes[r, n], scores[r, n])
+                _end_word(own, heard[r], lm, text, nodes[r, n], scores[r, n])
             elif symbols[r, n] >= 0:
                 if text[0] == ROOT:
                     text[AGE] = late[r, n]
                 text[0] = language.followed(lm, text[0], text[1], text[2], symbols[r, n])[0]
         if ended[r]:
             if text[0] != ROOT:
-                _end_word(own, heard[r], lm, text, costs, nodes[r, -1], scores[r, -1])
+                _end_word(own, heard[r], lm, text, nodes[r, -1], scores[r, -1])
             text[:], own[:] = ROOT, IMPOSSIBLE
         if own.max() < FORGOTTEN:  # the word lasts longer than what is remembered
             own[NOW] = 0
@@ -86,7 +84,7 @@ def follow(
 
 @cached_njit(forceinline=True)
 def _end_word(
-    begun: Array, heard: Array, lm: Language, text: Array, costs: Costs, nodes: Array, scores: Array
+    begun: Array, heard: Array, lm: Language, text: Array, nodes: Array, scores: Array
 ) -> None:
     """Find what else a stream's word may have been, and begin the next.
 
@@ -94,9 +92,9 @@ def _end_word(
     """
     node, before, last, age = text
     if age + DELAY < HISTORY:
-        _search(begun, heard, lm, node, language.after(lm, before, last), costs, nodes, scores)
+        _search(begun, heard, lm, node, language.after(lm, before, last), nodes, scores)
     ended = np.zeros(HISTORY, np.float32)
-    pronunciation.fit(begun, heard, language.word_phones(lm, node), costs, ended)
+    pronunciation.fit(begun, heard, language.word_phones(lm, node), ended)
     pronunciation.finish(ended, heard, begun)
     text[0], text[1], text[2] = language.followed(lm, node, before, last, lm.space)
 
@@ -108,7 +106,6 @@ def _search(
     lm: Language,
     own: int,
     after: language.After,
-    costs: Costs,
     nodes: Array,
     scores: Array,
 ) -> None:
@@ -127,13 +124,13 @@ def _search(
                     score = _probability(lm, after, word, word + 1)
                     if score > scores[-1]:
                         phones = language.word_phones(lm, child)
-                        score += PHONES * pronunciation.fit(begun, heard, phones, costs, ended)
+                        score += PHONES * pronunciation.fit(begun, heard, phones, ended)
                         _insert(score, child, scores, nodes)
                 bound = _probability(lm, after, lm.lows[child], lm.highs[child])
                 if bound > max(bounds[-1], scores[-1]):
                     phones = language.begun_phones(lm, child)
                     if len(phones):
-                        pronunciation.fit(begun, heard, phones, costs, ended)
+                        pronunciation.fit(begun, heard, phones, ended)
                         bound += PHONES * ended.max()
                     if bound > scores[-1]:
                         _insert(bound, child, bounds, kept)

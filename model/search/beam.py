@@ -40,7 +40,6 @@ from cortado.model.search import ctc_score as ctc
 from cortado.model.search import language_model as language
 from cortado.model.search import look_ahead, phrases, pronunciation, source_model, voice
 from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses, copy, copy_rows
-from cortado.model.search.pronunciation import Costs
 from cortado.model.search.settings import Beam
 
 Array = NDArray[Any]
@@ -144,19 +143,14 @@ def _add(
             begun = e.begun[r, parent]
             if symbol == beam.words.space and node != language.ROOT:
                 phones = _word_phones(r, parent, node, beam, e)
-                pronunciation.fit(begun, e.spoken[r], phones, _costs(beam), e.ended)
+                pronunciation.fit(begun, e.spoken[r], phones, e.ended)
                 pronunciation.finish(e.ended, e.spoken[r], e.begun[r, k])
                 begun = e.begun[r, k]
             phones = _begun_phones(r, k, found[0], beam, e)
-            total = pronunciation.fit(begun, e.spoken[r], phones, _costs(beam), e.ended)
+            total = pronunciation.fit(begun, e.spoken[r], phones, e.ended)
             pronunciation.rebase(begun, total, e.begun[r, k])
             score += np.float32(beam.phones) * total
     e.scores[r, k] = score
-
-
-@uncounted(forceinline=True)
-def _costs(beam: Beam) -> Costs:
-    return Costs(np.float32(beam.beyond), np.float32(beam.missed), np.float32(beam.unspoken))
 
 
 @inlined
@@ -178,10 +172,9 @@ def _word_phones(r: int, k: int, node: int, beam: Beam, e: Candidates) -> Array:
 @inlined
 def _advance(begun: Array, heard: Array, phones: Array, beam: Beam, e: Candidates) -> np.float32:
     """Move the ends of the words of a text on by a frame; return what its score gains."""
-    costs = _costs(beam)
-    pronunciation.advance(begun, heard, costs.beyond)
-    total = pronunciation.fit(begun, heard, phones, costs, e.ended)
-    pronunciation.remember(begun, heard, phones, costs, e.ended, e.oldest)
+    pronunciation.advance(begun, heard)
+    total = pronunciation.fit(begun, heard, phones, e.ended)
+    pronunciation.remember(begun, heard, phones, e.ended, e.oldest)
     pronunciation.rebase(begun, total, begun)
     return np.float32(beam.phones) * total
 

@@ -15,7 +15,7 @@ model names the likeliest word that begins so, and how many of its phones these 
 A frame's scores are relative to its likeliest phone, those of ways to the best way of the text.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,17 +33,13 @@ SHORT = 16  # phones of most words, and one more, which a register or two hold
 LONGEST = 31  # phones of a word that count
 SILENCE = 0  # output of the head
 FORGOTTEN = np.float32(-20)  # nats below the best way
+# what departs from a pronunciation costs, in nats
+BEYOND = np.float32(1)  # a frame behind the phones of the letters
+MISSED = np.float32(2)  # a phone left out
+UNSPOKEN = np.float32(1)  # a last phone that is not heard yet
 
 
 _lay_short, _lay_long = viterbi(SHORT), viterbi(LONGEST + 1)
-
-
-class Costs(NamedTuple):
-    """What departs from a pronunciation costs, in nats; float32."""
-
-    beyond: np.float32  # a frame behind the phones
-    missed: np.float32  # a phone left out
-    unspoken: np.float32  # a last phone that is not heard yet
 
 
 @uncounted()
@@ -63,18 +59,16 @@ def begin(begun: Array) -> None:
 
 
 @uncounted()
-def fit(begun: Array, heard: Array, phones: Array, costs: Costs, ended: Array) -> np.float32:
+def fit(begun: Array, heard: Array, phones: Array, ended: Array) -> np.float32:
     """Return the score in nats of a text with an unfinished word.
 
     Args:
         begun: (PLACES,) of the words before it, by the frame at which they ended.
         heard: (HISTORY, P) of the phones at the last frames, oldest first.
         phones: (Q,) of the letters of the unfinished word.
-        costs: of what departs from it.
         ended: (HISTORY,) set to the scores by the frame at which the last phone ended; without
             phones, by the frame up to which anything may have been said.
     """
-    beyond, missed, unspoken = costs
     count, first = min(len(phones), LONGEST), 0
     while first < NOW and begun[first] == IMPOSSIBLE:
         ended[first] = IMPOSSIBLE
@@ -83,26 +77,24 @@ def fit(begun: Array, heard: Array, phones: Array, costs: Costs, ended: Array) -
     row, lost = heard.shape[1], begun[LOST]
     words = begun, heard, row, phones, count, first, HISTORY
     if count < SHORT:
-        total = _lay_short(*words, missed, beyond, unspoken, ended)
+        total = _lay_short(*words, MISSED, BEYOND, UNSPOKEN, ended)
     else:
-        total = _lay_long(*words, missed, beyond, unspoken, ended)
+        total = _lay_long(*words, MISSED, BEYOND, UNSPOKEN, ended)
     ended[NOW] = max(ended[NOW], lost)
-    return max(total, lost, begun[NOW] - np.float32(count) * unspoken)
+    return max(total, lost, begun[NOW] - np.float32(count) * UNSPOKEN)
 
 
 @uncounted()
-def advance(begun: Array, heard: Array, beyond: np.float32) -> None:
+def advance(begun: Array, heard: Array) -> None:
     """Move the scores (PLACES,) of words that ended on by a frame, silent or of noise."""
     for n in range(NOW):
         begun[n] = begun[n + 1]
-    begun[NOW] = begun[NOW] + max(heard[NOW, SILENCE], -beyond)
-    begun[LOST] -= beyond
+    begun[NOW] = begun[NOW] + max(heard[NOW, SILENCE], -BEYOND)
+    begun[LOST] -= BEYOND
 
 
 @uncounted()
-def remember(
-    begun: Array, heard: Array, phones: Array, costs: Costs, ended: Array, oldest: Array
-) -> None:
+def remember(begun: Array, heard: Array, phones: Array, ended: Array, oldest: Array) -> None:
     """Keep the score of a word from the oldest frame in `LOST`.
 
     Its arguments are those of `fit`, and (PLACES,) memory.
@@ -110,7 +102,7 @@ def remember(
     if len(phones) and begun[0] != IMPOSSIBLE:
         oldest[:] = IMPOSSIBLE
         oldest[0] = begun[0]
-        lost = fit(oldest, heard, phones, costs, ended)
+        lost = fit(oldest, heard, phones, ended)
         begun[LOST] = max(begun[LOST], lost)
 
 

@@ -26,9 +26,6 @@ class Beam(NamedTuple):
     ctc: float = 0.0  # weight of the CTC head's log-probability of the text; 0 for none
     unheard: float = 0.3  # probability of a symbol that the head has not heard yet
     phones: float = 0.0  # weight of the phone head's score of the words' pronunciation; 0 for none
-    beyond: float = 1.0  # cost in nats of a frame behind the phones of the letters
-    missed: float = 2.0  # of a phone left out
-    unspoken: float = 1.0  # of a phone that is not heard yet
     expected: float = 0.9  # nats for each letter of a phrase that the stream expects
     confidence: Confidence = UNCALIBRATED  # of symbols
     words: Language = NONE  # the language model

@@ -10,7 +10,6 @@ from cortado.model.emission import Emissions
 from cortado.model.search import alternatives as search
 from cortado.model.search import pronunciation
 from cortado.model.search.language_model import ROOT
-from cortado.model.search.pronunciation import Costs
 from cortado.model.search.settings import Beam
 from cortado.model.streaming.interface import Rows, Stepper
 from cortado.model.vocabulary import Vocabulary
@@ -40,8 +39,6 @@ class Alternatives:
         """Follow so many streams; there are alternatives where the search has pronunciations."""
         self._words, self._texts = beam.words, vocabulary.texts
         self._known = beam.width > 1 and beam.phones > 0
-        costs = map(np.float32, (beam.beyond, beam.missed, beam.unspoken))
-        self._costs = Costs(*costs)
         self._wanted = np.zeros(streams, np.int64)  # alternatives of a word
         self._begun = np.zeros((streams, pronunciation.PLACES), np.float32)
         self._state = np.zeros((streams, 4), np.int32)  # of the committed text
@@ -83,7 +80,7 @@ class Alternatives:
         shape = (len(places), symbols.shape[1] + 1, search.MOST)
         nodes, scores = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
         heard, memory = stepper.spoken(asking), (self._begun, self._state)
-        news = symbols, late, ended[places], heard, self._words, self._costs
+        news = symbols, late, ended[places], heard, self._words
         search.follow(asking, *news, *memory, nodes, scores)
         found: dict[int, list[WordEnd]] = {}
         for r, n in np.argwhere(nodes[:, :, 0] >= 0).tolist():

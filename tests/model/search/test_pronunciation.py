@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 from cortado.model.compiled.viterbi import IMPOSSIBLE
 from cortado.model.search import pronunciation
 from cortado.model.search.pronunciation import (
+    BEYOND,
     HISTORY,
     LOST,
+    MISSED,
     NOW,
     PLACES,
     SILENCE,
-    Costs,
+    UNSPOKEN,
 )
 
 PHONES = 4
-COSTS = Costs(beyond=np.float32(0.7), missed=np.float32(1.3), unspoken=np.float32(0.9))
 Floats = NDArray[np.float32]
 
 lasting = settings(deadline=None, max_examples=60)
@@ -38,7 +39,7 @@ def frames(seed: int) -> Floats:
 def fitted(begun: Floats, heard: Floats, phones: list[int]) -> tuple[float, Floats]:
     ended = np.zeros(HISTORY, np.float32)
     of = np.array(phones, np.int32)
-    return float(pronunciation.fit(begun, heard, of, COSTS, ended)), ended
+    return float(pronunciation.fit(begun, heard, of, ended)), ended
 
 
 def ways(heard: Floats, phones: list[int], frame: int, place: int) -> Iterator[tuple[int, float]]:
@@ -55,11 +56,11 @@ def ways(heard: Floats, phones: list[int], frame: int, place: int) -> Iterator[t
         if following == end:
             if place < end - 1:
                 continue
-            cost = -float(COSTS.beyond)
+            cost = -float(BEYOND)
         elif left_out > 1:
             continue
         else:
-            missed = float(COSTS.missed) if left_out == 1 else 0.0
+            missed = float(MISSED) if left_out == 1 else 0.0
             cost = float(heard[frame + 1, phones[following]]) - missed
         for last, score in ways(heard, phones, frame + 1, following):
             yield last, cost + score
@@ -81,7 +82,7 @@ def test_the_score_is_that_of_the_best_way_through_the_frames(
     for frame, score in starts.items():
         begun[frame] = score
     scores = (
-        starts[frame] + score - float(COSTS.unspoken) * max(len(phones) - 1 - last, 0)
+        starts[frame] + score - float(UNSPOKEN) * max(len(phones) - 1 - last, 0)
         for frame in starts
         for last, score in ways(heard, phones, frame, -1)
     )
@@ -109,8 +110,8 @@ def test_a_word_whose_pronunciation_is_not_known_costs_a_constant_for_each_frame
     begun = np.full(PLACES, IMPOSSIBLE, np.float32)
     begun[NOW - 5] = 0
     total, ended = fitted(begun, frames(1), [])
-    assert total == pytest.approx(-5 * COSTS.beyond)
-    assert ended[-3:] == pytest.approx([-3 * COSTS.beyond, -4 * COSTS.beyond, -5 * COSTS.beyond])
+    assert total == pytest.approx(-5 * BEYOND)
+    assert ended[-3:] == pytest.approx([-3 * BEYOND, -4 * BEYOND, -5 * BEYOND])
 
 
 def test_what_ended_long_ago_is_forgotten_and_silence_is_not() -> None:
@@ -119,15 +120,15 @@ def test_what_ended_long_ago_is_forgotten_and_silence_is_not() -> None:
     heard = frames(2)
     for _ in range(3 * HISTORY):
         heard[:, SILENCE] = 0
-        pronunciation.advance(begun[0], heard, COSTS.beyond)
+        pronunciation.advance(begun[0], heard)
     assert begun[0, NOW] == 0
     heard[:, SILENCE] = -5
     for _ in range(6):
-        pronunciation.advance(begun[0], heard, COSTS.beyond)
-    assert begun[0, NOW] == pytest.approx(-6 * COSTS.beyond)  # noise, as behind a word
+        pronunciation.advance(begun[0], heard)
+    assert begun[0, NOW] == pytest.approx(-6 * BEYOND)  # noise, as behind a word
     assert begun[0, NOW - 6] == 0
     for _ in range(HISTORY):
-        pronunciation.advance(begun[0], heard, COSTS.beyond)
+        pronunciation.advance(begun[0], heard)
         pronunciation.rebase(begun[0], np.float32(0), begun[0])
     assert begun[0, NOW] == IMPOSSIBLE
 
@@ -147,12 +148,12 @@ def test_a_long_pause_behind_an_unfinished_word_costs_a_constant_for_each_frame(
     for _ in range(pause):
         heard[:NOW] = heard[1:]
         heard[NOW] = -9
-        pronunciation.advance(begun, heard, COSTS.beyond)
+        pronunciation.advance(begun, heard)
         gained, ended = fitted(begun, heard, phones)
         of = np.array(phones, np.int32)
-        pronunciation.remember(begun, heard, of, COSTS, ended, np.empty_like(begun))
+        pronunciation.remember(begun, heard, of, ended, np.empty_like(begun))
         pronunciation.rebase(begun, np.float32(gained), begun)
-        assert gained == pytest.approx(-float(COSTS.beyond), abs=1e-4)
+        assert gained == pytest.approx(-float(BEYOND), abs=1e-4)
     _, ended = fitted(begun, heard, phones)
     pronunciation.finish(ended, heard, begun)
     assert max(begun) > -1  # what follows finds a word that has ended
