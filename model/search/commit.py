@@ -150,6 +150,22 @@ def _common(texts: Texts, a: int, b: int, most: int) -> int:
     return n
 
 
+@uncounted(forceinline=True)
+def _shares(texts: Texts, best: int, count: int, power: np.float32, shares: Array) -> np.float32:
+    """Set (count + 1,) shares to the probability of just n first symbols in common with the best.
+
+    Probabilities are relative to the best one's and to a power. Return the sum.
+    """
+    scores, whole = texts.scores, ZERO
+    shares[: count + 1] = ZERO
+    for k in range(len(scores)):
+        if scores[k] != NOTHING:
+            share = exp((scores[k] - scores[best]) * power)
+            shares[_common(texts, best, k, count)] += share
+            whole += share
+    return whole
+
+
 @uncounted(cached=True)
 def _rate(
     texts: Texts,
@@ -181,13 +197,7 @@ def _rate(
     """
     if count == 0:
         return
-    scores, whole = texts.scores, ZERO
-    shares[: count + 1] = ZERO  # of just n symbols in common
-    for k in range(len(scores)):
-        if scores[k] != NOTHING:
-            share = exp((scores[k] - scores[best]) * FLATTENED)
-            shares[_common(texts, best, k, count)] += share
-            whole += share
+    whole = _shares(texts, best, count, FLATTENED, shares)
     by, longest = beam.confidence, np.float32(max(beam.max_wait, 1))
     own = np.float32(by.offset) + np.float32(by.strangeness) * strangeness(voice)
     agreed, others = ZERO, whole
@@ -206,18 +216,10 @@ def _agreed(texts: Texts, best: int, agreement: float, shares: Array) -> int:
 
     The shares are memory for one more than it has.
     """
-    count, scores = texts.lengths[best], texts.scores
+    count = texts.lengths[best]
     if count == 0:
         return 0
-    shares[: count + 1] = ZERO  # probability of just n symbols in common
-    whole = np.float32(0)
-    for k in range(len(scores)):
-        if scores[k] == NOTHING:
-            continue
-        n = _common(texts, best, k, count)
-        share = exp(scores[k] - scores[best])
-        shares[n] += share
-        whole += share
+    whole = _shares(texts, best, count, ONE, shares)
     agreed = shares[count]
     while count > 0 and agreed < np.float32(agreement) * whole:
         count -= 1
