@@ -13,7 +13,7 @@ from torch import Tensor
 from cortado.model.compiled.cell import add_to, backward_cell, forward_cell
 from cortado.model.compiled.jit import cached_njit, uncounted
 from cortado.model.compiled.operations import mixed
-from cortado.model.compiled.product import begin, end, product, put
+from cortado.model.compiled.product import begin, end, product, stored
 from cortado.model.operation import definition, kernel
 
 MIN_FRAMES = 4  # fewer are not worth packing the weights
@@ -75,19 +75,11 @@ def _neighbourhoods(hidden: Array, columns: Array) -> None:
     columns[0, :channels] = 0  # beyond the edges
     columns[frequencies - 1, 2 * channels :] = 0
     for f in range(frequencies):
-        _stored(hidden[f], columns[f], channels)
+        stored(hidden[f], 0, columns[f, channels : 2 * channels])
         if f > 0:
-            _stored(hidden[f], columns[f - 1], 2 * channels)
+            stored(hidden[f], 0, columns[f - 1, 2 * channels : 3 * channels])
         if f < frequencies - 1:
-            _stored(hidden[f], columns[f + 1], 0)
-
-
-@uncounted(forceinline=True)
-def _stored(values: Array, out: Array, start: int) -> None:
-    """Store float32 in bf16 or float32."""
-    taken = out[start : start + len(values)]
-    for k in range(len(values)):
-        put(taken, k, values[k])
+            stored(hidden[f], 0, columns[f + 1, :channels])
 
 
 @uncounted(forceinline=True)
