@@ -9,6 +9,7 @@ import numpy as np
 from cortado.model.backends.cpu.encoder import lstm_cell
 from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, NewStates, Scratch, State
 from cortado.model.backends.heads import BLANK
+from cortado.model.compiled.cell import add_to
 from cortado.model.compiled.functions import FAST, exp, tanh
 from cortado.model.compiled.integers import affine
 from cortado.model.compiled.jit import uncounted
@@ -82,14 +83,6 @@ def add_mean(frames: Array, weights: Array, sums: Array, start: int) -> None:
 
 
 @uncounted()
-def add_to(given: Array, sums: Array, start: int) -> None:
-    """Add an array to a flat array from `start` on."""
-    taken = sums[start : start + len(given)]
-    for k in range(len(given)):
-        taken[k] += given[k]
-
-
-@uncounted()
 def _write(
     count: int, rows: Array, state: State, w: DecoderWeights, t: Scratch, new: NewStates
 ) -> None:
@@ -106,7 +99,7 @@ def _write(
     for n in range(count):
         row = rows[t.rows[n]]
         cell, hidden = state.decoder_cell[row, 0], state.decoder_hidden[row, 0]
-        add_to(w.symbols[state.symbol[row, 0]], t.decoder_gates, 4 * n * d)
+        add_to(w.symbols[state.symbol[row, 0]], t.decoder_gates[4 * n * d : 4 * (n + 1) * d])
         add_mean(state.gates[row], t.chunk_weights[n], t.decoder_gates, 4 * n * d)
         lstm_cell(t.decoder_gates, 4 * n * d, cell, t.states, n * d, hidden)
     affine(w.states, t.states, d, d, t.of_states, count, t.codes, t.scales)

@@ -8,15 +8,10 @@ a frame, their attention and the product of their hidden state with the gates' w
 
 import numpy as np
 
-from cortado.model.backends.cpu.decoder import (
-    add_mean,
-    add_to,
-    attention_weights,
-    energy,
-    store_frames,
-)
+from cortado.model.backends.cpu.decoder import add_mean, attention_weights, energy, store_frames
 from cortado.model.backends.cpu.encoder import lstm_cell
 from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, NewStates, Scratch, State
+from cortado.model.compiled.cell import add_to
 from cortado.model.compiled.integers import affine
 from cortado.model.compiled.jit import inlined, uncounted
 from cortado.model.compiled.product import copied
@@ -112,7 +107,7 @@ def _write(
         symbol = state.symbol[row, base] if slot < 0 else e.written[r, h, e.written_count[r, h] - 1]
         copied(cell, 0, new.cell[start + n], 0, d)
         copied(t.decoder_gates, 4 * t.shared[n] * d, t.own_gates, 0, 4 * d)
-        add_to(w.symbols[symbol], t.own_gates, 0)
+        add_to(w.symbols[symbol], t.own_gates)
         add_mean(state.gates[row], t.chunk_weights[t.shared[n]], t.own_gates, 0)
         cell, hidden = new.cell[start + n], new.hidden[start + n]
         lstm_cell(t.own_gates, 0, cell, t.states, n * d, hidden)
