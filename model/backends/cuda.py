@@ -18,13 +18,12 @@ from cortado.model.backends.reference import (
     ReferenceStepper,
     State,
     as_emissions,
-    search_layer,
 )
 from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.ctc import CtcState
 from cortado.model.emission import Emissions
 from cortado.model.features.framing import SAMPLES_PER_STEP
-from cortado.model.layer import Serial, select, tensors
+from cortado.model.layer import select, tensors
 from cortado.model.recognizer import Recognizer
 from cortado.model.streaming.interface import Rows, Samples
 
@@ -44,9 +43,6 @@ class DeviceRecognizer(ReferenceRecognizer):
             raise ValueError("expected a GPU that PyTorch can use for backend 'cuda', got none")
         super().__init__(copy.deepcopy(recognizer))
         self.recognizer.to(device)
-        model = self.recognizer
-        self.search = search_layer(model, self.beam)
-        self.layers = Serial(model.features, model.encoder, self.search)
         self.device, self.name, self.batch = torch.device(device), device, tile
 
     def stepper(self, streams: int, threads: int | None = None) -> "DeviceStepper":
