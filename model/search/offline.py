@@ -41,7 +41,6 @@ class TeacherForced(NamedTuple):
 
     alpha: Tensor  # (U, T) expected alignment; the weights where it is not monotonic
     weights: Tensor  # (U, T) of the encoder frames in the contexts
-    energies: Tensor | None  # (U, T) monotonic energies; None where it is not monotonic
 
 
 def modes(recognizer: Recognizer) -> Sequence[Mode]:
@@ -117,8 +116,7 @@ def teacher_forced(
         encoded = recognizer.encode(flushed(samples).unsqueeze(0))
         mask = torch.ones(encoded.shape[:2], dtype=torch.bool)
         decoded = recognizer.decoder.teacher_forced(encoded, mask, targets)
-    energies = None if decoded.energies is None else decoded.energies[0, :-1]
-    return TeacherForced(decoded.alpha[0, :-1], decoded.weights[0, :-1], energies)
+    return TeacherForced(decoded.alpha[0, :-1], decoded.weights[0, :-1])
 
 
 def flushed(samples: NDArray[np.float32]) -> Tensor:
