@@ -1,12 +1,19 @@
-"""What all tests share: their order, Ctrl-C, and the log as pytest made it."""
+"""What all tests share: their order, Ctrl-C, chance, and the log as pytest made it."""
 
 import logging
 import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from cortado.server import logs
+
+# Each run tries the same examples. A busy machine is no fault.
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", PATIENT, derandomize=True)
+settings.register_profile("new", PATIENT)
+settings.load_profile("same")
 
 
 def pytest_configure() -> None:

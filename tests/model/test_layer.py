@@ -36,7 +36,7 @@ from cortado.tests.model.contract import close, randomised, verify_chunks, verif
 
 SMALL = EncoderConfig(channels=3, width=6, layers=2)
 cuts = st.lists(st.integers(1, 6), min_size=1, max_size=6)
-few = settings(max_examples=8, deadline=None)
+few = settings(max_examples=8)
 
 
 def normalizer(kind: str = "running") -> Normalizer:
@@ -155,7 +155,7 @@ def test_a_layer_streams(name: str, cuts: list[int]) -> None:
 
 @pytest.mark.usefixtures("kernels")
 @given(cuts=st.lists(st.integers(1, 700), min_size=1, max_size=4))
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=2)
 def test_the_normaliser_streams_beyond_its_memory(cuts: list[int]) -> None:
     torch.manual_seed(0)
     frames = MEMORY_FRAMES - PRIOR_FRAMES + 60

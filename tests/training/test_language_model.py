@@ -31,7 +31,7 @@ from cortado.training.language_model import SPECIAL, SearchWeights, estimate, wr
 
 Arrays = dict[str, NDArray[Any]]
 
-lasting = settings(deadline=None, max_examples=30)
+lasting = settings(max_examples=30)
 texts = st.builds(sentences, st.integers(0, 10_000), st.integers(1, 120))
 
 

@@ -88,7 +88,7 @@ def test_chunks_are_exact_at_any_length(chunk: int, reach: float) -> None:
         assert error < 1e-6, f"T = {frames}: off by {error}"
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     frames=st.integers(1, 30),
     chunk=st.integers(1, 40),

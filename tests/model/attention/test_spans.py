@@ -134,7 +134,7 @@ def test_spans_pass_gradcheck() -> None:
     assert torch.autograd.gradcheck(expected_span, inputs)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     frames=st.integers(1, 40),
     padding=st.integers(0, 5),

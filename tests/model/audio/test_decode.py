@@ -112,7 +112,7 @@ def test_every_format_gives_the_same_tone(
 
 
 @given(st.lists(st.integers(-32768, 32767), min_size=1, max_size=5000))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_16_khz_mono_wav_is_its_samples_over_32768(
     tmp_path_factory: pytest.TempPathFactory, values: list[int]
 ) -> None:
@@ -317,7 +317,7 @@ def test_a_small_file_of_endless_silence_is_refused(
 
 
 @given(st.binary(max_size=3000), st.sampled_from([b"", b"RIFF\0\0\0\0WAVEfmt ", b"OggS", b"fLaC"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_bytes_give_samples_or_an_audio_error(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, magic: bytes
 ) -> None:
@@ -331,7 +331,7 @@ def test_any_bytes_give_samples_or_an_audio_error(
     rate=st.sampled_from([8000, 11025, 22050, 44100, 48000, 96000, 192000]),
     sizes=st.lists(st.integers(0, 5000), min_size=1, max_size=30),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_resampling_does_not_feel_the_chunking(rate: int, sizes: list[int]) -> None:
     signal = np.random.default_rng(0).normal(0, 0.1, rate // 2).astype(np.float32)
     whole, pieces = Resampler(rate), Resampler(rate)

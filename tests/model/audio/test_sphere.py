@@ -248,15 +248,15 @@ def fuzz(seed: int, path: Path) -> bool:
         samples, complaint = decode(path, limit=600), f"{path}: expected "
     except AudioError as error:
         samples, complaint = np.zeros(0, np.float32), str(error)
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 10
     assert complaint.startswith(f"{path}: expected ")
     assert math.isfinite(float(np.abs(samples).max(initial=0)))
     return len(samples) > 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(seed=st.integers(0, 2**40))
-def test_a_hostile_file_is_decoded_or_refused_within_a_second(
+def test_a_hostile_file_is_decoded_or_refused_within_seconds(
     seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     fuzz(seed, tmp_path_factory.getbasetemp() / f"hostile-{os.getpid()}.wv1")

@@ -48,7 +48,7 @@ MODEL = Path(kernel_module.__file__).parents[2]
 HERE = available_products()  # of a recogniser
 MATRICES = available()  # of a matrix
 
-lasting = settings(deadline=None, max_examples=8)
+lasting = settings(max_examples=8)
 
 
 @cache

@@ -80,7 +80,7 @@ def drawn(seed: int, rows: int, inputs: int, states: int, panels: int) -> tuple[
     panels=st.integers(1, 3),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_what_is_whole_numbers_of_steps_is_exact(
     kind: type, rows: int, inputs: int, states: int, panels: int, seed: int
 ) -> None:
@@ -161,7 +161,7 @@ def test_a_row_is_not_felt_by_those_beside_it_whatever_it_holds() -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1), quads=st.integers(1, 9), sign=st.sampled_from([1, -1, 0]))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_the_largest_codes_and_weights_are_added_in_full(seed: int, quads: int, sign: int) -> None:
     random, k = np.random.default_rng(seed), QUAD * quads
     signs = sign or random.choice([-1, 1], (2 * k, COLUMNS))
@@ -176,7 +176,6 @@ def test_the_largest_codes_and_weights_are_added_in_full(seed: int, quads: int, 
 
 
 @given(seed=st.integers(0, 2**32 - 1), inputs=st.integers(0, 9), states=st.integers(0, 9))
-@settings(deadline=None)
 def test_a_weight_is_half_a_step_from_its_integer_at_most(
     seed: int, inputs: int, states: int
 ) -> None:

@@ -16,7 +16,7 @@ MISSED, BEYOND, UNSPOKEN = np.float32(1.3), np.float32(0.7), np.float32(0.9)
 
 Floats = NDArray[np.float32]
 
-lasting = settings(deadline=None, max_examples=200)
+lasting = settings(max_examples=200)
 lay: Any = viterbi(LANES)
 
 

@@ -43,7 +43,7 @@ class Plain:
 
 
 @given(actions=actions, seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_rows_give_the_steps_of_their_audio_whatever_the_others_do(
     actions: list[tuple[str, int, int]], seed: int
 ) -> None:

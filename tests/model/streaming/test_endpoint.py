@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cortado.model.emission import Emission, Emissions
@@ -127,7 +127,6 @@ def test_an_utterance_without_a_pause_is_bounded() -> None:
 
 
 @given(streams=st.lists(steps, min_size=2, max_size=5))
-@settings(deadline=None)
 def test_streams_do_not_feel_each_other(streams: list[Steps]) -> None:
     every = [(Rule(silence=0.12, blank=0.08), Rule(length=0.8)), (Rule(silence=0.2),), ()]
     rules = [every[row % 3] for row in range(len(streams))]
@@ -147,7 +146,6 @@ def test_streams_do_not_feel_each_other(streams: list[Steps]) -> None:
 
 
 @given(before=steps, after=steps)
-@settings(deadline=None)
 def test_a_stream_that_is_resumed_ends_where_it_would_have(before: Steps, after: Steps) -> None:
     rules = Rule(silence=0.12, blank=0.08), Rule(length=0.4)
     first, second = endpointer(1, *rules), endpointer(3, *rules)

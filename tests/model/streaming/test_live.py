@@ -53,7 +53,7 @@ def test_an_untrained_model_has_endpoints_to_lose() -> None:
 
 
 @given(cuts=st.lists(st.integers(0, len(speech())), max_size=6))
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 def test_a_stream_may_be_suspended_after_any_sample(cuts: list[int]) -> None:
     stream, heard = LiveStream(online(), RULES), list[Update]()
     for piece in np.split(speech(), sorted(cuts)):

@@ -102,7 +102,7 @@ turns = st.lists(
 
 
 @given(turns=turns)
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_a_stream_s_probabilities_are_the_same_bits_in_any_company(turns: list[list[int]]) -> None:
     """Streams come in any order, some more often than others, in batches below and above a tile."""
     assert STREAMS > TILE
@@ -179,7 +179,7 @@ def test_characters_and_ends_do_not_depend_on_who_else_is_heard() -> None:
 
 
 @given(cuts=st.lists(st.integers(0, len(speech(0))), max_size=4))
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 def test_a_stream_may_be_suspended_after_any_sample(cuts: list[int]) -> None:
     stream, heard = LiveStream(online(), RULES, vad()), list[Update]()
     for piece in np.split(speech(0), sorted(cuts)):

@@ -339,5 +339,5 @@ class Conversation(RuleBasedStateMachine):
             assert np.array_equal(self.samples, expected[: len(self.samples)])
 
 
-Conversation.TestCase.settings = settings(deadline=None, max_examples=200, stateful_step_count=50)
+Conversation.TestCase.settings = settings(max_examples=200, stateful_step_count=50)
 TestAnyOrder = Conversation.TestCase

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cortado.server.protocol.messages import SAMPLE_BYTES, ErrorCode, ProtocolError
@@ -53,7 +53,6 @@ def test_24_bits_have_a_sign() -> None:
     assert samples_of(data, "pcm_s24le").tolist() == pytest.approx([-1, 1, 0.5])
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(st.sampled_from(list(SAMPLE_BYTES)), st.lists(st.integers(0, 900), max_size=30))
 def test_samples_do_not_depend_on_where_bytes_are_cut(encoding: str, cuts: list[int]) -> None:
     data = encode(WAVE, "pcm_f32le")  # whose bytes are samples of any encoding

@@ -378,7 +378,7 @@ def test_english_has_letters_apostrophes_and_spaces(text: str, expected: str) ->
     assert english(text) == expected
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_broken_transcripts_and_tables_are_problems_and_no_crash(
     tmp_path_factory: pytest.TempPathFactory, seed: int

@@ -51,7 +51,7 @@ def test_a_set_without_any_reference_counts_its_insertions() -> None:
 
 
 @given(sentences, sentences, st.sampled_from(["word", "char", "phone"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_edits_are_as_many_as_jiwers_and_spell_both_texts(
     reference: str, hypothesis: str, unit: Unit
 ) -> None:
@@ -67,7 +67,7 @@ def test_edits_are_as_many_as_jiwers_and_spell_both_texts(
 
 
 @given(st.lists(st.tuples(sentences, sentences), min_size=1, max_size=12))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_rates_and_counts_are_jiwers_and_intervals_repeatable(
     pairs: list[tuple[str, str]],
 ) -> None:
