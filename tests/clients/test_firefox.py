@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jiwer import cer
 from numpy.typing import NDArray
 
 from cortado.tests import needs
@@ -19,7 +18,6 @@ def test_what_is_said_into_firefox_is_read_in_it(
     server: Served,
     model: Path,
     spoken: NDArray[np.float32],
-    recording: Path,
     tmp_path: Path,
 ) -> None:
     silence = np.zeros(RATE, np.float32)
@@ -36,7 +34,6 @@ def test_what_is_said_into_firefox_is_read_in_it(
         sent, text = page.sent(), page.transcript()
         (tmp_path / "firefox.png").write_bytes(page.screenshot())
     assert page.messages == []
-    exact, original = transcribe(model, write(tmp_path / "sent.wav", sent), recording)
+    [exact] = transcribe(model, write(tmp_path / "sent.wav", sent))
     assert text.split() == exact["text"].split()
     assert text.strip()
-    assert cer(original["text"].strip(), text.strip()) < 0.4

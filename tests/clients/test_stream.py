@@ -372,16 +372,19 @@ def test_only_a_server_of_which_nothing_comes_is_lost(
 ) -> None:
     """A slow one answers pings too late: they stand behind the audio that it has yet to read."""
     monkeypatch.setattr(connection, "PING_SECONDS", 0.05)
-    monkeypatch.setattr(connection, "PONG_SECONDS", 0.4)
+    monkeypatch.setattr(connection, "PONG_SECONDS", 2.0)
+    lost = asyncio.Event()
 
     async def slow(socket: websockets.ServerConnection) -> None:
         await socket.recv()
         await socket.send(json.dumps(READY))
         socket.transport.pause_reading()  # pongs are sent as frames are read
-        for _ in range(20):
+        if not is_alive:
+            await lost.wait()
+            return
+        for _ in range(30):
             await asyncio.sleep(0.1)
-            if is_alive:
-                await socket.send(json.dumps(CHARS))
+            await socket.send(json.dumps(CHARS))
 
     async def listen() -> int:
         async with websockets.serve(slow, "127.0.0.1", 0, close_timeout=0.1) as server:
@@ -392,7 +395,8 @@ def test_only_a_server_of_which_nothing_comes_is_lost(
                 while True:
                     await own.receive()
                     heard += 1
+            lost.set()
             await own.close()
             return heard
 
-    assert asyncio.run(listen()) == (20 if is_alive else 0)
+    assert asyncio.run(listen()) == (30 if is_alive else 0)

@@ -1,7 +1,6 @@
 """Voices that speak part by part, so that a test can change the servers while they speak."""
 
 import asyncio
-import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -13,11 +12,6 @@ from cortado.tests.server.running import Samples
 RATE, PIECE = 16_000, 1600
 PARTS = 3
 Said = tuple[str, list[float]]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 class Voices:

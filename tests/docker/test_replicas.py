@@ -20,8 +20,9 @@ from cortado.server.settings import ENV_PREFIX, Settings
 from cortado.tests import needs
 from cortado.tests.clients.serving import Served, serving, transcribe
 from cortado.tests.clients.speech import speech, write
-from cortado.tests.clients.voices import Said, Voices, beside, free_port
+from cortado.tests.clients.voices import Said, Voices, beside
 from cortado.tests.docker.test_monitoring import Loader
+from cortado.tests.ports import unused_port
 from cortado.tests.server.running import PATIENCE, rounded, wait_for
 
 FOLDER = Path(__file__).parent.parent.parent / "docker"
@@ -34,7 +35,7 @@ KEY = "a key that both servers share"
 def balancer(folder: Path, *replicas: Served) -> Iterator[str]:
     """Run Caddy with the configuration of `docker/`; yield its address."""
     program = needs.program("caddy")
-    where = f"http://127.0.0.1:{free_port()}"
+    where = f"http://127.0.0.1:{unused_port()}"
     servers = " ".join(f"127.0.0.1:{one.port}" for one in replicas)
     environment = os.environ | {"SITE": where, "REPLICAS": servers, "HOME": str(folder)}
     command = [program, "run", "--adapter", "caddyfile", "--config"]

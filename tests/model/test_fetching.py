@@ -11,7 +11,7 @@ import soundfile
 
 from cortado.model.files import FileTranscript, transcripts
 from cortado.tests.model.untrained import noise, untrained
-from cortado.tests.server.running import wait_for
+from cortado.tests.server.running import PATIENCE, wait_for
 
 
 class Endless(io.RawIOBase):
@@ -39,7 +39,7 @@ def test_who_stops_does_not_wait_for_downloads(tmp_path: Path) -> None:
     found = transcripts(lambda _: recognizer, paths)
     results = cast(Generator[FileTranscript, None, None], found)
     assert next(results).path == here
-    assert all(one.asked.wait(5) for one in elsewhere)
+    assert all(one.asked.wait(PATIENCE) for one in elsewhere)
     results.close()
     assert wait_for(lambda: all(one.closed for one in elsewhere))
     assert wait_for(lambda: threading.active_count() <= before)

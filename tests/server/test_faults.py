@@ -94,7 +94,7 @@ def test_a_line_that_is_dead_without_a_word_ends_its_stream_which_goes_on_elsewh
         await dead.send(audio[:half])
         token = json.loads(await dead.recv())["token"]
         dead.transport.pause_reading()
-        others = []
+        others = [await converse(server.url, START, audio, END)]
         while not len(server.service.streams.resumable):
             others.append(await converse(server.url, START, audio, END))
         after = await converse(server.url, resume(token=token), audio[half:], END)

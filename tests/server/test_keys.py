@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -193,10 +194,10 @@ def test_a_file_counts_as_a_stream_from_its_first_byte_on(
         sent["Content-Type"] = "audio/wav"
     for name, value in sent.items():
         upload.putheader(name, value)
-    upload.endheaders(b"--1\r\nConte")
-    assert wait_for(lambda: callers.full(Caller("phone-app", "")) is not None)
-    assert httpx.post(f"{page}/v1/{address}", headers=headers).status_code == 429
-    upload.close()
+    with closing(upload):
+        upload.endheaders(b"--1\r\nConte")
+        assert wait_for(lambda: callers.full(Caller("phone-app", "")) is not None)
+        assert httpx.post(f"{page}/v1/{address}", headers=headers).status_code == 429
     assert wait_for(lambda: callers.full(Caller("phone-app", "")) is None)
     assert not [one for one in caplog.records if one.exc_info], "who hangs up is no fault of ours"
 

@@ -77,11 +77,6 @@ def test_a_wrong_message_is_refused_with_its_code(
     assert strict.is_at_rest()
 
 
-def test_a_client_that_never_starts_is_closed(online: ReferenceRecognizer) -> None:
-    with running(online, start_timeout_seconds=0.2) as server:
-        assert refused(say(server.url), ErrorCode.START_TIMEOUT)
-
-
 def test_a_client_that_falls_silent_is_closed(online: ReferenceRecognizer) -> None:
     with running(online, idle_timeout_seconds=4.0) as server:
         heard = say(server.url, START, pcm(SPEECH), b"")

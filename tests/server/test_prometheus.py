@@ -16,8 +16,8 @@ from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.server.keys import KeyFile
 from cortado.server.protocol.messages import ErrorCode
 from cortado.tests import needs
-from cortado.tests.clients.voices import free_port
 from cortado.tests.model.untrained import noise
+from cortado.tests.ports import unused_port
 from cortado.tests.server.running import END, PATIENCE, START, Running, pcm, running, say
 
 FOLDER = Path(__file__).parents[2] / "docker" / "monitoring"
@@ -38,7 +38,7 @@ def prometheus(tmp_path: Path, server: Running, key: str) -> Iterator[str]:
         text = text.replace(ours, own)
     config = tmp_path / "prometheus.yml"
     config.write_text(text)
-    port = free_port()
+    port = unused_port()
     options = {
         "config.file": config,
         "storage.tsdb.path": tmp_path / "data",

@@ -26,7 +26,8 @@ from cortado.server.settings import ENV_PREFIX, Settings, read_settings
 from cortado.tests.clients.ray_cluster import two_nodes
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT, transcribe
 from cortado.tests.clients.speech import speech, write
-from cortado.tests.clients.voices import Said, Voices, beside, free_port
+from cortado.tests.clients.voices import Said, Voices, beside
+from cortado.tests.ports import unused_port
 from cortado.tests.server.running import PATIENCE, START, rounded, say, wait_for
 
 pytest.importorskip("ray", reason="needs the extra ray: make install EXTRAS=ray")
@@ -46,7 +47,7 @@ def address() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def port() -> int:
     """The port of the proxy, which stays as it was when Serve began."""
-    return free_port()
+    return unused_port()
 
 
 def deploy(

@@ -23,7 +23,8 @@ def later(count: float, slow: float = 0.0, memory: float = 100e6) -> Sample:
 def test_a_soak_with_faults_finds_nothing_wrong() -> None:
     online: ReferenceRecognizer = untrained(TINY, TINY_SEED)
     with running(online) as server:
-        load = Soak(server.url, speed=2.0, longest=1.0)
+        asyncio.run(Soak(server.url, speed=2.0, longest=1.0).run(4, 2.0, lambda share: None))
+        load = Soak(server.url, speed=2.0, longest=1.0)  # whose memory is what the first one took
         asyncio.run(load.run(4, 20.0, lambda share: None))
         assert server.is_at_rest()
     assert load.findings.wrong == []

@@ -2,11 +2,9 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import torch.distributed as dist
 from safetensors.torch import load_file
 from torch import Tensor
 
+from cortado.tests.ports import unused_port
 from cortado.tests.training.learning.test_trainer import STEPS, equal, tensors, trainer
 from cortado.tests.training.tiny import recipe
 from cortado.training.data.batches import Batch
@@ -56,15 +55,6 @@ training_run.train(shared_run(manifest), output)
 def shared_run(manifest: Path) -> Recipe:
     """The tiny run with Muon, whose work processes share out; no validation, which one does."""
     return replace(recipe(manifest), validation=(), optimizer="muon")
-
-
-def unused_port() -> int:
-    """Return a port below those that the system gives to whoever asks for any."""
-    for port in range(20_000 + os.getpid() % 10_000, 32_000):
-        with socket.socket() as one, suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            return port
-    raise OSError("expected an unused port, got none")
 
 
 def exit_codes(running: Sequence[subprocess.Popen[bytes]]) -> list[int]:

@@ -112,7 +112,7 @@ def test_a_run_ends_whatever_befalls_it_while_a_process_imports(
             command, cwd=tmp_path, env=environment, stderr=written, start_new_session=True
         )
     try:
-        assert process.wait(60) == code
+        assert process.wait(300) == code
     finally:
         with suppress(ProcessLookupError):  # nobody is left
             os.killpg(process.pid, signal.SIGKILL)
