@@ -15,15 +15,20 @@ from cortado.clients.commands.terminal import STYLE
 ROOT = Path(__file__).parent.parent
 OTHERS = ("README.md", "RESULTS.md", "training/RESULTS.md", "docker/README.md")
 PAGES = (*(ROOT / name for name in OTHERS), *sorted((ROOT / "docs").glob("*.md")))
-LINE = re.compile(r"^    (?:[\w.]+=\S+ )*(?:cat \S+ \| )?cortado (.+)$", re.MULTILINE)
+LINE = re.compile(r"^    ((?:[\w.]+=\S+ )*(?:cat \S+ \| )?cortado .+)$", re.MULTILINE)
+
+
+def commands_of(page: Path) -> list[str]:
+    """Return the commands of a page, each on one line."""
+    return LINE.findall(page.read_text(encoding="utf-8").replace("\\\n", ""))
 
 
 def commands() -> list[tuple[str, str]]:
     """Return each page's name and command, without `cortado` and without what follows a #."""
     found = []
     for page in PAGES:
-        text = page.read_text(encoding="utf-8").replace("\\\n", "")
-        found += [(page.name, re.split("  #| > ", line)[0]) for line in LINE.findall(text)]
+        lines = (line.partition("cortado ")[2] for line in commands_of(page))
+        found += [(page.name, re.split("  #| > ", line)[0]) for line in lines]
     return found
 
 

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import wave
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 from cortado.model.audio.decode import Resampler, decode
 from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served
+from cortado.tests.clients.speech import write
 
 PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "doors.md").read_text(), re.DOTALL)
 SHIPPED = "http://127.0.0.1:8000", "ws://127.0.0.1:8000"  # the address on the page
@@ -26,10 +26,7 @@ def recordings(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         ("talk.wav", 16_000, samples),
         ("talk24k.wav", 24_000, np.concatenate([resampler.push(samples), resampler.finish()])),
     ):
-        with wave.open(str(found / name), "wb") as writer:
-            writer.setparams((1, 2, rate, 0, "NONE", ""))
-            scaled = np.round(given * 32768).clip(-32768, 32767)
-            writer.writeframes(scaled.astype("<i2").tobytes())
+        write(found / name, given, rate)
     return found
 
 

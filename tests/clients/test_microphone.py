@@ -1,7 +1,6 @@
 """`cortado mic`: a real input device of the sound system, and words where there is none."""
 
 import io
-import json
 import os
 import signal
 import subprocess
@@ -11,7 +10,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-import websockets
 from numpy.typing import NDArray
 from rich.console import Console
 
@@ -24,7 +22,7 @@ from cortado.tests.clients import sounddevice
 from cortado.tests.clients.firefox import sound
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT, ROOT, Served
 from cortado.tests.clients.terminal import in_terminal
-from cortado.tests.clients.test_stream import CHARS, READY
+from cortado.tests.clients.test_stream import BROKEN, CHARS, READY, says, stub
 
 Samples = NDArray[np.float32]
 
@@ -58,16 +56,15 @@ def mic(
 
 
 @pytest.mark.parametrize(
-    ("at_import", "help_given"),
+    ("at_import", "arguments", "help_given"),
     [
-        ("raise ModuleNotFoundError('no sounddevice')", "make install EXTRAS=mic"),
-        ("raise OSError('PortAudio library not found')", "apt install libportaudio2"),
+        ("raise ModuleNotFoundError('no sounddevice')", (), "make install EXTRAS=mic"),
+        ("raise OSError('none')", ("--list-devices",), "apt install libportaudio2"),
     ],
     ids=["sounddevice", "PortAudio"],
 )
-@pytest.mark.parametrize("arguments", [(), ("--list-devices",)], ids=["speak", "list"])
 def test_a_missing_library_is_one_clear_line_and_exit_code_2(
-    at_import: str, help_given: str, arguments: tuple[str, ...], tmp_path: Path
+    at_import: str, arguments: tuple[str, ...], help_given: str, tmp_path: Path
 ) -> None:
     (tmp_path / "sounddevice.py").write_text(at_import)
     done = mic(*arguments, home=tmp_path, python_path=tmp_path)
@@ -201,18 +198,10 @@ def test_a_device_that_does_not_start_is_one_clear_error(
 async def test_what_was_said_stays_where_the_stream_breaks_off(
     recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def answer(connection: websockets.ServerConnection) -> None:
-        broken = {"type": "error", "code": "invalid_audio", "message": "broken"}
-        for message in (READY, CHARS, broken):
-            await connection.send(json.dumps(message))
-        await connection.wait_closed()
-
     monkeypatch.setenv("WAV", os.fspath(recording))
     monkeypatch.setitem(sys.modules, "sounddevice", sounddevice)
     found = Captions(Microphone(), Console(file=io.StringIO()))
-    async with websockets.serve(answer, "127.0.0.1", 0) as server:
-        [listener] = server.sockets
-        url = f"ws://127.0.0.1:{listener.getsockname()[1]}"
+    async with stub(says(READY, CHARS, BROKEN)) as url:
         with pytest.raises(StreamError, match="invalid_audio: broken"):
             await caption(found, url, print)
     assert [[one.text for one in utterance] for utterance in found.utterances] == [["a"]]

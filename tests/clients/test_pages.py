@@ -18,9 +18,10 @@ from cortado.model import checkpoint_reader
 from cortado.tests import needs
 from cortado.tests.clients import sounddevice
 from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served
+from cortado.tests.https import self_signed
+from cortado.tests.test_commands_of_pages import commands_of
 
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
-LINE = re.compile(r"^    ((?:\w+=\S+ )*(?:cat \S+ \| )?cortado .+)$", re.MULTILINE)
 NOT_RUN = {  # what a command looks like, and why it is not run here
     r"cortado (train|study) ": "takes hours: test_examples.py fine-tunes for one step",
     r"cortado text ": "needs a clone, and minutes to hours: test_text_command.py has miniatures",
@@ -35,11 +36,6 @@ NOT_RUN = {  # what a command looks like, and why it is not run here
 SERVER = "ws://127.0.0.1:8000/v1/stream"
 
 pytestmark = [pytest.mark.slow, needs.openssl]
-
-
-def commands(page: str) -> list[str]:
-    """Return the commands of a page, each on one line."""
-    return LINE.findall((ROOT / page).read_text("utf-8").replace("\\\n", ""))
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +64,7 @@ def home(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(manifest)
-    secret = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
-    files = ["-keyout", "key.pem", "-out", "chain.pem", "-subj", "/CN=speech.example.org"]
-    subprocess.run([*secret.split(), *files], cwd=home, check=True, capture_output=True)
+    self_signed(home / "chain.pem", home / "key.pem", "speech.example.org")
     (base / "fake").mkdir()
     shutil.copy(sounddevice.__file__, base / "fake/sounddevice.py")
     return home
@@ -125,11 +119,15 @@ def run(command: Sequence[str], home: Path) -> None:
     assert process.returncode == 0, f"{command[-1]}\n{log.read_text()}"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
+@pytest.mark.parametrize("page", [page for page in PAGES if commands_of(ROOT / page)])
 def test_the_commands_of_a_page_run_one_after_another(
     page: str, home: Path, server: Served
 ) -> None:
-    lines = [line for line in commands(page) if not any(re.search(kind, line) for kind in NOT_RUN)]
+    lines = [
+        line
+        for line in commands_of(ROOT / page)
+        if not any(re.search(kind, line) for kind in NOT_RUN)
+    ]
     # What the page leaves to the reader: the server that runs, and what the microphone hears.
     lines = [line.replace(SERVER, server.stream) for line in lines]
     lines = [line + f" --url {server.stream}" * ("cortado mic" in line) for line in lines]
@@ -142,6 +140,6 @@ def test_the_commands_of_a_page_run_one_after_another(
 
 
 def test_what_is_not_run_is_on_a_page() -> None:
-    lines = [line for page in PAGES for line in commands(page)]
+    lines = [line for page in PAGES for line in commands_of(ROOT / page)]
     assert [kind for kind in NOT_RUN if not any(re.search(kind, line) for line in lines)] == []
     assert len(lines) > 30

@@ -4,15 +4,15 @@ import json
 import os
 import shutil
 import socket
-import threading
 from collections.abc import Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from cortado.tests.clients.test_transcribe_command import run
+from cortado.tests.https import Quiet, answering
 
 pytest.importorskip("upath", reason="needs the extra archive: make install EXTRAS=archive")
 # The clients of stores leave connections to the end of the process.
@@ -39,23 +39,15 @@ def store() -> Iterator[None]:
     server.stop()
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """It gives files, and writes no line for each."""
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass
+class Files(Quiet, SimpleHTTPRequestHandler):
+    """It gives files."""
 
 
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[str]:
     """A web server of the test's folder."""
-    handler = partial(Quiet, directory=tmp_path)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with answering(partial(Files, directory=tmp_path)) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def results(folder: Path) -> dict[str, dict[str, object]]:

@@ -4,8 +4,8 @@ import asyncio
 import json
 import re
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from cortado.clients.speech import Results, stream
 from cortado.clients.stream import connect
 from cortado.model.captions import Word
 from cortado.model.emission import Character
-from cortado.server.protocol.messages import Chars, Endpoint, Start
+from cortado.server.protocol.messages import Endpoint, Start
 from cortado.server.protocol.pcm import encode
 from cortado.tests.clients.serving import Served, serving
 
@@ -36,6 +36,28 @@ def pieces(samples: Samples, size: int) -> Iterator[Samples]:
 def collect(characters: Results[Character]) -> tuple[str, list[float]]:
     found = list(characters)
     return "".join(one.text for one in found), [one.time for one in found]
+
+
+Answer = Callable[[websockets.ServerConnection], Awaitable[None]]
+
+
+@asynccontextmanager
+async def stub(answer: Answer) -> AsyncIterator[str]:
+    """Run a server that answers each connection so; yield its address."""
+    async with websockets.serve(answer, "127.0.0.1", 0, close_timeout=0.1) as server:
+        [listener] = server.sockets
+        yield f"ws://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def says(*messages: dict[str, Any]) -> Answer:
+    """Return a server's answer of messages, whatever it is told."""
+
+    async def answer(connection: websockets.ServerConnection) -> None:
+        for message in messages:
+            await connection.send(json.dumps(message))
+        await connection.wait_closed()
+
+    return answer
 
 
 @pytest.fixture(scope="module")
@@ -126,16 +148,8 @@ def test_an_error_does_not_wait_for_a_source_that_says_nothing() -> None:
         quiet.wait()
         yield np.zeros(0, np.float32)
 
-    async def answer(connection: websockets.ServerConnection) -> None:
-        broken = {"type": "error", "code": "invalid_audio", "message": "broken"}
-        for message in (READY, broken):
-            await connection.send(json.dumps(message))
-        await connection.wait_closed()
-
     async def talk() -> None:
-        async with websockets.serve(answer, "127.0.0.1", 0) as server:
-            [listener] = server.sockets
-            url = f"ws://127.0.0.1:{listener.getsockname()[1]}"
+        async with stub(says(READY, BROKEN)) as url:
             await asyncio.wait_for(asyncio.to_thread(list, stream(silent(), url)), 20)
 
     try:
@@ -337,7 +351,8 @@ READY = {
     "lookahead_ms": 110,
 }
 CHARS = {"type": "chars", "text": "a", "times": [0.1], "confidences": [1.0], "position": 0.2}
-NEWER = [
+BROKEN = {"type": "error", "code": "invalid_audio", "message": "broken"}
+NEWER: list[dict[str, Any]] = [
     {"type": "greeting"},
     READY | {"mood": "fine"},
     {"type": "speaker", "name": "one"},
@@ -347,21 +362,9 @@ NEWER = [
 
 
 def test_messages_of_a_newer_server_are_ignored() -> None:
-    async def answer(connection: websockets.ServerConnection) -> None:
-        for message in NEWER:
-            await connection.send(json.dumps(message))
-        await connection.wait_closed()
-
-    async def talk() -> AsyncIterator[Chars]:
-        async with websockets.serve(answer, "127.0.0.1", 0) as server:
-            [listener] = server.sockets
-            url = f"ws://127.0.0.1:{listener.getsockname()[1]}"
-            async with connect(url, keep=False) as stream:
-                async for chars in stream:
-                    yield chars
-
     async def texts() -> list[str]:
-        return [chars.text async for chars in talk()]
+        async with stub(says(*NEWER)) as url, connect(url, keep=False) as stream:
+            return [chars.text async for chars in stream]
 
     assert asyncio.run(texts()) == ["a"]
 
@@ -387,9 +390,8 @@ def test_only_a_server_of_which_nothing_comes_is_lost(
             await socket.send(json.dumps(CHARS))
 
     async def listen() -> int:
-        async with websockets.serve(slow, "127.0.0.1", 0, close_timeout=0.1) as server:
-            [port] = [one.getsockname()[1] for one in server.sockets]
-            own, _ = await connection.open_connection(f"ws://127.0.0.1:{port}", Start())
+        async with stub(slow) as url:
+            own, _ = await connection.open_connection(url, Start())
             heard = 0
             with suppress(StreamError):
                 while True:

@@ -1,6 +1,5 @@
 """What can be known of the image without pulling anything."""
 
-import http.server
 import importlib
 import os
 import re
@@ -8,17 +7,15 @@ import shutil
 import ssl
 import subprocess
 import sys
-import threading
 import tomllib
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from cortado.tests import needs
 from cortado.tests.docker.dockerfile import Instruction, is_ignored, read
+from cortado.tests.https import Quiet, answering, self_signed
 
 ROOT = Path(__file__).parent.parent.parent
 INSTRUCTIONS = read(ROOT / "docker" / "Dockerfile")
@@ -228,26 +225,15 @@ def test_what_is_trimmed_still_decodes_and_encoders_of_video_are_gone(tmp_path: 
         assert encoder.stat().st_size < 50_000
 
 
-@contextmanager
-def answering(status: int, tls: ssl.SSLContext | None = None) -> Iterator[int]:
-    """Run a server that answers /ready with `status`, by https if told so; yield its port."""
+def ready(status: int) -> type[Quiet]:
+    """Return what answers /ready with `status`."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             self.send_response(status if self.path == "/ready" else 404)
             self.end_headers()
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        if tls:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
+    return Handler
 
 
 def health(port: int, **settings: str) -> int:
@@ -266,23 +252,21 @@ def read_command(text: str) -> list[str]:
 
 @pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False), (404, False)])
 def test_it_is_healthy_when_the_server_is_ready(status: int, healthy: bool) -> None:
-    with answering(status) as port:
+    with answering(ready(status)) as port:
         assert (health(port) == 0) is healthy
 
 
 @needs.openssl
 def test_it_is_healthy_with_a_certificate_of_its_own(tmp_path: Path) -> None:
-    certificate, key = str(tmp_path / "certificate.pem"), str(tmp_path / "key.pem")
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
-    files = ["-subj", "/CN=speech.example.org", "-keyout", key, "-out", certificate]
-    subprocess.run([*command.split(), *files], check=True, capture_output=True)
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    self_signed(certificate, key, "speech.example.org")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate, key)
-    with answering(200, tls) as port:
-        assert health(port, CORTADO_TLS_CERTIFICATE=certificate) == 0
+    with answering(ready(200), tls) as port:
+        assert health(port, CORTADO_TLS_CERTIFICATE=str(certificate)) == 0
 
 
 def test_it_is_not_healthy_when_nothing_listens() -> None:
-    with answering(200) as port:
+    with answering(ready(200)) as port:
         pass
     assert health(port) == 1

@@ -5,7 +5,6 @@ import http.client
 import json
 import os
 import ssl
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -26,6 +25,7 @@ from cortado.server.settings import read_settings, unknown_variables
 from cortado.server.short_lived import ShortLived
 from cortado.server.signing import Signer
 from cortado.tests import needs
+from cortado.tests.https import self_signed
 from cortado.tests.server.running import END, START, Running, converse, running, say, wait_for
 
 SHORT_LIVED = ShortLived(Signer(""))
@@ -300,10 +300,7 @@ def test_a_variable_that_is_no_setting_is_named() -> None:
 @needs.openssl
 def test_two_flags_make_it_https_and_wss(online: ReferenceRecognizer, tmp_path: Path) -> None:
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*command.split(), *subject, *files], check=True, capture_output=True)
+    self_signed(certificate, key, "localhost", "-addext", "subjectAltName=IP:127.0.0.1")
     trust = ssl.create_default_context(cafile=str(certificate))
     with running(online, tls_certificate=certificate, tls_key=key) as server:
         assert server.page.startswith("https://127.0.0.1:")

@@ -1,7 +1,5 @@
 """Traces, as an OpenTelemetry collector gets them."""
 
-import http.server
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,6 +7,7 @@ import httpx
 import pytest
 
 from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.tests.https import Quiet, answering
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import END, START, pcm, running, say
 
@@ -21,21 +20,14 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 def collector(bodies: list[bytes]) -> Iterator[str]:
     """Run a collector that keeps what it gets; yield its address."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_POST(self) -> None:
             bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
             self.send_response(200)
             self.end_headers()
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/v1/traces"
-        server.shutdown()
-        thread.join()
+    with answering(Handler) as port:
+        yield f"http://127.0.0.1:{port}/v1/traces"
 
 
 def test_a_collector_gets_a_span_of_each_request_and_stream(online: ReferenceRecognizer) -> None:
