@@ -36,7 +36,7 @@ from cortado.tests.model.contract import close, randomised, verify_chunks, verif
 
 SMALL = EncoderConfig(channels=3, width=6, layers=2)
 cuts = st.lists(st.integers(1, 6), min_size=1, max_size=6)
-few = settings(max_examples=8)
+few = settings(max_examples=3)
 
 
 def normalizer(kind: str = "running") -> Normalizer:

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from cortado.model import checkpoint
-from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.model.backends.choice import load_recognizer
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.streaming.recordings import transcribe_many
 
@@ -20,7 +19,7 @@ SOUNDS = {
 
 
 def test_nothing_is_written_where_nobody_speaks() -> None:
-    online = ReferenceRecognizer(checkpoint.load())
+    online = load_recognizer()
     sounds = [sound.astype(np.float32) for sound in SOUNDS.values()]
     found = dict(transcribe_many(online, sounds, len(sounds)))
     assert {name: found[k] for k, name in enumerate(SOUNDS)} == {name: [] for name in SOUNDS}

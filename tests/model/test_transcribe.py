@@ -14,12 +14,12 @@ from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.files import transcripts, write_results, write_text
 from cortado.model.streaming.live import listen
 from cortado.model.streaming.recordings import transcribe
-from cortado.tests.model.untrained import noise, untrained
+from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 
 
 @cache
 def online() -> ReferenceRecognizer:
-    return untrained()
+    return untrained(TINY, TINY_SEED)
 
 
 def wav(path: Path, seed: int, seconds: float = 1.0, rate: int = 16_000) -> Path:
@@ -85,9 +85,9 @@ def test_a_bad_file_is_complained_about_and_the_others_are_done(tmp_path: Path, 
 
 
 def test_a_cut_file_gives_its_text_and_then_a_complaint(tmp_path: Path) -> None:
-    path, whole = wav(tmp_path / "cut.wav", 1), wav(tmp_path / "whole.wav", 2)
-    soundfile.write(tmp_path / "left.wav", noise(1, 1.0)[:9978], 16_000)
-    path.write_bytes(path.read_bytes()[:20_000])
+    path, whole = wav(tmp_path / "cut.wav", 1, 3.0), wav(tmp_path / "whole.wav", 2)
+    soundfile.write(tmp_path / "left.wav", noise(1, 3.0)[:39_978], 16_000)
+    path.write_bytes(path.read_bytes()[:80_000])
     (alone, [complaint]), (beside, [same]) = run([path]), run([path, whole])
     assert "bytes short" in complaint == same
     assert alone == f"{text_of(tmp_path / 'left.wav')}\n", "to its last sound"

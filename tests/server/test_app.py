@@ -24,7 +24,7 @@ from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.recordings import transcribe
 from cortado.server import engine, logs, run
 from cortado.server import service as service_module
-from cortado.server.engine import Engine
+from cortado.server.engine import Engine, freeze
 from cortado.server.keys import KeyFile
 from cortado.server.protocol.messages import ErrorCode, Start
 from cortado.server.run import EXIT_ENGINE_FAILED, address, listen
@@ -279,6 +279,7 @@ def test_a_reload_is_for_new_streams_and_live_ones_stay_with_their_model(
     other = untrained(TINY, TINY_SEED + 1)
     monkeypatch.setattr(service_module, "RETIRE_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(service_module, "read_model", lambda settings: (other, {}, "other"))
+    monkeypatch.setattr(service_module, "freeze", freeze)
     samples = pcm(noise(1, 2.0))
 
     async def speak(server: Running) -> Heard:
@@ -292,7 +293,8 @@ def test_a_reload_is_for_new_streams_and_live_ones_stay_with_their_model(
                 await connection.send(frame)
             return await listened(connection, *first)
 
-    with running(online) as server, connect(server.url) as early:
+    patient = running(online, start_timeout_seconds=PATIENCE)
+    with patient as server, connect(server.url) as early:
         half = len(samples) // 2
         before = say(server.url, START, samples[:half], FLUSH, samples[half:], END)
         assert asyncio.run(speak(server)).text == before.text

@@ -1,6 +1,7 @@
 """Every backend keeps the one contract of streams."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -27,7 +28,7 @@ from cortado.model.streaming.recordings import transcribe_many
 from cortado.tests import needs
 from cortado.tests.model.backends.contract import verify
 from cortado.tests.model.search.words import PHONES, said
-from cortado.tests.model.untrained import noise, untrained
+from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 
 SURE = Confidence(slope=0.5, offset=1.0, wait=-1.0, strangeness=-1.0)
 WORDS = DEFAULT_BEAM._replace(words=said(), ctc=0.5, confidence=SURE)
@@ -51,7 +52,6 @@ BACKENDS: dict[str, Make] = {  # spoken words have all the state that words alon
     "reference-spoken": lambda model: ReferenceRecognizer(model, SPOKEN._replace(width=FEW)),
     "device-on-cpu": lambda model: DeviceRecognizer(model, "cpu", TILE),
     "fast-beam": lambda model: FastRecognizer(model, products="fp32", beam=DEFAULT_BEAM),
-    "fast-spoken": lambda model: FastRecognizer(model, products="fp32", beam=SPOKEN),
     "fast-widest": lambda model: FastRecognizer(model, products="fp32", beam=widest()),
     **{
         f"fast-{name}": partial(FastRecognizer, products=name)
@@ -71,13 +71,19 @@ def model() -> Recognizer:
     return untrained(RecognizerConfig(phones=PHONES)).recognizer
 
 
+@cache
+def tiny() -> Recognizer:
+    """A model that searches faster in PyTorch, and writes enough where it searches."""
+    return untrained(replace(TINY, phones=PHONES), TINY_SEED).recognizer
+
+
 def speech() -> list[NDArray[np.float32]]:
     return [noise(number, 0.6 + 0.2 * number) for number in range(5)]
 
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_a_backend_keeps_the_contract(name: str) -> None:
-    verify(BACKENDS[name](model()), speech())
+    verify(BACKENDS[name](tiny() if name == "reference-spoken" else model()), speech())
 
 
 @needs.gpu

@@ -10,7 +10,7 @@ from cortado.model.backends.reference import TILE
 from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.search.settings import beam_from_options
 from cortado.tests import needs
-from cortado.tests.model.untrained import untrained
+from cortado.tests.model.untrained import TINY, TINY_SEED, untrained
 
 STREAMS = 2 * TILE + 3
 GPU = torch.cuda.is_available()
@@ -19,7 +19,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=needs.gpu)]
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_streams_that_come_and_go_write_what_they_write_in_the_reference(device: str) -> None:
-    random, model = np.random.default_rng(0), untrained()
+    random, model = np.random.default_rng(0), untrained(TINY, TINY_SEED)
     here = model.stepper(STREAMS)
     there = DeviceRecognizer(model.recognizer, device, TILE).stepper(STREAMS)
     written = other = 0
@@ -33,7 +33,7 @@ def test_streams_that_come_and_go_write_what_they_write_in_the_reference(device:
         written += int((symbols >= 0).sum())
         for stepper in (here, there):
             getattr(stepper, ("reset", "restart")[len(rows) % 2])(rows[:2])
-    assert written > 100
+    assert written > 50
     assert other == 0 if device == "cpu" else other < written / 20  # rounded otherwise
 
 
@@ -46,4 +46,4 @@ def test_what_asks_for_a_search_is_refused_by_name(width: int | None, hold: int 
 @pytest.mark.skipif(GPU, reason="there is a GPU")
 def test_without_a_gpu_it_is_refused() -> None:
     with pytest.raises(ValueError, match="expected a GPU"):
-        choose(untrained().recognizer, "cuda")
+        choose(untrained(TINY, TINY_SEED).recognizer, "cuda")

@@ -12,6 +12,7 @@ from cortado.training.data.text_sampler import PIECE, TextSampler
 from cortado.training.learning.losses import text_loss
 
 VOCABULARY = Vocabulary()
+CONFIG = RecognizerConfig(decoder=DecoderConfig(width=64))
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_text_that_no_vocabulary_spells_is_named_with_its_line(tmp_path: Path) -
 
 def test_without_audio_is_the_decoder_with_zero_contexts() -> None:
     torch.manual_seed(0)
-    recognizer = Recognizer(RecognizerConfig())
+    recognizer = Recognizer(CONFIG)
     values = torch.zeros(2, 5, 256)
     targets = torch.randint(0, 28, (2, 7))
     heard = recognizer.decoder.teacher_forced(values, torch.ones(2, 5, dtype=torch.bool), targets)
@@ -59,7 +60,7 @@ def test_without_audio_is_the_decoder_with_zero_contexts() -> None:
 
 def test_the_decoder_learns_to_spell_from_text_alone(text: Path) -> None:
     torch.manual_seed(0)
-    recognizer = Recognizer(RecognizerConfig())
+    recognizer = Recognizer(CONFIG)
     sampler = TextSampler(text, VOCABULARY, 1)
     optimizer = torch.optim.Adam(recognizer.decoder.parameters(), 3e-3)
     first = last = 0.0
@@ -76,10 +77,10 @@ def test_the_decoder_learns_to_spell_from_text_alone(text: Path) -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        DecoderConfig(kind="luong"),
-        DecoderConfig(layers=2),
-        DecoderConfig(readout="maxout"),
-        DecoderConfig(readout="mlp"),
+        DecoderConfig(kind="luong", width=64),
+        DecoderConfig(layers=2, width=64),
+        DecoderConfig(readout="maxout", width=64),
+        DecoderConfig(readout="mlp", width=64),
     ],
     ids=["luong", "layers", "maxout", "mlp"],
 )

@@ -11,8 +11,9 @@ from cortado.model import checkpoint
 from cortado.model.audio.decode import Samples, decode
 from cortado.model.backends.choice import choose
 from cortado.model.progress import Progress, unwatched
+from cortado.model.search.settings import GREEDY
 from cortado.model.streaming.recordings import transcribe
-from cortado.tests.model.untrained import noise, untrained
+from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 from cortado.tests.training.recorded import rows_of, write_corpus, write_rows
 from cortado.tests.training.scoring.heard import printed
 from cortado.training.data import recordings
@@ -35,7 +36,7 @@ KEYS = {"name", "utterances", "hours", "wer", "cer", "wer_ci95", "rtf"} | {
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkpoint")
-    checkpoint.save(untrained().recognizer, folder)
+    checkpoint.save(untrained(TINY, TINY_SEED).recognizer, folder)
     return folder
 
 
@@ -54,7 +55,7 @@ def evaluate(
 ) -> list[SetScore]:
     """Evaluate a checkpoint as the command does."""
     recognizer = checkpoint.load(saved)
-    system = served(choose(recognizer, "reference"), saved.name, recognizer)
+    system = served(choose(recognizer, "reference", GREEDY), saved.name, recognizer)
     return evaluate_sets(system, gather(manifests), rules or Rules.named(), progress)
 
 
@@ -81,7 +82,7 @@ def test_scores_are_those_of_what_each_file_gives_alone(
 ) -> None:
     manifest, sets = scored
     [found] = as_json(sets, tmp_path)
-    online = choose(untrained().recognizer, "reference")
+    online = untrained(TINY, TINY_SEED)
     recordings = [decode(manifest.parent / f"dev-{k}.wav") for k in range(len(TEXTS))]
     hypotheses = ["".join(one.text for one in transcribe(online, each)) for each in recordings]
     words = jiwer.process_words(TEXTS, hypotheses)
