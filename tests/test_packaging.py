@@ -78,21 +78,6 @@ def test_the_wheel_holds_the_four_packages_without_the_notes_of_studies(
     assert names == {f"cortado/{name}" for name in wanted}
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "clients/web/index.html",
-        "clients/web/*.js",
-        "clients/web/*.css",
-        "model/pretrained/small-en/model.safetensors",
-        "model/pretrained/small-en/model.json",
-        "training/recipes/small-en.toml",
-    ],
-)
-def test_the_wheel_holds_the_page_the_model_and_its_recipe(installed: Path, pattern: str) -> None:
-    assert list((installed / "cortado").glob(pattern)) != []
-
-
 def test_the_wheel_installs_the_one_command_and_its_licence(wheel: zipfile.ZipFile) -> None:
     [entry] = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
     parser = configparser.ConfigParser()

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,9 @@ REGISTRIES = [
 PRIVATE_PATHS = re.compile(r"(?<![\w.])/(" + "|".join(["work", "root", "opt/pyp" + "i"]) + r")/\w")
 
 
-def tracked() -> list[Path]:
-    """Return the text files that git would hand to somebody who clones."""
+@cache
+def tracked() -> dict[Path, str]:
+    """Return the text of the files that git would hand to somebody who clones."""
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("not a git checkout")
     listing = subprocess.run(
@@ -46,16 +48,16 @@ def tracked() -> list[Path]:
         check=True,
     )
     paths = (ROOT / name for name in listing.stdout.decode().split("\0") if name)
-    return [path for path in paths if path.is_file() and path.suffix not in BINARY]
+    return {one: one.read_text() for one in paths if one.is_file() and one.suffix not in BINARY}
 
 
 @pytest.mark.parametrize("host", REGISTRIES)
 def test_no_file_names_a_package_registry(host: str) -> None:
-    assert [path for path in tracked() if host in path.read_text()] == []
+    assert [path for path, text in tracked().items() if host in text] == []
 
 
 def test_no_file_names_a_path_of_the_machine_it_was_written_on() -> None:
-    assert [path for path in tracked() if PRIVATE_PATHS.search(path.read_text())] == []
+    assert [path for path, text in tracked().items() if PRIVATE_PATHS.search(text)] == []
 
 
 def test_the_tree_stays_small_enough_to_clone_in_a_moment() -> None:
@@ -107,7 +109,7 @@ def test_the_hosted_checks_and_the_hooks_before_a_commit_run_what_is_run_here() 
 @pytest.mark.parametrize("word", ["pip install cortado", "cortado["])
 def test_nothing_tells_people_to_install_another_projects_package(word: str) -> None:
     own = Path(__file__)
-    telling = [path for path in tracked() if path != own and word in path.read_text()]
+    telling = [path for path, text in tracked().items() if path != own and word in text]
     assert telling == []
 
 

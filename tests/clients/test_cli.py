@@ -28,12 +28,9 @@ BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHON
 Capture = pytest.CaptureFixture[str]
 
 
-def test_help_lists_every_command_with_the_first_line_of_its_own_help(capsys: Capture) -> None:
+def test_help_lists_every_command(capsys: Capture) -> None:
     assert cli.main(["--help"]) == 0
     assert "\n  bench streams    Measure " in capsys.readouterr().out
-    for command, line in cli.COMMANDS.items():
-        assert cli.main([*command.split(), "--help"]) == 0
-        assert f" {line} " in " ".join(capsys.readouterr().out.split())
     modules = {path.stem for path in (ROOT / "clients" / "commands").glob("[a-z]*.py")}
     unlisted = modules - {name.replace(" ", "_") for name in COMMANDS}
     assert unlisted == {"cluster", "failures", "terminal"}
@@ -45,6 +42,7 @@ def test_each_command_explains_itself_with_examples_that_its_options_allow(
 ) -> None:
     assert cli.main([*command.split(), "-h"]) == 0
     text, _, examples = capsys.readouterr().out.partition("Examples:")
+    assert f" {cli.COMMANDS[command]} " in " ".join(text.split())
     assert text.startswith(f"Usage: cortado {command} ")
     lines = [line for line in examples.strip().splitlines() if line]
     assert lines

@@ -86,18 +86,6 @@ def test_evaluate_takes_recordings_of_next_to_nothing(
     assert page.read_text().count("data:image/png") == 2  # the frames of both
 
 
-def test_transcribe_does_the_good_files_and_ends_with_exit_code_2(
-    saved: str, manifest: Path, folder: Path, capsys: Capture
-) -> None:
-    good, bad = folder / "a.wav", folder / "none.wav"
-    assert cli.main(["transcribe", "--json", str(bad), str(good), "--checkpoint", saved]) == 2
-    streams = capsys.readouterr()
-    assert json.loads(streams.out)["file"] == str(good)
-    assert (
-        streams.err == f"cortado: {bad}: expected an audio file, got nothing: it does not exist\n"
-    )
-
-
 def test_evaluate_writes_whatever_is_asked_for(
     saved: str, manifest: Path, folder: Path, capsys: Capture
 ) -> None:

@@ -19,7 +19,7 @@ from cortado.model.streaming.recordings import transcribe, transcribe_many
 from cortado.tests.model.untrained import encoded, noise
 
 FOLDER = Path("/nowhere")
-EVERY = [
+EVERY: list[dict[str, Any]] = [
     {"kind": order, "attention": {"kind": kind, "score": score}}
     for kind in get_args(Kind)
     for score in SCORES[kind]
@@ -35,6 +35,10 @@ EVERY = [
 def name(decoder: dict[str, Any]) -> str:
     others = decoder.get("attention", {}).values() or (decoder.get("readout", "alone"),)
     return "-".join([decoder["kind"], *others])
+
+
+def is_online(decoder: dict[str, Any]) -> bool:
+    return decoder.get("attention", {}).get("kind", MONOTONIC[0]) in MONOTONIC
 
 
 every = pytest.mark.parametrize("decoder", EVERY, ids=name)
@@ -75,18 +79,19 @@ def test_a_checkpoint_gives_the_same_recogniser_back(
     assert decode(loaded, frames, lengths, mode) == decode(model, frames, lengths, mode)
 
 
-@every
+@pytest.mark.parametrize("decoder", [one for one in EVERY if is_online(one)], ids=name)
 def test_streams_write_together_what_they_write_alone(decoder: dict[str, Any]) -> None:
-    model = recognizer(decoder)
-    if not model.decoder.online:
-        with pytest.raises(ValueError, match="expected a monotonic attention for streams, got "):
-            ReferenceRecognizer(model)
-        return
-    online = ReferenceRecognizer(model)
+    online = ReferenceRecognizer(recognizer(decoder))
     recordings = [noise(seed, 0.3 + 0.2 * seed) for seed in range(3)]
     together = dict(transcribe_many(online, recordings, 2))
     for index, samples in enumerate(recordings):
         assert together[index] == transcribe(online, samples)
+
+
+def test_attention_to_whole_utterances_is_refused_for_streams() -> None:
+    decoder = {"kind": "bahdanau", "attention": {"kind": "soft"}}
+    with pytest.raises(ValueError, match="expected a monotonic attention for streams, got "):
+        ReferenceRecognizer(recognizer(decoder))
 
 
 def test_the_mechanism_is_one_line_of_a_recipe() -> None:

@@ -10,9 +10,8 @@ from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.streaming.interface import BATCH
 from cortado.server import capacity as capacity_module
 from cortado.server.capacity import CALIBRATIONS, FREQUENT, NOTICED, Capacity
-from cortado.server.engine import Engine, EngineFull
+from cortado.server.engine import Engine
 from cortado.server.metrics import Metrics
-from cortado.server.protocol.messages import Start
 from cortado.tests.server.running import PATIENCE
 
 
@@ -139,11 +138,3 @@ def test_the_window_grows_with_the_load_to_one_step() -> None:
     assert capacity.window < 0.001
     batches(capacity, 1000, 10, 0.001, 0.0)
     assert capacity.window == pytest.approx(STEP_SECONDS, rel=0.1)
-
-
-def test_the_stream_that_could_not_be_carried_is_refused(online: ReferenceRecognizer) -> None:
-    engine = Engine(online, Metrics(), max_streams=8, buffer_seconds=1.0)
-    engine.capacity.streams = 1
-    engine.open(Start(), print)
-    with pytest.raises(EngineFull, match="at most 1 streams"):
-        engine.open(Start(), print)

@@ -19,7 +19,7 @@ from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.recordings import transcribe
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import FAILED, Update
-from cortado.server.engine import Engine, EngineFull
+from cortado.server.engine import Engine
 from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.messages import Start
@@ -209,19 +209,6 @@ async def test_a_stream_whose_step_failed_is_in_no_later_batch(
         again = engine.open(Start(), Heard())
         assert again.row == failing.row
         assert engine._steps(again)
-
-
-async def test_streams_of_an_engine_that_retires_count_as_well(
-    online: ReferenceRecognizer,
-) -> None:
-    async with running(online, max_streams=2) as old, running(online, max_streams=2) as new:
-        new._elsewhere = lambda: old.active
-        last = old.open(Start(), Heard())
-        new.open(Start(), Heard())
-        with pytest.raises(EngineFull, match="expected at most 2 streams at once"):
-            new.open(Start(), Heard())
-        last.close()
-        new.open(Start(), Heard())
 
 
 def test_a_step_that_does_not_end_holds_up_no_stop(online: ReferenceRecognizer) -> None:

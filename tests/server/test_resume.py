@@ -95,19 +95,6 @@ def test_a_stream_that_came_as_a_state_cannot_be_flushed(pair: tuple[Running, Ru
     assert "expected flush in a stream that was never suspended" in heard.messages[-1]["message"]
 
 
-def test_streams_that_cannot_be_resumed_are_counted(online: ReferenceRecognizer) -> None:
-    with running(online) as server:
-        forged, unknown = resume(state="AAAA"), resume(token="none")
-        assert say(server.url, forged).error == ErrorCode.INVALID_STATE
-        assert say(server.url, unknown).error == ErrorCode.UNKNOWN_STREAM
-        ready = asyncio.run(lose(server.url, KEPT, pcm(SPEECH)))
-        assert wait_for(lambda: len(server.service.streams.resumable) == 1)
-        too_many = resume(token=ready["token"], characters=10**6)
-        assert say(server.url, too_many).error == ErrorCode.INVALID_STATE
-        for reason, count in (("invalid_state", 2), ("unknown_stream", 1)):
-            assert server.metric("cortado_connections_refused_total", reason=reason) == count
-
-
 def test_a_stream_may_move_many_times(
     pair: tuple[Running, Running], online: ReferenceRecognizer
 ) -> None:
@@ -213,16 +200,20 @@ def test_a_connection_that_only_seems_to_live_is_taken_over(
     assert second.text == written(online, SPEECH)[0]
 
 
-def test_a_stream_that_is_not_kept_is_unknown(
-    at_rest: Running, online: ReferenceRecognizer
+def test_streams_that_cannot_be_resumed_are_refused_and_counted(
+    online: ReferenceRecognizer,
 ) -> None:
-    assert say(at_rest.url, resume(token="none")).error == ErrorCode.UNKNOWN_STREAM
-    ready = asyncio.run(lose(at_rest.url, KEPT, pcm(SPEECH)))
-    assert is_kept(at_rest)
-    wrong = say(at_rest.url, resume(token=ready["token"], characters=10**6))
-    assert wrong.error == ErrorCode.INVALID_STATE
-    assert say(at_rest.url, resume(token=ready["token"]), END).close_code == 1000
-    assert say(at_rest.url, resume(token=ready["token"])).error == ErrorCode.UNKNOWN_STREAM
+    with running(online) as server:
+        assert say(server.url, resume(state="AAAA")).error == ErrorCode.INVALID_STATE
+        assert say(server.url, resume(token="none")).error == ErrorCode.UNKNOWN_STREAM
+        token = asyncio.run(lose(server.url, KEPT, pcm(SPEECH)))["token"]
+        assert is_kept(server)
+        wrong = say(server.url, resume(token=token, characters=10**6))
+        assert wrong.error == ErrorCode.INVALID_STATE
+        assert say(server.url, resume(token=token), END).close_code == 1000
+        assert say(server.url, resume(token=token)).error == ErrorCode.UNKNOWN_STREAM
+        for reason in ("invalid_state", "unknown_stream"):
+            assert server.metric("cortado_connections_refused_total", reason=reason) == 2
 
 
 def test_streams_are_kept_for_a_while_and_the_newest_few(online: ReferenceRecognizer) -> None:

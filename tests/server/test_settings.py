@@ -72,13 +72,6 @@ def test_every_setting_is_a_flag_of_serve(capsys: pytest.CaptureFixture[str]) ->
     assert shown == {flag(name) for name in Settings.model_fields}
 
 
-def test_a_flag_that_cannot_be_used_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--port", "seventy"]) == 2
-    message = capsys.readouterr().err
-    assert message.startswith("cortado: --port: ")
-    assert message.count("\n") == 1
-
-
 @pytest.mark.parametrize(("name", "most"), [("beam", MAX_WIDTH), ("hold", MAX_WAIT_MS)])
 def test_the_search_may_be_what_the_recogniser_allows(name: str, most: int) -> None:
     assert f"at most {most}" in str(Settings.model_fields[name].description)

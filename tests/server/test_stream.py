@@ -24,7 +24,7 @@ from cortado.tests.server.running import (
 )
 
 SPEECH = noise(1, 2.5)
-CLIENTS = 30
+CLIENTS = 16
 
 
 def test_a_client_gets_ready_then_characters_then_the_whole_text(

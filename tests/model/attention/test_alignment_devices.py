@@ -63,6 +63,11 @@ def same(kernels: tuple[Rows, Rows], kind: str, frames: int, dtype: torch.dtype)
         torch.testing.assert_close(found, reference, rtol=0, atol=10 * tight * scale)
 
 
+cases = pytest.mark.parametrize(
+    ("kind", "dtype"), [*((kind, torch.float32) for kind in KINDS), ("r = -4", torch.float64)]
+)
+
+
 @pytest.fixture(scope="module")
 def kernels() -> Iterator[ModuleType]:
     """The kernels' module as Triton's interpreter reads it."""
@@ -70,15 +75,13 @@ def kernels() -> Iterator[ModuleType]:
         yield module
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("kind", KINDS)
+@cases
 def test_the_scan_in_tensor_operations_equals_the_loops(kind: str, dtype: torch.dtype) -> None:
     for frames in [*FRAMES, 4000]:
         same(SCAN, kind, frames, dtype)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("kind", KINDS)
+@cases
 def test_the_triton_kernels_equal_the_loops(
     kernels: ModuleType, kind: str, dtype: torch.dtype
 ) -> None:

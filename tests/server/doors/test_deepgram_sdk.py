@@ -178,9 +178,8 @@ def test_a_wrong_parameter_refuses_the_handshake(at_rest: Running) -> None:
     assert b"got 'g729'" in (caught.value.response.body or b"")
 
 
-@pytest.mark.parametrize("kind", ["ogg", "webm", "flac", "mp3", "aac"])
-def test_audio_in_a_container_is_heard_as_it_comes(kind: str, at_rest: Running) -> None:
-    data = encoded(SPEECH, kind)
+def test_audio_in_a_container_is_heard_as_it_comes(at_rest: Running) -> None:
+    data = encoded(SPEECH, "webm")
     options: dict[str, Any] = {"encoding": None, "sample_rate": None}
     messages = listen(at_rest, *chunks(data), "send_close_stream", **options)
     assert messages[-1].duration == pytest.approx(2.5, abs=0.15)

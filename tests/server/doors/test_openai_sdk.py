@@ -84,11 +84,10 @@ def test_text_is_streamed_as_it_is_written(at_rest: Running, text: str) -> None:
     assert all(one.token in each.delta for each in deltas for one in each.logprobs)
 
 
-@pytest.mark.parametrize("kind", ["m4a", "mp3", "webm"])
-def test_a_file_of_another_format_is_written(kind: str, at_rest: Running) -> None:
-    data = encoded(SPEECH[:16_000], kind, live=False)
+def test_a_file_of_another_format_is_written(at_rest: Running) -> None:
+    data = encoded(SPEECH[:16_000], "m4a", live=False)
     with client(at_rest) as sdk:
-        found = sdk.audio.transcriptions.create(file=(f"talk.{kind}", data), model="untrained")
+        found = sdk.audio.transcriptions.create(file=("talk.m4a", data), model="untrained")
     assert found.text
     assert found.usage.seconds == pytest.approx(1.0, abs=0.15)
 

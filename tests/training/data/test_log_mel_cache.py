@@ -135,8 +135,8 @@ def test_a_broken_line_of_the_index_is_mended(tmp_path: Path, computed: list[str
         assert index.read_text() == "".join(lines)
 
 
-@pytest.mark.parametrize("index", [0.0, 0.1, 0.5, 0.66, 0.9, 1.0])
-@pytest.mark.parametrize("frames", [0.0, 0.1, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("index", [0.0, 0.5, 0.66, 1.0])
+@pytest.mark.parametrize("frames", [0.0, 0.5, 1.0])
 def test_files_cut_anywhere_are_completed(tmp_path: Path, index: float, frames: float) -> None:
     manifest = corpus(tmp_path / "tones", THREE)
     cached(manifest, tmp_path / "cache")

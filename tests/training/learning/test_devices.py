@@ -123,8 +123,11 @@ def whole(manifest: Path, name: str, **changes: Any) -> Recipe:
     return replace(recipe(manifest), model=model, stages=stages)
 
 
-@paths
-@every
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [("mocha", "plain"), ("soft", "plain")]
+    + [pytest.param(name, "cuda", marks=needs.gpu) for name in MODELS],
+)
 def test_a_whole_run_ends_where_the_compiled_one_does(
     name: str, path: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,7 +112,7 @@ def test_speakers_are_drawn_whole_and_a_single_one_by_utterance() -> None:
         assert 0.35 < low < high < 0.65
 
 
-@pytest.mark.parametrize("speakers", [2, 4, 8, 20])
+@pytest.mark.parametrize("speakers", [2, 20])
 def test_two_equal_systems_differ_significantly_in_about_5_of_100_sets(speakers: int) -> None:
     random = np.random.default_rng(0)
     voices, lengths = [str(k % speakers) for k in range(100)], np.full(100, 20)

@@ -337,11 +337,6 @@ def test_the_table_has_means_and_deviations_over_seeds(study: Study, tmp_path: P
 
 
 STUDIES = {name: plan.read(COMPARE / f"{name}.toml") for name in ("study", "papers")}
-ROWS = [
-    pytest.param(study, row, id=f"{study.name}-{row.name}")
-    for study in STUDIES.values()
-    for row in study.rows
-]
 
 
 @pytest.fixture(params=[*STUDIES.values()], ids=[*STUDIES])
@@ -373,14 +368,12 @@ def test_the_second_study_differs_from_the_first_in_the_papers_noise_alone() -> 
     assert second == same
 
 
-@pytest.mark.parametrize(("shipped", "row"), ROWS)
-def test_every_row_of_the_shipped_studies_begins_learns_and_decodes(
-    shipped: Study, row: Row
-) -> None:
-    each = Plan(shipped, row, row.seeds[0])
-    wanted = each.recipe(shipped.start)
+@pytest.mark.parametrize("row", STUDIES["study"].rows, ids=lambda row: row.name)
+def test_every_row_of_the_first_study_begins_learns_and_decodes(row: Row) -> None:
+    study = STUDIES["study"]
+    wanted = Plan(study, row, row.seeds[0]).recipe(study.start)
     model = Recognizer(wanted.model)
-    begin_from(model, shipped.start, wanted.start_parts)
+    begin_from(model, study.start, wanted.start_parts)
     takes_steps_and_decodes(model, wanted.stages[:1])
 
 
