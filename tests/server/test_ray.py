@@ -110,6 +110,17 @@ def test_a_replica_comes_for_more_streams_and_more_are_carried(
     asyncio.run(all_of_it())
 
 
+def all_see(port: int, streams: int) -> bool:
+    """Return whether ten scrapes, whoever answers, have two replicas with so many streams."""
+    found = []
+    for _ in range(10):
+        page = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
+        families = {one.name: one for one in text_string_to_metric_families(page)}
+        active = families["cortado_streams_active"].samples
+        found.append({each.labels["replica"]: each.value for each in active})
+    return all(len(one) == 2 and sum(one.values()) == streams for one in found)
+
+
 def test_voices_move_between_replicas_that_are_killed_and_updated(
     address: str, port: int, tmp_path: Path
 ) -> None:
@@ -123,6 +134,7 @@ def test_voices_move_between_replicas_that_are_killed_and_updated(
         url = f"ws://127.0.0.1:{port}/v1/stream"
         async with AsyncExitStack() as opened, asyncio.timeout(10 * PATIENCE):
             streams = [await opened.enter_async_context(connect(url)) for _ in range(VOICES)]
+            assert await asyncio.to_thread(wait_for, lambda: all_see(port, VOICES))
             voices, first = Voices(streams, samples), replicas()
             await beside(voices.speak(0), first[0].kill)
             assert await asyncio.to_thread(wait_for, lambda: are_two_others(first))
@@ -136,7 +148,9 @@ def test_voices_move_between_replicas_that_are_killed_and_updated(
 
     deploy(address, port, store)
     assert len(replicas()) == 2
+    assert wait_for(lambda: all_see(port, 0))
     found = asyncio.run(all_of_it())
+    assert wait_for(lambda: all_see(port, 0))
     with pytest.raises(websockets.InvalidStatus):  # a page of another site
         say(f"ws://127.0.0.1:{port}/v1/stream", origin="https://elsewhere.example")
     info = httpx.get(f"http://127.0.0.1:{port}/v1/info", trust_env=False).json()
@@ -181,31 +195,6 @@ def test_who_comes_through_the_proxy_is_known_and_held_to_the_limits(
     deploy(address, port, store, 1, 1, **limits)  # which trusts no proxy: all come from here
     with ExitStack() as stack:
         assert [answer(stack, "203.0.113.1") for _ in range(2)] == ["ready"] * 2
-
-
-def test_any_replica_answers_with_the_metrics_of_all(
-    address: str, port: int, tmp_path: Path
-) -> None:
-    def of(name: str) -> dict[str, float]:
-        """Return the values of a metric at one scrape, by replica."""
-        page = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
-        families = {one.name: one for one in text_string_to_metric_families(page)}
-        return {each.labels["replica"]: each.value for each in families[name].samples}
-
-    def all_see(streams: int) -> bool:
-        """Return whether ten scrapes, whoever answers, have two replicas with so many streams."""
-        found = [of("cortado_streams_active") for _ in range(10)]
-        return all(len(one) == 2 and sum(one.values()) == streams for one in found)
-
-    deploy(address, port, tmp_path / "streams.sqlite")
-    assert wait_for(lambda: all_see(0))
-    with ExitStack() as stack:
-        for _ in range(3):
-            socket = stack.enter_context(client.connect(f"ws://127.0.0.1:{port}/v1/stream"))
-            socket.send(START)
-            assert json.loads(socket.recv(PATIENCE))["type"] == "ready"
-        assert wait_for(lambda: all_see(3))
-    assert wait_for(lambda: all_see(0))
 
 
 def test_a_page_of_replicas_keeps_what_each_says() -> None:
