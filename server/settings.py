@@ -114,7 +114,7 @@ class Settings(Limits, BaseSettings):
     drain_timeout_seconds: PositiveSeconds = 4.0
     """Seconds that a stopping server waits until its streams are stored and told that it stops."""
     store: str | None = None
-    """Where lost streams lie, to go on after a restart or at another server: the file of an SQLite
+    """Where streams with a lost connection are stored, to continue after a restart or at another server: the file of an SQLite
     database, redis://HOST:PORT/0 (the extra cortado-asr[redis]), or memory for this process alone;
     a file in the user's state folder if not set."""
     state_key: SecretStr | None = None

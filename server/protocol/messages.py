@@ -146,7 +146,7 @@ class End(Said):
 
 
 class Flush(Said):
-    """The client wants all audio so far written to its last letter, as `end` does; more follows."""
+    """Asks for all text of the audio so far, as `end` does; the stream continues."""
 
     type: Literal["flush"] = "flush"
 
