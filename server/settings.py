@@ -140,9 +140,9 @@ class Settings(Limits, BaseSettings):
     http://127.0.0.1:4318/v1/traces, which gets a span of each request and each stream (the extra
     cortado-asr[otel]); none if not set."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least severity that is logged."""
+    """Least severity that is logged: debug, info, warning or error."""
     log_format: Literal["text", "json"] = "text"
-    """Form of a log line: for people or, as JSON, for machines."""
+    """Form of a log line: text, for people, or json, for machines."""
 
     @model_validator(mode="after")
     def _check_tls(self) -> Self:
