@@ -26,7 +26,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # One step is 40 ms of audio: a server that keeps up has its steps far below that, and the delays
 # below 300 ms, where a reader begins to notice.
 STEP_BUCKETS = (0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.1, 0.25, 1.0)
-DELAY_BUCKETS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.0, 2.0, 5.0, 10.0, 30.0)
+DELAY_BUCKETS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.1, 0.15, 0.3, 0.6, 1.0, 2.0, 5.0, 10.0, 30.0)
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 DURATION_BUCKETS = (1, 3, 10, 30, 60, 300, 900, 3600, 14_400)
 

@@ -28,7 +28,7 @@ WORDS_BYTES = 65_536  # over max_message_bytes; up to there a message is refused
 
 
 LOOPBACK = "127.0.0.1"
-SPARE_DESCRIPTORS = 128  # for all that is no connection
+SPARE_DESCRIPTORS = 128  # for all that is of no connection
 EXIT_ENGINE_FAILED = 70  # EX_SOFTWARE of sysexits.h; a supervisor starts the server again
 EXIT_CUT_SHORT = 128  # and the number of the signal, as shells count
 LOOK_SECONDS = 0.5  # between two looks at the engines
@@ -51,7 +51,7 @@ def run(settings: Settings, announce: Callable[[str], None]) -> int:
         announce(f"cortado: {line}")
     settings = bound(settings, announce)
     check_tls(settings)
-    allow_descriptors(settings.max_connections + SPARE_DESCRIPTORS, announce)
+    allow_descriptors(descriptors(settings), announce)
     # A reload that is asked for while the model is being read needs nothing more.
     reload = handled(signal.SIG_IGN, signal.SIGHUP)
     with handled(stop, signal.SIGTERM), reload, listen(settings) as listener:
@@ -99,6 +99,12 @@ def stop(number: int, frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
+def descriptors(settings: Settings) -> int:
+    """Return how many files and sockets may be open: an upload has one of each."""
+    recorded = min(settings.record_streams, settings.max_streams) if settings.record else 0
+    return 2 * settings.max_connections + recorded + SPARE_DESCRIPTORS
+
+
 def allow_descriptors(count: int, announce: Callable[[str], None]) -> None:
     """Let the process have so many files and sockets, or say that it may not.
 
@@ -111,8 +117,8 @@ def allow_descriptors(count: int, announce: Callable[[str], None]) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (granted, hard))
     if granted < count:
         announce(
-            f"cortado: this process may have {granted} files and sockets, and max_connections"
-            f" needs {count}: lower max_connections, or raise the limit (ulimit -n)"
+            f"cortado: this process may have {granted} files and sockets, and its settings"
+            f" need {count}: lower max_connections, or raise the limit (ulimit -n)"
         )
 
 

@@ -87,7 +87,7 @@ class Settings(Limits, BaseSettings):
     vad: bool = False
     """Whether a voice activity detector (Silero's) helps to find the ends of utterances, sooner; it
     needs the extra cortado-asr[vad]."""
-    max_connections: Annotated[int, Field(ge=1, le=65_536)] = 2048
+    max_connections: Annotated[int, Field(ge=1, le=65_536)] = 4096
     """Connections at once; one more is answered HTTP 503."""
     max_connections_per_address: Annotated[int, Field(ge=1, le=65_536)] = 256
     """Connections at once of one address, unless it is this machine's own; one more is answered
@@ -101,7 +101,7 @@ class Settings(Limits, BaseSettings):
     trusted_proxies: Names = ()
     """Addresses or networks, separated by commas, of proxies that are believed about whom they
     speak for (X-Forwarded-For and X-Forwarded-Proto), such as 10.0.0.0/8; * for any."""
-    buffer_seconds: PositiveSeconds = 10.0
+    buffer_seconds: Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)] = 10.0
     """Seconds of audio that may wait for the model, per stream; while they are full the connection
     is not read."""
     max_upload_bytes: Annotated[int, Field(ge=1024, le=2**32)] = 104_857_600
@@ -114,9 +114,9 @@ class Settings(Limits, BaseSettings):
     drain_timeout_seconds: PositiveSeconds = 4.0
     """Seconds that a stopping server waits until its streams are stored and told that it stops."""
     store: str | None = None
-    """Where streams with a lost connection are stored, to continue after a restart or at another server: the file of an SQLite
-    database, redis://HOST:PORT/0 (the extra cortado-asr[redis]), or memory for this process alone;
-    a file in the user's state folder if not set."""
+    """Where streams with a lost connection are stored, to continue after a restart or at another
+    server: the file of an SQLite database, redis://HOST:PORT/0 (the extra cortado-asr[redis]), or
+    memory for this process alone; a file in the user's state folder if not set."""
     state_key: SecretStr | None = None
     """Secret that signs suspended and stored streams, 16 characters or more: servers that share it
     resume one another's; if not set, one is made beside the store's file."""

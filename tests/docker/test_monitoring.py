@@ -92,7 +92,7 @@ def test_prometheus_finds_nothing_wrong_with_its_configuration(
     assert f"{len(alerts())} rules found" in done.stdout
 
 
-LATE = 'cortado_processing_delay_seconds_bucket{instance="a",le="0.08"}'
+LATE = 'cortado_processing_delay_seconds_bucket{instance="a",le="0.1"}'
 REFUSED = 'cortado_connections_refused_total{instance="a",reason="%s"}'
 STARTED = 'process_start_time_seconds{job="cortado",instance="a"}'
 # Twenty minutes, a sample each 15 s.
@@ -109,8 +109,9 @@ HEALTHY = {
     REFUSED % "key": "0+1x80",
     'cortado_store_failures_total{instance="a"}': "0+0x80",
     LATE: "0+3750x80",
-    LATE.replace("0.08", "0.15"): "0+3750x80",
-    LATE.replace("0.08", "+Inf"): "0+3750x80",
+    LATE.replace("0.1", "0.15"): "0+3750x80",
+    LATE.replace("0.1", "+Inf"): "0+3750x80",
+    'cortado_audio_seconds_total{instance="a"}': "0+150x80",
 }
 
 

@@ -219,6 +219,10 @@ def test_sockets_for_all_connections_are_asked_for(monkeypatch: pytest.MonkeyPat
     run.allow_descriptors(9000, said.append)
     assert asked[-1] == (4096, 4096)
     assert "lower max_connections" in said[0]
+    plain = run.descriptors(Settings(max_connections=1000))
+    assert plain > 2 * 1000, "an upload is a connection and a file"
+    recording = Settings(max_connections=1000, record=Path("folder"), record_streams=10**6)
+    assert run.descriptors(recording) == plain + recording.max_streams
 
 
 def test_a_taken_port_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,11 @@
 """The phrases of a prompt: names and terms that a client says will be said."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from cortado.model.search.phrases import NODES
+from cortado.model.search.phrases import NODES, PLAIN
 from cortado.server.protocol.messages import MAX_PHRASE, MAX_PHRASES
 
 MAX_WORDS = 4  # of a phrase in a list; a longer piece makes the prompt prose
@@ -47,11 +48,18 @@ def expected(prompt: str, keywords: Sequence[str] = ()) -> Expected:
     found = list(dict.fromkeys(_trimmed(given)))
     kept, room = list[str](), LETTERS
     for phrase in found:
-        length = len(phrase.lower())
-        if len(kept) < MAX_PHRASES and length <= min(room, MAX_PHRASE):
+        letters = _letters(phrase)
+        if len(kept) < MAX_PHRASES and len(phrase) <= MAX_PHRASE and letters <= room:
             kept.append(phrase)
-            room -= length
+            room -= letters
     return Expected(tuple(kept), len(found) - len(kept))
+
+
+def _letters(phrase: str) -> int:
+    """Return how many letters and spaces a phrase takes at most: `ß` takes two."""
+    composed = unicodedata.normalize("NFC", phrase.lower())
+    spelt = (PLAIN.get(one) or unicodedata.normalize("NFKD", one) for one in composed)
+    return sum(not unicodedata.combining(one) for one in "".join(spelt))
 
 
 def _ends(piece: str) -> bool:

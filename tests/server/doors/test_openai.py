@@ -298,6 +298,11 @@ def test_a_prompt_is_a_list_of_phrases_or_prose_with_names(
 def test_a_long_prompt_fits_a_stream() -> None:
     found = expected(", ".join(f"phrase {k} of many" for k in range(200)))
     assert sum(map(len, found.phrases)) <= LETTERS
+    streets = expected(
+        ", ".join(f"Straße{'abcdefghij'[n % 10] * (n // 10 + 1)}" for n in range(90))
+    )
+    assert streets.left_out > 0
+    expecting(streets.phrases, Vocabulary())  # with "ss" for each "ß", they still fit
     assert (len(found.phrases) + found.left_out, found.left_out > 0) == (200, True)
     expecting(found.phrases, Vocabulary())
     warnings = read({"prompt": [", ".join(f"p{k}" for k in range(101))]}, "small").warnings
