@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 PREFERRED_RATE = 16_000  # Hz, the model's own
 BLOCK_SECONDS = 0.04  # one step of the model
-WAITING_BLOCKS = 250  # 10 s of sound that a slow server may leave waiting
+WAITING_BLOCKS = 2250  # 90 s of sound: a connection that is lost in silence is noticed before
 SILENCE = -96.0  # dB of full scale: less than one step of 16 bits
 
 Block = NDArray[np.float32]  # (N,) samples in [-1, 1)
@@ -55,7 +55,7 @@ class Microphone:
     """A microphone: iterate over it, once, for blocks of (N,) samples as they are spoken.
 
     It begins to hear when the iteration does, and ends with `stop()`, with its device, or where
-    more than ten seconds wait because nobody takes them.
+    more than 90 seconds wait because nobody takes them.
 
     Args:
         device: its number or a part of its name; None for the system's default.

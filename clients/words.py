@@ -80,17 +80,23 @@ async def _words_and_ends(messages: Messages) -> AsyncIterator[Word | Endpoint |
         spelt.clear()
         return found
 
-    async for message in messages:
-        if isinstance(message, Endpoint):
-            for word in complete():
-                yield word
-            yield message
-            continue
-        for character in message.characters():
-            spelt.append(character)
-            if character.text.isspace():
+    failure: Exception | None = None
+    try:
+        async for message in messages:
+            if isinstance(message, Endpoint):
                 for word in complete():
                     yield word
+                yield message
+                continue
+            for character in message.characters():
+                spelt.append(character)
+                if character.text.isspace():
+                    for word in complete():
+                        yield word
+    except Exception as error:
+        failure = error  # raised once what came before is told
     for word in complete():
         yield word
     yield None
+    if failure:
+        raise failure

@@ -246,7 +246,10 @@ function start(source, anew) {
 }
 
 function startMicrophone() {
-  start(microphone(byId("device").value, byId("clean-up").checked), startMicrophone);
+  const select = byId("device");
+  // Before the permission no microphone has a name here, and the kept one cannot be chosen yet.
+  const device = select.options.length > 1 ? { exact: select.value } : { ideal: settings.read().device };
+  start(microphone(device, byId("clean-up").checked), startMicrophone);
 }
 
 const startSample = () => start(new Sample(), startSample);

@@ -5,18 +5,27 @@
  * a character is the time from then until now. It holds everything: look-ahead, network, server.
  */
 
+const FRAMES = 10; // seconds of frames that say when the stream's sound was taken
 const RECENT = 15; // characters that the shown median is taken over
 
 export class Delay {
   constructor() {
     this.recent = [];
-    this.origin = Infinity; // the wall-clock instant of stream second 0, in seconds
+    this.origins = []; // of the last frames, the wall-clock instants of stream second 0, in seconds
   }
 
   /** Frames have reached `seconds` of the stream at the wall-clock instant `now`. */
   heard(seconds, now) {
-    // The least of all: a frame that was late on its way does not make later ones look early.
-    this.origin = Math.min(this.origin, now - seconds);
+    this.origins.push({ now, origin: now - seconds });
+    while (this.origins[0].now < now - FRAMES) this.origins.shift();
+  }
+
+  /**
+   * The least of the last: a frame that was late on its way does not make later ones look early,
+   * and a device that was away for a while does not make all later ones look late.
+   */
+  get origin() {
+    return Math.min(...this.origins.map(({ origin }) => origin));
   }
 
   /** A character of stream second `time` is shown at `now`. */

@@ -16,8 +16,10 @@ export function takeFromAddress() {
 
 /** What the server says about itself; null where it wants a key, or another than is kept. */
 export async function info() {
+  if (!/^[\x21-\x7e]*$/.test(kept())) return null; // such a key can be sent nowhere
   const answer = await fetch("v1/info", { headers: keyHeaders(kept()) });
   if (answer.status === 401) return null;
+  if (!answer.ok) throw new Error(`status ${answer.status}`);
   return answer.json();
 }
 
@@ -35,11 +37,13 @@ export class KeyForm {
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       settings.change({ key: form.elements.key.value.trim() });
-      this.look();
+      this.look().catch(() => {
+        this.note.textContent = "The server did not answer. Try again.";
+      });
     });
     forget.addEventListener("click", () => {
       settings.change({ key: "" });
-      this.look();
+      this.look().catch(() => {}); // a server that is gone is told on Start
     });
   }
 

@@ -43,9 +43,14 @@ export class Part {
   /** Note characters that came; gives them with times of the take. */
   heard(message) {
     const found = characters(message);
+    const begins = this.base > 0 && !this.characters && found.length > 0;
     this.characters += found.length;
+    const moved = found.map((each) => ({ ...each, time: this.#takeSeconds(each.time) }));
+    if (begins && moved[0].text !== " ") {
+      moved.unshift({ ...moved[0], text: " ", time: this.decided / this.sampleRate }); // what came before has ended
+    }
     if (found.length) this.decided = this.#sample(found.at(-1).time);
-    return found.map((each) => ({ ...each, time: this.#takeSeconds(each.time) }));
+    return moved;
   }
 
   /** Note that the server has stored the stream as it was after so many samples. */

@@ -15,7 +15,7 @@ export class ReplayBuffer {
     this.pieces = [];
   }
 
-  /** @param {ArrayBuffer | ArrayBufferView} data whole samples; not to be changed afterwards */
+  /** @param {ArrayBuffer | ArrayBufferView} data whole samples, which are copied */
   append(data) {
     const bytes = ArrayBuffer.isView(data)
       ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
@@ -24,7 +24,7 @@ export class ReplayBuffer {
       throw new RangeError(`expected whole samples of ${this.sampleBytes} bytes, got ${bytes.length} bytes`);
     }
     if (!bytes.length) return;
-    this.pieces.push({ at: this.end, bytes });
+    this.pieces.push({ at: this.end, bytes: bytes.slice() });
     this.end += bytes.length / this.sampleBytes;
   }
 

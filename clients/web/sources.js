@@ -24,14 +24,14 @@ export async function devices() {
   return all.filter((each) => each.kind === "audioinput" && each.deviceId && each.label);
 }
 
-/** @param {string} device its id, "" for the system's default  @param {boolean} cleanUp of echo and noise, by the browser */
+/** @param {{exact?: string, ideal?: string}} device its id, "" for the system's default  @param {boolean} cleanUp of echo and noise, by the browser */
 export function microphone(device, cleanUp) {
   const constraints = {
     channelCount: { ideal: 1 },
     echoCancellation: cleanUp,
     noiseSuppression: cleanUp,
     autoGainControl: true,
-    ...(device && { deviceId: { exact: device } }),
+    ...((device.exact || device.ideal) && { deviceId: device }),
   };
   return new Capture("microphone", async () => {
     const failure = obstacle();

@@ -5,6 +5,7 @@
 
 import { clock } from "./format.js";
 
+const LOST = "Connection lost; what you say is kept";
 const WAITING = 1; // seconds of sound that wait to be sent: say so
 const NEWS = 4; // seconds that a piece of news stands
 const EVERY = 1; // seconds between two lines of progress
@@ -27,6 +28,7 @@ export class Status {
   say(text) {
     this.#usual = text;
     if (!this.#lost) this.#show(text);
+    else if (text !== "Paused") this.#show(LOST);
   }
 
   /** The take is over: nothing is lost or waited for any more. */
@@ -45,7 +47,7 @@ export class Status {
     const was = this.#lost;
     if (state === "lost") {
       this.#lost = true;
-      if (this.#usual !== "Paused") this.#show("Connection lost; what you say is kept");
+      if (this.#usual !== "Paused") this.#show(LOST);
     } else if (state === "open" && was) {
       this.#lost = false;
       this.#until = performance.now() + NEWS * 1000;

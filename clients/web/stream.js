@@ -141,6 +141,7 @@ export class Stream {
 
   /** Give the slot back until resume(); sound that is sent meanwhile waits. */
   pause() {
+    if (this.state === "paused") return Promise.resolve();
     this.#paused = deferred();
     // Only a stream at the model's own rate can be suspended; of others the token is what is left.
     if (this.state === "open" && this.sampleRate === MODEL_RATE) this.#conclude(SUSPEND);
@@ -167,9 +168,10 @@ export class Stream {
     this.#retry();
   }
 
-  /** Give the stream up. */
+  /** Give the stream up; whoever still waits for it gets a Failure. */
   close() {
     if (!this.#over) this.#enter("closed");
+    this.#failed.reject(new Failure("dropped"));
     this.#release();
   }
 
@@ -285,7 +287,8 @@ export class Stream {
       suspended: () => this.#suspended(message),
       error: () => this.#drop(new Failure(message.code, message.message)),
     }[message?.type];
-    return act?.();
+    act?.();
+    this.#pump(); // a tab that is hidden hears messages, while its timers wait
   }
 
   #greeted(ready) {
@@ -325,6 +328,7 @@ export class Stream {
     this.#enter("done");
     const { texts } = message;
     this.#final.resolve({ duration: this.replay.end / this.sampleRate, ...(texts && { texts }) });
+    this.#paused.resolve(); // the end came before the pause
     this.#release();
   }
 
@@ -338,6 +342,7 @@ export class Stream {
   #rest() {
     this.#release();
     if (this.#last === SUSPEND) this.#last = "";
+    this.#good(); // however long the pause is: attempts count from its end
     this.#enter("paused");
     this.#paused.resolve();
     if (this.#last === END) this.#recover(); // it was ended in the meantime

@@ -18,6 +18,8 @@ export function streamAddress(page) {
 }
 
 export class Take {
+  #stop = () => {};
+
   /**
    * @param source a Capture or a Recording
    * @param {{
@@ -35,6 +37,9 @@ export class Take {
     this.state = "new";
     this.cancelled = new Promise((resolve) => {
       this.cancel = resolve;
+    });
+    this.stopped = new Promise((resolve) => {
+      this.#stop = resolve;
     });
     this.stream = new Stream(address, {
       characters: (some) => view.characters(some),
@@ -59,8 +64,10 @@ export class Take {
   /** Finish what was heard; give up where nothing was yet, or where the server is gone. */
   stop() {
     if (this.state === "paused") this.stream.resume(); // its last characters are still to come
-    if (this.state === "listening" || this.state === "paused") this.source.stop();
-    else if (this.state !== "finishing" || this.stream.state === "lost") this.cancel("cancelled");
+    if (this.state === "listening" || this.state === "paused") {
+      this.source.stop();
+      if (!this.source.live) this.#stop(); // it may wait for a connection that is lost
+    } else if (this.state !== "finishing" || this.stream.state === "lost") this.cancel("cancelled");
   }
 
   /** Hear nothing for a while, or go on. */
@@ -84,7 +91,9 @@ export class Take {
     if (ready === "cancelled") return ["cancelled"];
     this.#enter("listening", ready);
     const { failed } = this.stream;
-    await Promise.race([this.source.deliver((frame) => this.#send(frame)), failed]);
+    const delivered = this.source.deliver((frame) => this.#send(frame));
+    delivered.catch(() => {}); // where another of these comes first
+    await Promise.race([delivered, failed, this.stopped]);
     this.#enter("finishing");
     const final = await this.#unlessCancelled(this.stream.end());
     if (final === "cancelled") throw new Failure("dropped");

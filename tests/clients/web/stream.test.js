@@ -77,6 +77,37 @@ test("however much is sent at once, no message is larger than a quarter of a sec
   }
 });
 
+test("whoever waits for a stream that is closed gets a failure", async () => {
+  const stream = await opened();
+  const end = stream.end();
+  stream.close();
+  await assert.rejects(end, Failure);
+  await assert.rejects(stream.pause(), Failure);
+});
+
+test("samples may be changed once they were handed over", async () => {
+  const stream = await opened();
+  const own = Uint8Array.of(1, 1, 1, 1);
+  sockets[0].bufferedAmount = 1e9; // nothing leaves
+  stream.send(own);
+  own.fill(9);
+  assert.deepEqual([...stream.replay.read(0, 2)], [1, 1, 1, 1]);
+  stream.close();
+});
+
+test("words do not touch where a server began anew", async () => {
+  const heard = [];
+  const stream = await opened({ characters: (some) => heard.push(...some) }, {}, { token: null });
+  stream.send(new Uint8Array(64000));
+  sockets[0].say(chars("ab", [0.2, 0.4]));
+  sockets[0].onclose({ code: 1006, reason: "" });
+  (await next(2)).greet();
+  sockets[1].say(chars("cd", [0.1, 0.2]));
+  assert.equal(heard.map(({ text }) => text).join(""), "ab cd");
+  assert.deepEqual(heard.map(({ time }) => Number(time.toFixed(2))), [0.2, 0.4, 0.4, 0.5, 0.6]);
+  stream.close();
+});
+
 test("a server that closes because of a message's size is not tried again with the same one", async () => {
   const stream = await opened();
   stream.send(FRAME);

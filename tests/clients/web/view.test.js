@@ -26,6 +26,14 @@ test("a frame that is late on its way does not make the delay look smaller", () 
   assert.ok(Math.abs(delay.seconds - 0.92) < 1e-9);
 });
 
+test("a device that was away does not make all later characters look late", () => {
+  const delay = new Delay();
+  for (let i = 1; i <= 25; i += 1) delay.heard(i * 0.04, 100 + i * 0.04);
+  for (let i = 26; i <= 400; i += 1) delay.heard(i * 0.04, 103 + i * 0.04); // three seconds are missing
+  delay.shown(16, 119.5);
+  assert.ok(Math.abs(delay.seconds - 0.5) < 1e-9);
+});
+
 test("the delay is the median of the last fifteen", () => {
   const delay = new Delay();
   delay.heard(0, 0);
