@@ -199,7 +199,7 @@ def expected(
     """Return the symbols by greedy choice with the expected alignment, `limits` (B,) at most.
 
     An attention that is not monotonic goes on to the end of sequence; a monotonic one as long as
-    its scan is more likely to stop than to run off the end.
+    it is more likely than not that all its scans so far have stopped.
     """
     attention: Attention = decoder.attention
     keys, past = attention.keys(encoded, mask), attention.first(mask)

@@ -111,7 +111,7 @@ def reverberated(frames: Frames, seconds: float, below: float) -> Frames:
     Args:
         frames: (T, F) log-mel.
         seconds: the time in which the reverberation falls by 60 dB.
-        below: nats of power by which the reverberation starts below the direct sound.
+        below: nats by which the power of all reverberation lies below that of the direct sound.
     """
     decay = 10 ** (-6 * 0.01 / seconds)  # of power, from one frame to the next
     power = np.exp(frames.astype(np.float64))
