@@ -2,6 +2,7 @@
 
 import os
 import pty
+import signal
 import subprocess
 import threading
 import time
@@ -15,7 +16,13 @@ class Terminal:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], cwd: str) -> None:
         self._ours, theirs = pty.openpty()
         self.process = subprocess.Popen(
-            command, env=environment, cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs
+            command,
+            env=environment,
+            cwd=cwd,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            preexec_fn=_hangs_up,
         )
         os.close(theirs)
         self.text = ""  # that was written
@@ -43,6 +50,11 @@ class Terminal:
         with suppress(OSError):  # of a terminal whose program has ended
             while data := os.read(self._ours, 4096):
                 self.text += data.decode(errors="replace")
+
+
+def _hangs_up() -> None:
+    """Let the terminal's end reach the program, also where nohup runs the tests."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @contextmanager
