@@ -193,11 +193,11 @@ class Server(uvicorn.Server):
         """Start listening, and say where."""
         await super().startup(sockets)
         if self.started and sockets:
-            self._say_where(sockets[0])
-            self._watching = asyncio.create_task(self._watch())
             with suppress(ValueError, RuntimeError, NotImplementedError):  # in threads, on Windows
                 loop = asyncio.get_running_loop()
                 loop.add_signal_handler(signal.SIGHUP, self._reload)
+            self._say_where(sockets[0])
+            self._watching = asyncio.create_task(self._watch())
 
     def _reload(self) -> None:
         """Read the model again, at SIGHUP."""

@@ -37,6 +37,7 @@ class RawInputStream:
     ) -> None:
         self._callback, self._finished = callback, finished_callback
         self._size = settings["blocksize"]
+        self._file = os.environ.get("WAV", "")  # now: the thread may outlive the test that set it
 
     def start(self) -> None:
         """Begin to hear."""
@@ -47,7 +48,7 @@ class RawInputStream:
         self.closed = True
 
     def _hear(self) -> None:
-        with wave.open(os.environ["WAV"]) as sound:
+        with wave.open(self._file) as sound:
             while data := sound.readframes(self._size):
                 self._callback(data, len(data) // 2, None, None)
         self._finished()

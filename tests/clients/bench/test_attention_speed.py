@@ -89,8 +89,8 @@ def test_soft_attention_grows_faster_than_monotonic_attention() -> None:
     curves = decoding.measure(nobody, trials=10, lengths=(25, 50, 100, 200))
     for energy in decoding.ENERGIES:
         by_name = {one.attention: one for one in curves if one.energy == energy}
-        assert by_name["soft"].exponent > 1.6
-        assert by_name["monotonic"].exponent < 1.4
+        # 2 and 1 in theory; other work on the machine moves both.
+        assert by_name["soft"].exponent > by_name["monotonic"].exponent + 0.3
         assert by_name["MoChA w = 2"].at(200) < by_name["soft"].at(200) / 4
 
 
