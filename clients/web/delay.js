@@ -11,12 +11,14 @@ const RECENT = 15; // characters that the shown median is taken over
 export class Delay {
   constructor() {
     this.recent = [];
-    this.origins = []; // of the last frames, the wall-clock instants of stream second 0, in seconds
+    this.origins = []; // the wall-clock instants of stream second 0 by the last frames: those that are least, or may become it
   }
 
   /** Frames have reached `seconds` of the stream at the wall-clock instant `now`. */
   heard(seconds, now) {
-    this.origins.push({ now, origin: now - seconds });
+    const origin = now - seconds;
+    while (this.origins.length && this.origins.at(-1).origin >= origin) this.origins.pop();
+    this.origins.push({ now, origin });
     while (this.origins[0].now < now - FRAMES) this.origins.shift();
   }
 
@@ -25,7 +27,7 @@ export class Delay {
    * and a device that was away for a while does not make all later ones look late.
    */
   get origin() {
-    return Math.min(...this.origins.map(({ origin }) => origin));
+    return this.origins.length ? this.origins[0].origin : Infinity;
   }
 
   /** A character of stream second `time` is shown at `now`. */
