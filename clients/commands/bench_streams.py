@@ -199,8 +199,7 @@ def _websockets(
                 except StreamError as error:  # what was measured before is worth keeping
                     typer.echo(f"cortado: {count} streams of {chunk} ms: {error}", err=True)
                     break
-                points.append(point)
-                facts[f"server_bytes_after_{count}_streams"] = resident(server.pid)
+                points.append(dataclasses.replace(point, server_bytes=resident(server.pid)))
                 if not counts and point.p99 > 1:
                     break
     return points, facts

@@ -23,6 +23,7 @@ class Point:
     worst: float
     steps: int  # measured; messages for websockets
     busy: float  # processor seconds of the process per second
+    server_bytes: int = 0  # resident in the server after these streams; 0 for the engine alone
 
     @property
     def carried(self) -> bool:

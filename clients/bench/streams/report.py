@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from math import floor
+from math import floor, inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,10 +53,10 @@ def lines(points: Sequence[Point], facts: Mapping[str, Any]) -> list[str]:
     if "seconds_to_first_character" in facts:
         seconds = facts["seconds_to_first_character"]
         summary.append(f"server: {seconds:.1f} s from its launch to the first character")
-    for name, value in facts.items():
-        if name.startswith("server_bytes_after_"):
-            streams = name.split("_")[3]
-            summary.append(f"server: {value / 2**20:,.0f} MiB after {streams} streams")
+    for point in points:
+        if point.server_bytes:
+            mebibytes, load = point.server_bytes / 2**20, f"{point.streams:,} streams"
+            summary.append(f"server: {mebibytes:,.0f} MiB after {load} of {point.chunk_ms} ms")
     if "memory" in facts:
         memory = facts["memory"]
         summary.append(
@@ -73,8 +73,17 @@ def lines(points: Sequence[Point], facts: Mapping[str, Any]) -> list[str]:
 
 
 def write_json(path: Path, points: Sequence[Point], facts: Mapping[str, Any]) -> None:
-    """Write points (delays in seconds) and facts."""
-    write_tree(path, {"points": [asdict(point) for point in points], **facts})
+    """Write points (delays in seconds, null where no result came) and facts."""
+    rows = [
+        {name: None if value == inf else value for name, value in asdict(point).items()}
+        for point in points
+    ]
+    write_tree(path, {"points": rows, **facts})
+
+
+def _read(row: Mapping[str, Any]) -> Point:
+    """Return a point that `write_json` wrote."""
+    return Point(**{name: inf if value is None else value for name, value in row.items()})
 
 
 class Server(NamedTuple):
@@ -97,9 +106,9 @@ def capacity_and_cores(path: Path) -> Server:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        points = [Point(**one) for one in content["points"]]
+        points = [_read(row) for row in content["points"]]
         cores = int(content["cores"])
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"expected the JSON of {COMMAND}, got {path}: {error!r}") from error
     served = [one for one in points if one.part == "websockets"]
     carried = [one for one in served if one.carried and one.busy > 0]

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortado.clients.bench.plan import Fleet, Load, place, simulate
-from cortado.clients.bench.streams.delays import Point
-from cortado.clients.bench.streams.report import COMMAND, Server, capacity_and_cores
+from cortado.clients.bench.streams.delays import Point, percentiles
+from cortado.clients.bench.streams.report import COMMAND, Server, capacity_and_cores, write_json
 from cortado.clients.cli import main
 
 NEVER = 1e9  # hours
@@ -117,6 +117,16 @@ def test_a_server_carries_what_was_measured_on_one_like_it(
     rows = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
     assert rows["a server"].split() == ["800", "streams", "on", "4", "cores"]
     assert rows["cores"].split()[-3:] == ["4", "at", "most"]  # of one server
+
+
+def test_a_load_without_a_single_result_is_written_as_json_and_read(tmp_path: Path) -> None:
+    file = tmp_path / "streams.json"
+    carried = Point("websockets", "fast", 100, 300, 8.0, 0.01, 0.02, 0.05, 0.05, 999, 1.0)
+    silent = Point("websockets", "fast", 100, 900, 8.0, *percentiles(np.zeros(0)), 0, 1.9)
+    write_json(file, [carried, silent], {"cores": 4})
+    rows = json.loads(file.read_text(), parse_constant=pytest.fail)["points"]
+    assert rows[1]["p99"] is None
+    assert capacity_and_cores(file) == Server(capacity=800, cores=4, measured=300)
 
 
 @pytest.mark.parametrize(("streams", "warned"), [(30, True), (800, False)])
