@@ -3,9 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
-from cortado.model.captions import Word, words_of
+from cortado.model.captions import Word
 from cortado.model.emission import Character
 from cortado.server.protocol.messages import Chars, Endpoint, Text
+from cortado.server.protocol.words import Segment
 
 Messages = AsyncIterator[Chars | Endpoint]
 
@@ -71,31 +72,21 @@ def _utterance(words: Sequence[Word], end: Endpoint | None) -> Utterance:
 
 async def _words_and_ends(messages: Messages) -> AsyncIterator[Word | Endpoint | None]:
     """Yield words, and the end of each utterance, which is None for one that was not told."""
-    spelt, end = list[Character](), 0.0
-
-    def complete() -> list[Word]:
-        nonlocal end
-        found = [replace(word, start=max(word.start, end)) for word in words_of(spelt)]
-        end = found[-1].end if found else end
-        spelt.clear()
-        return found
-
+    segment = Segment()
     failure: Exception | None = None
     try:
         async for message in messages:
             if isinstance(message, Endpoint):
-                for word in complete():
+                for word in segment.take():
                     yield word
                 yield message
                 continue
-            for character in message.characters():
-                spelt.append(character)
-                if character.text.isspace():
-                    for word in complete():
-                        yield word
+            segment.add(message)
+            for word in segment.take_complete():
+                yield word
     except Exception as error:
         failure = error  # raised once what came before is told
-    for word in complete():
+    for word in segment.take():
         yield word
     yield None
     if failure:

@@ -16,7 +16,6 @@ from cortado.model.captions import Word
 from cortado.server.doors.audio import NAME, decoder
 from cortado.server.doors.body import bounded
 from cortado.server.doors.own import Own
-from cortado.server.doors.words import Segment
 from cortado.server.protocol.messages import (
     Chars,
     End,
@@ -30,6 +29,7 @@ from cortado.server.protocol.messages import (
     Start,
 )
 from cortado.server.protocol.parsing import parse_server
+from cortado.server.protocol.words import Segment
 from cortado.server.service import Service
 
 CHUNK = 65_536  # bytes of a file that are read at a time

@@ -8,12 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cortado.model.captions import Word as OwnWord
 from cortado.model.nbest import texts
 from cortado.server.doors.audio import Decoder, decoder
-from cortado.server.doors.words import Segment, SentWord, confidence_of, text_of
+from cortado.server.doors.words import SentWord, confidence_of, text_of
 from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Dialect, Read, Written
 from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 from cortado.server.protocol.parsing import MAX_WARNINGS, QUOTED, UNWEIGHED, expected_field, quoted
+from cortado.server.protocol.words import Segment
 
 DEFAULT_RATE = 8000  # Hz, vosk-server's own
 
@@ -160,7 +161,7 @@ class Vosk(Dialect):
         warnings, self._warnings = self._warnings or None, []
         words, self._ended = self._ended, None
         if words is None:
-            return _text(Partial(partial=self._segment.text, warnings=warnings))
+            return _text(Partial(partial=text_of(self._segment.words), warnings=warnings))
         if self._alternatives < 1:
             result = Result(text=text_of(words), result=self._result(words), warnings=warnings)
             return _text(result)

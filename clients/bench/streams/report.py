@@ -83,7 +83,8 @@ def write_json(path: Path, points: Sequence[Point], facts: Mapping[str, Any]) ->
 
 def _read(row: Mapping[str, Any]) -> Point:
     """Return a point that `write_json` wrote."""
-    return Point(**{name: inf if value is None else value for name, value in row.items()})
+    missing = {name: inf for name, value in row.items() if value is None}
+    return Point(**{**row, **missing})
 
 
 class Server(NamedTuple):

@@ -23,12 +23,12 @@ from cortado.server.doors.deepgram.messages import (
     UtteranceEnd,
 )
 from cortado.server.doors.deepgram.parameters import Parameters
-from cortado.server.doors.words import Segment
 from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Dialect, Read, Reply, Written
 from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 from cortado.server.protocol.parsing import quoted
+from cortado.server.protocol.words import Segment
 
 LONGEST = 5.0  # seconds of words after which a final result comes within an utterance
 LONGEST_WHOLE = 60.0  # the same with alternatives, which are known when the utterance has ended
