@@ -1,7 +1,7 @@
 """Whole recordings through a running server, over its real protocol, several at a time."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,11 @@ Samples = NDArray[np.float32]
 
 
 def transcribe_served(
-    url: str, recordings: Iterable[Samples], streams: int = 8
+    url: str, recordings: Iterable[Samples], streams: int = 8, phrases: Sequence[str] = ()
 ) -> Iterator[tuple[int, list[Character]]]:
     """Yield (index, characters) of recordings at 16 kHz as they finish, `streams` at a time.
 
-    Recordings are sent as fast as the server takes them.
+    Each stream expects the `phrases`. Recordings are sent as fast as the server takes them.
 
     Raises:
         ValueError: `url` is no WebSocket address.
@@ -30,7 +30,7 @@ def transcribe_served(
         try:
             while True:
                 while len(live) < streams and (following := next(waiting, None)) is not None:
-                    live.add(loop.create_task(_one(url, *following)))
+                    live.add(loop.create_task(_one(url, *following, phrases)))
                 if not live:
                     return
                 done, _ = runner.run(asyncio.wait(live, return_when=asyncio.FIRST_COMPLETED))
@@ -48,5 +48,7 @@ async def _cancelled(tasks: Collection[asyncio.Task[object]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _one(url: str, index: int, samples: Samples) -> tuple[int, list[Character]]:
-    return index, [one async for one in stream(samples, url).characters]
+async def _one(
+    url: str, index: int, samples: Samples, phrases: Sequence[str]
+) -> tuple[int, list[Character]]:
+    return index, [one async for one in stream(samples, url, phrases=phrases).characters]

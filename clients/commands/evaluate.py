@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cortado.model.search.offline import Mode as OfflineMode
     from cortado.model.search.settings import Beam
     from cortado.model.streaming.interface import StreamingRecognizer
+    from cortado.model.streaming.options import StreamOptions
     from cortado.training.data.evaluation_sets import NamedSet
     from cortado.training.scoring.evaluate import Rules
     from cortado.training.scoring.spoken_ends import SpokenEnds
@@ -37,6 +38,7 @@ EXAMPLES = examples(
     "cortado evaluate recordings/ --json scores.json --html report.html",
     "cortado evaluate dev.jsonl --server ws://127.0.0.1:8000/v1/stream",
     "cortado evaluate dev.jsonl --compare before.json --by accent",
+    "cortado evaluate dev.jsonl --phrases names.txt --compare before.json",
 )
 
 
@@ -78,6 +80,10 @@ def evaluate(
     trn: Annotated[
         Path | None, typer.Option(help="A folder for sclite's files: trn, stm and ctm.")
     ] = None,
+    phrases: Annotated[
+        Path | None,
+        typer.Option(help="A file of phrases, one a line: streams expect them; scored apart."),
+    ] = None,
     aligner: Annotated[
         Path | None,
         typer.Option(
@@ -93,6 +99,7 @@ def evaluate(
     """Score a model or a server: error rates, delays, confusions."""
     from cortado.clients.progress import progress_bar
     from cortado.model.search.settings import beam_from_options
+    from cortado.model.streaming.options import StreamOptions
     from cortado.training.data.evaluation_sets import gather
     from cortado.training.scoring import outputs, report
     from cortado.training.scoring.breakdown import check_fields
@@ -110,10 +117,12 @@ def evaluate(
     for each in chosen:
         check_fields(each.utterances, fields)
     _check_search(server, mode, {"--beam": beam, "--hold": hold, "--lm": lm}, backend)
-    rules = Rules.named(unit, normalise)
+    expected = _phrases(phrases, mode, unit) if phrases else ()
+    rules = Rules.named(unit, normalise, expected)
     if other is not None:
         check_comparable(chosen, rules, other)
-    system = _system(checkpoint, server, mode, backend, beam_from_options(beam, hold, lm), lm)
+    search = beam_from_options(beam, hold, lm)
+    system = _system(checkpoint, server, mode, backend, search, lm, StreamOptions(expected))
     ends = _spoken_ends(aligner, chosen, rules) if aligner else None
     with progress_bar() as progress:
         scores = run(system, chosen, rules, progress, ends)
@@ -157,6 +166,24 @@ def _check_search(
         )
 
 
+def _phrases(path: Path, mode: Mode, unit: str) -> tuple[str, ...]:
+    """Return the phrases of a file, one a line.
+
+    Raises: ValueError where there are none, or the command has no use for them; OSError.
+    """
+    if mode != "online" or unit == "phone":
+        got = f"--mode {mode}" if mode != "online" else f"--unit {unit}"
+        raise ValueError(f"expected --phrases with --mode online and words, got {got}")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"expected phrases in UTF-8 in {path}, got something else") from error
+    found = tuple(stripped for line in lines if (stripped := line.strip()))
+    if not found:
+        raise ValueError(f"expected a phrase on each line of {path}, got none")
+    return found
+
+
 def _system(
     checkpoint: Path | None,
     server: str | None,
@@ -164,6 +191,7 @@ def _system(
     backend: str,
     beam: "Beam | None",
     lm: str | None,
+    options: "StreamOptions",
 ) -> "System":
     """Return what is to be evaluated.
 
@@ -179,14 +207,15 @@ def _system(
     if server is not None:
         # Emission delays need the server's model here; nobody but the user knows which it is.
         known = _in_torch(checkpoint) if checkpoint else None
-        hear = in_order(partial(transcribe_served, server))
+        hear = in_order(partial(transcribe_served, server, phrases=options.phrases))
         return System(server, "online", hear, known, "server")
     folder = checkpoint or DEFAULT
     config = read(folder).config
     streams = config.decoder.kind == "ctc" or config.decoder.attention.kind in MONOTONIC
     if mode == "online" and streams and config.features.normalisation != "speaker":
-        return served(load_recognizer(folder, backend, beam, lm), folder.name, _in_torch(folder))
-    return _in_reference(folder, mode, backend, beam, lm)
+        chosen = load_recognizer(folder, backend, beam, lm)
+        return served(chosen, folder.name, _in_torch(folder), options)
+    return _in_reference(folder, mode, backend, beam, lm, options)
 
 
 def _spoken_ends(aligner: Path, sets: "Sequence[NamedSet]", rules: "Rules") -> "SpokenEnds":
@@ -208,7 +237,12 @@ def _in_torch(folder: Path) -> "Recognizer | None":
 
 
 def _in_reference(
-    folder: Path, mode: Mode, backend: str, beam: "Beam | None", lm: str | None
+    folder: Path,
+    mode: Mode,
+    backend: str,
+    beam: "Beam | None",
+    lm: str | None,
+    options: "StreamOptions",
 ) -> "System":
     """Return a checkpoint that only PyTorch evaluates: whole utterances, or by their speakers."""
     from cortado.model.backends.choice import check_language_model_used, choose
@@ -231,7 +265,7 @@ def _in_reference(
             check_language_model_used(lm, chosen.name, chosen.beam.uses_language_model)
             return chosen
 
-        return served_by_speaker(recognizer, folder.name, serve)
+        return served_by_speaker(recognizer, folder.name, serve, options)
 
     def search(one: "Recognizer") -> "Transcribe":
         return lambda audio: (

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from cortado.model.emission import Character
 from cortado.model.streaming.endpoint import Rules
 from cortado.model.streaming.interface import Samples, StreamingRecognizer
+from cortado.model.streaming.options import DEFAULT_OPTIONS, StreamOptions
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.vad import Vad
 
@@ -20,15 +21,19 @@ def transcribe_many(
     streams: int = 64,
     rules: Rules | None = None,
     vad: Vad | None = None,
+    options: StreamOptions = DEFAULT_OPTIONS,
 ) -> Iterator[tuple[int, list[Character]]]:
-    """Yield (index, characters) of whole recordings as they finish, `streams` of them at a time."""
+    """Yield (index, characters) of whole recordings as they finish, `streams` of them at a time.
+
+    Raises: PhrasesError where the recogniser cannot expect the phrases of the options.
+    """
     waiting = enumerate(recordings)
     pool = Pool(recognizer, streams, rules=rules, vad=vad)
     open_rows: dict[int, tuple[int, list[Character]]] = {}  # by row: index and characters
     while True:
         while pool.free and (following := next(waiting, None)) is not None:
             index, samples = following
-            row = pool.open()
+            row = pool.open(options)
             pool.push(row, samples)
             pool.end(row)
             open_rows[row] = index, []

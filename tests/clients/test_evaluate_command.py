@@ -70,6 +70,25 @@ def test_evaluate_refuses_what_it_cannot_use_with_exit_code_2(
     assert cli.main(["evaluate"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("phrases", "options", "message"),
+    [
+        (b"\n \n", [], "expected a phrase on each line of {}, got none"),
+        (b"\xff\xfe", [], "expected phrases in UTF-8 in {}, got something else"),
+        (b"Ada", ["--mode", "beam"], "expected --phrases with --mode online and words, got"),
+        (b"Ada\n42\n", [], "expected a phrase with letters of the vocabulary, got '42'"),
+        (b"Ada", ["--beam", "1"], "expected no phrases for a greedy scan, which has no search"),
+    ],
+)
+def test_evaluate_refuses_phrases_that_its_streams_cannot_expect(
+    phrases: bytes, options: list[str], message: str, manifest: Path, capsys: Capture
+) -> None:
+    file = manifest.parent / "names.txt"
+    file.write_bytes(phrases)
+    assert cli.main(["evaluate", str(manifest), "--phrases", str(file), *options]) == 2
+    assert capsys.readouterr().err.startswith(f"cortado: {message.format(file)}")
+
+
 def test_evaluate_takes_recordings_of_next_to_nothing(
     saved: str, folder: Path, capsys: Capture
 ) -> None:

@@ -35,6 +35,21 @@ def test_evaluate_scores_a_running_server_over_its_protocol(
     assert heard["said.wav"] == "".join(one.text for one in alone)
 
 
+def test_the_streams_of_an_evaluation_expect_its_phrases(
+    server: Served, recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "said.wav").write_bytes(recording.read_bytes())
+    (tmp_path / "said.txt").write_text("speak and read")
+    names = tmp_path / "names.txt"
+    names.write_text("Read\n42\n")
+    command = ["evaluate", str(tmp_path), "--server", server.stream, "--phrases", str(names)]
+    assert cli.main(command) == 2
+    assert "phrases: expected a phrase with letters" in capsys.readouterr().err
+    names.write_text("Read\n\nZyntriQix\n")
+    assert cli.main(command) == 0
+    assert " of 1 phrases wrong (" in capsys.readouterr().out
+
+
 def test_each_recording_gets_its_own_text_however_many_go_at_once(
     server: Served, recording: Path
 ) -> None:

@@ -12,6 +12,7 @@ from cortado.training.data.evaluation_sets import NamedSet
 from cortado.training.scoring.edits import errors
 from cortado.training.scoring.error_rates import Interval, bootstrap_interval, rate
 from cortado.training.scoring.evaluate import Result, Rules, SetScore
+from cortado.training.scoring.phrase_score import PhraseScore, phrase_score
 
 WANTED = "`cortado evaluate --json` of this version"
 
@@ -27,6 +28,7 @@ class Compared:
     other_rate: float
     difference: float  # rate - other_rate
     ci95: Interval  # of the difference, paired bootstrap over speakers
+    other_phrases: PhraseScore | None = None  # of the other run, where this one scores phrases
 
     @property
     def significant(self) -> bool | None:
@@ -85,7 +87,7 @@ def _compared(one: SetScore, other: dict[str, Any]) -> Compared | None:
     if not both:
         return None
     ours = np.array([result.errors.total for result in both])
-    heard = ((r.reference, theirs[r.utterance.id]["hypothesis"]) for r in both)
+    heard = [(r.reference, theirs[r.utterance.id]["hypothesis"]) for r in both]
     others = np.array([errors(*texts, one.rules.unit).total for texts in heard])
     lengths = np.array([result.errors.length for result in both])
     speakers = [result.utterance.speaker for result in both]
@@ -98,6 +100,7 @@ def _compared(one: SetScore, other: dict[str, Any]) -> Compared | None:
         other_rate=other_rate,
         difference=own_rate - other_rate,
         ci95=bootstrap_interval(ours - others, lengths, speakers),
+        other_phrases=phrase_score(heard, one.rules.phrases) if one.rules.phrases else None,
     )
 
 

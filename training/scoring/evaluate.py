@@ -29,6 +29,7 @@ from cortado.training.scoring.delay import (
 from cortado.training.scoring.edits import Edit, Errors, Unit, count, edits
 from cortado.training.scoring.error_rates import Score, score
 from cortado.training.scoring.normalise import Normaliser, normaliser
+from cortado.training.scoring.phrase_score import PhraseScore, phrase_score
 from cortado.training.scoring.systems import Recordings, System
 
 if TYPE_CHECKING:
@@ -46,11 +47,15 @@ class Rules:
 
     unit: Unit
     normaliser: Normaliser
+    phrases: tuple[str, ...] = ()  # that are scored apart, normalised
 
     @classmethod
-    def named(cls, unit: Unit = "word", normalisation: str = "none") -> "Rules":
-        """Return the rules of a unit and a normalisation by its name."""
-        return cls(unit, normaliser(normalisation))
+    def named(
+        cls, unit: Unit = "word", normalisation: str = "none", phrases: Sequence[str] = ()
+    ) -> "Rules":
+        """Return the rules of a unit, a normalisation by its name, and phrases."""
+        chosen = normaliser(normalisation)
+        return cls(unit, chosen, tuple(chosen.apply(phrase) for phrase in phrases))
 
     @property
     def normalisation(self) -> str:
@@ -119,6 +124,12 @@ class SetScore:
     backend: str = "reference"  # that gave the words, or "server"
     # By id: the speakers' statistics, where features need them.
     speaker_statistics: "Mapping[str, Statistics] | None" = None
+
+    @cached_property
+    def phrases(self) -> PhraseScore | None:
+        """How often the rules' phrases were recognised; None where there are none."""
+        texts = ((one.reference, one.hypothesis) for one in self.results)
+        return phrase_score(texts, self.rules.phrases) if self.rules.phrases else None
 
 
 def evaluate(

@@ -55,6 +55,7 @@ def set_as_json(one: SetScore, fields: Sequence[str] = ()) -> dict[str, Any]:
         "rate_ci95": one.score.rate_ci95 if one.score else None,
         "rtf": one.rtf,
         "delay": asdict(one.delay) if one.delay else None,
+        "phrases": one.phrases._asdict() if one.phrases else None,
         "unreadable": len(one.failures),
         "reliability": [each._asdict() for each in reliability(rated(one.results))],
         "by": {

@@ -17,7 +17,7 @@ from cortado.training.scoring.comparison import Compared
 from cortado.training.scoring.evaluate import Result, SetScore
 from cortado.training.scoring.outputs import group_as_json, groups
 from cortado.training.scoring.page_media import opus, picture
-from cortado.training.scoring.report import WHOLE_SPEAKERS
+from cortado.training.scoring.report import WHOLE_SPEAKERS, phrases
 
 if TYPE_CHECKING:  # attention is drawn with torch; a page without pictures does not need it
     from cortado.model.recognizer import Recognizer
@@ -97,6 +97,7 @@ def _set(
         "score": asdict(one.score) if one.score else None,
         "delay": asdict(one.delay) if one.delay else None,
         "delays": _histogram(one),
+        "phrases": f"{phrases(one.phrases)}." if one.phrases else "",
         "unreadable": [str(failure) for failure in one.failures],
         "groups": [
             {"name": name, "rows": [group_as_json(group) for group in part]}

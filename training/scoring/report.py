@@ -15,6 +15,7 @@ from cortado.training.scoring.edits import Unit
 from cortado.training.scoring.error_rates import Interval
 from cortado.training.scoring.evaluate import Result, SetScore
 from cortado.training.scoring.outputs import groups
+from cortado.training.scoring.phrase_score import PhraseScore
 
 CAPTION = (
     "Rates with 95 % intervals over speakers. A loop is a hypothesis longer than 1.3 x its "
@@ -96,6 +97,8 @@ def further(one: SetScore, fields: Sequence[str] = ()) -> Iterator[RenderableTyp
     """Yield a set's groups, most frequent confusions, reliability of words and worst utterances."""
     if not one.results:
         return
+    if one.phrases:
+        yield f"{one.name}: {phrases(one.phrases)}."
     for name, part in groups(one, fields):
         yield _groups(one, name, part)
     yield _confusions(one)
@@ -180,6 +183,13 @@ def _cell(token: str | None, width: int) -> str:
     return (NOTHING * width if token is None else _shown(token)).ljust(width)
 
 
+def phrases(score: PhraseScore) -> str:
+    """Return in words how phrases were recognised."""
+    wrong = f"{score.wrong} of {score.said} phrases wrong ({100 * score.wrong_rate:.1f} %)"
+    others = f"{100 * score.other_rate:.1f} % of the other words"
+    return f"{wrong}, {others}; {score.invented} phrases written that were not said"
+
+
 def comparison(one: Compared) -> str:
     """Return in a sentence how a set differs from another run's."""
     verdict = ": one utterance does not tell whether that is significant"
@@ -191,4 +201,5 @@ def comparison(one: Compared) -> str:
         f"{one.name}: {100 * one.rate:.2f} % against {100 * one.other_rate:.2f} % of "
         f"{one.other} on {one.utterances} utterances: {100 * one.difference:+.2f} points"
         f"{verdict}."
+        + (f" {one.other}: {phrases(one.other_phrases)}." if one.other_phrases else "")
     )

@@ -10,6 +10,7 @@ from cortado.model.audio.decode import AudioError, Samples
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.streaming.interface import StreamingRecognizer
+from cortado.model.streaming.options import DEFAULT_OPTIONS, StreamOptions
 from cortado.model.streaming.recordings import transcribe_many
 from cortado.training.data.manifest import Utterance
 from cortado.training.data.recordings import samples_of
@@ -77,15 +78,21 @@ class System:
 
 
 def served(
-    chosen: StreamingRecognizer, name: str, recognizer: "Recognizer | None" = None
+    chosen: StreamingRecognizer,
+    name: str,
+    recognizer: "Recognizer | None" = None,
+    options: StreamOptions = DEFAULT_OPTIONS,
 ) -> System:
     """Return a recogniser as it serves, in the backend that it is in."""
-    hear = in_order(lambda audio: transcribe_many(chosen, audio))
+    hear = in_order(lambda audio: transcribe_many(chosen, audio, options=options))
     return System(name, "online", hear, recognizer, chosen.name)
 
 
 def served_by_speaker(
-    recognizer: "Recognizer", name: str, serve: Callable[["Recognizer"], StreamingRecognizer]
+    recognizer: "Recognizer",
+    name: str,
+    serve: Callable[["Recognizer"], StreamingRecognizer],
+    options: StreamOptions = DEFAULT_OPTIONS,
 ) -> System:
     """Return a recogniser as it serves, adapted to one speaker after another.
 
@@ -93,13 +100,14 @@ def served_by_speaker(
         recognizer: whose features need statistics of speakers.
         name: of its checkpoint.
         serve: returns an adapted recogniser in its backend; what it raises comes before the work.
+        options: of each stream.
     """
     from cortado.model.adaptation import adapted
     from cortado.model.features.speaker import statistics_of
 
     def search(one: "Recognizer") -> Transcribe:
         chosen = serve(one)
-        return lambda audio: transcribe_many(chosen, audio)
+        return lambda audio: transcribe_many(chosen, audio, options=options)
 
     trial = serve(adapted(recognizer, statistics_of(recognizer.features, [])))
     return System(name, "online", by_speaker_in_turn(recognizer, search), recognizer, trial.name)

@@ -229,6 +229,7 @@ function article(set, k) {
     figures(set),
     ...verdict(set),
   );
+  if (set.phrases) made.append(element("p", { className: "verdict" }, set.phrases));
   if (set.unreadable.length) {
     made.append(element("p", { className: "verdict" }, `${set.unreadable.length} recordings could not be read: ${set.unreadable.join("; ")}`));
   }

@@ -1,0 +1,66 @@
+"""How often phrases that streams expect are recognised, and what that costs all other words."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from cortado.training.scoring.edits import Edit, edits
+from cortado.training.scoring.error_rates import rate
+
+
+class PhraseScore(NamedTuple):
+    """Counts over all texts of a set."""
+
+    said: int  # phrases, each as often as references have it
+    wrong: int  # of these, with any word wrong or missing
+    invented: int  # phrases that hypotheses have where nobody said them
+    others: int  # words of references outside the phrases
+    other_errors: int  # all edits but those of the phrases' words
+
+    @property
+    def wrong_rate(self) -> float:
+        """The share of the phrases that is wrong."""
+        return rate(self.wrong, self.said)
+
+    @property
+    def other_rate(self) -> float:
+        """The word error rate of all else."""
+        return rate(self.other_errors, self.others)
+
+
+def phrase_score(texts: Iterable[tuple[str, str]], phrases: Sequence[str]) -> PhraseScore:
+    """Return the score of phrases in references and hypotheses, of which the longest counts."""
+    wanted = sorted((tuple(phrase.split()) for phrase in phrases), key=len, reverse=True)
+    totals = [0] * len(PhraseScore._fields)
+    for reference, hypothesis in texts:
+        for k, counted in enumerate(_counts(edits(reference, hypothesis), wanted)):
+            totals[k] += counted
+    return PhraseScore(*totals)
+
+
+def _counts(aligned: Sequence[Edit], wanted: Sequence[tuple[str, ...]]) -> PhraseScore:
+    spoken = [edit for edit in aligned if edit.reference is not None]
+    written = [edit for edit in aligned if edit.hypothesis is not None]
+    said = _found(spoken, [str(edit.reference) for edit in spoken], wanted)
+    heard = _found(written, [str(edit.hypothesis) for edit in written], wanted)
+    errors = [sum(edit.kind != "ok" for edit in found) for found in (aligned, *said)]
+    return PhraseScore(
+        said=len(said),
+        wrong=sum(count > 0 for count in errors[1:]),
+        invented=sum(any(edit.kind != "ok" for edit in found) for found in heard),
+        others=len(spoken) - sum(map(len, said)),
+        other_errors=errors[0] - sum(errors[1:]),
+    )
+
+
+def _found(
+    aligned: Sequence[Edit], words: Sequence[str], wanted: Sequence[tuple[str, ...]]
+) -> list[Sequence[Edit]]:
+    """Return the edits of each phrase among words, from the left, the longest that begins there."""
+    found, at = list[Sequence[Edit]](), 0
+    while at < len(words):
+        here = (len(one) for one in wanted if one == tuple(words[at : at + len(one)]))
+        length = next(here, 0)
+        if length:
+            found.append(aligned[at : at + length])
+        at += max(length, 1)
+    return found
