@@ -30,6 +30,7 @@ const debug = new URLSearchParams(location.search).has("debug");
 const takes = []; // {name, began, model, timeline} of what stands on the page
 let take = null; // the one that runs, or null
 let again = () => startMicrophone(); // what "Try again" does
+let waiting = []; // recordings that were opened together: one is heard after another
 let isSaved = true; // the text was saved or copied, or there is none
 let following = null; // the timer that follows what is played
 let lock = null; // keeps the screen on
@@ -159,7 +160,10 @@ function run(source) {
       showLevel(0);
       status.say("Waiting for the last characters");
     },
-    done: () => leave(captionOf()),
+    done: () => {
+      leave(captionOf());
+      setTimeout(() => startRecordings(waiting)); // once this take has left
+    },
     cancelled: () => leave(captionOf()),
     failed: (failure) => {
       leave(`${captionOf()}, broken off`);
@@ -192,6 +196,12 @@ function run(source) {
     byId("meter").hidden = false;
     picture.rest();
     status.rest();
+  }
+
+  function endUtterance() {
+    timeline.endUtterance();
+    transcript.breakLine();
+    announcer.end();
   }
 
   take = new Take(source, streamAddress(location.href), {
@@ -229,19 +239,20 @@ function run(source) {
       for (const { time } of some) delay.shown(time, wallClock());
       byId("delay").textContent = seconds(delay.seconds);
     },
-    endpoint: () => {
-      timeline.endUtterance();
-      transcript.breakLine();
-      announcer.end();
+    endpoint: endUtterance,
+    restarted: () => {
+      endUtterance(); // the words on both sides do not belong together
+      status.restarted();
     },
   }, { key: kept(), phrases: settings.phrases(settings.read().phrases) });
   if (debug) Object.assign(window, { cortadoTake: take, cortadoTakes: takes, cortadoPicture: picture });
   take.run();
 }
 
-function start(source, anew) {
+function start(source, anew, others = []) {
   if (take) return;
   again = anew;
+  waiting = others;
   run(source);
 }
 
@@ -255,8 +266,10 @@ function startMicrophone() {
 const startSample = () => start(new Sample(), startSample);
 const startShared = () => start(sharedSound(), startShared);
 
-function startRecording(file) {
-  if (file) start(new Recording(file), () => startRecording(file));
+function startRecordings([first, ...others]) {
+  if (!first) return;
+  if (take) status.note("Stop first, then open the recording again");
+  else start(new Recording(first), () => startRecordings([first, ...others]), others);
 }
 
 /** Keep the screen on while a take runs: captions are read, and a telephone that sleeps hears nothing. */
@@ -316,13 +329,18 @@ function clear() {
   picture.clear();
   byId("sight").hidden = true;
   byId("failure").hidden = true;
+  byId("delay").textContent = seconds(null);
+  showElapsed(0);
   show("idle");
   status.say("");
   byId("toggle").focus();
 }
 
 const press = {
-  toggle: () => (take ? take.stop() : startMicrophone()),
+  toggle: () => {
+    waiting = [];
+    return take ? take.stop() : startMicrophone();
+  },
   pause: () => take?.pause(),
   sample: startSample,
   share: startShared,
@@ -345,7 +363,7 @@ for (const button of document.querySelectorAll("[data-format]")) {
   });
 }
 byId("file").addEventListener("change", ({ target }) => {
-  startRecording(target.files[0]);
+  startRecordings(target.files);
   target.value = ""; // so that the same file can be opened again
 });
 
@@ -382,7 +400,7 @@ document.addEventListener("dragleave", (event) => {
 document.addEventListener("drop", (event) => {
   event.preventDefault();
   document.body.classList.remove("dropping");
-  startRecording(event.dataTransfer.files[0]);
+  startRecordings(event.dataTransfer.files);
 });
 navigator.mediaDevices?.addEventListener?.("devicechange", listDevices);
 window.addEventListener("online", () => take?.stream.retry());

@@ -151,7 +151,8 @@ export class Picture {
 
   /** Put the right edge there, as far as there is something to see. */
   #moveTo(end) {
-    const last = this.#live && !this.frozen ? Infinity : Math.max(this.timeline.seconds, 0) + 0.5;
+    const { seconds, spoken } = this.timeline;
+    const last = this.#live && !this.frozen ? Infinity : Math.max(seconds + 0.5, spoken);
     const now = Math.max(this.#span, Math.min(end, last));
     if (now !== this.end) this.#dirty = true;
     this.end = now;
@@ -171,7 +172,7 @@ export class Picture {
       PageUp: -5, PageDown: 5, Home: -1e9, End: 1e9,
     };
     if (event.key in steps) this.#move(steps[event.key]);
-    else if (event.key === "Enter" || event.key === " ") this.#playAt(this.canvas.clientWidth / 2);
+    else if (event.key === "Enter" || event.key === " ") this.#playMiddle();
     else return;
     event.preventDefault();
   }
@@ -188,14 +189,18 @@ export class Picture {
   }
 
   #released(event) {
-    if (this.#drag && !this.#drag.moved) this.#playAt(event.offsetX);
+    if (this.#drag && !this.#drag.moved) this.#playAt(this.end - this.#span + event.offsetX / SCALE);
     this.#drag = null;
   }
 
-  #playAt(x) {
-    if (!this.timeline) return;
-    const second = this.end - this.#span + x / SCALE;
-    if (second < this.timeline.seconds) this.on.play(this.timeline, second);
+  /** Play from the middle of the picture on, or all of a take that ends before it. */
+  #playMiddle() {
+    const middle = this.end - this.#span / 2;
+    this.#playAt(middle < this.timeline?.seconds ? middle : this.end - this.#span);
+  }
+
+  #playAt(second) {
+    if (this.timeline && second < this.timeline.seconds) this.on.play(this.timeline, second);
   }
 
   #wheel(event) {

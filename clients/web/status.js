@@ -14,6 +14,7 @@ export class Status {
   #usual = ""; // what stands when there is no news
   #until = 0;
   #lost = false;
+  #anew = false; // the server could not go on with the stream that was lost
   #told = 0;
 
   /**
@@ -33,7 +34,7 @@ export class Status {
 
   /** The take is over: nothing is lost or waited for any more. */
   rest() {
-    this.#lost = false;
+    this.#lost = this.#anew = false;
     this.say("");
   }
 
@@ -50,11 +51,23 @@ export class Status {
       if (this.#usual !== "Paused") this.#show(LOST);
     } else if (state === "open" && was) {
       this.#lost = false;
-      this.#until = performance.now() + NEWS * 1000;
-      this.#show("Connected again, nothing was lost");
+      const broken = this.#anew ? "; the server began anew, so a word may be broken" : ", nothing was lost";
+      this.note(`Connected again${broken}`);
+      this.#anew = false;
     } else if (state !== "connecting") {
       this.#lost = false;
     }
+  }
+
+  /** The server did not know the stream any more: a new one goes on behind the last character. */
+  restarted() {
+    this.#anew = true;
+  }
+
+  /** Say something for a while. */
+  note(text) {
+    this.#until = performance.now() + NEWS * 1000;
+    this.#show(text);
   }
 
   /** So many seconds of live sound wait to be sent. */
@@ -67,7 +80,8 @@ export class Status {
   /** So many seconds of a recording were heard at an instant of the wall clock. */
   progress(source, heard, now) {
     this.began ??= now;
-    if (this.#lost || now - this.#told < EVERY || !heard) return;
+    if (this.#lost || performance.now() < this.#until) return;
+    if (now - this.#told < EVERY || !heard) return;
     this.#told = now;
     const share = Math.min(1, heard / source.seconds);
     const left = (now - this.began) * (1 / share - 1);

@@ -28,6 +28,7 @@ export class Take {
    *   frame: (frame: import("./frames.js").Frame) => void,
    *   characters: (characters: import("./stream.js").Character[]) => void,
    *   endpoint: () => void,
+   *   restarted: () => void,
    * }} view
    * @param {{key?: string, phrases?: string[]}} asked the server's key; what is likely to be said
    */
@@ -44,7 +45,7 @@ export class Take {
     this.stream = new Stream(address, {
       characters: (some) => view.characters(some),
       endpoint: () => view.endpoint(),
-      restarted: () => view.endpoint(), // the words on both sides do not belong together
+      restarted: () => view.restarted(),
       state: (state, reason) => view.link(state, reason),
     }, asked);
   }

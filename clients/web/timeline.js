@@ -51,7 +51,9 @@ export class Timeline {
 
   /** The second until which there is something to see. */
   get spoken() {
-    return this.marks.length ? Math.min(this.seconds, this.marks.at(-1).place + 0.6) : this.seconds;
+    if (!this.marks.length) return this.seconds;
+    const { place } = this.marks.at(-1); // letters of a crowd may stand behind the end of the sound
+    return Math.max(Math.min(this.seconds, place + 0.6), place + this.letter);
   }
 
   /** The marks whose letters stand within [from, to) seconds. */

@@ -115,6 +115,25 @@ def test_a_file_that_is_dropped_is_heard_with_its_progress_and_no_word_is_torn(
     page.look()
 
 
+def test_recordings_that_are_dropped_together_are_heard_in_turn(page: Page, opened: Path) -> None:
+    page.click("toggle")
+    page.wait_for_state("listening")
+    script = DROP.replace("GIVEN", base64.b64encode(opened.read_bytes()).decode())
+    page.evaluate(script)
+    assert page.text("status") == "Stop first, then open the recording again"
+    page.click("toggle")
+    page.wait_for_state("idle")
+    page.click("clear")
+    assert (page.text("elapsed"), page.text("delay")) == ("0:00", "–")
+    first = 'held.items.add(new File([bytes], "talk.wav", { type: "audio/wav" }));'
+    page.evaluate(script.replace(first, first + first.replace("talk", "second")))
+    captions = "[...document.querySelectorAll('.caption')].map((one) => one.textContent)"
+    page.wait_for(f"{captions}.length === 2 && document.body.dataset.state === 'idle'")
+    names = [caption.partition(",")[0] for caption in page.evaluate(captions)]
+    assert names == ["talk.wav", "second.wav"]
+    assert page.messages == []
+
+
 def test_the_page_is_used_by_keyboard_alone(page: Page) -> None:
     focused = "document.activeElement.id"
     ring = "getComputedStyle(document.activeElement).outlineStyle === 'solid'"
