@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save as serialized
+from torch import Tensor
 
 import cortado.model.compiled.operations  # noqa: F401  # kernels for whole utterances
 from cortado.model.checkpoint_reader import (
@@ -33,12 +34,8 @@ def save(
         card: how the model was trained and what it scores.
         half: keep matrices in 16 bits, which halves the file; vectors stay in 32.
     """
-    tensors = {
-        name: (tensor.half() if half and tensor.dim() > 1 else tensor).contiguous()
-        for name, tensor in recognizer.state_dict().items()
-    }
     # The library's own writer lets nobody but the owner read the file.
-    write_whole(folder / WEIGHTS, serialized(tensors))
+    write_whole(folder / WEIGHTS, serialized(stored(recognizer, half)))
     content = {
         "format": FORMAT,
         "config": dataclasses.asdict(recognizer.config),
@@ -47,6 +44,14 @@ def save(
         "parameters": sum(p.numel() for p in recognizer.parameters()),
     }
     write_tree(folder / CARD, content | {"card": card or {}})
+
+
+def stored(recognizer: Recognizer, half: bool) -> dict[str, Tensor]:
+    """Return weights and statistics as `save` stores them."""
+    return {
+        name: (tensor.half() if half and tensor.dim() > 1 else tensor).contiguous()
+        for name, tensor in recognizer.state_dict().items()
+    }
 
 
 def load(folder: Path = DEFAULT) -> Recognizer:

@@ -4,7 +4,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from cortado.model import checkpoint_reader
 from cortado.model.config import RecognizerConfig
@@ -14,13 +16,19 @@ from cortado.training.data.pronounce import PHONES
 from cortado.training.learning import snapshot
 from cortado.training.synthesis.corpus import MANIFEST
 
+Count = NonNegativeInt
+Weight = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+BelowOne = Annotated[float, Field(ge=0, lt=1)]
+Dropout = Annotated[float, Field(ge=0, le=0.99)]  # at 1 nothing is left to make up for the rest
+
 
 @dataclass(frozen=True)
 class FromText:
     """Utterances that are made of the sentences of a text."""
 
     text: Path  # one sentence a line
-    count: int  # utterances
+    count: PositiveInt  # utterances
     seed: int = 1
 
 
@@ -29,7 +37,7 @@ class Corpus:
     """A manifest and how often its utterances are drawn."""
 
     manifest: Path
-    weight: float  # share of the utterances drawn, relative to the other corpora
+    weight: Weight  # share of the utterances drawn, relative to the other corpora
     synthesis: FromText | None = None  # synthetic speech, as far as it is not there yet
     splice: FromText | None = None  # put together from the corpus' words, in place of its own
 
@@ -49,24 +57,24 @@ class Corpus:
 class Augmentation:
     """Random changes of the log-mel frames; 0 is none of a kind."""
 
-    untouched: float = 0.0  # share of utterances whose times and mel bands stay as recorded
-    tempo: float = 0.15  # relative time stretch
-    speed: float = 0.0  # relative change of tempo, pitch and formants at once, as of a tape's speed
-    warp: float = 0.1  # relative vocal-tract length
-    gain: float = 3.0  # nats of power, around a little below the recording's own
-    noise: float = 0.4  # share of utterances with added noise
-    babble: float = 0.1  # share of utterances with another one, softer, under them
-    reverberation: float = 0.0  # share of utterances in a room
-    telephone: float = 0.0  # share of utterances through a narrow or coarse channel
-    time_masks: int = 2  # per utterance
-    time_mask: float = 0.06  # of its length, each at most
-    band_masks: int = 2
-    band_mask: int = 10  # mel bands, each at most
-    silence: float = 0.02  # share of utterances of noise or silence alone, with an empty text
-    shift: int = 0  # frames of 10 ms, at most, that an utterance's beginning lacks
-    lead: float = 0.0  # share of utterances right behind seconds of noise, music or silence
-    trail: float = 0.0  # share of utterances right before such seconds
-    follow: float = 0.0  # share of utterances behind another of the same speaker and a pause
+    untouched: Share = 0.0  # share of utterances whose times and mel bands stay as recorded
+    tempo: BelowOne = 0.15  # relative time stretch
+    speed: BelowOne = 0.0  # relative change of tempo, pitch and formants at once, as of tapes
+    warp: BelowOne = 0.1  # relative vocal-tract length
+    gain: Weight = 3.0  # nats of power, around a little below the recording's own
+    noise: Share = 0.4  # share of utterances with added noise
+    babble: Share = 0.1  # share of utterances with another one, softer, under them
+    reverberation: Share = 0.0  # share of utterances in a room
+    telephone: Share = 0.0  # share of utterances through a narrow or coarse channel
+    time_masks: Count = 2  # per utterance
+    time_mask: Share = 0.06  # of its length, each at most
+    band_masks: Count = 2
+    band_mask: Count = 10  # mel bands, each at most
+    silence: Share = 0.02  # share of utterances of noise or silence alone, with an empty text
+    shift: Count = 0  # frames of 10 ms, at most, that an utterance's beginning lacks
+    lead: Share = 0.0  # share of utterances right behind seconds of noise, music or silence
+    trail: Share = 0.0  # share of utterances right before such seconds
+    follow: Share = 0.0  # share of utterances behind another of the same speaker and a pause
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,6 @@ CONFIGURED_BY = {  # the parts that each key of a recogniser's configuration bel
 }
 RUNS = Path("runs")  # where a run's folder has its recipe's name
 SPOKEN = 1 + len(PHONES)  # outputs of a head of phones; silence is the first
-MOST_DROPOUT = 0.99  # at 1 nothing is left that could make up for what is left out
 BAND_AUGMENTATIONS = (
     "speed",
     "warp",
@@ -109,52 +116,45 @@ class Stage:
     """A part of the run with its own objective and learning rate."""
 
     name: str
-    steps: int  # updates
-    ctc: float = 0.3  # weight of the CTC loss
-    attention: float = 0.0  # weight of the decoder's cross-entropy; 0 trains the encoder alone
-    stop: float = 0.0  # weight of the stops' cross-entropy along the CTC alignment
-    eagerness: float = 1.0  # weight of a frame to stop at, against one to pass
-    quantity: float = 0.0  # weight of the quantity loss |sum alpha - U| / U
-    guide: float = 0.0  # weight of an offline attention's distance from the CTC alignment
-    noise: float = 0.0  # standard deviation of the pre-sigmoid noise
-    final_noise: float | None = None  # reached linearly at the stage's end; `noise` if not given
-    consistency: float = 0.0  # weight of the divergence between outputs for two augmented views
-    corruption: float = 0.0  # share of the decoder's input symbols replaced by random ones
-    smoothing: float = 0.0  # label smoothing of the decoder's cross-entropy
-    neighbours: tuple[float, ...] = ()  # label smoothing over the symbols before and after
-    text: float = 0.0  # weight of the decoder's cross-entropy on text alone
-    states: float = 0.0  # weight of the cross-entropy of phones' tied states, frame by frame
-    mmi: float = 0.0  # weight of the sequence criterion of phones, in place of their cross-entropy
+    steps: Count  # updates
+    ctc: Weight = 0.3  # weight of the CTC loss
+    attention: Weight = 0.0  # weight of the decoder's cross-entropy; 0 trains the encoder alone
+    stop: Weight = 0.0  # weight of the stops' cross-entropy along the CTC alignment
+    eagerness: Weight = 1.0  # weight of a frame to stop at, against one to pass
+    quantity: Weight = 0.0  # weight of the quantity loss |sum alpha - U| / U
+    guide: Weight = 0.0  # weight of an offline attention's distance from the CTC alignment
+    noise: Weight = 0.0  # standard deviation of the pre-sigmoid noise
+    final_noise: Weight | None = None  # reached linearly at the stage's end; `noise` if not given
+    consistency: Weight = 0.0  # weight of the divergence between outputs for two augmented views
+    corruption: Share = 0.0  # share of the decoder's input symbols replaced by random ones
+    smoothing: Share = 0.0  # label smoothing of the decoder's cross-entropy
+    neighbours: tuple[Weight, ...] = ()  # label smoothing over the symbols before and after
+    text: Weight = 0.0  # weight of the decoder's cross-entropy on text alone
+    states: Weight = 0.0  # weight of the cross-entropy of phones' tied states, frame by frame
+    mmi: Weight = 0.0  # weight of the sequence criterion of phones, in place of their cross-entropy
     frozen_norm: bool = False  # batch norms with their running statistics, as in serving
-    dropout: float = 0.0  # share of the inputs of each recurrent layer that is left out
-    weight_noise: float = 0.0  # standard deviation
+    dropout: Dropout = 0.0  # share of the inputs of each recurrent layer that is left out
+    weight_noise: Weight = 0.0  # standard deviation
     weight_noise_on: NoisyWeights = "recurrent"  # LSTMs and embeddings, or all weights
-    max_seconds: float | None = None  # longer utterances are left out; the recipe's if not given
-    learning_rate: float = 1e-3
-    final_learning_rate: float = 1e-3  # reached along a cosine
-    warmup: int = 0  # updates
-    cuts: tuple[int, ...] = ()  # the stage's updates at which the rate is multiplied by `cut`
-    cut: float = 0.1
-    weights: tuple[float, ...] = ()  # of the corpora in this stage; their own if not given
+    max_seconds: PositiveFloat | None = (
+        None  # longer utterances are left out; as the recipe if None
+    )
+    learning_rate: Weight = 1e-3
+    final_learning_rate: Weight = 1e-3  # reached along a cosine
+    warmup: Count = 0  # updates
+    cuts: tuple[Count, ...] = ()  # the stage's updates at which the rate is multiplied by `cut`
+    cut: Weight = 0.1
+    weights: tuple[Weight, ...] = ()  # of the corpora in this stage; their own if not given
     augmentation: Augmentation = field(default_factory=Augmentation)
 
     def __post_init__(self) -> None:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: a negative number, a share of more than all, a dropout that leaves
-                nothing, or neighbours on one side or that leave the symbol itself nothing.
+            ValueError: neighbours on one side, or that leave the symbol itself nothing.
         """
-        for name, most in (("dropout", MOST_DROPOUT), ("corruption", 1), ("smoothing", 1)):
-            if getattr(self, name) > most:
-                raise ValueError(f"expected {name} of at most {most}, got {getattr(self, name)}")
-        for name, value in vars(self).items():
-            if isinstance(value, (int, float)) and value < 0:
-                raise ValueError(f"expected {name} of 0 or more, got {value}")
-        if len(self.neighbours) % 2 or min(self.neighbours, default=0) < 0:
-            raise ValueError(
-                f"expected neighbours of 0 or more on both sides, got {self.neighbours}"
-            )
+        if len(self.neighbours) % 2:
+            raise ValueError(f"expected neighbours on both sides, got {self.neighbours}")
         if sum(self.neighbours) >= 1:
             raise ValueError(f"expected neighbours of less than 1 in all, got {self.neighbours}")
 
@@ -172,48 +172,44 @@ class Recipe:
     start: Path | None = None  # folder of a checkpoint whose weights the run begins with
     widen: bool = False  # the checkpoint's encoder is narrower and begins as a part of this one
     start_parts: tuple[Part, ...] = PARTS  # that are taken from it; the others begin new
-    shrink: float = 1.0  # share of its weights in the encoder and its heads; the rest begins new
+    shrink: Share = 1.0  # share of its weights in the encoder and its heads; the rest begins new
     frozen: tuple[str, ...] = ()  # weights whose names begin so stay as they are
-    speeds: tuple[float, ...] = (1.0,)  # each recording is drawn at one of them; 1 is its own
-    tied_states: int = 1200  # that an aligner learns at most, for stages that weigh them
-    seed: int = 0
-    batch_seconds: float = 80.0  # of padded audio in one process's batch
-    batch_utterances: int | None = None  # in one process's batch, at most
-    max_seconds: float = 18.0  # longer utterances are left out
+    speeds: tuple[PositiveFloat, ...] = (
+        1.0,
+    )  # recordings are drawn at one of them; 1 is their own
+    tied_states: PositiveInt = 1200  # that an aligner learns at most, for stages that weigh them
+    seed: Count = 0
+    batch_seconds: PositiveFloat = 80.0  # of padded audio in one process's batch
+    batch_utterances: PositiveInt | None = None  # in one process's batch, at most
+    max_seconds: PositiveFloat = 18.0  # longer utterances are left out
     optimizer: Optimizer = "adam"
-    clip: float = 1.0  # global norm of the gradient
-    l2: float = 0.0  # weight of half the squared weights in the loss, but for Muon's matrices
-    weight_decay: float = 0.0  # of Muon's matrices in an update, relative to the learning rate
-    average: float = 0.999  # decay of the weights' moving average, which becomes the checkpoint
+    clip: PositiveFloat = 1.0  # global norm of the gradient
+    l2: Weight = 0.0  # weight of half the squared weights in the loss, but for Muon's matrices
+    weight_decay: Weight = 0.0  # of Muon's matrices in an update, relative to the learning rate
+    average: Share = 0.999  # decay of the weights' moving average, which becomes the checkpoint
     best: Rate | None = None  # by which the best checkpoint is kept, in place of the last
-    interval: int = 500  # updates between checkpoints
+    interval: PositiveInt = 500  # updates between checkpoints
     initialisation: Initialisation = field(default_factory=Initialisation)
-    validation_utterances: int = 150  # of each validation set, between checkpoints
+    validation_utterances: PositiveInt = 150  # of each validation set, between checkpoints
     model: RecognizerConfig = field(default_factory=RecognizerConfig)
 
     def __post_init__(self) -> None:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: speeds without a recording's own, or that are none; a share that is none;
-                a decay of matrices that Muon does not step;
-                a stage has not one weight for each corpus; a loss on text without text;
+            ValueError: speeds without a recording's own; a decay of matrices that Muon does not
+                step; a stage has not one weight for each corpus, or none above 0; masks of more
+                mel bands than there are; a loss on text without text;
                 changes of mel bands although the features have an energy beside them; states of
                 phones with a vocabulary of phones, or with a head that has too few; a sequence
-                criterion of phones without a head of them; an empty batch, interval or part of a
-                validation set; a name that is no folder's; a best checkpoint by no validation, or
-                by a rate that validation does not have; two validation sets of one name.
+                criterion of phones without a head of them; a name that is no folder's; a
+                best checkpoint by no validation, or by a rate that validation does not have; two
+                validation sets of one name.
         """
         if not re.fullmatch(r"[\w-][\w.-]*", self.name):  # runs/NAME is its folder
             raise ValueError(f"expected a name of letters, digits, . _ and -, got {self.name!r}")
-        for name in ("batch_utterances", "interval", "validation_utterances"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"expected {name} of 1 or more, got {value}")
-        if 1.0 not in self.speeds or min(self.speeds) <= 0:
-            raise ValueError(f"expected speeds above 0 with 1 among them, got {self.speeds}")
-        if not 0 <= self.shrink <= 1:
-            raise ValueError(f"expected shrink from 0 to 1, got {self.shrink}")
+        if 1.0 not in self.speeds:
+            raise ValueError(f"expected speeds with 1 among them, got {self.speeds}")
         if self.weight_decay and self.optimizer != "muon":
             raise ValueError(
                 f"expected optimizer 'muon', whose matrices weight_decay is of, "
@@ -223,6 +219,14 @@ class Recipe:
         self._check_best()
         check_names([set_name(path) for path in self.validation])
         for stage in self.stages:
+            shares = stage.weights or tuple(corpus.weight for corpus in self.corpora)
+            if self.corpora and not sum(shares):
+                raise ValueError(f"expected a weight above 0 in stage {stage.name!r}, got {shares}")
+            if stage.augmentation.band_mask > self.model.features.mels:
+                raise ValueError(
+                    f"expected band_mask of at most {self.model.features.mels}, the mel bands, in "
+                    f"stage {stage.name!r}, got {stage.augmentation.band_mask}"
+                )
             used = [name for name in BAND_AUGMENTATIONS if getattr(stage.augmentation, name)]
             if self.model.features.energy and used:
                 raise ValueError(

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from cortado.model import checkpoint_reader
 from cortado.model.processes import Line, ProcessHere
 from cortado.model.progress import Progress, unwatched
 from cortado.training.data import manifest
@@ -26,6 +27,7 @@ from cortado.training.learning.device import device_of, make_matmuls_reproducibl
 from cortado.training.learning.monitor import Monitor, Recording, ValidationSet
 from cortado.training.learning.recipe import Corpus, Recipe
 from cortado.training.learning.resumption import last_state, standing
+from cortado.training.learning.snapshot import snapshots
 from cortado.training.learning.trainer import Trainer
 from cortado.training.synthesis.corpus import SynthConfig, lacks, synthesise
 from cortado.training.synthesis.splice import SplicedCorpus, word_edges
@@ -60,6 +62,7 @@ def train(
     """
     make_matmuls_reproducible()
     recipe.check_start()
+    check_files(recipe, output)
     device = device_of(device).type  # refused before anything is prepared
     output.mkdir(parents=True, exist_ok=True)
     if "RANK" in os.environ:  # under torchrun, which has set the rendezvous
@@ -92,6 +95,21 @@ def train(
             for other in others:
                 other.stop()
     return output / "checkpoint"
+
+
+def check_files(recipe: Recipe, output: Path) -> None:
+    """Look, before hours of preparation, whether what is needed after it can be read.
+
+    Raises:
+        ValueError: a broken manifest or checkpoint.
+        OSError: a file that is not there.
+    """
+    for path in recipe.validation:
+        manifest.read(path, None)
+    if recipe.text:
+        recipe.text.open().close()
+    if recipe.start and not snapshots(output):
+        checkpoint_reader.read(recipe.start)
 
 
 def prepare(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from safetensors.torch import save as serialized
 from torch import Tensor, nn
@@ -63,8 +64,17 @@ def restore(
 
     A module that the snapshot lacks stays as it is. One that is only in the snapshot is ignored,
     with its moments.
+
+    Raises: ValueError where the snapshot is damaged.
     """
-    tensors = load_file(snapshot / TENSORS)
+    try:
+        tensors = load_file(snapshot / TENSORS)
+    except SafetensorError as error:
+        path = snapshot / TENSORS
+        raise ValueError(
+            f"expected a whole {path}, got {error}; without {snapshot} the run goes on from the "
+            "snapshot before it"
+        ) from error
     parts: dict[str, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         prefix, rest = name.split("/", 1)

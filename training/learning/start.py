@@ -121,7 +121,7 @@ def freeze(model: nn.Module, frozen: Sequence[str]) -> None:
     """Let the weights whose names begin in one of these ways have no gradients.
 
     Raises:
-        ValueError: no weight's name begins so.
+        ValueError: no weight's name begins so, or none is left to be trained.
     """
     weights = dict(model.named_parameters())
     for start in frozen:
@@ -133,6 +133,8 @@ def freeze(model: nn.Module, frozen: Sequence[str]) -> None:
             )
         for weight in chosen:
             weight.requires_grad_(False)
+    if not any(weight.requires_grad for weight in weights.values()):
+        raise ValueError(f"expected weights that are trained, got all frozen by {list(frozen)}")
 
 
 def _of(part: Part, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -164,6 +164,7 @@ class Trainer:
         """
         average_buffers(self.model)
         average_buffers(self.average)
+        self._check_finite()
         if self.recipe.best is None:
             self._snapshot()
             self._checkpoint()
@@ -173,6 +174,18 @@ class Trainer:
         if self.recipe.best is not None:
             self._keep_best(rates.get(self.recipe.best))
             self._snapshot()
+
+    def _check_finite(self) -> None:
+        """Check that the checkpoint could be loaded, before it takes the place of a good one.
+
+        Raises: ValueError where weights are infinite or no numbers, as after too high a rate.
+        """
+        for name, value in checkpoint.stored(self.average, half=True).items():
+            if not value.isfinite().all():
+                raise ValueError(
+                    f"expected finite weights after {self.step} updates, got others in {name}: a "
+                    f"lower learning_rate may help; {self.output} stays as it was"
+                )
 
     def _keep_best(self, rate: float | None) -> None:
         """Write the checkpoint if its rate is the best so far, or as long as none has one."""

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from cortado.model.captions import words_of
+from cortado.model.emission import Character
 from cortado.model.whole_file import write_tree, write_whole
 from cortado.training.scoring.breakdown import (
     Group,
@@ -127,11 +128,17 @@ def write_sclite(sets: Sequence[SetScore], folder: Path) -> None:
             )
             lines["hyp.ctm"] += [
                 f"{name} 1 {word.start:.3f} {word.end - word.start:.3f} {word.text}"
-                for word in words_of(result.characters)
+                for word in words_of(_within(result))
             ]
         for kind, rows in lines.items():
             path = folder / f"{one.name.replace('/', '-')}.{kind}"
             write_whole(path, "".join(f"{row}\n" for row in rows))
+
+
+def _within(result: Result) -> Iterator[Character]:
+    """Yield characters; those that the silence behind a recording brought out are of its end."""
+    end = result.utterance.duration
+    return (replace(one, time=min(one.time, end)) for one in result.characters)
 
 
 def _labels(names: Iterable[str]) -> dict[str, str]:

@@ -248,10 +248,10 @@ def test_kaldi_directories_with_and_without_segments(tmp_path: Path) -> None:
         (data / "utt2spk").write_text("u1 s1\nu2\ts2\n")
         (data / "text").write_text("u1 hello there\nu2\tyes\n")
     (plain / "wav.scp").write_text(
-        f"u1 sph2pipe -f wav '{audio}' |\nu2 curl http://x | sox - -t wav - |\n"
+        f"u1 sph2pipe -f wav '{audio}' |\nu2 curl http://x | sox - -t wav - |\nu4 {audio}\n"
     )
     (cut / "wav.scp").write_text(f"r1 {audio}\n")
-    (cut / "segments").write_text("u1 r1 0.5 1.25\nu2 r2 0 1\n")
+    (cut / "segments").write_text("u1 r1 0.5 1.25\nu2 r2 0 1\nu3 r1 1 2\n")
     corpus = kaldi.read([tmp_path / "data"])
     assert parts(corpus) == {"dev": ["u1"], "eval": ["u1"]}
     by_name = {part.name: part.utterances[0] for part in corpus.parts}
@@ -260,6 +260,8 @@ def test_kaldi_directories_with_and_without_segments(tmp_path: Path) -> None:
     assert by_name["eval"].speaker == "s1"
     assert any("expected a file, or sph2pipe or flac with one" in one for one in problems(corpus))
     assert any("missing: recording r2 in wav.scp" in one for one in problems(corpus))
+    assert f"{plain / 'text'}: u4: missing: its text" in problems(corpus)
+    assert f"{cut / 'text'}: u3: missing: its text" in problems(corpus)
 
 
 def test_nemo_and_our_own_manifests(tmp_path: Path) -> None:
@@ -277,7 +279,9 @@ def test_nemo_and_our_own_manifests(tmp_path: Path) -> None:
         assert len(problems(corpus)) == 2
 
 
-def test_transcripts_of_whose_words_the_recogniser_was_sure(tmp_path: Path) -> None:
+def test_transcripts_of_whose_words_the_recogniser_was_sure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def heard(file: str, *utterances: tuple[str, float, float, float]) -> dict[str, Any]:
         words = [{"text": text, "start": start + 0.1, "end": end, "confidence": sure}
                  for text, start, end, sure in utterances]  # fmt: skip
@@ -300,6 +304,14 @@ def test_transcripts_of_whose_words_the_recogniser_was_sure(tmp_path: Path) -> N
     assert (later.text, later.start, later.duration) == ("three", 4.5, 4.5)
     assert one(corpus, "long-0.000").duration == 2.5
     assert problems(corpus) == [f"{path}, line 5: expected 'words', got none"]
+    wav(tmp_path / "long.mp3", 0.1)
+    monkeypatch.chdir(tmp_path)  # where the recordings were transcribed
+    elsewhere = tmp_path / "out" / "own.json"
+    elsewhere.parent.mkdir()
+    path.rename(elsewhere)
+    corpus = jsonlines.read_transcripts([elsewhere])
+    assert one(corpus, "long-0.000").audio == tmp_path / "long.mp3"
+    assert one(corpus, "x/whole").audio == tmp_path / "out/x/whole.mp3"
 
 
 def test_sets_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:

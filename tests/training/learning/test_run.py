@@ -37,8 +37,19 @@ def load_beside(rank: int, processes: int, rendezvous: str, *given: Any) -> None
 def test_every_process_may_have_loaders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "_process", load_beside)
     monkeypatch.setattr(run, "prepare", lambda *_: None)
-    run.train(recipe(tmp_path / "train.jsonl"), tmp_path, processes=2)
-    assert (tmp_path / "loaded").read_text() == "[1, 2]"
+    run.train(recipe(corpus(tmp_path)), tmp_path / "run", processes=2)
+    assert (tmp_path / "run" / "loaded").read_text() == "[1, 2]"
+
+
+@pytest.mark.parametrize("missing", ["validation", "start", "text"])
+def test_what_is_needed_late_is_missed_before_anything_is_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    monkeypatch.setattr(run, "prepare", lambda *_: pytest.fail("it was prepared"))
+    absent = tmp_path / "nothing"
+    value: Any = (absent,) if missing == "validation" else absent
+    with pytest.raises((ValueError, OSError), match="nothing"):
+        run.train(replace(recipe(corpus(tmp_path)), **{missing: value}), tmp_path / "run")
 
 
 @pytest.mark.parametrize(

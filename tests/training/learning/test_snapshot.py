@@ -52,6 +52,18 @@ def test_what_was_saved_comes_back_with_its_moments(tmp_path: Path) -> None:
     assert same(module, other)
 
 
+def test_a_damaged_snapshot_is_named_with_what_helps(tmp_path: Path) -> None:
+    module, optimizer = trained(0, 1)
+    save(tmp_path, 5, *named(module, optimizer), {})
+    [found] = snapshots(tmp_path)
+    whole = (found / "tensors.safetensors").read_bytes()
+    (found / "tensors.safetensors").write_bytes(whole[:100])
+    with pytest.raises(
+        ValueError, match=r"expected a whole .*tensors\.safetensors, got .*; without"
+    ):
+        restore(found, *named(module, optimizer))
+
+
 def test_the_last_two_are_kept_in_the_order_of_their_steps(tmp_path: Path) -> None:
     module, optimizer = trained(0, 1)
     for step in (5, 10, 100):

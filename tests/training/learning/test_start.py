@@ -177,6 +177,8 @@ def test_a_frozen_name_that_no_weight_has_is_told_with_those_there_are(
 ) -> None:
     with pytest.raises(ValueError, match=r"as .*encoder\.conv1.*, got 'encoder\.convs'"):
         trainer(replace(recipe(manifest), frozen=("encoder.convs",)), tmp_path)
+    with pytest.raises(ValueError, match=r"expected weights that are trained, got all frozen"):
+        trainer(replace(recipe(manifest), frozen=("",)), tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["bahdanau", "luong"])

@@ -189,6 +189,20 @@ def test_an_update_without_a_finite_gradient_changes_no_weight(
     assert not torch.equal(run.model.ctc.bias, before["ctc.bias"])
 
 
+def test_weights_that_no_checkpoint_could_hold_end_the_run_and_are_not_written(
+    manifest: Path, tmp_path: Path
+) -> None:
+    run = trainer(recipe(manifest), tmp_path)
+    with torch.no_grad():
+        run.average.ctc.weight[0, 0] = 1e6  # a number, but none of 16 bits
+    with pytest.raises(
+        ValueError, match=r"finite weights after 0 updates, got others in ctc\.weight"
+    ):
+        run._save(run.recipe.stages[0], None)
+    assert not snapshots(tmp_path)
+    assert not (tmp_path / "checkpoint").exists()
+
+
 def test_weights_stops_processes_and_runs_have_noise_of_their_own(
     manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

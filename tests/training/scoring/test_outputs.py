@@ -1,6 +1,7 @@
 """What evaluations write: JSON, files for sclite, and comparisons with another run's JSON."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jiwer
@@ -69,6 +70,14 @@ def test_sclite_gets_references_and_hypotheses_in_its_forms(tmp_path: Path) -> N
     assert files["tiny-dev.hyp.trn"].splitlines()[0] == "the hat sat (a.0_a.0.x)"
     assert files["tiny-dev.ref.stm"].splitlines()[0] == "a.0.x 1 a.0 0.000 2.000 the cat sat"
     assert files["tiny-dev.hyp.ctm"].splitlines()[0] == "a.0.x 1 0.160 0.120 the"
+
+
+def test_no_word_of_sclite_s_ends_behind_its_recording(tmp_path: Path) -> None:
+    said = replace(utterance("a", "the cat sat"), duration=0.5)  # a character each 40 ms from 0.2 s
+    write_sclite([evaluated([said], ["the cat sat"])], tmp_path)
+    rows = [line.split() for line in (tmp_path / "tiny-dev.hyp.ctm").read_text().splitlines()]
+    assert [row[4] for row in rows] == ["the", "cat", "sat"]
+    assert max(float(start) + float(length) for _, _, start, length, _ in rows) == 0.5
 
 
 def test_sclite_s_names_stay_different(tmp_path: Path) -> None:

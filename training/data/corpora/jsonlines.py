@@ -95,6 +95,8 @@ def _nemo(row: Mapping[str, Any], folder: Path) -> Iterator[Found]:
 def _believed(row: Mapping[str, Any], folder: Path) -> Iterator[Found]:
     """Yield the utterances of a transcript that are believed, with half the pauses around each."""
     audio, words = Path(row["file"]), row["words"]
+    beside = folder / audio  # or from where `cortado transcribe` ran, as this command does
+    place = audio.absolute() if audio.exists() and not beside.exists() else beside
     starts = [float(one["start"]) for one in row["utterances"]]
     ends = [float(one["end"]) for one in row["utterances"]]
     pauses = [(end + start) / 2 for end, start in zip(ends, starts[1:], strict=False)]
@@ -107,7 +109,7 @@ def _believed(row: Mapping[str, Any], folder: Path) -> Iterator[Found]:
         is_whole = len(starts) == 1
         yield Found(
             id=audio.with_suffix("").as_posix() + ("" if is_whole else f"-{start:.3f}"),
-            audio=folder / audio,
+            audio=place,
             speaker=UNKNOWN_SPEAKER,
             text=_string(one["text"]),
             start=None if is_whole else start,

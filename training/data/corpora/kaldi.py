@@ -45,7 +45,10 @@ def _utterances(folder: Path) -> Iterator[Found | Problem]:
     speakers = _table(folder / "utt2spk", problems)
     has_segments = (folder / "segments").exists()
     segments = _table(folder / "segments", problems)
-    for name, text in _table(folder / "text", problems).items():
+    texts = _table(folder / "text", problems)
+    for name in (segments if has_segments else audio).keys() - texts.keys():
+        problems.append(Problem(f"{folder / 'text'}: {name}", "missing: its text"))
+    for name, text in texts.items():
         recording, start, duration = name, None, None
         try:
             if has_segments:
