@@ -121,7 +121,7 @@ async def open_connection(
         ValueError: `url` is no WebSocket address.
         StreamError: the server is not there, refuses, or does not answer.
     """
-    connection = Connection(await _open(url, key or os.environ.get(KEY_VARIABLE)))
+    connection = Connection(await _open(url, _plain(key or os.environ.get(KEY_VARIABLE) or "")))
     try:
         await connection.send(hello.model_dump_json(exclude_none=True))
         try:
@@ -138,7 +138,18 @@ async def open_connection(
     return connection, ready
 
 
-async def _open(url: str, key: str | None) -> ClientConnection:
+def _plain(key: str) -> str:
+    """Return a key without the space around it, as of a file that ends a line.
+
+    Raises: StreamError, without the key, if no header could hold it.
+    """
+    key = key.strip()
+    if not key.isascii() or not key.isprintable():
+        raise StreamError("unauthorized", "expected an API key of printable ASCII, got another")
+    return key
+
+
+async def _open(url: str, key: str) -> ClientConnection:
     proxy: Literal[True] | None = None if _is_loopback(url) else True
     try:
         return await websockets.connect(
@@ -165,7 +176,7 @@ async def _open(url: str, key: str | None) -> ClientConnection:
         raise StreamError("unreachable", f"no server at {url} ({advice}): {reason}") from error
 
 
-def _refusal(url: str, key: str | None, status: int) -> StreamError:
+def _refusal(url: str, key: str, status: int) -> StreamError:
     """Return what an HTTP status in place of a stream means, and what helps."""
     if status == HTTPStatus.UNAUTHORIZED:
         known = f"does not know this API key: give {KEY_VARIABLE} another"

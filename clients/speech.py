@@ -43,7 +43,7 @@ class Results(Generic[T]):
         self._begin = begin
 
     def __aiter__(self) -> AsyncIterator[T]:
-        return self._begin()
+        return _InTask(self._begin)
 
     def __iter__(self) -> Iterator[T]:
         return _in_thread(self._begin)
@@ -178,6 +178,57 @@ async def _awaited(pieces: Iterable[Audio]) -> AsyncIterator[Audio]:
     finally:
         ended.set()
         wanted.release()
+
+
+class _InTask(Generic[T]):
+    """What an asynchronous iterator gives, which runs in a task of its own.
+
+    Whoever leaves a loop half way leaves an iterator behind. Of generators within generators an
+    event loop that ends closes all at once, which fails; a cancelled task unwinds them in order.
+    """
+
+    def __init__(self, begin: Callable[[], AsyncIterator[T]]) -> None:
+        self._begin = begin
+        self._task: asyncio.Task[None] | None = None
+        self._found = asyncio.Queue[tuple[T] | BaseException](1)
+        self._ended = False
+
+    def __aiter__(self) -> "_InTask[T]":
+        return self
+
+    async def __anext__(self) -> T:
+        if self._ended:
+            raise StopAsyncIteration
+        if self._task is None:
+            self._task = asyncio.create_task(_pass_on(self._begin, self._found))
+        item = await self._found.get()
+        if isinstance(item, tuple):
+            return item[0]
+        self._ended = True
+        raise item
+
+    async def aclose(self) -> None:
+        """End what still runs."""
+        self._ended = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def __del__(self) -> None:
+        if self._task is not None:
+            with suppress(RuntimeError):  # the loop has ended, and the task with it
+                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+
+async def _pass_on(
+    begin: Callable[[], AsyncIterator[T]], found: "asyncio.Queue[tuple[T] | BaseException]"
+) -> None:
+    try:
+        async for one in begin():
+            await found.put((one,))
+        await found.put(StopAsyncIteration())
+    except Exception as error:
+        await found.put(error)
 
 
 def _in_thread(begin: Callable[[], AsyncIterator[T]]) -> Iterator[T]:

@@ -163,6 +163,9 @@ class Stream:
         while self.state != "ended" or not self._messages.empty():
             if (message := await self._messages.get()) is not None:
                 yield message
+            else:
+                self._messages.put_nowait(None)  # for whoever else reads
+                break
         self._check()
 
     def _check(self) -> None:

@@ -54,6 +54,18 @@ def test_a_key_opens_a_stream_as_an_argument_and_from_the_environment(
     assert list(stream([], locked.served.stream, key=locked.key)) == []
 
 
+def test_a_key_may_end_a_line_and_is_not_told_where_no_header_could_hold_it(
+    locked: Locked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, f"{locked.key}\n")
+    assert list(stream([], locked.served.stream)) == []
+    for key in ("ck_geheim\nck_x", "ck_geheimniß"):
+        with pytest.raises(StreamError, match="printable ASCII") as caught:
+            list(stream([], locked.served.stream, key=key))
+        assert caught.value.code == "unauthorized"
+        assert "geheim" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("key", "advice"), [("", "wants an API key"), ("ck_tests_x", "does not know this API key")]
 )

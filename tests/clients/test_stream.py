@@ -3,6 +3,8 @@
 import asyncio
 import json
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -197,6 +199,42 @@ def test_a_stream_can_be_left_at_any_word(server: Served, spoken: Samples) -> No
         assert word.text
         break
     left = True
+
+
+LEAVES = """
+import asyncio, sys
+import cortado
+
+async def main():
+    async for word in cortado.stream(sys.argv[2], sys.argv[1]):
+        print(word.text)
+        LEAVE
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("leave", ["break", "return", "raise SystemExit"])
+def test_an_asynchronous_loop_can_be_left_without_a_word_of_complaint(
+    leave: str, server: Served, recording: Path
+) -> None:
+    script = LEAVES.replace("LEAVE", leave)
+    command = [sys.executable, "-W", "default", "-c", script, server.stream, str(recording)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert len(done.stdout.split()) == 1
+    assert done.stderr == ""
+
+
+async def test_two_may_read_one_stream(server: Served, spoken: Samples, text: str) -> None:
+    async with connect(server.stream) as one:
+        await one.send(spoken)
+        await one.end()
+
+        async def read() -> int:
+            return sum([len(chars.text) async for chars in one])
+
+        async with asyncio.timeout(60):
+            assert sum(await asyncio.gather(read(), read())) == len(text)
 
 
 def test_words_and_utterances_are_those_of_the_file(

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from cortado.model.captions import Word
 from cortado.server.doors.words import SentWord
 
-TOKEN = re.compile(r"\s*\S+(?:\s+$)?")  # a word with the space before it
+TOKEN = re.compile(r"\s*\S+")  # a word with the space before it
 LEAST_SECONDS, MOST_SECONDS, SECONDS = 10, 7200, 600  # that a secret lasts; if not said
 LEAST = 0.0005  # a probability that is rounded to 0 thousandths
 

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from cortado.model.captions import Word, words_of
 from cortado.server.doors.audio import Decoder, decoder
 from cortado.server.doors.openai.configuration import Configuration
+from cortado.server.doors.openai.delta import Deltas
 from cortado.server.doors.openai.messages import (
     Append,
     Clear,
@@ -62,7 +63,7 @@ class Realtime(Dialect):
         self._before: str | None = None  # the last item that was committed
         self._max_characters = max_characters
         self._transcript = Transcript(max_characters)  # of the item
-        self._speaking = False  # the item has a letter
+        self._deltas = Deltas()  # of the item
         self._begin = 0.0  # seconds: where the item begins
 
     def greeting(self) -> list[str]:
@@ -157,14 +158,13 @@ class Realtime(Dialect):
 
     def _characters(self, message: own.Chars) -> Iterator[Event]:
         self._transcript.add(message.text, message.times, message.confidences)
-        text = message.text if self._speaking else message.text.lstrip()
-        if not text:
+        begins = not self._deltas.begun
+        if not (characters := self._deltas.take(message.characters())):
             return
-        words = words_of(message.characters())
-        if self._configuration.chosen.ends_by_itself and not self._speaking:
+        words, text = words_of(characters), "".join(one.text for one in characters)
+        if self._configuration.chosen.ends_by_itself and begins:
             start = _ms(words[0].start)
             yield SpeechStarted(event_id=self._event(), audio_start_ms=start, item_id=self._item())
-        self._speaking = True
         logprobs = self._logprobs(words, text)
         yield Delta(event_id=self._event(), item_id=self._item(), delta=text, logprobs=logprobs)
 
@@ -198,7 +198,7 @@ class Realtime(Dialect):
         """Begin the next item at `position` seconds."""
         self._items += 1
         self._transcript = Transcript(self._max_characters)
-        self._speaking, self._begin = False, position
+        self._deltas, self._begin = Deltas(), position
 
     def _item(self) -> str:
         return f"item_{self._session}_{self._items}"

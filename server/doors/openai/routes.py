@@ -12,7 +12,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from cortado.server.doors.body import bounded, read_json
-from cortado.server.doors.failures import FAILURES, SECRET_STATUSES, STATUSES, failure
+from cortado.server.doors.failures import FAILURES, SECRET_STATUSES, STATUSES, Failure, failure
 from cortado.server.doors.openai import transcription
 from cortado.server.doors.openai.configuration import Configuration
 from cortado.server.doors.openai.messages import (
@@ -170,14 +170,15 @@ async def _stream(
 ) -> Response:
     """Return an answer that grows; what is wrong from the start is raised here."""
     messages = answers(service, upload, request)
-    try:
-        first = await anext(messages)
+    try:  # `ready` says nothing of the file
+        first = [await anext(messages), await anext(messages)]
     except BaseException:
         await open_files.aclose()
         raise
 
     async def all_messages() -> AsyncIterator[ServerMessage]:
-        yield first
+        for message in first:
+            yield message
         async for message in messages:
             yield message
 
@@ -187,7 +188,7 @@ async def _stream(
                 async for one in transcription.streamed(wanted, all_messages()):
                     yield one
             except ProtocolError as error:
-                fault = Fault(type="server_error", code=error.code, message=error.message)
+                fault = _fault(failure(error, error.code))
                 yield transcription.event({"error": fault.model_dump()})
 
     return StreamingResponse(events(), media_type="text/event-stream")
@@ -195,9 +196,13 @@ async def _stream(
 
 def _refusal(error: Exception, invalid: str = "invalid_value") -> JSONResponse:
     found = failure(error, invalid)
-    kind = "invalid_request_error" if found.status < 500 else "server_error"
-    body = Refusal(error=Fault(type=kind, code=found.code, message=found.message))
+    body = Refusal(error=_fault(found))
     return JSONResponse(body.model_dump(), found.status, found.headers)
+
+
+def _fault(found: Failure) -> Fault:
+    kind = "invalid_request_error" if found.status < 500 else "server_error"
+    return Fault(type=kind, code=found.code, message=found.message)
 
 
 def _body() -> dict[str, Any]:

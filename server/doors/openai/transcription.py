@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from cortado.model import captions
 from cortado.model.emission import Character
+from cortado.server.doors.openai.delta import Deltas
 from cortado.server.doors.openai.messages import (
     Duration,
     LogProb,
@@ -125,22 +126,24 @@ def _segments(heard: Heard) -> list[Piece]:
 
 async def streamed(wanted: Wanted, messages: AsyncIterator[ServerMessage]) -> AsyncIterator[str]:
     """Yield the text as server-sent events while it is written."""
-    written, characters = "", list[Character]()
+    deltas, characters = Deltas(), list[Character]()
     async for message in messages:
-        if isinstance(message, Chars):
-            delta = message.text if written else message.text.lstrip()
-            written += delta
-            characters += message.characters()
-            if delta:
-                logprobs = _logprobs(wanted, message.characters(), delta)
-                yield event(TextDelta(delta=delta, logprobs=logprobs).model_dump(exclude_none=True))
-    text = written.rstrip()
+        if isinstance(message, Chars) and (found := deltas.take(message.characters())):
+            characters += found
+            delta = _text(found)
+            logprobs = _logprobs(wanted, found, delta)
+            yield event(TextDelta(delta=delta, logprobs=logprobs).model_dump(exclude_none=True))
+    text = _text(characters)
     done = TextDone(
         text=text,
         logprobs=_logprobs(wanted, characters, text),
         warnings=wanted.warnings or None,
     )
     yield event(done.model_dump(exclude_none=True))
+
+
+def _text(characters: Iterable[Character]) -> str:
+    return "".join(one.text for one in characters)
 
 
 def _logprobs(wanted: Wanted, characters: Iterable[Character], text: str) -> list[LogProb] | None:

@@ -127,7 +127,7 @@ def test_a_long_item_has_its_last_characters_and_says_how_many_it_omits() -> Non
     talk.say(update(turn_detection=None), append())
     for number in range(100):
         [delta] = talk.write(f"{number:03} ", 0.16 * number)
-        assert delta["delta"] == f"{number:03} "
+        assert delta["delta"] == f"{' ' if number else ''}{number:03}"
     talk.say(COMMIT)
     talk.talk.send_flushed()
     completed = talk.read()[-1]
