@@ -8,6 +8,7 @@ server reads it again once it has changed.
 import hashlib
 import hmac
 import json
+import logging
 import os
 import re
 import secrets
@@ -24,6 +25,8 @@ NAME = re.compile(r"[a-z0-9-]{1,40}")
 NOBODY = hashlib.sha256(secrets.token_bytes(CHANCE)).hexdigest()  # of unknown names: as slow
 PRIVATE = 0o600  # a file that nobody else reads
 MAX_LENGTH = 200  # characters of what is offered as a key
+
+logger = logging.getLogger(__name__)
 
 
 def _hash(key: str) -> str:
@@ -101,6 +104,7 @@ class Keys:
         """
         self._file, self._short_lived = file, short_lived
         self._hashes, self._changed = file.read(), self._change()
+        self._broken: tuple[int, int] | None = None  # the change that could not be read
 
     def name(self, key: str | None) -> str | None:
         """Return the name of a key or of the key behind a short-lived secret; None for neither."""
@@ -116,12 +120,18 @@ class Keys:
         return name if is_right else None
 
     def _refresh(self) -> None:
-        """Read the file again if it has changed; one that is gone or broken changes nothing."""
-        if (changed := self._change()) != self._changed:
-            try:
-                self._hashes, self._changed = self._file.read(), changed
-            except ValueError:
-                return
+        """Read the file again if it has changed; one that is gone or broken changes nothing.
+
+        Whoever writes it may not have ended yet, so it is read again at the next request.
+        """
+        if (changed := self._change()) == self._changed:
+            return
+        try:
+            self._hashes, self._changed = self._file.read(), changed
+        except ValueError as error:
+            if changed != self._broken:
+                logger.warning("keys not read: those before stay", extra={"reason": str(error)})
+            self._broken = changed
 
     def _change(self) -> tuple[int, int]:
         try:

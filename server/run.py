@@ -16,7 +16,6 @@ from typing import NoReturn
 
 import uvicorn
 
-from cortado.model.processes import handled
 from cortado.server import logs
 from cortado.server.app import create_app
 from cortado.server.callers import is_loopback
@@ -52,9 +51,7 @@ def run(settings: Settings, announce: Callable[[str], None]) -> int:
     settings = bound(settings, announce)
     check_tls(settings)
     allow_descriptors(descriptors(settings), announce)
-    # A reload that is asked for while the model is being read needs nothing more.
-    reload = handled(signal.SIG_IGN, signal.SIGHUP)
-    with handled(stop, signal.SIGTERM), reload, listen(settings) as listener:
+    with listen(settings) as listener:
         logs.configure(settings)
         server = Server(load(settings), announce)
         with said_of(settings):  # another server may have bound the address as well, and been first
@@ -92,11 +89,6 @@ def check_tls(settings: Settings) -> None:
     except OSError as error:
         expected = "--tls-certificate and --tls-key: expected a certificate and its key (PEM)"
         raise ValueError(f"{expected}, got {certificate} and {key}: {error}") from error
-
-
-def stop(number: int, frame: FrameType | None) -> None:
-    """End the process with 0 before anything is served, as while the model loads."""
-    raise SystemExit(0)
 
 
 def descriptors(settings: Settings) -> int:
@@ -167,7 +159,8 @@ def said_of(settings: Settings) -> Iterator[None]:
     except OSError as error:
         where = f"{settings.host} port {settings.port}"
         if error.errno == errno.EADDRINUSE:
-            advice = "is taken by another program: stop it, or choose a --port"
+            advice = "is taken by another program: stop it, or choose another with --port 8001"
+            advice += " (with make: make serve ARGS='--port 8001')"
             raise ValueError(f"{where} {advice}") from error
         raise ValueError(f"expected to listen on {where}, got: {error.strerror}") from error
 

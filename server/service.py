@@ -24,6 +24,7 @@ from cortado.server.connection import Socket
 from cortado.server.doors.key import credentials
 from cortado.server.engine import Engine, freeze
 from cortado.server.keys import KeyFile, Keys
+from cortado.server.memory import give_back
 from cortado.server.metrics import Metrics
 from cortado.server.origin import allowed
 from cortado.server.protocol.dialect import Dialect
@@ -83,6 +84,7 @@ class Service:
         self._sessions: dict[Session, asyncio.Task[None]] = {}
         self._retired: dict[Engine, asyncio.Task[None]] = {}  # that step their last streams
         self._reloading = asyncio.Lock()
+        self.leaving = asyncio.Event()  # the server stops: who still uploads has to go
         self._loading: asyncio.Future[tuple[Engine, dict[str, Any], str]] | None = None
         self._writer = Writer() if settings.record else None
         self._serve(self._engine(online), facts, name)
@@ -150,6 +152,7 @@ class Service:
         await asyncio.to_thread(engine.stop)
         del self._retired[engine], engine
         freeze()  # what is left: it has let go of all
+        await asyncio.to_thread(give_back)  # else each reload would take more
 
     async def stop(self) -> None:
         """Stop all engines, write what is recorded, close the store, and send the last traces."""
@@ -319,6 +322,7 @@ class Service:
     async def drain(self) -> None:
         """Let no stream in any more, and tell those that are live that the server goes."""
         self.streams.draining = True
+        self.leaving.set()
         for session in self._sessions:
             session.fail(shutting_down())
         if self._sessions:

@@ -81,7 +81,10 @@ def state_key(folder: Path) -> str:
                 os.link(own, path)  # whole, or not at all
         finally:
             own.unlink()
-    key = path.read_text()
+    try:
+        key = path.read_text()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: expected a key of text, got other bytes") from None
     if len(key) < LEAST_SECRET:
         raise ValueError(
             f"{path}: expected a key of {LEAST_SECRET} characters or more, got {len(key)}"

@@ -65,19 +65,43 @@ class SqliteStore:
         """
         self.path, self._streams = path, streams
         self._lock = threading.Lock()
+        self._database, self._file = self._opened()
+
+    def _opened(self) -> tuple[sqlite3.Connection, int]:
+        """Return the database and the number of its file.
+
+        Raises: StoreError if it cannot be written.
+        """
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # private
-            self._database = sqlite3.connect(
-                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)  # private
+            number = os.fstat(file).st_ino
+            os.close(file)
+            database = sqlite3.connect(
+                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = NORMAL")
-            self._database.execute(
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute(
                 "CREATE TABLE IF NOT EXISTS streams (name TEXT PRIMARY KEY, until REAL, data BLOB)"
             )
         except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"expected a file for streams, got {path}: {error}") from error
+            raise StoreError(f"expected a file for streams, got {self.path}: {error}") from error
+        return database, number
+
+    def _look(self) -> None:
+        """Open a new file if somebody has removed this one, which nobody would find after a stop.
+
+        Raises: StoreError if it cannot be written.
+        """
+        try:
+            is_there = self.path.stat().st_ino == self._file
+        except OSError:
+            is_there = False
+        if not is_there:
+            logger.warning("file of streams is gone: a new one is begun", extra={"path": self.path})
+            self._database.close()
+            self._database, self._file = self._opened()
 
     def put(self, token: str, data: bytes, seconds: float, *known: bytes) -> bool:
         """Hold `data`, as `Store` says."""
@@ -88,6 +112,7 @@ class SqliteStore:
             " ORDER BY until DESC LIMIT -1 OFFSET ?"
         )
         with self._lock:
+            self._look()
             try:
                 self._database.execute("DELETE FROM streams WHERE until < ?", (now,))
                 found = self._database.execute(
@@ -145,7 +170,9 @@ class RedisStore:
                 address, socket_timeout=BUSY_SECONDS, socket_connect_timeout=BUSY_SECONDS
             )
         except ValueError as error:
-            raise ValueError(f"expected {PLACES} as the store, got {address!r}: {error}") from None
+            raise ValueError(
+                f"expected {PLACES} as the store, got {_shown(address)}: {error}"
+            ) from None
 
     def put(self, token: str, data: bytes, seconds: float, *known: bytes) -> bool:
         """Hold `data`, as `Store` says."""
@@ -166,6 +193,11 @@ class RedisStore:
     def close(self) -> None:
         """Close the connections."""
         self._redis.close()
+
+
+def _shown(address: str) -> str:
+    """Return an address without the password that it may have."""
+    return repr(re.sub(r"(?<=:/).*@", "/…@", address))
 
 
 def default_folder() -> Path:
@@ -195,7 +227,7 @@ def open_store(where: str | None, streams: int) -> Store | None:
     if where and where.startswith(("redis://", "rediss://", "unix://")):
         return _reached(RedisStore(where))
     if where and re.match(r"[a-z]{2,}:/", where):  # a scheme; one letter is a drive of Windows
-        raise ValueError(f"expected {PLACES} as the store, got {where!r}")
+        raise ValueError(f"expected {PLACES} as the store, got {_shown(where)}")
     path = Path(where) if where else default_folder() / "streams.sqlite"
     try:
         return SqliteStore(path, streams)

@@ -161,12 +161,16 @@ class HttpConnection(H11Protocol):
         self.flow = Flow(transport, self._ask)
         self._unread = bytearray()  # little more than what one read brings
         self._waits = False  # for its turn to parse
+        self._refused = False
         self._address = self.client[0] if self.client else ""
         self._cycle, self._unsent, self._bytes = self.cycle, 0, 0  # at the last `_look`, and since
         self._look_again()
         if reason := self.limits.opened(self._address):
             transport.write(answer(HTTPStatus.SERVICE_UNAVAILABLE, reason, retry_after=5))
-            transport.close()
+            # What has come unread by a close would make the system reset the connection, and the
+            # answer with it.
+            self._refused = True
+            self.loop.call_later(QUIET_SECONDS, transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Count it out."""
@@ -177,7 +181,7 @@ class HttpConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what has come, now or when it is due."""
-        if self.transport.is_closing():
+        if self._refused or self.transport.is_closing():
             return
         self._bytes += len(data)
         self._unread += data

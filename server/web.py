@@ -7,6 +7,7 @@ from pathlib import Path
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -23,6 +24,8 @@ TYPES = {
     ".json": "application/json",
     ".webmanifest": "application/manifest+json",
 }
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none';"
@@ -45,13 +48,39 @@ def page() -> StaticFiles:
 
 
 class Page(StaticFiles):
-    """The files; what is none of them is not there, by whatever method it is asked for."""
+    """The files; what is none of them is not there, unless by another method."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """Return the answer to a request for a file."""
-        if scope["method"] not in ("GET", "HEAD") and self.lookup_path(path)[1] is None:
-            raise HTTPException(404)
+        """Return the answer to a request for a file, which no address of the API has answered."""
+        if self.lookup_path(path)[1] is None:
+            methods = _methods(scope)
+            raise HTTPException(405 if methods else 404, headers=methods)
         return await super().get_response(path, scope)
+
+
+def _methods(scope: Scope) -> dict[str, str]:
+    """Return the header with the methods of an address of the API; none where there is no such."""
+    others = [route for route in scope["app"].routes if not isinstance(route, Mount)]
+    known = [
+        method
+        for method in METHODS
+        if any(one.matches({**scope, "method": method})[0] is Match.FULL for one in others)
+    ]
+    return {"Allow": ", ".join(known)} if known else {}
+
+
+class Heads:
+    """Middleware: HEAD is answered as GET; the server leaves the body out (RFC 9110, 9.3.2)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Serve `app`."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope.get("method") == "HEAD":
+            scope = {**scope, "method": "GET"}
+        await self._app(scope, receive, send)
 
 
 class SecurityHeaders:

@@ -1,7 +1,9 @@
 """`cortado serve`: the page and the streaming API, with a flag for each setting."""
 
+import signal
 from collections.abc import Callable
 from inspect import Parameter, Signature
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -20,8 +22,16 @@ OPTIONS: dict[str, Any] = {
 
 def serve(context: typer.Context) -> None:
     """Serve the web page and the streaming API."""
-    command = _with_flags_of_the_settings(_serve)
-    raise typer.Exit(run("serve", command, context.args, epilog=EXAMPLES))
+    from cortado.model.processes import handled
+
+    # Before anything is served: a reload that is asked for needs nothing more, a stop is in order.
+    with handled(signal.SIG_IGN, signal.SIGHUP), handled(_stop, signal.SIGTERM, signal.SIGINT):
+        command = _with_flags_of_the_settings(_serve)
+        raise typer.Exit(run("serve", command, context.args, ended_by=(), epilog=EXAMPLES))
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(0)
 
 
 def _serve(flags: dict[str, str | bool | None]) -> None:

@@ -81,8 +81,17 @@ Phrases = Annotated[
 Json = Annotated[Path | None, typer.Option("--json", help="Write everything here as JSON.")]
 
 
-def run(name: str, call: Callable[..., None], arguments: Sequence[str], **options: Any) -> int:
+def run(
+    name: str,
+    call: Callable[..., None],
+    arguments: Sequence[str],
+    *,
+    ended_by: Sequence[int] = (signal.SIGTERM, signal.SIGHUP),
+    **options: Any,
+) -> int:
     """Run the command `cortado NAME`, whose options are those of `call`; return its exit code.
+
+    It ends by these signals as by Ctrl-C.
 
     Raises: ValueError for arguments that it does not have, with how to see those that it has.
     """
@@ -91,7 +100,7 @@ def run(name: str, call: Callable[..., None], arguments: Sequence[str], **option
     app = typer.Typer(**STYLE)
     app.command(**options)(call)
     try:
-        with handled(_end, signal.SIGTERM, signal.SIGHUP):
+        with handled(_end, *ended_by):
             code = app(args=arguments, prog_name=f"cortado {name}", standalone_mode=False)
     except typer.Abort as error:  # of a prompt
         if isinstance(error.__context__, KeyboardInterrupt):

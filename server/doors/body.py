@@ -1,5 +1,6 @@
 """Bodies of requests to the doors: bounded, and read as JSON."""
 
+import asyncio
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -7,22 +8,32 @@ from starlette.requests import Request
 
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 from cortado.server.protocol.parsing import explained
+from cortado.server.streams import shutting_down
 
 JSON_BYTES = 65_536
 M = TypeVar("M", bound=BaseModel)
 
 
-def bounded(request: Request, limit: int, expected: str) -> Request:
+def bounded(request: Request, limit: int, expected: str, leaving: asyncio.Event) -> Request:
     """Return a request whose body has at most `limit` bytes.
 
-    To read more of it, or after the client has hung up, raises a ProtocolError, which says what was
-    `expected`.
+    To read more of it, after the client has hung up, or once the server is `leaving`, raises a
+    ProtocolError, which says what was `expected`.
     """
     left = limit
 
     async def receive() -> Any:
         nonlocal left
-        message = await request.receive()
+        coming = asyncio.ensure_future(request.receive())
+        going = asyncio.ensure_future(leaving.wait())
+        try:
+            await asyncio.wait([coming, going], return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
+                raise shutting_down()
+            message = coming.result()
+        finally:
+            coming.cancel()
+            going.cancel()
         left -= len(message.get("body", b""))
         if left < 0:
             raise ProtocolError(ErrorCode.MESSAGE_TOO_BIG, f"expected {expected}, got more")
@@ -33,14 +44,14 @@ def bounded(request: Request, limit: int, expected: str) -> Request:
     return Request(request.scope, receive)
 
 
-async def read_json(request: Request, kind: type[M]) -> M:
+async def read_json(request: Request, kind: type[M], leaving: asyncio.Event) -> M:
     """Return a body of JSON; one that is empty has no fields.
 
     Raises:
         ValueError: it is another.
         ProtocolError: it is too long.
     """
-    whole = bounded(request, JSON_BYTES, f"a body of at most {JSON_BYTES} bytes")
+    whole = bounded(request, JSON_BYTES, f"a body of at most {JSON_BYTES} bytes", leaving)
     body = await whole.body()
     try:
         return kind.model_validate_json(body or b"{}")

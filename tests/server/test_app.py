@@ -183,6 +183,23 @@ def test_what_is_not_there_is_not_found(method: str, server: Running) -> None:
     assert httpx.request(method, f"{server.page}/v1/nothing").status_code == 404
 
 
+def test_another_method_than_an_address_has_is_told_with_those_that_it_has(server: Running) -> None:
+    for method, path, allowed in (
+        ("PUT", "/v1/listen", "POST"),
+        ("GET", "/v1/listen", "POST"),
+        ("DELETE", "/health", "GET"),
+    ):
+        answer = httpx.request(method, server.page + path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+
+
+@pytest.mark.parametrize("path", ["/", "/app.js", "/health", "/ready", "/metrics", "/v1/info"])
+def test_a_probe_may_ask_for_the_head_alone(path: str, server: Running) -> None:
+    answer = httpx.head(server.page + path)
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"] == httpx.get(server.page + path).headers["content-type"]
+
+
 def test_a_websocket_that_is_not_there_is_not_found(server: Running) -> None:
     with pytest.raises(websockets.InvalidStatus) as caught:
         say(server.url + "/nothing")

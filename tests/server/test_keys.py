@@ -162,6 +162,23 @@ def test_a_key_that_is_removed_is_worthless_at_once(locked: Locked) -> None:
     assert status(locked.server.url, additional_headers=bearer(key)) == 401
 
 
+def test_keys_stay_while_their_file_cannot_be_read_which_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    key = file.add("tests")
+    keys = Keys(file, ShortLived(Signer("a" * 40)))
+    whole = file.path.read_bytes()
+    file.path.write_text("{broken")
+    assert [keys.name(key) for _ in range(3)] == ["tests"] * 3
+    file.path.unlink()
+    assert keys.name(key) == "tests"
+    assert caplog.messages == ["keys not read: those before stay"] * 2
+    file.path.write_bytes(whole)
+    file.remove("tests")
+    assert keys.name(key) is None
+
+
 def test_one_stream_too_many_of_a_key_is_refused_and_told_when_to_come_again(
     locked: Locked,
 ) -> None:

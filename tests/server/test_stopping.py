@@ -3,9 +3,11 @@
 import asyncio
 import json
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -163,7 +165,33 @@ def test_a_second_signal_cuts_the_end_short(tmp_path: Path) -> None:
         assert server.process.wait(PATIENCE) == EXIT_CUT_SHORT + signal.SIGTERM
 
 
-def test_a_server_that_loads_ends_at_once_when_it_is_told_to_stop() -> None:
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/v1/audio/transcriptions", "multipart/form-data; boundary=x"),
+        ("/v1/listen", "audio/wav"),
+    ],
+)
+def test_a_file_that_is_still_coming_is_refused_when_the_server_stops(
+    path: str, kind: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with (
+        serving(DEFAULT, log) as server,
+        socket.create_connection(("127.0.0.1", server.port)) as client,
+    ):
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999\r\n"
+        client.sendall(f"{head}Content-Type: {kind}\r\n\r\n--x\r\n".encode())
+        time.sleep(0.5)  # until it waits for more
+        server.process.terminate()
+        assert client.recv(64).startswith(b"HTTP/1.1 503 ")
+        assert server.process.wait(PATIENCE) == 0
+    assert "Traceback" not in log.read_text()
+    assert "error" not in log.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_loads_ends_at_once_when_it_is_told_to_stop(number: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", LOADS],
         cwd=ROOT,
@@ -173,5 +201,6 @@ def test_a_server_that_loads_ends_at_once_when_it_is_told_to_stop() -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "loading\n"
-        process.terminate()
+        process.send_signal(signal.SIGHUP)  # a reload, of which nothing is left to do
+        process.send_signal(number)
         assert process.wait(PATIENCE) == 0

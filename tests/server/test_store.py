@@ -140,6 +140,20 @@ def test_a_file_is_private_bounded_and_shared(tmp_path: Path) -> None:
     assert b"secret token" not in path.read_bytes()
 
 
+def test_a_file_that_is_removed_is_begun_anew_and_that_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "streams.sqlite"
+    store = SqliteStore(path, 3)
+    store.put("a", bytes(MARK), 30)
+    for part in tmp_path.iterdir():
+        part.unlink()
+    assert store.put("b", bytes(MARK) + b"kept", 30)
+    assert caplog.messages == ["file of streams is gone: a new one is begun"]
+    store.close()
+    assert SqliteStore(path, 3).get("b") == bytes(MARK) + b"kept"
+
+
 STREAM = create_autospec(DetachedStream, instance=True)
 STREAM.to_bytes.return_value = b"a stream"
 
@@ -251,6 +265,13 @@ def test_a_full_disk_is_an_error_of_the_store(tmp_path: Path) -> None:
 def test_what_is_no_address_of_a_store_is_refused_with_those_that_are(where: str) -> None:
     with pytest.raises(ValueError, match=f"expected redis://HOST:PORT/0, .*, got '{where}'"):
         open_store(where, 3)
+
+
+@pytest.mark.parametrize("where", ["redis://me:p@ssw@a:port/0", "reddis://:p@ssw@a/0"])
+def test_no_password_of_a_store_is_told(where: str) -> None:
+    with pytest.raises(ValueError, match="expected redis://HOST:PORT/0") as caught:
+        open_store(where, 3)
+    assert "ssw" not in str(caught.value)
 
 
 def test_a_redis_that_is_away_is_an_error_of_the_store(caplog: pytest.LogCaptureFixture) -> None:

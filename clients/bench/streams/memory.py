@@ -1,9 +1,7 @@
 """The memory and the processor time of live streams, at full speed."""
 
-import ctypes
 import gc
 import os
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ import numpy as np
 
 from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.streaming.interface import Samples, StreamingRecognizer
+from cortado.server.memory import give_back
 
 WARM_UP = 25  # steps
 MIN_STEPS, MAX_STEPS = 50, 1000  # measured, of a batch
@@ -43,18 +42,12 @@ def resident(process: int | str = "self") -> int:
     return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if path.exists() else 0
 
 
-def _give_back() -> None:
-    """Return freed memory to the system (glibc's), so that using it anew counts as growth."""
-    gc.collect()
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
-        libc.malloc_trim(0)
-
-
 def memory(recognizer: StreamingRecognizer, streams: int = 1000) -> Memory:
     """Return the memory of the states of `streams` streams."""
     small = recognizer.stepper(1)
     small.step(np.zeros((1, SAMPLES_PER_STEP), np.float32), np.zeros(1, np.int64))
-    _give_back()
+    gc.collect()
+    give_back()  # so that using it anew counts as growth
     before = resident()
     stepper = recognizer.stepper(streams)
     stepper.reset(np.arange(streams))

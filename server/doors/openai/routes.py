@@ -62,7 +62,7 @@ def routes(service: Service) -> APIRouter:
         """Return a secret for a browser, with which a Realtime session begins as it says."""
         try:
             service.identify_by_key(request)
-            asked = await read_json(request, ClientSecretAsked)
+            asked = await read_json(request, ClientSecretAsked, service.leaving)
             _, configuration = session()
             warnings = configuration.update(asked.session) or None
         except FAILURES as error:
@@ -111,7 +111,7 @@ def routes(service: Service) -> APIRouter:
         async with AsyncExitStack() as open_files:
             try:
                 open_files.enter_context(service.admit(request))
-                form = await _form(request, service.settings.max_upload_bytes)
+                form = await _form(service, request)
                 open_files.push_async_callback(form.close)
                 return await _answer(service, request, form, open_files)
             except FAILURES as error:
@@ -122,12 +122,14 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
-async def _form(request: Request, limit: int) -> FormData:
-    """Return a form whose file has at most `limit` bytes.
+async def _form(service: Service, request: Request) -> FormData:
+    """Return a form with a file.
 
-    Raises: ProtocolError if it has more.
+    Raises: ProtocolError if it has more bytes than a file may have, or the server leaves.
     """
-    whole = bounded(request, limit + FIELD_BYTES, f"a file of at most {limit} bytes")
+    limit = service.settings.max_upload_bytes
+    expected = f"a file of at most {limit} bytes"
+    whole = bounded(request, limit + FIELD_BYTES, expected, service.leaving)
     return await whole.form(max_files=1, max_fields=64, max_part_size=FIELD_BYTES)
 
 
