@@ -196,5 +196,5 @@ def _read(data: str | bytes) -> ServerMessage | None:
     try:
         return parse_server(data)
     except ValueError as error:
-        expected = "expected a message (is the address right? it ends in /v1/stream)"
+        expected = "does the address end in /v1/stream? expected a message of Cortado's"
         raise StreamError("not_understood", f"{expected}, got {data[:80]!r}") from error

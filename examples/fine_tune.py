@@ -41,4 +41,4 @@ def main(recordings: str, run: str, updates: str = "400") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:]) if sys.argv[1:] else sys.exit(__doc__)

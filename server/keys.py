@@ -50,9 +50,10 @@ class KeyFile:
             advice = f"cortado keys {self.path} --add NAME makes one"
             raise ValueError(f"no file of keys at {self.path}: {advice}") from None
         except (OSError, ValueError) as error:
-            raise ValueError(f"expected a file of cortado keys, got {self.path}: {error}") from None
+            expected = f"expected a file made by cortado keys at {self.path}"
+            raise ValueError(f"{expected}, got another ({error})") from None
         if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
-            raise ValueError(f"expected a file of cortado keys, got another: {self.path}")
+            raise ValueError(f"expected a file made by cortado keys at {self.path}, got another")
         return found
 
     def add(self, name: str) -> str:

@@ -147,7 +147,7 @@ class Settings(Limits, BaseSettings):
     @model_validator(mode="after")
     def _check_tls(self) -> Self:
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise ValueError("expected both tls_certificate and tls_key, or none")
+            raise ValueError("expected --tls-certificate and --tls-key together, got one of them")
         return self
 
     @field_validator("allowed_hosts", "allowed_origins", "trusted_proxies", mode="before")
@@ -213,7 +213,8 @@ def read_settings(**flags: object) -> Settings:
         named = f"--{flag(name)}" if name in given else ENV_PREFIX + name.upper()
         secret = Settings.model_fields[name].annotation == SecretStr | None
         got = "a secret that is not shown" if secret else repr(first["input"])
-        said = first["msg"].removeprefix("Value error, ")
+        said = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+        said = said.partition(", unable to")[0]
         raise ValueError(f"{named}: {said[:1].lower()}{said[1:]}, got {got}") from None
 
 

@@ -144,7 +144,10 @@ def transcribe(
         how = "--ray" if ray else f"--workers {workers}"
         raise ValueError(f"expected files for {how}, got standard input")
     folder = output if output is not None and _is_folder(output) else None
-    chosen = form or ending(output) or "txt"
+    named = None if folder else ending(output)
+    if form and named and form != named:
+        raise ValueError(f"expected an --output that ends in .{form}, got {output}")
+    chosen = form or named or "txt"
     written = "jsonl" if as_json else chosen
     if as_json and chosen not in ("txt", "json"):
         raise ValueError(f"expected --json into a file that ends in .jsonl, got {output}")

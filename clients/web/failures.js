@@ -81,8 +81,8 @@ const WORDS = {
   ],
   // From here on: the codes of the server's own error messages.
   invalid_message: [
-    "The server did not take what this page asked for.",
-    "Look at the names to expect, under Settings: up to 100, each with letters and of at most 100 characters.",
+    "The names to expect cannot be used.",
+    "Change them under Settings: up to 100 names, each with letters and of at most 100 characters.",
   ],
   too_many_streams: ["The server is full.", "Others are speaking. Try again a little later."],
   shutting_down: [

@@ -42,7 +42,7 @@ STDIN = Path("-")  # standard input, which is decoded as it comes
 LITTLE = 4096  # bytes that are read at a time of a stream that comes slowly
 AT_ONCE = {"probesize": "2048", "analyzeduration": "0"}  # FFmpeg's: no seconds to look ahead
 
-EXPECTED = "wav, flac, mp3, ogg, opus, webm, m4a or sphere audio"
+EXPECTED = "wav, flac, mp3, ogg, opus, webm, m4a, sphere or other audio"
 # No playlists: they would open other files and addresses. Of these none does: mov follows its
 # references only if it is told to, and the captions within an avi file are read from memory.
 FORMATS = (
@@ -272,9 +272,7 @@ def _container(
         raise AudioError(path, EXPECTED, got) from error
     if not container.streams.audio:
         container.close()
-        raise AudioError(
-            path, EXPECTED, f"a {container.format.name.partition(',')[0]} file without audio"
-        )
+        raise AudioError(path, EXPECTED, "a recording or film without sound")
     return container
 
 

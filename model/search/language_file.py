@@ -53,8 +53,9 @@ def read_language(path: Path, vocabulary: Vocabulary) -> Language:
             parts = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return _built(about, parts, vocabulary)
     except BROKEN as error:
-        found = f"{type(error).__name__}: {error}"
-        raise LanguageError(f"expected a language model in {path}, got {found}") from error
+        found = f"another or a broken one ({type(error).__name__}: {error})"
+        expected = f"expected a file made by cortado lm at {path}"
+        raise LanguageError(f"{expected}, got {found}") from error
 
 
 def language_of(folder: Path, vocabulary: Vocabulary, named: str | None = None) -> Language:

@@ -372,7 +372,7 @@ def _expected(recognizer: StreamingRecognizer, *phrases: str) -> Expected | None
         return None
     beam = recognizer.beam
     if beam.width == 1:
-        raise PhrasesError("expected no phrases for a greedy scan, which has no search")
+        raise PhrasesError("expected a search for phrases, got the greedy scan (--beam 1)")
     spells = beam.phones > 0 and beam.words.spells
     pronounce = recognizer.speller.pronounce if spells else None
     return expecting(phrases, recognizer.vocabulary, pronounce)

@@ -362,7 +362,7 @@ def test_names_to_expect_are_asked_for(page: Page) -> None:
     choose(page, "phrases", "42")
     page.click("sample")
     page.wait_for("!document.getElementById('failure').hidden")
-    assert "names to expect" in page.text("failure-advice")
+    assert "names, each with letters" in page.text("failure-advice")
     assert "expected a phrase with letters" in page.text("failure-origin")
     choose(page, "phrases", "")
 

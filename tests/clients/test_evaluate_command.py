@@ -77,7 +77,7 @@ def test_evaluate_refuses_what_it_cannot_use_with_exit_code_2(
         (b"\xff\xfe", [], "expected phrases in UTF-8 in {}, got something else"),
         (b"Ada", ["--mode", "beam"], "expected --phrases with --mode online and words, got"),
         (b"Ada\n42\n", [], "expected a phrase with letters of the vocabulary, got '42'"),
-        (b"Ada", ["--beam", "1"], "expected no phrases for a greedy scan, which has no search"),
+        (b"Ada", ["--beam", "1"], "expected a search for phrases, got the greedy scan (--beam 1)"),
     ],
 )
 def test_evaluate_refuses_phrases_that_its_streams_cannot_expect(

@@ -127,6 +127,10 @@ def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys
     nothing.write_text("\n")
     for arguments, message in (
         ([archive, "--format", "srt"], "expected --output FOLDER for srt of 2 files"),
+        (
+            [archive / "a.wav", "--format", "json", "--output", archive / "x.srt"],
+            f"expected an --output that ends in .json, got {archive / 'x.srt'}",
+        ),
         ([archive, "-o", tmp_path / "all.vtt"], "expected --output FOLDER for vtt of 2 files"),
         ([tmp_path / "empty"], f"expected audio files below {tmp_path / 'empty'}, got none"),
         ([archive, "--json", "--format", "txt"], "expected --json or --format, got both"),

@@ -136,7 +136,7 @@ def test_neither_text_nor_audio_is_logged(
 @pytest.mark.parametrize(
     ("phrases", "message"),
     [
-        (["ada"], "phrases: expected no phrases for a greedy scan, which has no search"),
+        (["ada"], "phrases: expected a search for phrases, got the greedy scan (--beam 1)"),
         (["a"] * 101, "expected phrases: at most 100 texts of at most 100 characters, got ['a', "),
         (["a" * 101], "expected phrases: at most 100 texts of at most 100 characters, got 'aaa"),
         ("ada", "expected phrases: at most 100 texts of at most 100 characters, got 'ada'"),

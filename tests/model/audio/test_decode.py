@@ -202,7 +202,7 @@ def test_a_name_that_no_file_can_have_is_an_error() -> None:
 def test_what_is_no_audio_is_an_unknown_format(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "noise.wav"
     path.write_bytes(content)
-    assert "expected wav, flac, mp3, ogg, opus, webm, m4a or sphere audio" in error_of(path)
+    assert "expected wav, flac, mp3, ogg, opus, webm, m4a, sphere or other audio" in error_of(path)
 
 
 def test_a_playlist_cannot_make_us_open_other_files(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_a_film_without_sound_has_no_audio_stream(tmp_path: Path) -> None:
         picture = av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), np.uint8), "rgb24")
         for packet in [*video.encode(picture), *video.encode(None)]:
             container.mux(packet)
-    assert "without audio" in error_of(path)
+    assert "without sound" in error_of(path)
 
 
 @pytest.mark.parametrize("suffix", CODECS)

@@ -225,7 +225,7 @@ def test_a_file_that_is_none_is_refused_with_its_name(good: Path, tmp_path: Path
     whole, bad = good.read_bytes(), tmp_path / "bad"
     for content in (b"", b"words", b"\xff" * 100, whole[:-1], whole[: len(whole) // 2], whole[8:]):
         bad.write_bytes(content)
-        with pytest.raises(LanguageError, match=r"a language model in .*/bad, got Safetensor"):
+        with pytest.raises(LanguageError, match=r"by cortado lm at .*/bad, got .* \(Safetensor"):
             read_language(bad, VOCABULARY)
     for missing in (tmp_path / "none", tmp_path):
         with pytest.raises(LanguageError, match=rf"at {missing}, got no such file"):
@@ -259,7 +259,7 @@ def test_what_a_file_says_of_itself_is_looked_at(
 ) -> None:
     about, parts = contents(good)
     save_file(parts, good, {k: v for k, v in (about | {name: value}).items() if v is not None})
-    with pytest.raises(LanguageError, match=f"expected a language model in .*{message}"):
+    with pytest.raises(LanguageError, match=f"expected a file made by cortado lm at .*{message}"):
         read_language(good, VOCABULARY)
 
 
@@ -417,7 +417,7 @@ def test_a_folder_has_its_own_and_others_are_asked_for(good: Path, tmp_path: Pat
         with pytest.raises(LanguageError, match=f"expected a language model at {place}, got no"):
             language_of(own, VOCABULARY, str(missing))
     (own / FILE).write_bytes(b"")
-    with pytest.raises(LanguageError, match="expected a language model in"):
+    with pytest.raises(LanguageError, match="expected a file made by cortado lm at"):
         language_of(own, VOCABULARY)
 
 
