@@ -190,29 +190,27 @@ class _InTask(Generic[T]):
     def __init__(self, begin: Callable[[], AsyncIterator[T]]) -> None:
         self._begin = begin
         self._task: asyncio.Task[None] | None = None
-        self._found = asyncio.Queue[tuple[T] | BaseException](1)
-        self._ended = False
+        # Unbounded: a task that waits for room is outside its generators and cannot unwind them.
+        self._found = asyncio.Queue[tuple[T] | BaseException]()
 
     def __aiter__(self) -> "_InTask[T]":
         return self
 
     async def __anext__(self) -> T:
-        if self._ended:
-            raise StopAsyncIteration
-        if self._task is None:
+        if self._task is None and self._found.empty():
             self._task = asyncio.create_task(_pass_on(self._begin, self._found))
         item = await self._found.get()
         if isinstance(item, tuple):
             return item[0]
-        self._ended = True
+        self._found.put_nowait(item)  # for whoever else asks
         raise item
 
     async def aclose(self) -> None:
         """End what still runs."""
-        self._ended = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        self._found.put_nowait(StopAsyncIteration())
 
     def __del__(self) -> None:
         if self._task is not None:
@@ -225,10 +223,10 @@ async def _pass_on(
 ) -> None:
     try:
         async for one in begin():
-            await found.put((one,))
-        await found.put(StopAsyncIteration())
-    except Exception as error:
-        await found.put(error)
+            found.put_nowait((one,))
+        found.put_nowait(StopAsyncIteration())
+    except BaseException as error:
+        found.put_nowait(error)
 
 
 def _in_thread(begin: Callable[[], AsyncIterator[T]]) -> Iterator[T]:

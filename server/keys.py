@@ -95,6 +95,9 @@ def _let_the_same_read(file: Path, before: os.stat_result) -> None:
     file.chmod(stat.S_IMODE(before.st_mode))
 
 
+Change = tuple[int, int, int]  # a file's time, number and size
+
+
 class Keys:
     """Says whose key a client has brought."""
 
@@ -105,7 +108,7 @@ class Keys:
         """
         self._file, self._short_lived = file, short_lived
         self._hashes, self._changed = file.read(), self._change()
-        self._broken: tuple[int, int] | None = None  # the change that could not be read
+        self._broken: Change | None = None  # the change that could not be read
 
     def name(self, key: str | None) -> str | None:
         """Return the name of a key or of the key behind a short-lived secret; None for neither."""
@@ -128,15 +131,15 @@ class Keys:
         if (changed := self._change()) == self._changed:
             return
         try:
-            self._hashes, self._changed = self._file.read(), changed
+            self._hashes, self._changed, self._broken = self._file.read(), changed, None
         except ValueError as error:
             if changed != self._broken:
                 logger.warning("keys not read: those before stay", extra={"reason": str(error)})
             self._broken = changed
 
-    def _change(self) -> tuple[int, int]:
+    def _change(self) -> Change:
         try:
             found = self._file.path.stat()
         except OSError:
-            return (0, 0)
-        return found.st_mtime_ns, found.st_ino
+            return 0, 0, 0
+        return found.st_mtime_ns, found.st_ino, found.st_size

@@ -100,8 +100,8 @@ class SqliteStore:
             is_there = False
         if not is_there:
             logger.warning("file of streams is gone: a new one is begun", extra={"path": self.path})
-            self._database.close()
-            self._database, self._file = self._opened()
+            before, (self._database, self._file) = self._database, self._opened()
+            before.close()
 
     def put(self, token: str, data: bytes, seconds: float, *known: bytes) -> bool:
         """Hold `data`, as `Store` says."""
@@ -132,6 +132,7 @@ class SqliteStore:
         """Return what is held, as `Store` says."""
         statement = "SELECT until, data FROM streams WHERE name = ?"
         with self._lock:
+            self._look()
             try:
                 found = self._database.execute(statement, (name_of(token),)).fetchall()
             except sqlite3.Error as error:
@@ -169,10 +170,8 @@ class RedisStore:
             self._redis = redis.Redis.from_url(
                 address, socket_timeout=BUSY_SECONDS, socket_connect_timeout=BUSY_SECONDS
             )
-        except ValueError as error:
-            raise ValueError(
-                f"expected {PLACES} as the store, got {_shown(address)}: {error}"
-            ) from None
+        except ValueError:
+            raise ValueError(f"expected {PLACES} as the store, got {_shown(address)}") from None
 
     def put(self, token: str, data: bytes, seconds: float, *known: bytes) -> bool:
         """Hold `data`, as `Store` says."""
@@ -196,8 +195,8 @@ class RedisStore:
 
 
 def _shown(address: str) -> str:
-    """Return an address without the password that it may have."""
-    return repr(re.sub(r"(?<=:/).*@", "/…@", address))
+    """Return what an address begins with: the rest of it may have a password anywhere."""
+    return f"{address.partition(':')[0]}:… (the rest is not shown)"
 
 
 def default_folder() -> Path:

@@ -42,6 +42,7 @@ MAX_PIPELINED_BYTES = 65_536  # of requests that wait for the answer to the one 
 HTTP_PIECE = 2048  # bytes of HTTP that are parsed at once: at most 341 chunks of a body
 HTTP_TURN = 0.002  # seconds of the processor, after which it is another connection's turn
 HTTP_REST = 7  # as FRAMES_REST
+MAX_LINGERING = 64  # refused connections that have time to read why
 QUIET_SECONDS = 0.3  # without data, after which a client has sent what it had on its way
 LEAST_BYTES = 1024  # of a body, in `start_timeout_seconds`
 
@@ -82,17 +83,18 @@ class Connections:
         self._trusted = [ip_network(one) for one in settings.trusted_proxies if one != ANY]
         self._by_address: Counter[str] = Counter()
         self._open = 0
+        self.lingering = 0  # refused connections that are open for a moment more
         self.http, self.frames = Turns(HTTP_REST), Turns(FRAMES_REST)
 
     def opened(self, address: str) -> str | None:
-        """Count a connection in; return why it is refused, None if it is not."""
+        """Count a connection in, unless it is refused; return why it is."""
+        most = self.settings.max_connections_per_address
+        if self._open >= self.settings.max_connections:
+            return self._refused("too_many_connections")
+        if self._by_address[address] >= most and not self._speaks_for_many(address):
+            return self._refused("too_many_connections_of_address")
         self._open += 1
         self._by_address[address] += 1
-        most = self.settings.max_connections_per_address
-        if self._open > self.settings.max_connections:
-            return self._refused("too_many_connections")
-        if self._by_address[address] > most and not self._speaks_for_many(address):
-            return self._refused("too_many_connections_of_address")
         return None
 
     def _speaks_for_many(self, address: str) -> bool:
@@ -170,13 +172,18 @@ class HttpConnection(H11Protocol):
             # What has come unread by a close would make the system reset the connection, and the
             # answer with it.
             self._refused = True
-            self.loop.call_later(QUIET_SECONDS, transport.close)
+            self.limits.lingering += 1
+            seconds = QUIET_SECONDS if self.limits.lingering <= MAX_LINGERING else 0
+            self.loop.call_later(seconds, transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Count it out."""
         self._timer.cancel()
         self._unread.clear()
-        self.limits.closed(self._address)
+        if self._refused:
+            self.limits.lingering -= 1
+        else:
+            self.limits.closed(self._address)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

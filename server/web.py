@@ -52,21 +52,26 @@ class Page(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Return the answer to a request for a file, which no address of the API has answered."""
-        if self.lookup_path(path)[1] is None:
-            methods = _methods(scope)
-            raise HTTPException(405 if methods else 404, headers=methods)
-        return await super().get_response(path, scope)
+        try:
+            found = await super().get_response(path, {**scope, "method": "GET"})
+        except HTTPException as error:
+            if error.status_code == 404 and (allowed := _methods(scope)):
+                raise HTTPException(405, headers={"Allow": allowed}) from None
+            raise
+        if scope["method"] != "GET":
+            raise HTTPException(405, headers={"Allow": "GET, HEAD"})
+        return found
 
 
-def _methods(scope: Scope) -> dict[str, str]:
-    """Return the header with the methods of an address of the API; none where there is no such."""
+def _methods(scope: Scope) -> str:
+    """Return the methods of an address of the API; none where there is no such address."""
     others = [route for route in scope["app"].routes if not isinstance(route, Mount)]
     known = [
         method
         for method in METHODS
         if any(one.matches({**scope, "method": method})[0] is Match.FULL for one in others)
     ]
-    return {"Allow": ", ".join(known)} if known else {}
+    return ", ".join(known)
 
 
 class Heads:

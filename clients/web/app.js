@@ -30,6 +30,7 @@ const debug = new URLSearchParams(location.search).has("debug");
 const takes = []; // {name, began, model, timeline} of what stands on the page
 let take = null; // the one that runs, or null
 let again = () => startMicrophone(); // what "Try again" does
+const UNREADABLE = new Set(["not-audio", "too-large"]); // recordings that no further try can hear
 let waiting = []; // recordings that were opened together: one is heard after another
 let isSaved = true; // the text was saved or copied, or there is none
 let following = null; // the timer that follows what is played
@@ -168,6 +169,8 @@ function run(source) {
     failed: (failure) => {
       leave(`${captionOf()}, broken off`);
       showFailure(failure);
+      const others = waiting;
+      if (UNREADABLE.has(failure.code) && others.length) again = () => startRecordings(others);
     },
   };
 

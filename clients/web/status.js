@@ -68,6 +68,10 @@ export class Status {
   note(text) {
     this.#until = performance.now() + NEWS * 1000;
     this.#show(text);
+    setTimeout(() => {
+      if (this.news.textContent !== text) return;
+      this.#show(this.#lost && this.#usual !== "Paused" ? LOST : this.#usual);
+    }, NEWS * 1000);
   }
 
   /** So many seconds of live sound wait to be sent. */

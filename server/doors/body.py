@@ -49,7 +49,7 @@ async def read_json(request: Request, kind: type[M], leaving: asyncio.Event) -> 
 
     Raises:
         ValueError: it is another.
-        ProtocolError: it is too long.
+        ProtocolError: it is too long, or does not come as a whole before the server is `leaving`.
     """
     whole = bounded(request, JSON_BYTES, f"a body of at most {JSON_BYTES} bytes", leaving)
     body = await whole.body()

@@ -19,7 +19,7 @@ STATUS = {  # of the HTTP answer; 500 for any other error
     ErrorCode.SHUTTING_DOWN: 503,
 }
 STATUSES = (401, 403, *sorted(set(STATUS.values())), 500, NO_ROOM)  # of requests for text
-SECRET_STATUSES = (400, 401, 403, 413)  # of requests for a short-lived secret
+SECRET_STATUSES = (400, 401, 403, 408, 413, 503)  # of requests for a short-lived secret
 FAILURES = (Refused, ValueError, ProtocolError, OSError)
 
 logger = logging.getLogger(__name__)

@@ -208,21 +208,37 @@ import cortado
 async def main():
     async for word in cortado.stream(sys.argv[2], sys.argv[1]):
         print(word.text)
+        await asyncio.sleep(float(sys.argv[3]))
         LEAVE
 
 asyncio.run(main())
 """
 
 
+@pytest.mark.parametrize("after", ["0", "1"])
 @pytest.mark.parametrize("leave", ["break", "return", "raise SystemExit"])
 def test_an_asynchronous_loop_can_be_left_without_a_word_of_complaint(
-    leave: str, server: Served, recording: Path
+    leave: str, after: str, server: Served, recording: Path
 ) -> None:
     script = LEAVES.replace("LEAVE", leave)
-    command = [sys.executable, "-W", "default", "-c", script, server.stream, str(recording)]
+    command = [sys.executable, "-W", "default", "-c", script, server.stream, str(recording), after]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert len(done.stdout.split()) == 1
     assert done.stderr == ""
+
+
+async def test_who_waits_for_a_word_of_what_is_closed_waits_no_more() -> None:
+    async def nothing() -> AsyncIterator[int]:
+        await asyncio.Event().wait()
+        yield 1
+
+    results = aiter(Results(nothing))
+    waiting = asyncio.ensure_future(anext(results, None))
+    await asyncio.sleep(0)
+    assert hasattr(results, "aclose")
+    await results.aclose()
+    assert await asyncio.wait_for(waiting, 10) is None
+    assert await anext(results, None) is None
 
 
 async def test_two_may_read_one_stream(server: Served, spoken: Samples, text: str) -> None:
@@ -315,7 +331,7 @@ def test_the_silence_that_ends_an_utterance_is_that_of_the_client(
     [
         ("ws://127.0.0.1:9/v1/stream", "unreachable"),
         ("{page}/v1/nothing", "refused"),
-        ("{page}", "not_understood: .* ends in /v1/stream"),  # it is Vosk's door
+        ("{page}", "not_understood: .* end in /v1/stream"),  # it is Vosk's door
     ],
 )
 def test_a_server_that_is_not_there_or_refuses_is_told_apart(

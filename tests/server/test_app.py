@@ -170,7 +170,15 @@ def test_the_page_is_served_with_its_type_and_kept_to_itself(
 
 
 @pytest.mark.parametrize(
-    "path", ["/nothing.js", "/../stream.py", "/%2e%2e/stream.py", "/..%2f..%2fpyproject.toml"]
+    "path",
+    [
+        "/nothing.js",
+        f"/{'a' * 300}",
+        "/%00",
+        "/../stream.py",
+        "/%2e%2e/stream.py",
+        "/..%2f..%2fpyproject.toml",
+    ],
 )
 def test_nothing_but_the_page_is_served(path: str, server: Running) -> None:
     answer = httpx.get(server.page + path)
@@ -188,6 +196,7 @@ def test_another_method_than_an_address_has_is_told_with_those_that_it_has(serve
         ("PUT", "/v1/listen", "POST"),
         ("GET", "/v1/listen", "POST"),
         ("DELETE", "/health", "GET"),
+        ("POST", "/app.js", "GET, HEAD"),
     ):
         answer = httpx.request(method, server.page + path)
         assert (answer.status_code, answer.headers["allow"]) == (405, allowed)

@@ -7,7 +7,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -181,8 +180,9 @@ def test_a_file_that_is_still_coming_is_refused_when_the_server_stops(
         socket.create_connection(("127.0.0.1", server.port)) as client,
     ):
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999\r\n"
+        head += "Expect: 100-continue\r\n"
         client.sendall(f"{head}Content-Type: {kind}\r\n\r\n--x\r\n".encode())
-        time.sleep(0.5)  # until it waits for more
+        assert client.recv(64).startswith(b"HTTP/1.1 100 ")  # it waits for more
         server.process.terminate()
         assert client.recv(64).startswith(b"HTTP/1.1 503 ")
         assert server.process.wait(PATIENCE) == 0

@@ -1,4 +1,7 @@
-"""The recipe of a training run: a TOML file read into frozen dataclasses."""
+"""The recipe of a training run: a TOML file read into frozen dataclasses.
+
+The bounds of the types are checked as the file is read, not where Python makes a dataclass.
+"""
 
 import re
 from collections.abc import Mapping
@@ -222,10 +225,11 @@ class Recipe:
             shares = stage.weights or tuple(corpus.weight for corpus in self.corpora)
             if self.corpora and not sum(shares):
                 raise ValueError(f"expected a weight above 0 in stage {stage.name!r}, got {shares}")
-            if stage.augmentation.band_mask > self.model.features.mels:
+            widest = stage.augmentation.band_mask if stage.augmentation.band_masks else 0
+            if widest > self.model.features.mels:
                 raise ValueError(
                     f"expected band_mask of at most {self.model.features.mels}, the mel bands, in "
-                    f"stage {stage.name!r}, got {stage.augmentation.band_mask}"
+                    f"stage {stage.name!r}, got {widest}"
                 )
             used = [name for name in BAND_AUGMENTATIONS if getattr(stage.augmentation, name)]
             if self.model.features.energy and used:

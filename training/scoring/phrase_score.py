@@ -38,29 +38,33 @@ def phrase_score(texts: Iterable[tuple[str, str]], phrases: Sequence[str]) -> Ph
 
 
 def _counts(aligned: Sequence[Edit], wanted: Sequence[tuple[str, ...]]) -> PhraseScore:
-    spoken = [edit for edit in aligned if edit.reference is not None]
-    written = [edit for edit in aligned if edit.hypothesis is not None]
-    said = _found(spoken, [str(edit.reference) for edit in spoken], wanted)
-    heard = _found(written, [str(edit.hypothesis) for edit in written], wanted)
+    said = _found(aligned, [edit.reference for edit in aligned], wanted)
+    heard = _found(aligned, [edit.hypothesis for edit in aligned], wanted)
     errors = [sum(edit.kind != "ok" for edit in found) for found in (aligned, *said)]
+    words = [sum(edit.reference is not None for edit in found) for found in (aligned, *said)]
     return PhraseScore(
         said=len(said),
         wrong=sum(count > 0 for count in errors[1:]),
         invented=sum(any(edit.kind != "ok" for edit in found) for found in heard),
-        others=len(spoken) - sum(map(len, said)),
+        others=words[0] - sum(words[1:]),
         other_errors=errors[0] - sum(errors[1:]),
     )
 
 
 def _found(
-    aligned: Sequence[Edit], words: Sequence[str], wanted: Sequence[tuple[str, ...]]
+    aligned: Sequence[Edit], column: Sequence[str | None], wanted: Sequence[tuple[str, ...]]
 ) -> list[Sequence[Edit]]:
-    """Return the edits of each phrase among words, from the left, the longest that begins there."""
+    """Return the edits of each phrase in a column of them, from its first word to its last.
+
+    Phrases are taken from the left, the longest that begins at a word.
+    """
+    places = [place for place, word in enumerate(column) if word is not None]
+    words = tuple(column[place] for place in places)
     found, at = list[Sequence[Edit]](), 0
     while at < len(words):
-        here = (len(one) for one in wanted if one == tuple(words[at : at + len(one)]))
+        here = (len(one) for one in wanted if one == words[at : at + len(one)])
         length = next(here, 0)
         if length:
-            found.append(aligned[at : at + length])
+            found.append(aligned[places[at] : places[at + length - 1] + 1])
         at += max(length, 1)
     return found

@@ -173,14 +173,15 @@ async def _stream(
     """Return an answer that grows; what is wrong from the start is raised here."""
     messages = answers(service, upload, request)
     try:  # `ready` says nothing of the file
-        first = [await anext(messages), await anext(messages)]
+        ready, second = await anext(messages), await anext(messages, None)
     except BaseException:
         await open_files.aclose()
         raise
 
     async def all_messages() -> AsyncIterator[ServerMessage]:
-        for message in first:
-            yield message
+        yield ready
+        if second is not None:
+            yield second
         async for message in messages:
             yield message
 

@@ -15,6 +15,8 @@ def test_a_phrase_is_right_only_as_a_whole() -> None:
         ("the bank of england", "the bank of england"),
     ]
     assert phrase_score(texts, NAMES) == PhraseScore(3, 1, 0, 2, 0)
+    within = [("bank of england", "bank of the england")]
+    assert phrase_score(within, NAMES) == PhraseScore(1, 1, 0, 0, 0)
 
 
 def test_words_of_a_phrase_count_as_others_where_they_stand_alone() -> None:

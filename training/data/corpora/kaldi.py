@@ -46,7 +46,7 @@ def _utterances(folder: Path) -> Iterator[Found | Problem]:
     has_segments = (folder / "segments").exists()
     segments = _table(folder / "segments", problems)
     texts = _table(folder / "text", problems)
-    for name in (segments if has_segments else audio).keys() - texts.keys():
+    for name in sorted((segments if has_segments else audio).keys() - texts.keys()):
         problems.append(Problem(f"{folder / 'text'}: {name}", "missing: its text"))
     for name, text in texts.items():
         recording, start, duration = name, None, None
