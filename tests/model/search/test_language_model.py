@@ -265,7 +265,7 @@ def test_what_a_file_says_of_itself_is_looked_at(
 
 def check_refused(parts: dict[str, NDArray[Any]], about: dict[str, str], path: Path) -> None:
     save_file(parts, path, about)
-    with pytest.raises(LanguageError, match=r"good, got ValueError: expected .*, got "):
+    with pytest.raises(LanguageError, match=r"good, got .*ValueError: expected .*, got "):
         read_language(path, VOCABULARY)
 
 
@@ -280,7 +280,7 @@ def test_an_array_that_is_missing_or_of_another_shape_is_refused(name: str, good
         check_refused(parts | {name: np.ascontiguousarray(other)}, about, good)
     del parts[name]
     save_file(parts, good, about)
-    with pytest.raises(LanguageError, match=f"good, got KeyError: '{name}'"):
+    with pytest.raises(LanguageError, match=f"good, got .*KeyError: '{name}'"):
         read_language(good, VOCABULARY)
 
 
@@ -335,7 +335,7 @@ def test_a_pronunciation_that_is_broken_is_refused(name: str, good: Path) -> Non
     for other in (part[:-1], part[None], part.astype(np.float32), part - 2000, part + (1 << 20)):
         check_refused(parts | more | {name: np.ascontiguousarray(other)}, about, good)
     save_file(parts | {name: part for name, part in more.items() if name != "said"}, good, about)
-    with pytest.raises(LanguageError, match="good, got KeyError: 'said'"):
+    with pytest.raises(LanguageError, match="good, got .*KeyError: 'said'"):
         read_language(good, VOCABULARY)
 
 
