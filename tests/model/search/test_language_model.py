@@ -335,7 +335,7 @@ def test_a_pronunciation_that_is_broken_is_refused(name: str, good: Path) -> Non
     for other in (part[:-1], part[None], part.astype(np.float32), part - 2000, part + (1 << 20)):
         check_refused(parts | more | {name: np.ascontiguousarray(other)}, about, good)
     save_file(parts | {name: part for name, part in more.items() if name != "said"}, good, about)
-    with pytest.raises(LanguageError, match="good, got .*KeyError: 'said'"):
+    with pytest.raises(LanguageError, match=r"good, got .*KeyError: 'said'"):
         read_language(good, VOCABULARY)
 
 
