@@ -171,14 +171,12 @@ def _phrases(path: Path, mode: Mode, unit: str) -> tuple[str, ...]:
 
     Raises: ValueError where there are none, or the command has no use for them; OSError.
     """
+    from cortado.model.audio.remote import text_of
+
     if mode != "online" or unit == "phone":
         got = f"--mode {mode}" if mode != "online" else f"--unit {unit}"
         raise ValueError(f"expected --phrases with --mode online and words, got {got}")
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"expected phrases in UTF-8 in {path}, got something else") from error
-    found = tuple(stripped for line in lines if (stripped := line.strip()))
+    found = tuple(stripped for line in text_of(path).splitlines() if (stripped := line.strip()))
     if not found:
         raise ValueError(f"expected a phrase on each line of {path}, got none")
     return found

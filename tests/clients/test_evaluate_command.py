@@ -74,7 +74,7 @@ def test_evaluate_refuses_what_it_cannot_use_with_exit_code_2(
     ("phrases", "options", "message"),
     [
         (b"\n \n", [], "expected a phrase on each line of {}, got none"),
-        (b"\xff\xfe", [], "expected phrases in UTF-8 in {}, got something else"),
+        (b"\xff\xfe", [], "{}: expected text in UTF-8, got"),
         (b"Ada", ["--mode", "beam"], "expected --phrases with --mode online and words, got"),
         (b"Ada\n42\n", [], "expected a phrase with letters of the vocabulary, got '42'"),
         (b"Ada", ["--beam", "1"], "expected a search for phrases, got the greedy scan (--beam 1)"),
