@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import ssl
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Literal
@@ -32,7 +33,7 @@ ADVICE = {
     404: "no stream is at this address, which has to end in /v1/stream",
     421: "it does not know itself by this name: add the name to its allowed_hosts",
     429: "it has as many streams as one key or address may have: end one, or come again later",
-    503: "it is full: come again later",
+    503: "it is full, starting or stopping: come again later",
 }
 
 
@@ -170,6 +171,10 @@ async def _open(url: str, key: str) -> ClientConnection:
         raise StreamError("refused", f"{url}: {error}") from error
     except (websockets.InvalidProxy, ImportError) as error:  # SOCKS needs a package more
         raise StreamError("refused", f"{url} by the environment's proxy: {error}") from error
+    except ssl.SSLError as error:
+        untrusted = isinstance(error, ssl.SSLCertVerificationError)
+        advice = "SSL_CERT_FILE names whom to trust" if untrusted else "is it ws:// there?"
+        raise StreamError("refused", f"no https at {url} ({advice}): {error}") from error
     except (OSError, TimeoutError, EOFError) as error:
         reason = str(error) or f"no answer within {OPEN_SECONDS:g} s"
         advice = "cortado serve starts one" if _is_loopback(url) else "is the address right?"

@@ -97,7 +97,8 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
         if service.ready:
             return {"status": "ready"}
         response.status_code = 503
-        return {"status": "draining" if service.streams.draining else "the model does not run"}
+        draining = service.streams.draining.is_set()
+        return {"status": "draining" if draining else "the model does not run"}
 
     @app.get("/metrics", dependencies=[Depends(service.known)])
     async def exposition() -> Response:

@@ -84,7 +84,6 @@ class Service:
         self._sessions: dict[Session, asyncio.Task[None]] = {}
         self._retired: dict[Engine, asyncio.Task[None]] = {}  # that step their last streams
         self._reloading = asyncio.Lock()
-        self.leaving = asyncio.Event()  # the server stops: who still uploads has to go
         self._loading: asyncio.Future[tuple[Engine, dict[str, Any], str]] | None = None
         self._writer = Writer() if settings.record else None
         self._serve(self._engine(online), facts, name)
@@ -185,7 +184,7 @@ class Service:
     @property
     def ready(self) -> bool:
         """Whether new streams are let in."""
-        return self.engine.alive and not self.streams.draining
+        return self.engine.alive and not self.streams.draining.is_set()
 
     @property
     def weighs_phrases(self) -> bool:
@@ -321,8 +320,7 @@ class Service:
 
     async def drain(self) -> None:
         """Let no stream in any more, and tell those that are live that the server goes."""
-        self.streams.draining = True
-        self.leaving.set()
+        self.streams.draining.set()
         for session in self._sessions:
             session.fail(shutting_down())
         if self._sessions:

@@ -247,7 +247,7 @@ class Session:
             self._snapshot = asyncio.get_running_loop().create_future()
             stream.suspend()  # after all audio before it
             streams = self._streams
-            seconds = DETACH_SECONDS if streams.draining else streams.settings.keep_seconds
+            seconds = DETACH_SECONDS if streams.draining.is_set() else streams.settings.keep_seconds
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     snapshot = await self._snapshot

@@ -1,5 +1,6 @@
 """Opens the streams of connections: new ones in the engine, or resumed ones."""
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Callable
@@ -36,7 +37,7 @@ class Streams:
     def __init__(self, metrics: Metrics, settings: Settings) -> None:
         """Find the store and the key of streams that go on; `use` says where they open."""
         self.metrics, self.settings = metrics, settings
-        self.draining = False  # no stream is let in any more
+        self.draining = asyncio.Event()  # the server stops: no stream is let in, uploads end
         store = open_store(settings.store, settings.keep_streams + settings.max_streams)
         self.signer = Signer(_key(settings, store))
         self.resumable = ResumableStreams(settings, store, self.signer, metrics.store_failures)
@@ -67,7 +68,7 @@ class Streams:
         Raises: ProtocolError if no stream is let in now, or the one that was detached does not fit.
         """
         try:
-            if self.draining:
+            if self.draining.is_set():
                 raise shutting_down()
             if stalled := self.engine.stalled:  # the machine has other work, or was asleep
                 message = f"expected a model that keeps up, got a step of {stalled:.1f} s so far"

@@ -14,10 +14,10 @@ JSON_BYTES = 65_536
 M = TypeVar("M", bound=BaseModel)
 
 
-def bounded(request: Request, limit: int, expected: str, leaving: asyncio.Event) -> Request:
+def bounded(request: Request, limit: int, expected: str, draining: asyncio.Event) -> Request:
     """Return a request whose body has at most `limit` bytes.
 
-    To read more of it, after the client has hung up, or once the server is `leaving`, raises a
+    To read more of it, after the client has hung up, or once the server is `draining`, raises a
     ProtocolError, which says what was `expected`.
     """
     left = limit
@@ -25,7 +25,7 @@ def bounded(request: Request, limit: int, expected: str, leaving: asyncio.Event)
     async def receive() -> Any:
         nonlocal left
         coming = asyncio.ensure_future(request.receive())
-        going = asyncio.ensure_future(leaving.wait())
+        going = asyncio.ensure_future(draining.wait())
         try:
             await asyncio.wait([coming, going], return_when=asyncio.FIRST_COMPLETED)
             if not coming.done():
@@ -44,14 +44,14 @@ def bounded(request: Request, limit: int, expected: str, leaving: asyncio.Event)
     return Request(request.scope, receive)
 
 
-async def read_json(request: Request, kind: type[M], leaving: asyncio.Event) -> M:
+async def read_json(request: Request, kind: type[M], draining: asyncio.Event) -> M:
     """Return a body of JSON; one that is empty has no fields.
 
     Raises:
         ValueError: it is another.
-        ProtocolError: it is too long, or does not come as a whole before the server is `leaving`.
+        ProtocolError: it is too long, or does not come as a whole before the server is `draining`.
     """
-    whole = bounded(request, JSON_BYTES, f"a body of at most {JSON_BYTES} bytes", leaving)
+    whole = bounded(request, JSON_BYTES, f"a body of at most {JSON_BYTES} bytes", draining)
     body = await whole.body()
     try:
         return kind.model_validate_json(body or b"{}")

