@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
+from cortado.model.attention.gathered import Gathered
 from cortado.model.attention.shared_matmul import SharedMatrix
 from cortado.model.operation import operation
 
@@ -37,57 +39,52 @@ def energies_backward(
     return inner.sum(1), torch.einsum("bt,btd->d", grad, t)
 
 
-class _Sink:
-    """The buffer in which the symbols' gradients in the keys are summed."""
-
-    def __init__(self) -> None:
-        self.gradient: Tensor | None = None
-
-
 class Keys(NamedTuple):
     """The keys of an energy: projected encoder frames."""
 
     projected: Tensor  # (B, T, d) W_h h + b
-    sink: _Sink
+    sums: Gathered[Tensor]  # of the gradients in projected, one
     query: SharedMatrix  # W_s
     unit: Tensor  # (d,) g * v / ||v||, or v itself
 
 
 class _Shared(torch.autograd.Function):
-    """The identity on the keys; its backward pass returns the sum in the sink."""
+    """The identity on the keys; its backward pass returns the sum of the symbols' gradients."""
 
     @staticmethod
-    def forward(ctx: Any, keys: Tensor, sink: _Sink) -> Tensor:
-        ctx.sink = sink
+    def forward(ctx: Any, keys: Tensor, sums: Gathered[Tensor]) -> Tensor:
+        ctx.sums = sums
         ctx.set_materialize_grads(False)
         return keys.view_as(keys)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
-        total, ctx.sink.gradient = ctx.sink.gradient, None
-        direct = grads[0]
-        if total is None or direct is None:
-            return (direct if total is None else total), None
-        return total + direct, None
+        given = [*ctx.sums.take(), *(grad for grad in grads if grad is not None)]
+        return (sum(given[1:], given[0]) if given else None), None
 
 
 class _Energies(torch.autograd.Function):
     """direction' tanh(query + keys)."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, keys: Tensor, direction: Tensor, sink: _Sink) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, keys: Tensor, direction: Tensor, sums: Gathered[Tensor]
+    ) -> Tensor:
         query, direction = query.contiguous(), direction.contiguous()
         ctx.save_for_backward(query, keys, direction)
-        ctx.sink = sink
+        ctx.sums = sums
         return energies_forward(query, keys, direction)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor, None]:
         query, keys, direction = ctx.saved_tensors
-        if ctx.sink.gradient is None:
-            ctx.sink.gradient = torch.zeros_like(keys)
+        sums = ctx.sums.parts()
+        if not sums:
+            sums.append(torch.zeros_like(keys))
         grad_query, grad_direction = energies_backward(
-            query, keys, direction, grads[0].contiguous(), ctx.sink.gradient
+            query, keys, direction, grads[0].contiguous(), sums[0]
         )
         return grad_query, None, grad_direction, None
 
@@ -100,16 +97,16 @@ def shared(projected: Tensor, weight: Tensor, direction: Tensor) -> Keys:
         weight: (d, H) W_s.
         direction: (d,) g * v / ||v||, or v.
     """
-    sink = _Sink()
-    keys: Tensor = _Shared.apply(projected.contiguous(), sink)  # type: ignore[no-untyped-call]
-    return Keys(keys, sink, SharedMatrix(weight.t()), direction)
+    sums = Gathered[Tensor]()
+    keys: Tensor = _Shared.apply(projected.contiguous(), sums)  # type: ignore[no-untyped-call]
+    return Keys(keys, sums, SharedMatrix(weight.t()), direction)
 
 
 def additive(query: Tensor, keys: Keys) -> Tensor:
     """Return direction' tanh(W_s s + W_h h + b) (B, T) of (B, H) queries."""
-    projected, sink, matrix, unit = keys
+    projected, sums, matrix, unit = keys
     projected_query = matrix.multiply(query)
-    return _Energies.apply(projected_query, projected, unit, sink)  # type: ignore[no-untyped-call]
+    return _Energies.apply(projected_query, projected, unit, sums)  # type: ignore[no-untyped-call]
 
 
 class AdditiveEnergy(nn.Module):

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from cortado.model.attention.inputs import checked_inputs
 from cortado.model.attention.scan import reverse_scan, scan, shifted
@@ -54,6 +55,7 @@ class _ExpectedAlignment(torch.autograd.Function):
         return alpha
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
         p, q = ctx.saved_tensors
         return alignment_backward(p, q, grads[0].contiguous())

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from cortado.model.attention.inputs import checked_inputs
 from cortado.model.attention.scan import reverse_scan, scan, shifted
@@ -83,6 +84,7 @@ class _ExpectedSpan(torch.autograd.Function):
         return spans_forward(*given)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         return spans_backward(*ctx.saved_tensors, *(one.contiguous() for one in grads))
 

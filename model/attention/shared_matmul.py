@@ -8,32 +8,29 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
+from cortado.model.attention.gathered import Gathered
 
-class _Factors:
-    """The factors of the matrix's gradient, one pair for each product."""
-
-    def __init__(self) -> None:
-        self.left: list[Tensor] = []
-        self.grads: list[Tensor] = []
+Factors = Gathered[tuple[Tensor, Tensor]]  # of the matrix's gradient, a pair for each product
 
 
 class _Share(torch.autograd.Function):
     """The identity on the matrix; its backward pass returns the sum of all products' gradients."""
 
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor, factors: _Factors) -> Tensor:
+    def forward(ctx: Any, matrix: Tensor, factors: Factors) -> Tensor:
         ctx.factors = factors
         ctx.set_materialize_grads(False)
         return matrix.view_as(matrix)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
-        factors: _Factors = ctx.factors
-        if not factors.left:
+        pairs = ctx.factors.take()
+        if not pairs:
             return None, None
-        left, grad = torch.cat(factors.left, -2), torch.cat(factors.grads, -2)
-        factors.left, factors.grads = [], []
+        left, grad = (torch.cat(each, -2) for each in zip(*pairs, strict=True))
         return left.transpose(-1, -2) @ grad, None
 
 
@@ -41,18 +38,18 @@ class _Product(torch.autograd.Function):
     """x @ matrix; its gradient in the matrix is computed by `_Share`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, matrix: Tensor, factors: _Factors) -> Tensor:
+    def forward(ctx: Any, x: Tensor, matrix: Tensor, factors: Factors) -> Tensor:
         ctx.save_for_backward(x, matrix)
         ctx.factors = factors
         return x @ matrix
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         x, matrix = ctx.saved_tensors
         left, grad = x.to(matrix), grads[0].to(matrix)  # autocast had the product in bf16
         if ctx.needs_input_grad[1]:
-            ctx.factors.left.append(left)
-            ctx.factors.grads.append(grad)
+            ctx.factors.parts().append((left, grad))
         return (grad @ matrix.transpose(-1, -2)).to(x), None, None
 
 
@@ -61,7 +58,7 @@ class SharedMatrix:
 
     def __init__(self, matrix: Tensor) -> None:
         """Take the matrix, a parameter or not."""
-        self._factors = _Factors()
+        self._factors = Factors()
         self._matrix: Tensor = _Share.apply(matrix, self._factors)  # type: ignore[no-untyped-call]
 
     def multiply(self, x: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from cortado.model.compiled.functions import FAST, exp
 from cortado.model.compiled.jit import cached_njit
@@ -33,6 +34,7 @@ class _ExpectedChunk(torch.autograd.Function):
         return beta
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         alpha, energies = ctx.saved_tensors
         found = torch.empty_like(alpha), torch.empty_like(energies)

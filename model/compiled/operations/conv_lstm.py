@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from cortado.model.compiled.cell import add_to, backward_cell, forward_cell
 from cortado.model.compiled.jit import cached_njit, uncounted
@@ -52,6 +53,7 @@ class Recurrence(torch.autograd.Function):
         return torch.from_numpy(hiddens), torch.from_numpy(cells[-1])
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the gradients in the gate inputs, the weight and the state before them."""
         (weight,), (kind, dtype, gates, cells, columns) = ctx.saved_tensors, ctx.stored

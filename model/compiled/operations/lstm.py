@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
 from cortado.model.compiled.cell import add_to, backward_cell, forward_cell
@@ -61,6 +62,7 @@ class Recurrence(torch.autograd.Function):
         return mixed.tensor(states)[1:, :, :width], torch.from_numpy(cells[-1])
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         (weight,), (kind, gates, states, cells) = ctx.saved_tensors, ctx.stored
         width = weight.shape[1]

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from cortado.model.compiled.functions import FAST
 from cortado.model.compiled.jit import cached_njit
@@ -57,6 +58,7 @@ class _RunningMeans(torch.autograd.Function):
         return found, found[:, -1].clone(), torch.from_numpy(last).to(memory)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         shares, restarted, limited = ctx.stored
         grad_mean = _array(grads[1]).copy()

@@ -76,6 +76,27 @@ def test_a_second_pass_counts_nothing_of_the_first(module: AdditiveEnergy) -> No
     assert torch.equal(*grads)
 
 
+def test_a_pass_that_ends_before_the_keys_leaves_nothing_for_the_next(
+    module: AdditiveEnergy,
+) -> None:
+    torch.manual_seed(1)
+    queries, values = torch.randn(SYMBOLS, BATCH, QUERY), torch.randn(BATCH, FRAMES, KEY)
+    queries.requires_grad_()
+    total = torch.stack(energies(module, queries, values, False)).square().sum()
+    wanted = [module.query.weight, module.key.weight]
+    first = torch.autograd.grad(total, wanted, retain_graph=True)
+    torch.autograd.grad(total, queries, retain_graph=True)
+    assert all(map(torch.equal, first, torch.autograd.grad(total, wanted)))
+
+
+def test_second_derivatives_are_refused(module: AdditiveEnergy) -> None:
+    queries, values = torch.randn(SYMBOLS, BATCH, QUERY), torch.randn(BATCH, FRAMES, KEY)
+    total = torch.stack(energies(module, queries, values, False)).square().sum()
+    (first,) = torch.autograd.grad(total, module.key.weight, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+
+
 def test_serving_sees_the_energies_of_training(module: AdditiveEnergy) -> None:
     torch.manual_seed(1)
     query, values = torch.randn(BATCH, QUERY), torch.randn(BATCH, FRAMES, KEY)
