@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from cortado.model.attention.gathered import Gathered
 from cortado.model.attention.shared_matmul import SharedMatrix
@@ -58,7 +57,6 @@ class _Shared(torch.autograd.Function):
         return keys.view_as(keys)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
         given = [*ctx.sums.take(), *(grad for grad in grads if grad is not None)]
         return (sum(given[1:], given[0]) if given else None), None
@@ -77,7 +75,6 @@ class _Energies(torch.autograd.Function):
         return energies_forward(query, keys, direction)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor, None]:
         query, keys, direction = ctx.saved_tensors
         sums = ctx.sums.parts()

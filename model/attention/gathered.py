@@ -11,7 +11,7 @@ class Gathered(Generic[E]):
     """Parts of a gradient that the functions which use a tensor leave for the one that gave it.
 
     A backward pass may end before it comes to the source, as `torch.autograd.grad` of other
-    tensors does. What it left is not part of the next pass.
+    tensors does. What it left is no part of the next pass.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,12 @@ class Gathered(Generic[E]):
         self._parts: list[E] = []
 
     def parts(self) -> list[E]:
-        """Return what was gathered in the backward pass that runs, to be added to."""
+        """Return what was gathered in the backward pass that runs, to be added to.
+
+        Raises: RuntimeError in one whose gradients are to be differentiated: they lie in no graph.
+        """
+        if torch.is_grad_enabled():
+            raise RuntimeError("expected a backward pass without create_graph, got one with it")
         current = torch._C._current_graph_task_id()
         if current != self._pass:
             self._pass, self._parts = current, []

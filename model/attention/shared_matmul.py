@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from cortado.model.attention.gathered import Gathered
 
@@ -25,7 +24,6 @@ class _Share(torch.autograd.Function):
         return matrix.view_as(matrix)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
         pairs = ctx.factors.take()
         if not pairs:
@@ -44,7 +42,6 @@ class _Product(torch.autograd.Function):
         return x @ matrix
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         x, matrix = ctx.saved_tensors
         left, grad = x.to(matrix), grads[0].to(matrix)  # autocast had the product in bf16
