@@ -87,7 +87,7 @@ def stream(
             [-1, 1); or any iterable of such samples, asynchronous or not.
         url: of the server's stream, ws:// or wss://; `cortado serve` on this machine if not given.
         sample_rate: of samples, in Hz; files and microphones know their own.
-        encoding: of bytes.
+        encoding: of bytes, and what the floats of an iterable are sent in.
         silence_ms: of silence that end an utterance, 300 to 5000; the server's rules if not given.
         phrases: that are likely to be said, such as names; at most 100.
         alternatives: the most texts that each of the `utterances` has, and others that a word in
@@ -97,17 +97,19 @@ def stream(
     connecting = partial(
         connect,
         SERVER if url is None else url,
-        encoding=encoding,
         silence_ms=silence_ms,
         phrases=phrases,
         alternatives=alternatives,
         key=key,
     )
-    return Speech(lambda: _messages(audio, sample_rate, connecting))
+    return Speech(lambda: _messages(audio, sample_rate, encoding, connecting))
 
 
 async def _messages(
-    audio: Source, sample_rate: int, connecting: Callable[..., AbstractAsyncContextManager[Stream]]
+    audio: Source,
+    sample_rate: int,
+    encoding: Encoding,
+    connecting: Callable[..., AbstractAsyncContextManager[Stream]],
 ) -> AsyncIterator[Chars | Endpoint]:
     pieces: Pieces
     if isinstance(audio, Microphone):
@@ -116,7 +118,9 @@ async def _messages(
         pieces, sample_rate = decoded(Path(audio)), DEFAULT_SAMPLE_RATE
     else:
         pieces = [audio] if isinstance(audio, Bytes | np.ndarray) else audio
-    async with connecting(sample_rate=sample_rate) as connected:
+    if isinstance(audio, Microphone | str | PathLike | np.ndarray):
+        encoding = "pcm_f32le"  # as it is: what is rounded may be heard as another word
+    async with connecting(sample_rate=sample_rate, encoding=encoding) as connected:
         sending = asyncio.create_task(send_all(connected, pieces))
         try:
             async for message in connected.messages():

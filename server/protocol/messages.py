@@ -328,7 +328,7 @@ class Final(TimedText):
     Otherwise 0."""
     words: list[Word] = []
     """The words since the last utterance ended, as in `endpoint`. So each word of a stream comes
-    once, with the end of its utterance."""
+    once, with the end of its utterance, unless the stream was suspended within it."""
     texts: list[Text] | None = None
     """Their texts, as in `endpoint`."""
 

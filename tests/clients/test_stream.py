@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 import websockets
 from numpy.typing import NDArray
 
@@ -251,6 +252,17 @@ async def test_two_may_read_one_stream(server: Served, spoken: Samples, text: st
 
         async with asyncio.timeout(60):
             assert sum(await asyncio.gather(read(), read())) == len(text)
+
+
+def test_a_file_of_another_rate_is_heard_as_it_is_here(
+    server: Served, model: Path, spoken: Samples, tmp_path: Path
+) -> None:
+    path = tmp_path / "talk.wav"
+    soundfile.write(path, spoken, 22_050)  # what a resampler gives is no 16 bits
+    here = cortado.load(model).transcribe(path).words
+    words = tuple(replace(word, confidence=round(word.confidence, 3)) for word in here)
+    assert len(words) > 0
+    assert tuple(stream(path, server.stream)) == words
 
 
 def test_words_and_utterances_are_those_of_the_file(
