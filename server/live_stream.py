@@ -77,6 +77,8 @@ class EngineStream:
 
     async def push(self, samples: Samples) -> None:
         """Add (N,) samples at the client's rate; wait while the buffer is full."""
+        if not len(samples):
+            await asyncio.sleep(0)  # much may have been decoded in vain
         for start in range(0, len(samples), self._piece):
             piece = samples[start : start + self._piece]
             self._pending = self.resampler.push(piece)

@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
+from io import IOBase
 from math import inf
 from pathlib import Path
 from threading import Event
@@ -14,6 +15,7 @@ import numpy as np
 import soxr
 from av.audio.codeccontext import AudioCodecContext
 from av.audio.frame import AudioFrame
+from av.audio.resampler import AudioResampler
 from av.audio.stream import AudioStream
 from av.container import InputContainer
 from numpy.typing import NDArray
@@ -35,6 +37,10 @@ DURATION_TOLERANCE = 0.05  # seconds; codecs prime and round, less than a block 
 PADDED = ("matroska,webm", "caf")  # formats that state the codec's first and last padding, too
 GUESSED = ("aac", "ac3", "amr", "mpegts", "mpeg")  # formats that state no duration: FFmpeg guesses
 LEAST_RATE = 16  # bytes a second beyond the first hour: speech takes 80, packed silence can take 2
+MOST_LOST = 10_000  # packets one behind the other that cannot be decoded, before it is given up
+SOME_LOST = 32  # of them after which the caller has its turn: one takes up to 20 us
+MANY = 8  # channels from which PyAV does not find the end of a frame's planes, and crashes
+NOTHING = np.zeros(0, np.float32)
 LOUDEST = 8.0  # times full scale; lossy codecs overshoot a little, corrupt floats by far
 
 STDIN = Path("-")  # standard input, which is decoded as it comes
@@ -108,11 +114,10 @@ class Resampler:
 
     def finish(self) -> Samples:
         """Return the (n,) samples still inside; nothing may be pushed afterwards."""
-        nothing = np.zeros(0, np.float32)
         last, self._finished = self._finished, True
         if self._stream is None or last:
-            return nothing
-        return self._stream.resample_chunk(nothing, last=True)
+            return NOTHING
+        return self._stream.resample_chunk(NOTHING, last=True)
 
 
 def decode(path: Path, limit: float = DECODE_LIMIT) -> Samples:
@@ -146,6 +151,13 @@ def channels_of(path: Path, file: BinaryIO) -> int:
 
     Raises: AudioError for a file that gives no sound.
     """
+    try:
+        return _channels_of(path, file)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _channels_of(path: Path, file: BinaryIO) -> int:
     if is_sphere(file):
         try:
             count = open_sphere(file).header.channels
@@ -154,6 +166,8 @@ def channels_of(path: Path, file: BinaryIO) -> int:
     else:
         with _container(path, file) as container:
             count = _codec(path, container.streams.audio[0]).layout.nb_channels
+    if count < 1:
+        raise AudioError(path, "audio of 1 channel or more", "one of none, or of too many")
     file.seek(0)
     return count
 
@@ -257,10 +271,33 @@ def _opened(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
+class _Seekable:
+    """A file of which FFmpeg reads here and there.
+
+    What is asked of it in vain is answered: PyAV would print each exception but the first.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.tell = file, file.tell
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes; none where it was closed, for then nobody wants them."""
+        return b"" if self._file.closed else self._file.read(size)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Return the new place, -1 where there is no such place."""
+        try:
+            return self._file.seek(offset, whence)
+        except (OSError, ValueError):
+            return -1
+
+
 def _container(
     path: Path, file: Readable, formats: str = FORMATS, probing: dict[str, str] | None = None
 ) -> InputContainer:
     """Open a file whose format is among those named; with `probing` it is the one named."""
+    if isinstance(file, IOBase) and file.seekable():
+        file = _Seekable(cast(BinaryIO, file))
     try:
         options = {"format_whitelist": formats, "err_detect": "crccheck", **(probing or {})}
         kind, size = (formats, LITTLE) if probing else (None, 32_768)
@@ -302,13 +339,16 @@ def _padding(container: InputContainer, frame: float) -> float:
 def _resampled(
     path: Path, pieces: Iterable[tuple[int, Samples]], size: Callable[[], float] = lambda: inf
 ) -> Generator[Samples, None, float]:
-    """Yield pieces of (rate, samples) at 16 kHz; return the seconds that they last.
+    """Yield pieces of (rate, samples) at 16 kHz, none for no rate; return the seconds they last.
 
     Raises: AudioError for none, and for more than an hour that is not in `size()` bytes.
     """
     resampler, rate, heard = None, 0, 0.0
     try:
         for new_rate, samples in pieces:
+            if not new_rate:
+                yield NOTHING
+                continue
             # the first, or the next link of a chained ogg file
             if resampler is None or new_rate != rate:
                 if resampler is not None:
@@ -340,7 +380,7 @@ def _sphere(path: Path, file: BinaryIO, channel: Channel | None) -> Iterator[tup
     try:
         sphere = open_sphere(file)
         with _container(path, sphere, "nistsphere") as container:
-            for frame in _frames(path, container):
+            for frame in filter(None, _frames(path, container)):
                 yield frame.sample_rate, _mono(path, sphere.samples(_values(path, frame)), channel)
         sphere.check_end()
     except SphereError as error:
@@ -351,6 +391,9 @@ def _mono_frames(
     path: Path, container: InputContainer, channel: Channel | None, timeline: Timeline
 ) -> Iterator[tuple[int, Samples]]:
     for frame in _frames(path, container):
+        if frame is None:
+            yield 0, NOTHING
+            continue
         rate = frame.sample_rate
         silence = timeline.add(frame)
         for start in range(0, silence, MAX_RATE):  # in pieces, for it may be long
@@ -364,14 +407,14 @@ def _codec(path: Path, audio: AudioStream) -> AudioCodecContext:
     return audio.codec_context
 
 
-def _frames(path: Path, container: InputContainer) -> Iterator[AudioFrame]:
-    """Yield the frames that can be decoded.
+def _frames(path: Path, container: InputContainer) -> Iterator[AudioFrame | None]:
+    """Yield the frames that can be decoded, and now and then None where many packets cannot.
 
     Raises: AudioError at once where no more can be read; at the end for damage before it.
     """
     audio = container.streams.audio[0]
     _codec(path, audio).options = {"err_detect": "crccheck"}
-    damage = Damage(container)
+    damage, lost = Damage(container), 0
     try:
         for packet in container.demux(audio):
             damage.follow(packet)
@@ -379,9 +422,15 @@ def _frames(path: Path, container: InputContainer) -> Iterator[AudioFrame]:
                 frames = packet.decode()
             except av.FFmpegError:
                 damage.skip(bytes(packet))
+                lost += 1
+                if lost == MOST_LOST:
+                    raise
+                if lost % SOME_LOST == 0:
+                    yield None
                 continue
             for frame in frames:
                 if frame.samples:
+                    lost = 0
                     yield frame
                     damage.hear(frame.samples / frame.sample_rate)
     except (av.FFmpegError, EOFError) as error:
@@ -404,6 +453,8 @@ def mono(path: Path, frame: AudioFrame, channel: Channel | None = None) -> Sampl
 
 def _values(path: Path, frame: AudioFrame) -> NDArray[np.generic]:
     """Return the (channels, n) values of a frame, of any type."""
+    if frame.format.is_planar and frame.layout.nb_channels >= MANY:
+        [frame] = AudioResampler(format=frame.format.packed.name).resample(frame)
     try:
         values = frame.to_ndarray()  # (channels, n), or (1, n * channels) interleaved
     except ValueError as error:  # integers of 64 bits

@@ -31,6 +31,7 @@ BEGINNINGS = (
     (4, b"ftyp", "mp4"),
 )
 KNOWN = "wav, flac, ogg, webm, mp4, mp3 or aac audio"
+MOST_SILENT = 2**23  # bytes before the first sound: pictures and tables, which FFmpeg keeps
 OPUS_RATE = 48_000  # Hz, at which Opus decodes
 
 
@@ -69,13 +70,13 @@ class StreamedAudio:
 
         MP3 and the segments of HLS begin with them, which may be AAC, too.
         """
-        while self._tag or (len(data) >= ID3_HEADER and id3_length(data)):
+        begin = min(self._tag, len(data))
+        self._tag -= begin
+        while not self._tag and (length := id3_length(data[begin : begin + ID3_HEADER])):
             self._is_tagged = True
-            length = self._tag or id3_length(data)
-            data, self._tag = data[length:], max(length - len(data), 0)
-            if not data:
-                break
-        return data
+            self._tag = max(begin + length - len(data), 0)
+            begin += length
+        return data[begin:]
 
     def _awaits_header(self, data: bytes) -> bool:
         wav = self._format(data) == "wav" and len(data) < LONGEST_HEADER
@@ -161,6 +162,10 @@ class _Decoder:
         if not self._done:
             self._bytes += data
             self.received += len(data)
+            if self.received > MOST_SILENT and not self._has_sound:
+                self.close()
+                expected = f"sound within the first {MOST_SILENT >> 20} MiB"
+                raise AudioError(self._path, expected, "other data")
         while not self._done and (piece := self._turn()) is not None:
             yield piece
         if self._error is not None:
@@ -204,9 +209,8 @@ class _Decoder:
             for self._piece in pieces:
                 if self._closed:
                     return
-                if len(self._piece):
-                    self._has_sound = True
-                    self._give_back()
+                self._has_sound |= len(self._piece) > 0
+                self._give_back()
         except AudioError as error:  # a stream may end within a frame
             self._error = None if self._ended and self._has_sound else error
         except Exception as error:  # a fault that nobody foresaw is one of this stream, too

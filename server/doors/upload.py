@@ -81,7 +81,7 @@ class Upload:
     async def _messages(self) -> AsyncIterator[str | bytes]:
         yield self._start.model_dump_json()
         waiting = b""
-        while piece := await asyncio.to_thread(self._next):
+        while (piece := await asyncio.to_thread(self._next)) is not None:
             waiting += piece
             while len(waiting) >= self._size:
                 yield waiting[: self._size]
@@ -89,14 +89,14 @@ class Upload:
         yield waiting
         yield End().model_dump_json()
 
-    def _next(self) -> bytes:
-        """Return the next piece that is not empty; nothing at the end."""
+    def _next(self) -> bytes | None:
+        """Return the next piece, None at the end; it may be empty, for threads are lent."""
         found = bytearray()
         for piece in self._audio:
             found += piece
-            if len(found) >= self._size:
-                break
-        return bytes(found)
+            if len(found) >= self._size or not piece:
+                return bytes(found)
+        return bytes(found) or None
 
     async def receive(self) -> dict[str, Any]:
         """Return the next message; after the last, wait to be cancelled."""

@@ -134,6 +134,45 @@ def test_channels_are_averaged(tmp_path: Path) -> None:
     np.testing.assert_array_equal(decode(path), np.array([200, -100, 0], np.float32) / 32768)
 
 
+@pytest.mark.parametrize(("suffix", "codec"), [(".m4a", "aac"), (".opus", "libopus")])
+def test_eight_channels_are_heard(tmp_path: Path, suffix: str, codec: str) -> None:
+    path, loudness = tmp_path / f"film{suffix}", np.array([1, 0, 0, 0, 0.5, 0, 0.25, 0])
+    both = (tone(48_000)[:, None] * loudness * 32767).astype(np.int16)
+    with av.open(path, "w") as container:
+        sound = cast(AudioStream, container.add_stream(codec, rate=48_000))
+        sound.layout = "7.1"
+        frame = av.AudioFrame.from_ndarray(both.reshape(1, -1), format="s16", layout="7.1")
+        frame.sample_rate = 48_000
+        for packet in [*sound.encode(frame), *sound.encode(None)]:
+            container.mux(packet)
+    with open_audio(path) as file:
+        assert channels_of(path, file) == 8
+    heard = decode(path)
+    assert heard.std() == pytest.approx(tone(16_000).std() * loudness.mean(), rel=0.2)
+
+
+def test_a_header_of_no_channels_is_refused(tmp_path: Path) -> None:
+    path = write_wav(tmp_path / "none.wav", np.zeros((100, 1), np.int16), channels=1)
+    header = bytearray(path.read_bytes())
+    header[22:24] = bytes(2)
+    path.write_bytes(header)
+    with open_audio(path) as file, pytest.raises(AudioError, match="of 1 channel or more"):
+        channels_of(path, file)
+
+
+def test_a_seek_in_vain_is_not_printed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "damaged.w64"
+    soundfile.write(path, tone(16_000), 16_000)
+    data = bytearray(path.read_bytes())
+    data[56:64] = struct.pack("<q", -(2**60))  # the length of its format's part
+    path.write_bytes(data)
+    with contextlib.suppress(AudioError):
+        decode(path)
+    assert (capfd.readouterr().err, caplog.text) == ("", "")
+
+
 def test_one_channel_can_be_had_of_any_format(tmp_path: Path) -> None:
     both = np.array([[100, 300], [-200, 0], [32767, -32767]], np.int16)
     wav = write_wav(tmp_path / "stereo.wav", both, channels=2)

@@ -1,7 +1,9 @@
 """Compressed audio that comes in messages, of any size, and data that is no audio."""
 
 import io
+import struct
 import threading
+import time
 import tracemalloc
 import wave
 from collections.abc import Iterator
@@ -181,6 +183,47 @@ def test_a_large_message_is_decoded_piece_by_piece() -> None:
     first = next(audio.push(encoded(np.zeros(16_000 * 60, np.float32), "flac")))
     audio.close()
     assert len(first) < 16_000
+
+
+def lost(count: int) -> bytes:
+    """A fragmented mp4 whose last fragment has so many packets of two bytes that are no AAC."""
+    whole = encoded(TONE, "fragments")
+    first = whole.find(b"moof") - 4
+    offset, length = 8 + 16 + 8 + 28 + 20 + 8, 2 * count
+    track = struct.pack(">I4sIIII", 28, b"tfhd", 0x20018, 1, 1, 2) + bytes(4)
+    run = struct.pack(">I4sIII", 20, b"trun", 1, count, offset)
+    part = struct.pack(">I4s", 8 + len(track + run), b"traf") + track + run
+    part = struct.pack(">I4sII", 16, b"mfhd", 0, 1) + part
+    media = struct.pack(">I4s", 8 + length, b"mdat") + b"\xff" * length
+    return whole[:first] + struct.pack(">I4s", 8 + len(part), b"moof") + part + media
+
+
+def test_packets_that_cannot_be_decoded_give_others_their_turn_and_are_not_endless() -> None:
+    audio = StreamedAudio("audio")
+    assert 3000 // 32 <= sum(not len(piece) for piece in audio.push(lost(3000))) < 3000
+    audio.close()
+    with pytest.raises(AudioError, match="expected whole audio data"):
+        pushed(lost(20_000), 2**20)
+
+
+def test_what_comes_before_the_first_sound_is_bounded() -> None:
+    picture = bytes([6]) + (2**20).to_bytes(3, "big") + bytes(2**20)
+    flac = encoded(TONE, "flac")
+    audio = StreamedAudio("audio")
+    assert [*audio.push(flac[:4] + bytes([flac[4] & 127]) + flac[5:42])] == []
+    for _ in range(7):
+        assert [*audio.push(picture)] == []
+    with pytest.raises(AudioError, match="expected sound within the first 8 MiB, got other data"):
+        list(audio.push(picture))
+    audio.close()
+
+
+def test_many_empty_tags_take_little_time() -> None:
+    audio = StreamedAudio("audio")
+    began = time.process_time()
+    assert [*audio.push(b"ID3\x04\0\0\0\0\0\0" * 200_000)] == []
+    assert time.process_time() - began < 2
+    audio.close()
 
 
 @pytest.mark.parametrize("kind", ["flac", "flac/ogg"])
