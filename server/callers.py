@@ -36,13 +36,13 @@ def is_loopback(address: str) -> bool:
 
 
 def unmapped(address: str) -> str:
-    """Return an address of IPv4 as such, where a socket of IPv6 gave it (::ffff:192.0.2.1)."""
+    """Return an address in its plain form, one of IPv4 as such, not as IPv6 (::ffff:192.0.2.1)."""
     try:
         found = ip_address(address)
     except ValueError:
         return address
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
-    return str(mapped or address)
+    return str(mapped or found)
 
 
 class Callers:

@@ -22,6 +22,7 @@ from cortado.server.short_lived import ShortLived
 KEY = "ck_"
 CHANCE = 32  # bytes
 NAME = re.compile(r"[a-z0-9-]{1,40}")
+HASH = re.compile(r"[0-9a-f]{64}")
 NOBODY = hashlib.sha256(secrets.token_bytes(CHANCE)).hexdigest()  # of unknown names: as slow
 PRIVATE = 0o600  # a file that nobody else reads
 MAX_LENGTH = 200  # characters of what is offered as a key
@@ -31,6 +32,10 @@ logger = logging.getLogger(__name__)
 
 def _hash(key: str) -> str:
     return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+
+
+def _is_hash(found: object) -> bool:
+    return isinstance(found, str) and HASH.fullmatch(found) is not None
 
 
 class KeyFile:
@@ -49,10 +54,10 @@ class KeyFile:
         except FileNotFoundError:
             advice = f"cortado keys {self.path} --add NAME makes one"
             raise ValueError(f"no file of keys at {self.path}: {advice}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             expected = f"expected a file made by cortado keys at {self.path}"
             raise ValueError(f"{expected}, got another ({error})") from None
-        if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        if not isinstance(found, dict) or not all(map(_is_hash, found.values())):
             raise ValueError(f"expected a file made by cortado keys at {self.path}, got another")
         return found
 

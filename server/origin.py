@@ -26,6 +26,13 @@ def is_origin(text: str) -> bool:
     return _parts(text) is not None and not urlsplit(text).path
 
 
+def plain(origin: str) -> str:
+    """Return an origin as browsers spell it: in small letters, without its scheme's own port."""
+    parts = urlsplit(origin.lower())
+    usual = f":{DEFAULT_PORTS[parts.scheme]}"
+    return f"{parts.scheme}://{parts.netloc.removesuffix(usual)}"
+
+
 def _parts(origin: str) -> tuple[str, str, int] | None:
     """Return scheme, host and port of a page's origin (RFC 6454); None if it is no web page's."""
     try:

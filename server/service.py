@@ -18,13 +18,13 @@ from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.search.settings import beam_from_options
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.vad import load_vad
-from cortado.server.callers import Caller, Callers, caller, is_loopback
+from cortado.server.callers import Caller, Callers, caller, is_loopback, unmapped
 from cortado.server.channels import Channels
 from cortado.server.connection import Socket
 from cortado.server.doors.key import credentials
 from cortado.server.engine import Engine, freeze
 from cortado.server.keys import KeyFile, Keys
-from cortado.server.memory import give_back
+from cortado.server.memory import bound_ffmpeg, give_back
 from cortado.server.metrics import Metrics
 from cortado.server.origin import allowed
 from cortado.server.protocol.dialect import Dialect
@@ -232,7 +232,8 @@ class Service:
 
         Raises: Refused if a page of this origin may not call, or the request has no key.
         """
-        caller.set(Caller(None, request.client.host if request.client else ""))
+        address = unmapped(request.client.host) if request.client else ""
+        caller.set(Caller(None, address))
         origin, host = request.headers.get("origin"), request.headers.get("host")
         if not allowed(origin, request.url.scheme, host, self.settings.allowed_origins):
             expected = "expected a page of this server, or of one of its allowed_origins"
@@ -355,4 +356,5 @@ def load(settings: Settings) -> Service:
 
     Raises: ValueError if there is none, or it is broken.
     """
+    bound_ffmpeg()
     return Service(*read_model(settings), settings)

@@ -15,7 +15,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from cortado.server.origin import ANY, is_origin
+from cortado.server.origin import ANY, is_origin, plain
 from cortado.server.protocol.limits import Limits, PositiveSeconds
 from cortado.server.signing import LEAST_SECRET
 
@@ -169,7 +169,7 @@ class Settings(Limits, BaseSettings):
     def _check_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
         if not all(origin == ANY or is_origin(origin) for origin in origins):
             raise ValueError("expected origins with their scheme, as https://example.org")
-        return origins
+        return tuple(origin if origin == ANY else plain(origin) for origin in origins)
 
     @field_validator("trusted_proxies")
     @classmethod

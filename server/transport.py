@@ -42,6 +42,7 @@ MAX_PIPELINED_BYTES = 65_536  # of requests that wait for the answer to the one 
 HTTP_PIECE = 2048  # bytes of HTTP that are parsed at once: at most 341 chunks of a body
 HTTP_TURN = 0.002  # seconds of the processor, after which it is another connection's turn
 HTTP_REST = 7  # as FRAMES_REST
+BEGIN_REST = 1  # the same where a request begins: many clients may come at once
 MAX_LINGERING = 64  # refused connections that have time to read why
 QUIET_SECONDS = 0.3  # without data, after which a client has sent what it had on its way
 LEAST_BYTES = 1024  # of a body, in `start_timeout_seconds`
@@ -50,9 +51,9 @@ LEAST_BYTES = 1024  # of a body, in `start_timeout_seconds`
 class Turns:
     """Whose data is parsed next: all connections together have a part of the processor's time."""
 
-    def __init__(self, rest: float) -> None:
-        """Let a turn be followed by `rest` times as long for all else."""
-        self._rest = rest
+    def __init__(self, rest: float, first_rest: float) -> None:
+        """Let a turn be followed by `rest` times as long for all else, or by `first_rest`."""
+        self._rest, self._first_rest = rest, first_rest
         self._first, self._others = deque[Callable[[], None]](), deque[Callable[[], None]]()
         self._busy = False  # somebody parses, or all rest
 
@@ -63,15 +64,17 @@ class Turns:
             self._turn()
 
     def _turn(self) -> None:
-        waiting = self._first or self._others
+        waiting, rest = self._others, self._rest
+        if self._first:
+            waiting, rest = self._first, self._first_rest
         self._busy = bool(waiting)
         if waiting:
             began = thread_time()
             try:
                 waiting.popleft()()
             finally:
-                rest = self._rest * (thread_time() - began)
-                asyncio.get_running_loop().call_later(rest, self._turn)
+                seconds = rest * (thread_time() - began)
+                asyncio.get_running_loop().call_later(seconds, self._turn)
 
 
 class Connections:
@@ -84,7 +87,8 @@ class Connections:
         self._by_address: Counter[str] = Counter()
         self._open = 0
         self.lingering = 0  # refused connections that are open for a moment more
-        self.http, self.frames = Turns(HTTP_REST), Turns(FRAMES_REST)
+        self.http = Turns(HTTP_REST, BEGIN_REST)
+        self.frames = Turns(FRAMES_REST, FRAMES_REST)
 
     def opened(self, address: str) -> str | None:
         """Count a connection in, unless it is refused; return why it is."""
@@ -354,6 +358,18 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             return
         self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"over {MAX_FRAGMENTS} fragments")
         self.handle_parser_exception()
+
+    def send_receive_event_to_app(self) -> None:
+        """Pass a message on; text that is none is the client's fault, and no line of the log."""
+        try:
+            if self.curr_msg_data_type == "text" and not self.close_sent:
+                b"".join(self.frames).decode()
+        except UnicodeDecodeError:
+            self.frames = []
+            self.conn.fail(CloseCode.INVALID_DATA, "no UTF-8")
+            self.handle_parser_exception()
+            return
+        super().send_receive_event_to_app()
 
     def handle_parser_exception(self) -> None:
         """Say why the conversation is over, and let the client hear it.

@@ -274,22 +274,26 @@ def _opened(path: Path) -> BinaryIO:
 class _Seekable:
     """A file of which FFmpeg reads here and there.
 
-    What is asked of it in vain is answered: PyAV would print each exception but the first.
+    PyAV raises the first exception of a file later on, and prints all others; so there is but one.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.tell = file, file.tell
+        self._has_failed = False
 
     def read(self, size: int) -> bytes:
         """Return the next bytes; none where it was closed, for then nobody wants them."""
         return b"" if self._file.closed else self._file.read(size)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Return the new place, -1 where there is no such place."""
+        """Return the new place, -1 where there is no such place, not for the first time."""
         try:
             return self._file.seek(offset, whence)
         except (OSError, ValueError):
-            return -1
+            if self._has_failed:
+                return -1
+            self._has_failed = True
+            raise
 
 
 def _container(

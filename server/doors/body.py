@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
-from cortado.server.protocol.parsing import explained
+from cortado.server.protocol.parsing import explained, too_many_fields
 from cortado.server.streams import shutting_down
 
 JSON_BYTES = 65_536
@@ -53,6 +53,8 @@ async def read_json(request: Request, kind: type[M], draining: asyncio.Event) ->
     """
     whole = bounded(request, JSON_BYTES, f"a body of at most {JSON_BYTES} bytes", draining)
     body = await whole.body()
+    if fault := too_many_fields(body):
+        raise ValueError(f"body: {fault}")
     try:
         return kind.model_validate_json(body or b"{}")
     except ValidationError as error:

@@ -13,7 +13,14 @@ from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Dialect, Read, Written
 from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
-from cortado.server.protocol.parsing import MAX_WARNINGS, QUOTED, UNWEIGHED, expected_field, quoted
+from cortado.server.protocol.parsing import (
+    MAX_WARNINGS,
+    QUOTED,
+    UNWEIGHED,
+    expected_field,
+    quoted,
+    too_many_fields,
+)
 from cortado.server.protocol.words import Segment
 
 DEFAULT_RATE = 8000  # Hz, vosk-server's own
@@ -190,6 +197,8 @@ def _control(data: str) -> Control:
 
     Raises: ProtocolError if it spells nothing that is known.
     """
+    if fault := too_many_fields(data):
+        raise ProtocolError(ErrorCode.INVALID_MESSAGE, fault)
     expected = "expected config, eof, reset or audio"
     try:
         found = Control.model_validate_json(data)

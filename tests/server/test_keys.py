@@ -231,7 +231,7 @@ def test_streams_are_counted_by_address_but_not_this_machine_s() -> None:
 @pytest.mark.usefixtures("logging_as_it_was")
 def test_no_key_is_written_down(locked: Locked, capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(read_settings(log_level="debug"))
-    secret = locked.key.rpartition("_")[2]
+    secret = locked.key.split("_", 2)[2]
     say(locked.server.url, START, END, additional_headers=bearer(locked.key))
     status(locked.server.url + "?token=" + locked.key)
     httpx.get(locked.server.page + "/v1/info?token=" + locked.key)
@@ -283,9 +283,11 @@ def test_the_file_stays_its_owner_s_and_readable_to_whom_it_was(
 def test_a_file_of_keys_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^no file of keys at .*: cortado keys .* makes one$"):
         Keys(KeyFile(tmp_path / "none.json"), SHORT_LIVED)
-    (tmp_path / "list.json").write_text("[]")
-    with pytest.raises(ValueError, match="expected a file made by cortado keys at"):
-        Keys(KeyFile(tmp_path / "list.json"), SHORT_LIVED)
+    other = tmp_path / "other.json"
+    for content in ("[]", '{"a": 1}', '{"a": "é"}', '{"a": "\\ud800"}', "[" * 100_000):
+        other.write_text(content)
+        with pytest.raises(ValueError, match="expected a file made by cortado keys at"):
+            Keys(KeyFile(other), SHORT_LIVED)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,13 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_default(
     assert read_settings(port="9002").port == 9002
 
 
+def test_origins_are_those_that_browsers_send() -> None:
+    given = "https://Example.org, https://a.example:443/, http://b.example:8000, http://[::1]:80"
+    found = Settings.model_validate({"allowed_origins": given}).allowed_origins
+    others = ("http://b.example:8000", "http://[::1]")
+    assert found == ("https://example.org", "https://a.example", *others)
+
+
 def test_origins_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORTADO_ALLOWED_ORIGINS", "https://a.example, https://b.example/ ,")
     assert read_settings().allowed_origins == ("https://a.example", "https://b.example")

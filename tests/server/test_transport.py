@@ -29,6 +29,7 @@ from cortado.server.transport import (
     TURN_FRAMES,
     Connections,
     HttpConnection,
+    Turns,
     WebSocketConnection,
     bounded,
 )
@@ -395,6 +396,36 @@ def test_others_do_not_speak_for_many() -> None:
     limits = Connections(settings, Metrics())
     for address in ("192.0.2.9", "::a00:1", ""):
         assert [limits.opened(address) is None for _ in range(2)] == [True, False]
+
+
+async def test_text_that_is_no_utf_8_ends_the_conversation_and_is_no_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    websocket, transport = await opened()
+    websocket.data_received(frame(0x1, b"\xff\xfe"))
+    await until(lambda: b"\x03\xefno UTF-8" in transport.written)  # a close of 1007
+    assert not caplog.records
+    websocket.connection_lost(None)
+
+
+async def test_where_a_request_begins_less_rest_follows() -> None:
+    called = list[str]()
+
+    def work(name: str) -> Callable[[], None]:
+        def parse() -> None:
+            called.append(name)
+            sum(range(100_000))
+
+        return parse
+
+    both = Turns(rest=1e6, first_rest=0)
+    for name in ("a", "b", "c"):
+        both.ask(work(name), first=True)
+    both.ask(work("body"))
+    both.ask(work("another"))
+    await until(lambda: len(called) == 4)
+    await asyncio.sleep(0.2)
+    assert called == ["a", "b", "c", "body"]
 
 
 async def test_an_address_of_ipv4_is_the_same_over_a_socket_of_ipv6() -> None:

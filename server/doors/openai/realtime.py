@@ -37,7 +37,7 @@ from cortado.server.doors.words import text_of
 from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Dialect, Read, Reply, Written
 from cortado.server.protocol.messages import ErrorCode
-from cortado.server.protocol.parsing import QUOTED, explained
+from cortado.server.protocol.parsing import QUOTED, explained, too_many_fields
 from cortado.server.protocol.transcript import Transcript
 
 KINDS = (
@@ -73,6 +73,9 @@ class Realtime(Dialect):
     def read(self, data: str | bytes) -> Iterator[Read]:
         """Yield what a message means; one that means nothing is answered with an error."""
         name = None
+        if fault := too_many_fields(data):
+            yield self._failed(fault, None)
+            return
         try:
             message = _CLIENT.validate_json(data)
             name = message.event_id

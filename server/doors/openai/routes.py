@@ -32,6 +32,7 @@ from cortado.server.protocol.messages import ProtocolError, ServerMessage
 from cortado.server.protocol.parsing import quoted
 from cortado.server.service import Refused, Service
 
+MAX_FIELDS = 128  # of a form, those of 100 phrases among them
 FIELD_BYTES = 65_536  # of each field of a form but the file, and of all around it
 
 
@@ -130,7 +131,7 @@ async def _form(service: Service, request: Request) -> FormData:
     limit = service.settings.max_upload_bytes
     expected = f"a file of at most {limit} bytes"
     whole = bounded(request, limit + FIELD_BYTES, expected, service.streams.draining)
-    return await whole.form(max_files=1, max_fields=64, max_part_size=FIELD_BYTES)
+    return await whole.form(max_files=1, max_fields=MAX_FIELDS, max_part_size=FIELD_BYTES)
 
 
 async def _answer(
@@ -148,6 +149,11 @@ async def _answer(
     if not isinstance(file, UploadFile):
         raise ValueError("file: expected a file, got none")
     fields = {name: [v for v in form.getlist(name) if isinstance(v, str)] for name in form}
+    for name, values in fields.items():
+        try:
+            "".join([name, *values]).encode()
+        except UnicodeEncodeError:  # another charset can spell what is no character
+            raise ValueError("body: expected fields of Unicode's characters, got others") from None
     weighs = service.weighs_phrases
     wanted = transcription.read(fields, service.model_name, weighs_phrases=weighs)
     most = service.settings.max_message_bytes

@@ -1,7 +1,6 @@
 """Compressed audio that comes in messages, of any size, and data that is no audio."""
 
 import io
-import struct
 import threading
 import time
 import tracemalloc
@@ -19,13 +18,14 @@ from cortado.model.audio import decode, streamed
 from cortado.model.audio.decode import AudioError, Samples
 from cortado.model.audio.streamed import OpusPackets, StreamedAudio, format_of
 from cortado.model.audio.telephone import linear
-from cortado.tests.server.doors.sound import CODECS, encoded, wav
+from cortado.tests.server.doors.sound import CODECS, encoded, fragment, wav
 from cortado.tests.server.running import wait_for
 
 SECONDS = 3.0
 TONE = (0.3 * np.sin(2 * np.pi * 300 * np.arange(int(16_000 * SECONDS)) / 16_000)).astype(
     np.float32
 )
+LOST = b"\xff" * 40_000  # no AAC
 LIVE = [kind for kind in CODECS if kind != "m4a"]
 
 
@@ -185,25 +185,12 @@ def test_a_large_message_is_decoded_piece_by_piece() -> None:
     assert len(first) < 16_000
 
 
-def lost(count: int) -> bytes:
-    """A fragmented mp4 whose last fragment has so many packets of two bytes that are no AAC."""
-    whole = encoded(TONE, "fragments")
-    first = whole.find(b"moof") - 4
-    offset, length = 8 + 16 + 8 + 28 + 20 + 8, 2 * count
-    track = struct.pack(">I4sIIII", 28, b"tfhd", 0x20018, 1, 1, 2) + bytes(4)
-    run = struct.pack(">I4sIII", 20, b"trun", 1, count, offset)
-    part = struct.pack(">I4s", 8 + len(track + run), b"traf") + track + run
-    part = struct.pack(">I4sII", 16, b"mfhd", 0, 1) + part
-    media = struct.pack(">I4s", 8 + length, b"mdat") + b"\xff" * length
-    return whole[:first] + struct.pack(">I4s", 8 + len(part), b"moof") + part + media
-
-
 def test_packets_that_cannot_be_decoded_give_others_their_turn_and_are_not_endless() -> None:
     audio = StreamedAudio("audio")
-    assert 3000 // 32 <= sum(not len(piece) for piece in audio.push(lost(3000))) < 3000
+    assert 3000 // 32 <= sum(not len(piece) for piece in audio.push(fragment(3000, LOST))) < 3000
     audio.close()
     with pytest.raises(AudioError, match="expected whole audio data"):
-        pushed(lost(20_000), 2**20)
+        pushed(fragment(20_000, LOST), 2**20)
 
 
 def test_what_comes_before_the_first_sound_is_bounded() -> None:

@@ -1,6 +1,7 @@
 """Samples as files of many formats, made by the FFmpeg of PyAV."""
 
 import io
+import struct
 import wave
 
 import av
@@ -52,3 +53,15 @@ def encoded(samples: Samples, kind: str, rate: int = 16_000, *, live: bool = Tru
         for packet in [*stream.encode(frame), *stream.encode(None)]:
             output.mux(packet)
     return file.getvalue()
+
+
+def fragment(packets: int, data: bytes) -> bytes:
+    """Return an mp4 that begins as AAC in fragments, with one of so many packets of two bytes."""
+    whole = encoded(np.zeros(4000, np.float32), "fragments")
+    first = whole.find(b"moof") - 4
+    track = struct.pack(">I4sIIII", 28, b"tfhd", 0x20018, 1, 1, 2) + bytes(4)
+    run = struct.pack(">I4sIII", 20, b"trun", 1, packets, 8 + 16 + 8 + 28 + 20 + 8)
+    part = struct.pack(">I4s", 8 + len(track + run), b"traf") + track + run
+    part = struct.pack(">I4sII", 16, b"mfhd", 0, 1) + part
+    head = struct.pack(">I4s", 8 + len(part), b"moof") + part
+    return whole[:first] + head + struct.pack(">I4s", 8 + len(data), b"mdat") + data

@@ -178,6 +178,10 @@ def test_audio_that_is_cleared_makes_no_item() -> None:
     ("frame", "expected"),
     [
         *((frame, "expected ") for frame in ("", "[]", "{", b"\x00", '{"type":5}', "[" * 5000)),
+        (
+            '{"session":{"include":[' + "1," * 1001 + "1]}}",
+            "expected at most 1000 commas, got 1001",
+        ),
         ("hello", "expected a JSON object of type session.update, input_audio_buffer.append, "),
         ('{"type":"response.create"}', "expected a JSON object of type session.update, "),
         ('{"type":"input_audio_buffer.append"}', "expected input_audio_buffer.append.audio to be "),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
@@ -98,6 +99,26 @@ def test_a_file_that_is_none_is_a_clear_error(stream: bool, at_rest: Running) ->
         list(sdk.audio.transcriptions.create(file=b"no sound", model="x", stream=stream))
     assert "expected wav, flac," in caught.value.message
     assert caught.value.type == "invalid_request_error"
+
+
+def test_fields_of_another_charset_are_refused_where_they_spell_no_text(
+    online: ReferenceRecognizer,
+) -> None:
+    form = b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+    body = form % (b"model", rb"\ud800") + form % (b'file"; filename="a.wav', wav(SPEECH[:4000]))
+    kind = "multipart/form-data; boundary=x; charset=unicode_escape"
+    with running(online) as server:
+        address = f"{server.page}/v1/audio/transcriptions"
+        got = httpx.post(address, content=body + b"--x--\r\n", headers={"Content-Type": kind})
+    assert got.status_code == 400
+    assert "Unicode's characters" in got.json()["error"]["message"]
+
+
+def test_a_hundred_phrases_fit_a_form(at_rest: Running) -> None:
+    words = {"keywords[]": [f"word{k}" for k in range(100)], "response_format": "json"}
+    sound = {"file": ("a.wav", wav(SPEECH[:4000]))}
+    got = httpx.post(f"{at_rest.page}/v1/audio/transcriptions", data=words, files=sound)
+    assert got.status_code == 200
 
 
 def test_a_form_without_sense_is_a_clear_error(online: ReferenceRecognizer) -> None:

@@ -160,6 +160,7 @@ def test_what_comes_too_late_or_is_wrong_is_said() -> None:
         '{"config":{"phrase_list":"a"}}',
         '{"config":{"sample_rate":"8"}}',
         '{"config":{"sample_rate":1e99}}',
+        '{"config":{"phrase_list":[' + "1," * 1001 + "1]}}",
     ],
 )
 def test_an_unknown_message_ends_the_stream_with_an_error(frame: str) -> None:
