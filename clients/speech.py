@@ -93,7 +93,11 @@ def stream(
         alternatives: the most texts that each of the `utterances` has, and others that a word in
             doubt has there; up to 10.
         key: the server's API key; that of the environment (`CORTADO_API_KEY`) if not given.
+
+    Raises: TypeError if it is no audio.
     """
+    if not isinstance(audio, str | PathLike | Microphone | Bytes | Iterable | AsyncIterable):
+        raise TypeError(f"expected a file, a microphone or samples, got {type(audio).__name__}")
     connecting = partial(
         connect,
         SERVER if url is None else url,

@@ -307,6 +307,11 @@ def test_what_is_no_audio_is_refused_before_it_is_sent(
         list(stream(audio, server.stream))
 
 
+def test_what_can_be_no_audio_at_all_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="expected a file, a microphone or samples, got int"):
+        stream(5)  # type: ignore[arg-type]
+
+
 def test_bytes_of_any_kind_and_asynchronous_loops_do_as_well(
     server: Served, spoken: Samples, expected: tuple[str, list[float]]
 ) -> None:
