@@ -1,17 +1,18 @@
 """The tables of a study, generated from its stored runs into a Markdown page."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
 from cortado.model.whole_file import write_whole
 from cortado.training.learning import recipe as recipes
+from cortado.training.learning.recipe import Recipe
+from cortado.training.learning.schedule import noise
 from cortado.training.scoring.markdown import line, mean, outside
 from cortado.training.studies.claims import claims
 from cortado.training.studies.plan import Row, Study, plans, shared
-from cortado.training.studies.record import Run, Scored, stored
+from cortado.training.studies.record import RATES, Run, Start, stored
 
-Value = Callable[[Scored], float]
 WAYS = {  # of decoding, by mode, in the order of the columns
     "online": "hard, online",
     "uncapped": "hard, algorithm 1",
@@ -27,6 +28,19 @@ EXPLAINED = {
     "pruned at 3 nats",
     "expected": "*expected* is greedy with the weights of training, over whole utterances",
     "beam": "*expected, beam* is a search with these weights, as wide and pruned as the other",
+}
+
+STARTED = {"encoder": "encoder", "ctc": "CTC head", "decoder": "decoder"}  # parts of a recogniser
+LOSSES = {  # by their weights in a stage
+    "attention": "cross-entropy of the symbols",
+    "ctc": "CTC",
+    "stop": "stops along the CTC alignment (monotonic attention)",
+    "quantity": "quantity (monotonic attention)",
+    "guide": "distance from the CTC alignment (soft attention)",
+    "consistency": "consistency of two views",
+    "text": "text without audio",
+    "states": "states of phones",
+    "mmi": "sequences of phones",
 }
 
 
@@ -64,33 +78,66 @@ def generate(study: Study) -> str:
 def _notes(study: Study, runs: Sequence[Run], ways: Sequence[str]) -> str:
     one = runs[0]
     data = ", ".join(f"{c.name} {c.hours:.1f} h ({100 * c.share:.0f} %)" for c in one.corpora)
+    recipe = recipes.read(study.recipe)
     budget = f"{one.updates} updates of {one.processes} x {one.batch_seconds:g} s"
+    most = recipe.batch_utterances
+    bound = f", at most {most} utterances each" if most else ""
     missing = [plan.name for plan in plans(study) if not plan.result.exists()]
     left = f"\n- Not run yet: {', '.join(missing)}." if missing else ""
     return (
         f"- Data: {data}; the shares are the recipe's weights.\n"
-        f"- Budget: {budget} of padded audio a run, for every row; the last weights' moving "
-        "average is what is scored.\n"
-        f"- Start: all runs begin with the same encoder and CTC head, `{one.start.recipe}` after "
-        f"{one.start.updates:,} updates (weights {one.start.digest}), and with a new decoder.\n"
-        "- Monotonic rows (hard monotonic, MoChA, MAtChA) learn their stops along the CTC "
-        "alignment and have the quantity loss, with the same weights; soft attention is shown "
-        "where to look along the same alignment, and CTC is its head alone. All have the CTC loss "
-        "beside their own.\n"
-        f"- {_noise(study)}\n"
+        f"- Budget: {budget} of padded audio a run{bound}, for every row. {_weights(recipe)}\n"
+        f"- Start: {_start(recipe, one.start)}\n"
+        f"- {_losses(study, recipe)}\n"
+        f"- {_noise(recipe)}\n"
         "- Additive energies of stops and chunks are normalised (Raffel et al. 2017, eq. 16), that "
         "of soft attention is not (eq. 15).\n"
-        "- Rates are in %, mean ± standard deviation over seeds where there are several, with "
-        "no language model. Each recording is one utterance: endpoints are off. Of the ways of "
-        f"decoding, {'; '.join(EXPLAINED[way] for way in ways)}.{left}"
+        f"- Rates are in %{_folded(recipe)}, mean ± standard deviation over seeds where there are "
+        "several, with no language model. Each recording is one utterance: endpoints are off. Of "
+        f"the ways of decoding, {'; '.join(EXPLAINED[way] for way in ways)}.{left}"
     )
 
 
-def _noise(study: Study) -> str:
+def _weights(recipe: Recipe) -> str:
+    """Return which weights of a run are scored."""
+    lowest = f"weights with the lowest {recipe.best.upper()} in validation" if recipe.best else ""
+    which = lowest or "last weights"
+    if recipe.average:
+        return f"The moving average of the {which} is scored."
+    return f"The {which} are scored."
+
+
+def _start(recipe: Recipe, start: Start) -> str:
+    """Return with what all runs begin."""
+    same = [name for part, name in STARTED.items() if part in recipe.start_parts]
+    new = [name for name in STARTED.values() if name not in same]
+    others = f", and with a new {' and '.join(new)}" if new else ""
+    return (
+        f"all runs begin with the same {' and '.join(same)}, `{start.recipe}` after "
+        f"{start.updates:,} updates (weights {start.digest}){others}."
+    )
+
+
+def _losses(study: Study, recipe: Recipe) -> str:
+    """Return which losses the recipe weighs."""
+    weighed = [name for key, name in LOSSES.items() if any(getattr(s, key) for s in recipe.stages)]
+    ctc = any(row.decoder.kind == "ctc" for row in study.rows)
+    alone = " The row of CTC is the CTC head alone." if ctc else ""
+    return f"Losses, with the same weights in all rows: {', '.join(weighed)}.{alone}"
+
+
+def _noise(recipe: Recipe) -> str:
     """Return which pre-sigmoid noise the monotonic rows are trained with."""
-    stages = recipes.read(study.recipe).stages
-    each = ", ".join(f"{stage.noise:g} in the stage `{stage.name}`" for stage in stages)
-    return f"Standard deviation of the pre-sigmoid noise, 1 in the papers: {each}."
+    each = []
+    for stage in recipe.stages:
+        ends = dict.fromkeys(f"{noise(stage, step):g}" for step in (0, stage.steps))
+        each.append(f"{' to '.join(ends)} in the stage `{stage.name}`")
+    return f"Standard deviation of the pre-sigmoid noise, 1 in the papers: {', '.join(each)}."
+
+
+def _folded(recipe: Recipe) -> str:
+    """Return what is counted where that is not what the model writes."""
+    return " of TIMIT's 61 phones folded to 39" if recipe.model.vocabulary.phones else ""
 
 
 def _rates(
@@ -98,18 +145,14 @@ def _rates(
 ) -> str:
     every = [score for runs in by_row.values() for run in runs for score in run.scores]
     heard = next(score for score in every if score.name == name)
-    kinds: dict[str, Value] = {
-        "WER": lambda score: score.words.percent,
-        "CER": lambda score: score.characters.percent,
-    }
-    heads = [f"{kind} {WAYS[way]}" for kind in kinds for way in ways]
+    heads = [f"{RATES[kind]} {WAYS[way]}" for kind in heard.counts for way in ways]
     lines = []
     for row in rows:
         runs = by_row[row.name]
-        cells = [_cell(runs, name, mode, value) for value in kinds.values() for mode in ways]
+        cells = [_cell(runs, name, mode, kind) for kind in heard.counts for mode in ways]
         lines.append(line(row.title, str(len(runs)), *cells, _delay(runs, name)))
     title = f"**{name}**: {heard.utterances} utterances, {heard.hours:.2f} h, "
-    title += f"{heard.words.length:,} words, {heard.characters.length:,} characters"
+    title += ", ".join(f"{count.length:,} {kind}" for kind, count in heard.counts.items())
     header = line("", "seeds", *heads, "emission delay p50 / p90, ms")
     return "\n".join([title, "", header, line(*["---"] * (len(heads) + 3)), *lines])
 
@@ -123,8 +166,9 @@ def _costs(rows: Sequence[Row], by_row: dict[str, list[Run]]) -> str:
     return "\n".join(lines)
 
 
-def _cell(runs: Sequence[Run], name: str, mode: str, value: Value) -> str:
-    return mean([value(score) for run in runs if (score := run.score(name, mode))])
+def _cell(runs: Sequence[Run], name: str, mode: str, kind: str) -> str:
+    scores = [score for run in runs if (score := run.score(name, mode))]
+    return mean([score.counts[kind].percent for score in scores])
 
 
 def _delay(runs: Sequence[Run], name: str) -> str:

@@ -141,7 +141,8 @@ def shared(study: Study) -> str:
     base = recipes.read(study.recipe)
     model = replace(base.model, decoder=DecoderConfig())
     same = replace(base, description="", seed=0, start=None, model=model)
-    return digest([_chosen(same) | {"name": ""}, study.processes, *study.sets])
+    counted = ["phones"] if base.model.vocabulary.phones else []  # the digest of others is older
+    return digest([_chosen(same) | {"name": ""}, study.processes, *study.sets, *counted])
 
 
 def digest(parts: Sequence[Any]) -> str:

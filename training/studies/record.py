@@ -10,6 +10,9 @@ from cortado.model.whole_file import write_whole
 from cortado.training.scoring.delay import Delay
 from cortado.training.studies.plan import Plan
 
+# The error rate of each token that is counted.
+RATES = {"words": "WER", "characters": "CER", "phones": "PER"}
+
 
 @dataclass(frozen=True)
 class Count:
@@ -32,9 +35,21 @@ class Scored:
     mode: str  # "online", as streams do greedily, or a mode of model/search/offline.py
     utterances: int
     hours: float
-    words: Count
-    characters: Count
+    words: Count | None  # None of a model that writes phones
+    characters: Count | None  # the same
     delay: Delay | None = None  # of online decoding; None where no character is correct
+    phones: Count | None = None  # TIMIT's 61 folded to 39; None of a model that writes letters
+
+    @property
+    def counts(self) -> dict[str, Count]:
+        """What was counted, by the names in RATES."""
+        every = {name: getattr(self, name) for name in RATES}
+        return {name: count for name, count in every.items() if count}
+
+    @property
+    def main(self) -> Count:
+        """What claims are about."""
+        return next(iter(self.counts.values()))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from cortado.model.search.settings import GREEDY
 from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.recordings import transcribe_many
 from cortado.training.data.evaluation_sets import NamedSet, set_name
-from cortado.training.data.manifest import Utterance
+from cortado.training.data.manifest import Utterance, spoken
 from cortado.training.data.manifest import read as read_manifest
 from cortado.training.data.recordings import samples_of
 from cortado.training.learning import recipe as recipes
@@ -32,7 +33,16 @@ from cortado.training.scoring.edits import Unit, errors
 from cortado.training.scoring.evaluate import Rules, SetScore, evaluate
 from cortado.training.scoring.systems import Hypotheses, System, Transcribe, in_order
 from cortado.training.studies.plan import DIGITS, Plan, Study, plans, shared
-from cortado.training.studies.record import CorpusShare, Count, Run, Scored, Start, stored, write
+from cortado.training.studies.record import (
+    RATES,
+    CorpusShare,
+    Count,
+    Run,
+    Scored,
+    Start,
+    stored,
+    write,
+)
 
 OFFLINE: tuple[Mode, ...] = ("uncapped", "hard-beam", "expected", "beam")  # over whole utterances
 AT_ONCE = 16  # utterances that are decoded in one batch, of like length
@@ -129,8 +139,8 @@ def carry_out(plan: Plan, output: Path, start: Path) -> None:
     sets = [part.utterances() for part in plan.study.sets]
     scores = [scored(one) for one in evaluated(recognizer, plan.name, sets)]
     for one in scores:
-        rates = one.words.percent, one.characters.percent
-        log.info("%s, %s, %s: WER %.1f CER %.1f", plan.name, one.name, one.mode, *rates)
+        rates = " ".join(f"{RATES[of]} {count.percent:.1f}" for of, count in one.counts.items())
+        log.info("%s, %s, %s: %s", plan.name, one.name, one.mode, rates)
     if plan.seed == plan.row.seeds[0]:
         draw_all(recognizer, plan, sets)
     # Last: with its file, a run is done, and one that was stopped before draws again.
@@ -152,7 +162,9 @@ def evaluated(recognizer: Recognizer, name: str, sets: Sequence[NamedSet]) -> li
     for mode in OFFLINE:
         if mode in possible:
             systems.append(System(name, mode, in_order(batched(recognizer, mode))))
-    return [one for each in systems for one in evaluate(each, sets, Rules.named(), unwatched)]
+    phones = recognizer.config.vocabulary.phones
+    rules = Rules.named("phone", "corpus") if phones else Rules.named()
+    return [one for each in systems for one in evaluate(each, sets, rules, unwatched)]
 
 
 def batched(recognizer: Recognizer, mode: Mode) -> Transcribe:
@@ -177,8 +189,10 @@ def scored(one: SetScore) -> Scored:
         return Count(sum(e.total for e in each), sum(e.length for e in each))
 
     hours = round(one.hours, 4)
-    words, characters = count("word"), count("char")
-    return Scored(one.name, one.mode, len(one.results), hours, words, characters, one.delay)
+    heard = one.name, one.mode, len(one.results), hours
+    if one.rules.unit == "phone":
+        return Scored(*heard, None, None, one.delay, count("phone"))
+    return Scored(*heard, count("word"), count("char"), one.delay)
 
 
 def draw_all(recognizer: Recognizer, plan: Plan, sets: Sequence[NamedSet]) -> None:
@@ -195,16 +209,21 @@ def draw_all(recognizer: Recognizer, plan: Plan, sets: Sequence[NamedSet]) -> No
 def _drawn(study: Study, sets: Sequence[NamedSet]) -> list[Utterance]:
     """Return the utterances whose alignments are drawn.
 
-    Raises: ValueError for one that is in no set, or whose text the vocabulary cannot spell.
+    Their text is what the recogniser is to write.
+
+    Raises: ValueError for one that is in no set, or that the vocabulary cannot spell.
     """
     vocabulary = recipes.read(study.recipe).model.vocabulary
     by_id = {one.id: one for each in sets for one in each.utterances}
+    found = []
     for name in study.pictures:
         if name not in by_id:
             raise ValueError(f"expected an utterance {name!r} to draw in the sets, got none")
-        if not vocabulary.spells(text := by_id[name].text):
+        text = spoken(by_id[name], vocabulary)
+        if not vocabulary.spells(text):
             raise ValueError(f"expected a text to draw that the vocabulary spells, got {text!r}")
-    return [by_id[name] for name in study.pictures]
+        found.append(replace(by_id[name], text=text))
+    return found
 
 
 def _run(

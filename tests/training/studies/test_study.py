@@ -12,8 +12,17 @@ import torch
 from cortado.model import checkpoint
 from cortado.model.config import DecoderConfig
 from cortado.model.recognizer import Recognizer
-from cortado.tests.training.tiny import MODEL, RECIPES, TEXTS, corpus, takes_steps_and_decodes
+from cortado.model.vocabulary import Vocabulary
+from cortado.tests.training.tiny import (
+    MODEL,
+    RECIPES,
+    TEXTS,
+    corpus,
+    fresh,
+    takes_steps_and_decodes,
+)
 from cortado.training.data.evaluation_sets import NamedSet
+from cortado.training.data.manifest import Segment
 from cortado.training.learning import recipe as recipes
 from cortado.training.learning.start import begin_from
 from cortado.training.scoring.delay import Delay
@@ -22,7 +31,15 @@ from cortado.training.studies import page, plan, record
 from cortado.training.studies.claims import claims
 from cortado.training.studies.plan import Plan, Row, Study, plans, shared
 from cortado.training.studies.record import CorpusShare, Count, Run, Scored, Start
-from cortado.training.studies.run import _alone, carry_out, draw_all, run
+from cortado.training.studies.run import (
+    _alone,
+    _drawn,
+    carry_out,
+    draw_all,
+    evaluated,
+    run,
+    scored,
+)
 
 COMPARE = RECIPES / "compare"
 WAYS = ["online", "uncapped", "hard-beam", "expected", "beam"]  # of decoding, of a monotonic row
@@ -308,26 +325,105 @@ def test_the_papers_ways_of_decoding_take_the_place_of_the_stream_s(study: Study
     assert "with the bound less without it, in points: MoChA +34.9." in found
 
 
-@pytest.mark.parametrize(("noise", "said"), [(0.0, True), (0.5, True), (1.0, False)])
+def other(study: Study, folder: Path, *changes: tuple[str, str]) -> Study:
+    """Return a study of another recipe, without stored runs."""
+    text = RECIPE % (PARTS, "")
+    for old, new in changes:
+        text = text.replace(old, new)
+    (folder / "base.toml").write_text(text)
+    return replace(study, recipe=folder / "base.toml", results=folder)
+
+
+def generated(study: Study, *runs: Run) -> str:
+    """Store runs; return the study's part of the page."""
+    configurations = {each.name: each.configuration for each in plans(study)}
+    for one in runs:
+        name = f"{one.row}-{one.seed}"
+        ours = replace(one, shared=shared(study), configuration=configurations[name])
+        record.write(ours, study.results / f"{name}.json")
+    return page.generate(study)
+
+
+@pytest.mark.parametrize(
+    ("noise", "said"),
+    [
+        ("noise = 0", "had no pre-sigmoid noise"),
+        ("noise = 0.5", "had less than the papers have of the pre-sigmoid noise"),
+        ("noise = 1, final_noise = 0", "had less than the papers have of the pre-sigmoid noise"),
+        ("noise = 1", None),
+        ("noise = 0, final_noise = 1", None),
+    ],
+)
 def test_without_the_papers_noise_the_page_says_that_it_does_not_answer_for_them(
-    study: Study, tmp_path: Path, noise: float, said: bool
+    study: Study, tmp_path: Path, noise: str, said: str | None
 ) -> None:
-    path = tmp_path / "base.toml"
-    path.write_text(
-        (RECIPE % (PARTS, "")).replace("attention = 1", f"attention = 1, noise = {noise}")
+    changed = other(study, tmp_path, ("attention = 1", f"attention = 1, {noise}"))
+    found = told(changed, [made("mocha", 1, 150, 140)])
+    assert said in found if said else "pre-sigmoid" not in found
+
+
+def test_the_page_says_of_training_what_the_recipe_does(study: Study, tmp_path: Path) -> None:
+    run = made("mocha", 1, 150, 140)
+    plain = "attention = 1, ctc = 0, noise = 0, final_noise = 1"
+    changed = other(
+        study,
+        tmp_path,
+        ("attention = 1, stop = 0.5, quantity = 0.1", plain),
+        ("batch_seconds = 6", "batch_seconds = 6\nbatch_utterances = 4\naverage = 0"),
+        (PARTS, 'start_parts = ["features", "encoder"]'),
     )
-    found = told(replace(study, recipe=path), [made("mocha", 1, 150, 140)])
-    assert ("had no pre-sigmoid noise" in found) is said
+    found = generated(changed, run)
+    assert "audio a run, at most 4 utterances each, for every row. The last weights are" in found
+    assert "with the same encoder, `alone`" in found
+    assert "and with a new CTC head and decoder." in found
+    assert "in all rows: cross-entropy of the symbols. The row of CTC" in found
+    assert "noise, 1 in the papers: 0 to 1 in the stage `all`." in found
+
+
+def test_what_writes_phones_is_scored_by_those_that_timit_is_scored_by(study: Study) -> None:
+    (part,) = study.sets
+    labels = ("ax-h", "q", "h#")
+    said = tuple(Segment(label, 0.1 * k, 0.1 * k + 0.1) for k, label in enumerate(labels))
+    utterance = replace(part.utterances().utterances[0], phones=said)
+    model = fresh(replace(MODEL, vocabulary=Vocabulary(phones=labels))).eval()
+    found = [scored(one) for one in evaluated(model, "a", [NamedSet("a", (utterance,))])]
+    assert [one.mode for one in found] == WAYS
+    for one in found:
+        assert (one.words, one.characters) == (None, None)
+        assert one.main == one.phones == Count(one.main.errors, 2)  # ah sil
+
+
+def test_a_study_of_phones_speaks_of_phones(study: Study, tmp_path: Path) -> None:
+    phones = 'model = { vocabulary = { phones = ["ah", "sil"] },'
+    changed = other(study, tmp_path, ("model = {", phones))
+    assert shared(changed) != shared(replace(changed, recipe=study.recipe))
+    runs = []
+    for seed in (1, 2):
+        run = made("mocha", seed, 100 + 20 * seed, 90)
+        scores = [replace(s, words=None, characters=None, phones=s.words) for s in run.scores]
+        runs.append(replace(run, scores=tuple(scores)))
+    found = generated(changed, *runs)
+    assert "WER" not in found
+    assert "CER" not in found
+    assert "- Rates are in % of TIMIT's 61 phones folded to 39, " in found
+    assert "**a/dev**: 9 utterances, 0.50 h, 1,000 phones" in found
+    assert "|  | seeds | PER hard, online | PER expected | emission" in found
+    assert "| MoChA | 2 | 13.0 ± 1.4 | 9.0 ± 0.0 | 100 / 202 |" in found
+    assert "at most one point against expected decoding?** PER:" in found
+
+
+def test_a_picture_of_phones_has_the_utterance_s_phones(study: Study, tmp_path: Path) -> None:
+    phones = 'model = { vocabulary = { phones = ["ah", "sil"] },'
+    changed = other(study, tmp_path, ("model = {", phones))
+    (part,) = study.sets
+    utterances = part.utterances().utterances
+    heard = replace(utterances[0], phones=(Segment("sil", 0, 0.1), Segment("ah", 0.1, 0.2)))
+    assert [one.text for one in _drawn(changed, [NamedSet("a", (heard,))])] == ["sil ah"]
 
 
 def test_the_table_has_means_and_deviations_over_seeds(study: Study, tmp_path: Path) -> None:
-    elsewhere = replace(study, results=tmp_path)
-    configurations = {each.name: each.configuration for each in plans(elsewhere)}
-    for one in (made("soft", 1, None, 120), made("mocha", 1, 100, 90), made("mocha", 2, 120, 90)):
-        name = f"{one.row}-{one.seed}"
-        ours = replace(one, shared=shared(elsewhere), configuration=configurations[name])
-        record.write(ours, tmp_path / f"{name}.json")
-    lines = page.generate(elsewhere).splitlines()
+    runs = made("soft", 1, None, 120), made("mocha", 1, 100, 90), made("mocha", 2, 120, 90)
+    lines = generated(replace(study, results=tmp_path), *runs).splitlines()
     assert "| soft attention | 1 |  | 12.0 |  | 3.0 |  |" in lines  # only the ways that were scored
     assert "| MoChA | 2 | 11.0 ± 1.4 | 9.0 ± 0.0 | 2.8 ± 0.4 | 2.2 ± 0.0 | 100 / 202 |" in lines
     assert "| MoChA | 1,234 | 15 |" in lines
