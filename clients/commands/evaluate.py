@@ -43,6 +43,7 @@ EXAMPLES = examples(
 
 
 Mode = Literal["online", "uncapped", "hard-beam", "expected", "beam"]
+Unit = Literal["word", "char", "phone"]
 
 
 def evaluate(
@@ -58,8 +59,9 @@ def evaluate(
     ] = None,
     mode: Annotated[Mode, typer.Option(help="The search; online is how it serves.")] = "online",
     unit: Annotated[
-        Literal["word", "char", "phone"], typer.Option(help="What is counted.")
-    ] = "word",
+        Unit | None,
+        typer.Option(help="What is counted; phones of a model that writes them, else words."),
+    ] = None,
     normalise: Annotated[
         Literal["none", "corpus", "whisper"],
         typer.Option(help="Done to both texts before they are compared."),
@@ -117,8 +119,9 @@ def evaluate(
     for each in chosen:
         check_fields(each.utterances, fields)
     _check_search(server, mode, {"--beam": beam, "--hold": hold, "--lm": lm}, backend)
-    expected = _phrases(phrases, mode, unit) if phrases else ()
-    rules = Rules.named(unit, normalise, expected)
+    counted = _unit(unit, server, checkpoint)
+    expected = _phrases(phrases, mode, counted) if phrases else ()
+    rules = Rules.named(counted, normalise, expected)
     if other is not None:
         check_comparable(chosen, rules, other)
     search = beam_from_options(beam, hold, lm)
@@ -164,6 +167,23 @@ def _check_search(
         raise ValueError(
             f"expected {' and '.join(asked)} with --mode online and a checkpoint, got {got}"
         )
+
+
+def _unit(asked: Unit | None, server: str | None, checkpoint: Path | None) -> Unit:
+    """Return what is counted: what is asked for, or what the model writes.
+
+    Raises: ValueError where it writes phones and others are asked for.
+    """
+    from cortado.model.checkpoint_reader import DEFAULT, read
+
+    if server is not None:  # whose model is not known
+        return asked or "word"
+    folder = checkpoint or DEFAULT
+    if not read(folder).config.vocabulary.phones:
+        return asked or "word"
+    if asked not in (None, "phone"):
+        raise ValueError(f"expected --unit phone for {folder.name}, got {asked}")
+    return "phone"
 
 
 def _phrases(path: Path, mode: Mode, unit: str) -> tuple[str, ...]:

@@ -103,7 +103,7 @@ def test_validation_reads_phones(trained: Trained) -> None:
 def test_it_is_scored_on_39_phones(trained: Trained, which: int, tmp_path: Path) -> None:
     mode = MODES[trained.recipe.name][which]
     scores = tmp_path / "scores.json"
-    arguments = ["evaluate", str(trained.test), "--unit", "phone", "--normalise", "corpus"]
+    arguments = ["evaluate", str(trained.test), "--normalise", "corpus"]
     arguments += ["--mode", mode, "--checkpoint", str(trained.eager), "--json", str(scores)]
     if mode == "online":
         arguments += ["--beam", "1"]  # a search takes what is as unsure for nothing
@@ -116,6 +116,15 @@ def test_it_is_scored_on_39_phones(trained: Trained, which: int, tmp_path: Path)
         assert one["reference"] == "sil sh iy sil"
         assert phones_of(one["hypothesis"]) <= set(PHONES_39)
     assert any(one["hypothesis"] for one in found["results"])
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_other_units_are_refused_to_what_writes_phones(
+    trained: Trained, unit: str, capsys: Capture
+) -> None:
+    arguments = [str(trained.test), "--unit", unit, "--checkpoint", str(trained.eager)]
+    assert cli.main(["evaluate", *arguments]) == 2
+    assert capsys.readouterr().err == f"cortado: expected --unit phone for eager, got {unit}\n"
 
 
 def test_files_are_transcribed_to_phones_with_spaces_between(
