@@ -104,7 +104,8 @@ def prepare(
     for disc in discs:
         if not disc.exists():
             raise ValueError(f"expected a folder, got {disc}, which does not exist")
-    corpus = READERS[name](discs)
+    # Readers know files by the folders above them, which a disc given as `.` would not name.
+    corpus = READERS[name]([Path(os.path.abspath(disc)) for disc in discs])
     own = corpus.normalise
     normalise: Callable[[str], str] = {
         "corpus": _writable if own is english else own,

@@ -56,6 +56,33 @@ def test_twice_gives_the_same_bytes_whatever_the_number_of_processes(
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("corpus", "inside", "discs", "wanted"),
+    [
+        ("wsj", "wsj", ["."], "train_si84"),
+        ("wsj", "wsj", ["wsj0", "wsj1"], "train_si84"),
+        ("wsj", "wsj/wsj0", [".", "../wsj1"], "train_si84"),
+        ("timit", "timit", ["."], "train"),
+        ("timit", "timit/TIMIT/TRAIN/DR1", ["."], "train"),
+    ],
+)
+def test_discs_may_be_named_from_within(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    corpus: str,
+    inside: str,
+    discs: list[str],
+    wanted: str,
+) -> None:
+    write_wsj(tmp_path / "wsj", merged=True)
+    write_timit(tmp_path / "timit", SPEAKERS)
+    monkeypatch.chdir(tmp_path / inside)
+    prepare(corpus, [Path(disc) for disc in discs], tmp_path / "out")
+    places = [row["audio"] for row in rows_of(tmp_path / f"out/{wanted}.jsonl")]
+    assert places
+    assert all(Path(place).is_file() and Path(place).is_absolute() for place in places)
+
+
 def test_wsj_text_has_its_49_symbols_or_plain_english(tmp_path: Path) -> None:
     discs = write_wsj(tmp_path / "discs")
     texts = {}
