@@ -13,7 +13,7 @@ from cortado.model.decoder.decoder import Decoder
 from cortado.model.decoder.luong import LuongDecoder
 from cortado.model.encoder.encoder import Encoder
 from cortado.model.encoder.lstm_encoder import LSTMEncoder
-from cortado.model.features.framing import SAMPLE_RATE, delay_steps
+from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP, delay_steps
 from cortado.model.features.log_mel import Features
 from cortado.model.layer import Layer, Serial
 
@@ -68,6 +68,8 @@ class Recognizer(Serial):
 
     def encode(self, samples: Tensor) -> Tensor:
         """Return (B, T', H) encoder frames of (B, N) samples of whole utterances."""
+        if samples.shape[1] < SAMPLES_PER_STEP:
+            return samples.new_zeros(len(samples), 0, self.config.encoder.width)
         return self.encoder(self.features(samples))
 
     def frame_mask(self, lengths: Tensor, frames: int) -> Tensor:

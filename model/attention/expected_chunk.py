@@ -44,6 +44,6 @@ def expected_chunk(alpha: Tensor, energies: Tensor, chunk: int) -> Tensor:
     alpha, energies = checked_inputs(alpha=alpha, energies=energies)
     if chunk < 1:
         raise ValueError(f"expected a chunk of 1 frame or more, got {chunk}")
-    if chunk == 1:
+    if chunk == 1 or not alpha.numel():
         return alpha
     return chunk_weights(alpha, energies, chunk)

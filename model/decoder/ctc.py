@@ -32,8 +32,8 @@ class CtcDecoder(Decoder):
     def step(self, x: Tensor, state: CtcState) -> tuple[Tensor, CtcState]:
         """Return the symbols (S, T, cap) written at the next (S, T, H) encoder frames."""
         best = self._head[0](x).argmax(2)  # (S, T)
-        before = torch.cat([state.symbol.unsqueeze(1), best[:, :-1]], 1)
-        new = (best != self.blank) & (best != before)
+        path = torch.cat([state.symbol.unsqueeze(1), best], 1)
+        new = (best != self.blank) & (best != path[:, :-1])
         nothing = torch.full((*best.shape, self.cap - 1), -1, device=best.device)
         written = torch.cat([torch.where(new, best, -1).unsqueeze(2), nothing], 2)
-        return written, CtcState(best[:, -1])
+        return written, CtcState(path[:, -1])

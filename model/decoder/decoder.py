@@ -287,6 +287,8 @@ class AttentionDecoder(Decoder):
         With a generator, stops are drawn from Bernoulli(p) instead of taken where p >= 0.5.
         `choose` takes the place of the likeliest symbol.
         """
+        if not x.shape[1]:
+            return state.symbol.new_empty(len(x), 0, self.cap), state
         written = []
         for value in x.unbind(1):
             symbols, state = self._scan(value, state, generator, choose)

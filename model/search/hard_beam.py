@@ -48,6 +48,8 @@ def hard_beam_search(
         width: hypotheses.
         pruning: nats below the best hypothesis of the same length at which others are dropped.
     """
+    if not len(values):
+        return ()
     attention: MonotonicAttention = decoder.attention
     frames = Frames(attention.scan_key(values), attention.chunk_key(values), values)
     memory, scores, paths = decoder.beginning(1), values.new_zeros(1), list[Path]([()])

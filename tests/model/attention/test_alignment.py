@@ -1,6 +1,7 @@
 """The expected alignment against a literal double loop in float64."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from cortado.model.attention.expected_alignment import (
     expected_alignments,
     first_alignment,
 )
+from cortado.model.operation import plain
 from cortado.tests.model.attention import stopping
 from cortado.tests.model.attention.stopping import KINDS
 
@@ -117,6 +119,14 @@ def test_a_whole_matrix_gives_what_its_rows_give() -> None:
     (at_once,) = torch.autograd.grad(found, whole, weight)
     (by_rows,) = torch.autograd.grad(torch.stack(rows, 1), single, weight)
     torch.testing.assert_close(at_once, by_rows, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 5), (2, 3, 0), (0, 3, 5)])
+def test_nothing_gives_nothing(shape: tuple[int, int, int]) -> None:
+    for form in (nullcontext, plain):
+        with form():
+            assert expected_alignments(torch.zeros(shape)).shape == shape
+    assert expected_alignments(torch.zeros(shape, dtype=torch.bfloat16)).dtype == torch.float32
 
 
 def test_the_backward_pass_keeps_p_and_q_and_nothing_else() -> None:

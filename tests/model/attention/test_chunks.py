@@ -151,6 +151,11 @@ def test_a_gpu_gives_what_the_cpu_gives() -> None:
     torch.testing.assert_close(found, expected_chunk(alpha, energies, 4), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("form", [expected_chunk, windows])
+def test_no_frames_have_no_weights(form) -> None:  # type: ignore[no-untyped-def]
+    assert form(torch.zeros(2, 0), torch.zeros(2, 0), 3).shape == (2, 0)
+
+
 def test_a_chunk_without_frames_is_refused() -> None:
     with pytest.raises(ValueError, match="1 frame or more, got 0"):
         expected_chunk(torch.zeros(1, 3), torch.zeros(1, 3), 0)

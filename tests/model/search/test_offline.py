@@ -59,6 +59,20 @@ def test_recordings_decode_together_as_they_do_alone(mode: Mode) -> None:
     assert transcribe_batch(model, recordings, mode) == alone
 
 
+@pytest.mark.parametrize("kind", ["mocha", "monotonic", "matcha", "soft", "ctc"])
+def test_no_frames_give_no_symbols(kind: Any) -> None:
+    model = recognizer(decoder="ctc") if kind == "ctc" else recognizer(kind)
+    with torch.inference_mode():
+        some = model.encode(torch.randn(2, 6400))
+        none = model.encode(torch.randn(2, 639))
+    assert none.shape == (2, 0, 8)
+    for mode in modes(model):
+        stops = torch.Generator() if mode == "sampled" else None
+        found = decode(model, some, torch.tensor([0, some.shape[1]]), mode, stops)
+        assert found[0] == []
+        assert decode(model, none, torch.tensor([0, 0]), mode, stops) == [[], []]
+
+
 def test_modes_are_those_that_the_decoder_has() -> None:
     every = ("hard", "uncapped", "hard-beam", "expected", "sampled", "beam")
     assert modes(recognizer()) == every
