@@ -1,11 +1,13 @@
 """Which attention a decoder has, and its sizes: `[model.decoder.attention]` of a recipe."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 Kind = Literal["mocha", "monotonic", "matcha", "soft", "local-m", "local-p", "none"]
 Score = Literal["additive", "general", "dot", "concat", "location"]
 
+BIAS = 100  # beyond which the sigmoid has no gradient left in 32 bits
 MONOTONIC: tuple[Kind, ...] = ("mocha", "monotonic", "matcha")
 SCORES: dict[Kind, tuple[Score, ...]] = {
     "mocha": ("additive", "general"),
@@ -35,11 +37,18 @@ class AttentionConfig:
     def __post_init__(self) -> None:
         """Check what the types cannot say.
 
-        Raises: ValueError for a score that the attention has no use for, or a size that is none.
+        Raises: ValueError for an attention that there is not, a score that it has no use for, or a
+        number that cannot be meant.
         """
+        if self.kind not in SCORES:
+            raise ValueError(f"expected a kind among {', '.join(SCORES)}, got {self.kind!r}")
         if self.score not in SCORES[self.kind]:
             fitting = ", ".join(SCORES[self.kind])
             raise ValueError(f"expected a score of {self.kind!r} among {fitting}, got {self.score}")
         for name in ("width", "chunk", "window", "positions", "span"):
             if getattr(self, name) < 1:
                 raise ValueError(f"expected a {name} of at least 1, got {getattr(self, name)}")
+        if not abs(self.bias) <= BIAS:
+            raise ValueError(f"expected a bias from -{BIAS} to {BIAS}, got {self.bias}")
+        if not 0 < self.stride < inf:
+            raise ValueError(f"expected a stride above 0, got {self.stride}")

@@ -372,6 +372,11 @@ def test_matcha_sees_everything_since_the_last_stop_in_a_stream() -> None:
         ({"kind": "local-p", "score": "location"}, "among additive, general, dot, concat, got"),
         ({"chunk": 0}, "expected a chunk of at least 1, got 0"),
         ({"span": 0}, "expected a span of at least 1, got 0"),
+        ({"kind": "foo"}, "expected a kind among mocha, monotonic, matcha, soft, .*, got 'foo'"),
+        ({"bias": float("nan")}, "expected a bias from -100 to 100, got nan"),
+        ({"bias": 1e40}, "expected a bias from -100 to 100, got 1e\\+40"),
+        ({"stride": 0.0}, "expected a stride above 0, got 0"),
+        ({"stride": float("inf")}, "expected a stride above 0, got inf"),
     ],
 )
 def test_what_does_not_fit_an_attention_is_named(wrong: dict[str, Any], message: str) -> None:
