@@ -80,7 +80,7 @@ class Monitor:
         self.parts, self.audio, self.since = {}, 0.0, time.monotonic()
 
     def validate(self, model: Recognizer, stage: Stage, step: int) -> dict[str, float]:
-        """Score the averaged weights: the CTC head's greedy path, and the decoder.
+        """Score the averaged weights: the CTC head's greedy path and the decoder, if trained.
 
         Returns:
             Error rates of what the model decodes with, means over the sets; none where the stage
@@ -88,7 +88,9 @@ class Monitor:
         """
         model.eval()
         streams = model.decoder.online and not by_speaker(model.config)
-        paths: dict[str, Transcribe] = {"ctc": ctc_transcripts}
+        paths = dict[str, Transcribe]()
+        if stage.ctc or not stage.attention:
+            paths["ctc"] = ctc_transcripts
         if stage.attention:
             paths["online" if streams else "offline"] = decoder_transcripts
         own_path = [*paths][-1]

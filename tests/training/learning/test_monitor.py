@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,14 @@ def test_the_mean_of_a_loss_is_over_the_updates_that_have_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("stage", "paths"), [(ENCODER, ["ctc"]), (DECODER, ["ctc", "online"])], ids=["ctc", "both"]
+    ("stage", "paths"),
+    [
+        (ENCODER, ["ctc"]),
+        (DECODER, ["ctc", "online"]),
+        (replace(DECODER, ctc=0.0), ["online"]),  # a head that learns nothing has no score
+        (replace(ENCODER, ctc=0.0, states=1.0), ["ctc"]),
+    ],
+    ids=["ctc", "both", "decoder", "neither"],
 )
 def test_validation_scores_every_set_on_every_path(
     tmp_path: Path, stage: Stage, paths: list[str]
@@ -86,13 +94,14 @@ def test_validation_scores_every_set_on_every_path(
     assert [row["set"] for row in rows] == names
     assert all(row["step"] == 7 and row["cer"] >= 0 and row["wer"] >= 0 for row in rows)
     # what the model decodes with, mean over the sets; nothing where the decoder has not learnt yet
-    means = {kind: sum(row[kind] for row in rows[1::2]) / 2 for kind in ("cer", "wer")}
-    assert found == (pytest.approx(means) if stage is DECODER else {})
+    own = rows[len(paths) - 1 :: len(paths)]
+    means = {kind: sum(row[kind] for row in own) / 2 for kind in ("cer", "wer")}
+    assert found == (pytest.approx(means) if stage.attention else {})
     events = curves(tmp_path)
     for row in rows:
         (point,) = events.Scalars(f"{row['set']}/cer")
         assert point.value == pytest.approx(row["cer"])
-    assert events.Tags()["images"] == (["expected alignment"] if stage is DECODER else [])
+    assert events.Tags()["images"] == (["expected alignment"] if stage.attention else [])
 
 
 def test_validation_adds_to_the_scores_of_before(
