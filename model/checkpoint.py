@@ -1,6 +1,7 @@
 """Checkpoints: a folder of `model.safetensors` (weights) and `model.json` (everything else)."""
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,10 @@ from cortado.model.whole_file import write_tree, write_whole
 
 
 def save(
-    recognizer: Recognizer, folder: Path, card: dict[str, Any] | None = None, half: bool = False
+    recognizer: Recognizer,
+    folder: str | os.PathLike[str],
+    card: dict[str, Any] | None = None,
+    half: bool = False,
 ) -> None:
     """Write a checkpoint.
 
@@ -34,6 +38,7 @@ def save(
         card: how the model was trained and what it scores.
         half: keep matrices in 16 bits, which halves the file; vectors stay in 32.
     """
+    folder = Path(folder)
     # The library's own writer lets nobody but the owner read the file.
     write_whole(folder / WEIGHTS, serialized(stored(recognizer, half)))
     content = {
@@ -54,12 +59,12 @@ def stored(recognizer: Recognizer, half: bool) -> dict[str, Tensor]:
     }
 
 
-def load(folder: Path = DEFAULT) -> Recognizer:
+def load(folder: str | os.PathLike[str] = DEFAULT) -> Recognizer:
     """Return the recogniser of a checkpoint, in evaluation mode.
 
     Raises: CheckpointError where the checkpoint is missing, broken or of another shape.
     """
-    return restored(read(folder), folder)
+    return restored(read(folder), Path(folder))
 
 
 def restored(data: CheckpointData, folder: Path) -> Recognizer:

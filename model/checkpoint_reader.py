@@ -1,6 +1,7 @@
 """Checkpoints as they lie on disk: `model.json` and `model.safetensors`, read without torch."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,11 +55,12 @@ class CheckpointData:
         return self.tensors
 
 
-def read_card(folder: Path) -> dict[str, Any]:
+def read_card(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the content of a checkpoint's `model.json`.
 
     Raises: CheckpointError where the folder or the file is not there, or is not what `save` writes.
     """
+    folder = Path(folder)
     path = folder / CARD
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -77,11 +79,12 @@ def read_card(folder: Path) -> dict[str, Any]:
     return content
 
 
-def read(folder: Path = DEFAULT) -> CheckpointData:
+def read(folder: str | os.PathLike[str] = DEFAULT) -> CheckpointData:
     """Return the configuration and the tensors of a checkpoint, 16-bit ones widened.
 
     Raises: CheckpointError where the checkpoint is missing or broken.
     """
+    folder = Path(folder)
     content = read_card(folder)
     try:
         config = build(RecognizerConfig, content["config"], str(folder / CARD), folder)

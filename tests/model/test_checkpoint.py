@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_checkpoint_there_and_back_is_the_same_recogniser(folder: Path) -> None:
-    saved, loaded = recognizer(), load(folder)
+    saved, loaded = recognizer(), load(str(folder))
     assert not loaded.training
     assert loaded.config == CONFIG
     wanted, found = saved.state_dict(), loaded.state_dict()

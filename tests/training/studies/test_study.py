@@ -116,7 +116,7 @@ def test_a_run_keeps_how_it_came_about_and_what_it_is_worth(
     assert found.parameters == sum(parameter.numel() for parameter in trained.parameters())
     assert [one.utterances for one in found.corpora] == [len(TEXTS)]
     words = sum(len(text.split()) for text in TEXTS[::2])
-    assert [one.words.length for one in found.scores] == [words] * len(WAYS)
+    assert [one.counts["words"].length for one in found.scores] == [words] * len(WAYS)
     assert found.shared == shared(study)
 
 
