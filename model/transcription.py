@@ -48,13 +48,13 @@ class Transcriber:
         Args:
             audio: a file of any common kind, or (N,) samples in [-1, 1).
             sample_rate: of samples, in Hz; a file knows its own.
-            phrases: that are likely to be said, such as names.
-            alternatives: of each word, at most; `nbest.texts` makes texts of them.
+            phrases: that are likely to be said, such as names; at most 100.
+            alternatives: of each word, at most, up to 10; `nbest.texts` makes texts of them.
 
         Raises:
             AudioError: the file gives no sound, or not all that it announces.
             ValueError: the samples are none, or have a rate outside 8000..192000 Hz, or the
-                phrases are too many.
+                phrases or alternatives are too many.
         """
         pieces = (
             _resampled(audio, sample_rate) if isinstance(audio, np.ndarray) else stream(Path(audio))

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cortado.model.captions import Word as OwnWord
 from cortado.model.nbest import texts
+from cortado.model.streaming.options import MAX_ALTERNATIVES, MAX_PHRASE, MAX_PHRASES
 from cortado.server.doors.audio import Decoder, decoder
 from cortado.server.doors.words import SentWord, confidence_of, text_of
 from cortado.server.protocol import messages as own
@@ -135,9 +136,9 @@ class Vosk(Dialect):
         given = config.model_fields_set
         rate = int(config.sample_rate or self._rate)
         others = config.max_alternatives if "max_alternatives" in given else self._alternatives
-        if others > own.MAX_ALTERNATIVES:
-            self._warn(f"max_alternatives: there are at most {own.MAX_ALTERNATIVES}")
-            others = own.MAX_ALTERNATIVES
+        if others > MAX_ALTERNATIVES:
+            self._warn(f"max_alternatives: there are at most {MAX_ALTERNATIVES}")
+            others = MAX_ALTERNATIVES
         phrases = (config.phrase_list if self._weighs else None) or self._phrases
         if config.phrase_list and not self._weighs:
             self._warn(f"phrase_list: {UNWEIGHED}")
@@ -210,7 +211,7 @@ def _control(data: str) -> Control:
             rates = f"{own.MIN_SAMPLE_RATE} to {own.MAX_SAMPLE_RATE} Hz"
             expected = f"expected a sample_rate from {rates}"
         elif "phrase_list" in first["loc"]:
-            most = f"{own.MAX_PHRASES} texts of at most {own.MAX_PHRASE} characters"
+            most = f"{MAX_PHRASES} texts of at most {MAX_PHRASE} characters"
             expected = f"expected a phrase_list of at most {most}"
         elif first["loc"][1:]:
             expected = expected_field(".".join(map(str, first["loc"])), first["msg"])

@@ -13,14 +13,17 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cortado.model import captions
 from cortado.model.emission import Character
-from cortado.model.streaming.options import StreamOptions
+from cortado.model.streaming.options import (
+    MAX_ALTERNATIVES,
+    MAX_PHRASE,
+    MAX_PHRASES,
+    StreamOptions,
+)
 
 MIN_SAMPLE_RATE = 8_000  # Hz
 MAX_SAMPLE_RATE = 192_000  # Hz
 DEFAULT_SAMPLE_RATE = 16_000  # Hz, the model's own
 MAX_COUNT = 2**53  # what any client's numbers hold exactly
-MAX_PHRASES, MAX_PHRASE = 100, 100  # that a stream may expect; characters of each
-MAX_ALTERNATIVES = 10
 MIN_SILENCE_MS, MAX_SILENCE_MS = 300, 5000  # less than a letter may take to be decided; no pause
 
 Encoding = Literal["pcm_s16le", "pcm_f32le", "pcm_s24le", "pcm_s32le", "mulaw", "alaw"]

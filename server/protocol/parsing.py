@@ -4,9 +4,8 @@ from typing import Annotated, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from cortado.model.streaming.options import MAX_PHRASE, MAX_PHRASES
 from cortado.server.protocol.messages import (
-    MAX_PHRASE,
-    MAX_PHRASES,
     MAX_SAMPLE_RATE,
     MIN_SAMPLE_RATE,
     AnyEncoding,

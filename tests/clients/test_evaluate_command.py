@@ -77,6 +77,7 @@ def test_evaluate_refuses_what_it_cannot_use_with_exit_code_2(
         (b"\xff\xfe", [], "{}: expected text in UTF-8, got"),
         (b"Ada", ["--mode", "beam"], "expected --phrases with --mode online and words, got"),
         (b"Ada\n42\n", [], "expected a phrase with letters of the vocabulary, got '42'"),
+        (b"Ada\n" * 101, [], "expected at most 100 phrases, got 101"),
         (b"Ada", ["--beam", "1"], "expected a search for phrases, got the greedy scan (--beam 1)"),
     ],
 )

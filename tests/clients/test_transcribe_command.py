@@ -207,10 +207,15 @@ def test_a_bar_is_shown_in_a_terminal_beside_results_that_go_elsewhere(
 def test_phrases_that_cannot_be_had_give_no_line_but_their_error(
     archive: Path, saved: str, capsys: Capture
 ) -> None:
-    assert run(saved, archive / "a.wav", "--phrase", "42") == 2
-    out, error = capsys.readouterr()
-    assert out == ""
-    assert "expected a phrase with letters of the vocabulary, got '42'" in error
+    for phrases, message in (
+        (["42"], "expected a phrase with letters of the vocabulary, got '42'"),
+        (["a"] * 101, "expected at most 100 phrases, got 101"),
+    ):
+        given = [word for phrase in phrases for word in ("--phrase", phrase)]
+        assert run(saved, archive / "a.wav", *given) == 2
+        out, error = capsys.readouterr()
+        assert out == ""
+        assert message in error
 
 
 def test_alternatives_are_part_of_json(archive: Path, saved: str, capsys: Capture) -> None:

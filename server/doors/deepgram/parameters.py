@@ -5,11 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cortado.model.audio.decode import Channel
+from cortado.model.streaming.options import MAX_ALTERNATIVES, MAX_PHRASE, MAX_PHRASES
 from cortado.server.doors.deepgram.messages import Warning
 from cortado.server.protocol.messages import (
-    MAX_ALTERNATIVES,
-    MAX_PHRASE,
-    MAX_PHRASES,
     MAX_SAMPLE_RATE,
     MAX_SILENCE_MS,
     MIN_SAMPLE_RATE,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cortado.model.search.phrases import NODES, PLAIN
-from cortado.server.protocol.messages import MAX_PHRASE, MAX_PHRASES
+from cortado.model.streaming.options import MAX_PHRASE, MAX_PHRASES
 
 MAX_WORDS = 4  # of a phrase in a list; a longer piece makes the prompt prose
 MAX_PROMPT = 16_384  # characters, of keywords too
