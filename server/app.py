@@ -18,6 +18,18 @@ from cortado.server.reference.page import add_reference
 from cortado.server.service import OPERATOR, Refused, Service
 
 SECRET_SECONDS = 60  # for which a secret of our own lets connections in
+# Why an address that is not for everybody refuses.
+UNKNOWN: dict[int | str, dict[str, Any]] = {
+    401: {"description": "The server wants an API key, and there was none or an unknown one."},
+    403: {"description": "The page is another site's."},
+}
+NO_SECRET: dict[int | str, dict[str, Any]] = UNKNOWN | {
+    403: {"description": "The page is another site's, or a secret asks for another."}
+}
+NOT_RELOADED: dict[int | str, dict[str, Any]] = UNKNOWN | {
+    403: {"description": "The page is another site's, or the caller is not the operator."},
+    409: {"description": "The checkpoint cannot be used."},
+}
 
 
 def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = None) -> FastAPI:
@@ -64,18 +76,21 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
     async def stream(socket: WebSocket) -> None:
         await service.connect(socket, Own())
 
-    @app.get("/v1/info", dependencies=[Depends(service.known)])
+    @app.get("/v1/info", dependencies=[Depends(service.known)], responses=UNKNOWN)
     async def info() -> dict[str, Any]:
+        """Return the facts of the model, what audio is accepted, and the limits of a stream."""
         return service.info()
 
-    @app.post("/v1/secrets", responses={403: {"description": "A secret asks for another."}})
+    @app.post("/v1/secrets", responses=NO_SECRET)
     async def secret(request: Request) -> dict[str, Any]:
+        """Return a secret that stands for the caller's key, for pages; null without keys."""
         service.identify_by_key(request)
         made, _ = service.secret(SECRET_SECONDS)
         return {"secret": made if service.keys else None, "seconds": SECRET_SECONDS}
 
-    @app.post("/reload", dependencies=[Depends(service.known)])
+    @app.post("/reload", dependencies=[Depends(service.known)], responses=NOT_RELOADED)
     async def reload(request: Request) -> dict[str, str]:
+        """Read the checkpoint again, and return the name of its model."""
         if not service.may_reload(request):
             message = f"expected the key named {OPERATOR}, or without keys a call of this machine"
             raise Refused(403, "operator", message)
@@ -87,6 +102,7 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
 
     @app.get("/health", responses={503: {"description": "The model does not run."}})
     async def health(response: Response) -> dict[str, str]:
+        """Return whether the model runs."""
         if service.engine.alive:
             return {"status": "alive"}
         response.status_code = 503
@@ -94,14 +110,16 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
 
     @app.get("/ready", responses={503: {"description": "No stream is let in."}})
     async def ready(response: Response) -> dict[str, str]:
+        """Return whether streams are let in, even if every slot is taken now."""
         if service.ready:
             return {"status": "ready"}
         response.status_code = 503
         draining = service.streams.draining.is_set()
         return {"status": "draining" if draining else "the model does not run"}
 
-    @app.get("/metrics", dependencies=[Depends(service.known)])
+    @app.get("/metrics", dependencies=[Depends(service.known)], responses=UNKNOWN)
     async def exposition() -> Response:
+        """Return the metrics for Prometheus."""
         found = await page() if page else service.metrics.exposition()
         return Response(found, media_type=metrics.CONTENT_TYPE)
 

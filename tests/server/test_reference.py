@@ -17,7 +17,7 @@ from cortado.tests.server.running import Running
 ADDRESSES = {
     *("/v1/listen", "/v1/audio/transcriptions", "/v1/models", "/v1/models/{name}"),
     *("/v1/realtime/client_secrets", "/v1/auth/grant"),
-    *("/v1/info", "/v1/secrets", "/health", "/ready", "/metrics"),
+    *("/v1/info", "/v1/secrets", "/reload", "/health", "/ready", "/metrics"),
 }
 
 
@@ -79,6 +79,15 @@ def test_every_address_of_http_is_described(server: Running) -> None:
     answer = found["paths"]["/v1/listen"]["post"]["responses"]
     assert answer["200"]["content"]["application/json"]["schema"]["$ref"].endswith("FileResponse")
     assert {"400", "413", "429"} <= set(answer)
+    for path, method, statuses in (
+        ("/v1/info", "get", {"200", "401", "403"}),
+        ("/metrics", "get", {"200", "401", "403"}),
+        ("/v1/secrets", "post", {"200", "401", "403"}),
+        ("/reload", "post", {"200", "401", "403", "409"}),
+    ):
+        assert set(found["paths"][path][method]["responses"]) == statuses
+    operations = [one for methods in found["paths"].values() for one in methods.values()]
+    assert all(one.get("description", "").endswith(".") for one in operations)
     asked = {one["name"] for one in found["paths"]["/v1/listen"]["post"]["parameters"]}
     assert asked == set(EFFECTIVE)
     for path in ("/v1/auth/grant", "/v1/realtime/client_secrets"):
