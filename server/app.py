@@ -1,7 +1,8 @@
 """The web application: the stream, the page, and the endpoints for operators."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Any
 
@@ -43,9 +44,10 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         service.engine.start()
-        yield
-        await service.drain()
-        await service.stop()
+        with suppress(asyncio.CancelledError):  # by a second signal, which cuts the end short
+            yield
+            await service.drain()
+            await service.stop()
 
     app = FastAPI(
         title="Cortado",

@@ -242,9 +242,10 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Tell the streams, then stop; uvicorn alone would cut them off without a word."""
         self._watching.cancel()
-        self._leaving = asyncio.create_task(self.service.drain())
-        with suppress(asyncio.CancelledError):  # by the second signal
-            await self._leaving
+        if not self.force_exit:  # by a second signal before the end began
+            self._leaving = asyncio.create_task(self.service.drain())
+            with suppress(asyncio.CancelledError):  # by the second signal
+                await self._leaving
         await super().shutdown(sockets)
 
 

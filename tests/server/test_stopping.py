@@ -21,6 +21,7 @@ from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served, serving
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import KEPT, PATIENCE, START, Heard, listened, pcm, wait_for
 
+CUT_SHORT = {EXIT_CUT_SHORT + one for one in (signal.SIGTERM, signal.SIGINT)}  # either may be last
 # `cortado serve` with streams that do not take leave.
 STAYS = """
 import asyncio, sys
@@ -162,6 +163,18 @@ def test_a_second_signal_cuts_the_end_short(tmp_path: Path) -> None:
         assert wait_for(lambda: "leaving" in log.read_text())
         server.process.terminate()
         assert server.process.wait(PATIENCE) == EXIT_CUT_SHORT + signal.SIGTERM
+    assert "Traceback" not in log.read_text()
+
+
+def test_two_signals_in_quick_succession_end_a_server_at_once_and_without_a_traceback(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    with serving(DEFAULT, log, start=(sys.executable, "-c", STAYS)) as server:
+        server.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGINT)  # another: two of one kind may count as one
+        assert server.process.wait(PATIENCE) in CUT_SHORT
+    assert "Traceback" not in log.read_text()
 
 
 @pytest.mark.parametrize(
