@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -77,7 +77,7 @@ def sample(url: str) -> Sample:
 
     Raises:
         ValueError: the address is no websocket's, or none of a server of this project.
-        ConnectionError: no server answers there.
+        ConnectionError: no server answers there, or one that wants an API key.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("ws", "wss") or not parts.netloc:
@@ -87,6 +87,9 @@ def sample(url: str) -> Sample:
         with urlopen(page, timeout=30) as answer:
             text = answer.read().decode()
     except URLError as error:
+        if isinstance(error, HTTPError) and error.code in (401, 403):
+            expected = f"expected a server without keys at {url}"
+            raise ConnectionError(f"{expected}, got one that wants an API key") from error
         raise ConnectionError(f"expected a running server at {page}: {error.reason}") from error
 
     try:

@@ -31,7 +31,8 @@ def soak(
     from cortado.clients.bench.soak import Soak, sample
     from cortado.clients.commands.failures import EXIT_FAILURE
 
-    count = streams or max(1, int(0.8 * sample(url).capacity))
+    capacity = sample(url).capacity  # asked for in any case: it says whether a server is there
+    count = streams or max(1, int(0.8 * capacity))
     typer.echo(f"{count} clients for {minutes:g} minutes")
     load = Soak(url)
     asyncio.run(load.run(count, 60 * minutes, lambda share: typer.echo(f"{share:.0%}", err=True)))

@@ -1,12 +1,15 @@
 """The soak finds nothing wrong where nothing is, and says what is."""
 
 import asyncio
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from cortado.clients.bench.soak import Findings, Sample, Soak, sample
 from cortado.model.backends.reference import ReferenceRecognizer
+from cortado.server.keys import KeyFile
 from cortado.tests.model.untrained import TINY, TINY_SEED, untrained
 from cortado.tests.server.running import running
 
@@ -63,3 +66,12 @@ def test_growth_and_differences_are_problems() -> None:
 def test_an_address_without_a_server_is_named(url: str, message: str) -> None:
     with pytest.raises((ValueError, ConnectionError), match=message):
         sample(url)
+
+
+def test_a_server_with_keys_is_told_from_no_server(tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    file.add("phone")
+    with running(untrained(TINY, TINY_SEED), keys=file.path) as server:
+        message = f"expected a server without keys at {server.url}, got one that wants an API key"
+        with pytest.raises(ConnectionError, match=f"^{re.escape(message)}$"):
+            sample(server.url)
