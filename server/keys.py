@@ -61,14 +61,18 @@ class KeyFile:
             raise ValueError(f"expected a file made by cortado keys at {self.path}, got another")
         return found
 
-    def add(self, name: str) -> str:
+    def add(self, name: str, instead_of: str | None = None) -> str:
         """Make a key of a new name and return it; it is nowhere else.
 
-        Raises: ValueError if the name is taken, or is no name.
+        The key of the name `instead_of` becomes worthless, all or nothing.
+
+        Raises: ValueError if the name is taken, or is no name, or there is none to replace.
         """
         if not NAME.fullmatch(name):
             raise ValueError(f"expected a name of a-z, 0-9 and -, got {name!r}")
         hashes = self.read() if self.path.exists() else {}
+        if instead_of is not None:
+            self._drop(hashes, instead_of)
         if name in hashes:
             raise ValueError(f"expected a new name, got {name!r}, which {self.path} has")
         key = f"{KEY}{name}_{secrets.token_urlsafe(CHANCE)}"
@@ -81,9 +85,12 @@ class KeyFile:
         Raises: ValueError if there is none of this name.
         """
         hashes = self.read()
+        self._drop(hashes, name)
+        self._write(hashes)
+
+    def _drop(self, hashes: dict[str, str], name: str) -> None:
         if hashes.pop(name, None) is None:
             raise ValueError(f"expected a name in {self.path}, got {name!r}")
-        self._write(hashes)
 
     def _write(self, hashes: dict[str, str]) -> None:
         """Replace the file at once, so that a server never reads half of it."""

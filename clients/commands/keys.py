@@ -29,9 +29,9 @@ def keys(
     check_places(file)
     known = KeyFile(file)
     if add is not None:
-        typer.echo(known.add(add))
-    if remove is not None:
+        typer.echo(known.add(add, instead_of=remove))
+    elif remove is not None:
         known.remove(remove)
-    if add is None and remove is None:
+    else:
         for name in sorted(known.read()):
             typer.echo(name)

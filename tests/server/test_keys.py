@@ -253,6 +253,13 @@ def test_keys_are_made_listed_and_removed_by_a_command(
     assert capsys.readouterr().out == "a\n"
     assert main(["keys", str(file), "--add", "a"]) == 2
     assert main(["keys", str(file), "--add", "../a"]) == 2
+    capsys.readouterr()
+    before = file.read_text()
+    assert main(["keys", str(file), "--add", "b", "--remove", "c"]) == 2
+    assert (capsys.readouterr().out, file.read_text()) == ("", before)
+    assert main(["keys", str(file), "--add", "b", "--remove", "a"]) == 0
+    assert list(KeyFile(file).read()) == ["b"]
+    assert main(["keys", str(file), "--add", "a", "--remove", "b"]) == 0
     assert main(["keys", str(file), "--remove", "a"]) == 0
     assert main(["keys", str(file), "--remove", "a"]) == 2
     assert Keys(KeyFile(file), SHORT_LIVED).name(key) is None
