@@ -25,7 +25,7 @@ class Deadlines:
         self._stopped = False  # the conversation is over: only its close has a deadline
 
     def expect_audio(self, now: float) -> None:
-        """Restart the time in which the client has to send audio or `end`."""
+        """Restart the time in which the client has to send audio, `keep_alive` or `end`."""
         self._opened = True
         self._input = inf if self._stopped else now + self._limits.idle_timeout_seconds
 
@@ -72,10 +72,10 @@ class Deadlines:
     def _silent(self) -> ProtocolError:
         if not self._opened:
             seconds = self._limits.start_timeout_seconds
-            message = f"expected start within {seconds:g} s, got nothing"
+            message = f"expected start or resume within {seconds:g} s, got nothing"
             return ProtocolError(ErrorCode.START_TIMEOUT, message)
         seconds = self._limits.idle_timeout_seconds
-        message = f"expected audio or end within {seconds:g} s, got neither"
+        message = f"expected audio, keep_alive or end within {seconds:g} s, got none"
         return ProtocolError(ErrorCode.IDLE_TIMEOUT, message)
 
 

@@ -18,7 +18,9 @@ from cortado.server.protocol.messages import (
 
 QUOTED = 60  # characters of a client's input that an error or a warning repeats
 MAX_WARNINGS = 64  # that an answer of a door has
-UNWEIGHED = "it has no effect here: the search is greedy, or the model has no space"  # of phrases
+UNWEIGHED = (  # of phrases
+    "it has no effect here: the server has no search (--beam 1), or its model writes no spaces"
+)
 MAX_COMMAS = 1000  # of a JSON message, those in phrases too; one with more is not even read
 
 _CLIENT: TypeAdapter[ClientMessage] = TypeAdapter(

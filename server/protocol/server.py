@@ -170,7 +170,7 @@ class ServerProtocol:
         elif isinstance(message, bytes):
             return self._audio(message)
         elif isinstance(message, Start | Resume):
-            raise _unexpected("audio or end", message)
+            raise _unexpected("audio, flush, keep_alive, suspend or end", message)
         elif isinstance(message, Flush):
             self._flush()
         elif isinstance(message, End | Suspend):

@@ -144,7 +144,7 @@ def read(
         found.require_channels()
     if found.multichannel and encoding == "opus" and found.channels > 2:
         raise ValueError(f"channels: expected 1 or 2 of encoding opus, got {found.channels}")
-    _utterances(found, given)
+    _utterances(found, given, live=live)
     for name, value in given.items():
         if value.lower() not in OFF and (name, value[:2]) != ("language", "en"):
             found.warn(name[:QUOTED], _why(name, value))
@@ -174,14 +174,14 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _utterances(found: Parameters, given: dict[str, str]) -> None:
+def _utterances(found: Parameters, given: dict[str, str], *, live: bool) -> None:
     """Take what says where utterances end out of `given`."""
     endpointing = given.pop("endpointing", "")
     found.endpoints = endpointing.lower() not in ("false", "0")
     if endpointing.lower() not in ("", "true", "false", "0"):
         asked = _number("endpointing", endpointing, 1, MAX_SILENCE_MS)
         found.silence_ms = max(asked, MIN_SILENCE_MS)
-        if asked < MIN_SILENCE_MS:
+        if live and asked < MIN_SILENCE_MS:  # on a file it has no effect at all
             found.warn("endpointing", f"utterances end after {MIN_SILENCE_MS} ms: {asked} are less")
     gap = given.pop("utterance_end_ms", "")
     if gap.lower() not in OFF:

@@ -260,6 +260,8 @@ def test_parameters_of_a_file_and_of_live_audio_are_told_apart() -> None:
         "sample_rate",
     }
     assert read([("endpointing", "false"), ("utterances", "false")], live=False).warnings == []
+    [warning] = read([("endpointing", "100")], live=False).warnings
+    assert warning.message == "it has no effect on a file"
 
 
 def test_keep_alive_gives_a_silent_client_more_time() -> None:

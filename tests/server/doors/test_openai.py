@@ -16,6 +16,7 @@ from cortado.server.doors.openai.realtime import Realtime
 from cortado.server.doors.openai.transcription import Wanted, answer, read
 from cortado.server.doors.upload import Heard
 from cortado.server.protocol.messages import ErrorCode, Start
+from cortado.server.protocol.parsing import UNWEIGHED
 from cortado.server.short_lived import ShortLived
 from cortado.server.signing import Signer
 from cortado.tests.server.doors.conversation import Conversation
@@ -273,7 +274,7 @@ def test_a_search_that_weighs_no_phrases_leaves_a_prompt_out() -> None:
     }
     assert other.update(prose) == [f"{place}: it has no effect: there are no names in it"]
     assert greedy.content()["audio"]["input"]["transcription"]["prompt"] is None
-    warning = "prompt: it has no effect here: the search is greedy, or the model has no space"
+    warning = f"prompt: {UNWEIGHED}"
     assert read({"prompt": ["Ada"]}, "small", weighs_phrases=False).warnings == [warning]
 
 

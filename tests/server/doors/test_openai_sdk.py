@@ -175,7 +175,7 @@ def test_a_prompt_of_a_greedy_search_is_a_warning_and_no_error(at_rest: Running,
         found = sdk.audio.transcriptions.create(file=FILE, model="untrained", prompt="Ada, gyre")
     assert found.text == text
     [warning] = found.warnings
-    assert warning.startswith("prompt: it has no effect here: the search is greedy")
+    assert warning.startswith("prompt: it has no effect here: the server has no search")
 
 
 def test_a_prompt_names_phrases_that_the_stream_expects(
