@@ -31,6 +31,7 @@ BEGINNINGS = (
     (4, b"ftyp", "mp4"),
 )
 KNOWN = "wav, flac, ogg, webm, mp4, mp3 or aac audio"
+MP4 = "mp4 audio in fragments, or with its index first"
 MOST_SILENT = 2**23  # bytes before the first sound: pictures and tables, which FFmpeg keeps
 OPUS_RATE = 48_000  # Hz, at which Opus decodes
 
@@ -212,6 +213,8 @@ class _Decoder:
                 self._has_sound |= len(self._piece) > 0
                 self._give_back()
         except AudioError as error:  # a stream may end within a frame
+            if self._kind == "mp4" and not self._has_sound:  # a file's index mostly comes last
+                error = AudioError(self._path, MP4, error.facts[2])
             self._error = None if self._ended and self._has_sound else error
         except Exception as error:  # a fault that nobody foresaw is one of this stream, too
             self._error = AudioError(self._path, KNOWN, f"what cannot be decoded: {error}")

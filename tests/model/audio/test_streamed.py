@@ -189,7 +189,7 @@ def test_packets_that_cannot_be_decoded_give_others_their_turn_and_are_not_endle
     audio = StreamedAudio("audio")
     assert 3000 // 32 <= sum(not len(piece) for piece in audio.push(fragment(3000, LOST))) < 3000
     audio.close()
-    with pytest.raises(AudioError, match="expected whole audio data"):
+    with pytest.raises(AudioError, match="got corrupt data after 0.00 s"):
         pushed(fragment(20_000, LOST), 2**20)
 
 
@@ -284,6 +284,11 @@ def test_bare_opus_packets_are_decoded() -> None:
 def test_telephone_codes_are_those_of_the_standard() -> None:
     assert linear(bytes([0xFF, 0x7F, 0x00, 0x80]), "mulaw").tolist() == [0, 0, -32124, 32124]
     assert linear(bytes([0xD5, 0x55, 0xAA, 0x2A]), "alaw").tolist() == [8, -8, 32256, -32256]
+
+
+def test_an_mp4_whose_index_comes_last_is_told_what_can_be_heard_as_it_comes() -> None:
+    with pytest.raises(AudioError, match="expected mp4 audio in fragments, or with its index"):
+        pushed(encoded(TONE, "m4a", live=False), 999, "mp4")
 
 
 def test_every_known_beginning_is_told_apart() -> None:
