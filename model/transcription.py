@@ -53,12 +53,16 @@ class Transcriber:
 
         Raises:
             AudioError: the file gives no sound, or not all that it announces.
-            ValueError: the samples are none, or have a rate outside 8000..192000 Hz, or the
-                phrases or alternatives are too many.
+            ValueError: the audio is neither, the samples are none or have a rate outside
+                8000..192000 Hz, or the phrases or alternatives are too many.
         """
-        pieces = (
-            _resampled(audio, sample_rate) if isinstance(audio, np.ndarray) else stream(Path(audio))
-        )
+        if isinstance(audio, np.ndarray):
+            pieces = _resampled(audio, sample_rate)
+        elif isinstance(audio, str | PathLike):
+            pieces = stream(Path(audio))
+        else:
+            got = type(audio).__name__
+            raise ValueError(f"expected a file or an array of samples, got {got}")
         options = StreamOptions(phrases, alternatives)
         gathering = Gathering()
         with closing(pieces):

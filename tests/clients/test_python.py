@@ -90,6 +90,11 @@ def test_samples_of_another_kind_are_refused(
         recogniser.transcribe(wrong)
 
 
+def test_what_is_neither_a_file_nor_samples_is_refused(recogniser: Transcriber) -> None:
+    with pytest.raises(ValueError, match=r"^expected a file or an array of samples, got list$"):
+        recogniser.transcribe([1, 2, 3])  # type: ignore[arg-type]
+
+
 def test_nothing_is_imported_before_it_is_asked_for() -> None:
     code = "import sys, cortado; sys.exit('numpy' in sys.modules or 'asyncio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=serving.ROOT).returncode == 0
