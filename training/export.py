@@ -104,7 +104,7 @@ def _normalised(shares: Sequence[float], count: int) -> list[float]:
     if not shares:
         return [1 / count] * count
     if len(shares) != count:
-        raise ValueError(f"expected {count} shares, one a checkpoint, got {len(shares)}")
+        raise ValueError(f"expected one --share for each checkpoint ({count}), got {len(shares)}")
     if not all(0 <= share < float("inf") for share in shares) or sum(shares) <= 0:
         raise ValueError(f"expected shares of at least 0, not all of them 0, got {list(shares)}")
     return [share / sum(shares) for share in shares]

@@ -108,7 +108,8 @@ def transcribe(
     address: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="Of the cluster's head; with --ray alone, this machine."
+            metavar="HOST:PORT",
+            help="Address of the cluster's head; with --ray alone, this machine.",
         ),
     ] = None,
     alternatives: Annotated[
@@ -155,12 +156,14 @@ def transcribe(
         got = "--json" if as_json else chosen
         raise ValueError(f"expected --alternatives with --format json, got it with {got}")
     if folder is None and chosen in CAPTIONS and len(sources) > 1:
-        raise ValueError(f"expected --output FOLDER for {chosen} of {len(sources)} files")
+        expected = f"expected --output FOLDER for {chosen} of {len(sources)} files"
+        raise ValueError(f"{expected}, got {output or 'none'}")
     if folder is None:
         check_places(output)
     elif folder.suffix and len(sources) == 1 and not folder.exists():
-        expected = f"a folder that exists, or a file that ends in {', '.join(ENDINGS)}"
-        raise ValueError(f"expected {expected}, got {folder}")
+        expected = f"expected a file that ends in {', '.join(ENDINGS)}"
+        also = "or a folder, which has to exist if its name has a dot"
+        raise ValueError(f"{expected}, {also}, got {folder}")
     use_one_thread()
     search = beam_from_options(beam, hold, lm)
     loading = Loading(checkpoint or DEFAULT, backend, search, lm, vad)

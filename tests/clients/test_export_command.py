@@ -126,7 +126,7 @@ def test_a_run_stands_for_its_checkpoint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--share", "1"), "expected 2 shares, one a checkpoint, got 1"),
+        (("--share", "1"), "expected one --share for each checkpoint (2), got 1"),
         (("--share", "1", "--share", "-1"), "expected shares of at least 0"),
         (("--share", "0", "--share", "0"), "expected shares of at least 0, not all of them 0"),
         (("--share", "nan", "--share", "1"), "expected shares of at least 0"),

@@ -126,12 +126,15 @@ def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys
     wrong.write_text('{"audio": "a.wav"}\n{"text": "a"}\n')
     nothing.write_text("\n")
     for arguments, message in (
-        ([archive, "--format", "srt"], "expected --output FOLDER for srt of 2 files"),
+        ([archive, "--format", "srt"], "expected --output FOLDER for srt of 2 files, got none"),
         (
             [archive / "a.wav", "--format", "json", "--output", archive / "x.srt"],
             f"expected an --output that ends in .json, got {archive / 'x.srt'}",
         ),
-        ([archive, "-o", tmp_path / "all.vtt"], "expected --output FOLDER for vtt of 2 files"),
+        (
+            [archive, "-o", tmp_path / "all.vtt"],
+            f"expected --output FOLDER for vtt of 2 files, got {tmp_path / 'all.vtt'}",
+        ),
         ([tmp_path / "empty"], f"expected audio files below {tmp_path / 'empty'}, got none"),
         ([archive, "--json", "--format", "txt"], "expected --json or --format, got both"),
         (
@@ -145,7 +148,7 @@ def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys
         ([archive, "-o", tmp_path / "no" / "a.txt"], "expected a file in a folder that exists"),
         (
             [archive / "a.wav", "-o", tmp_path / "a.docx"],
-            "expected a folder that exists, or a file",
+            "expected a file that ends in txt, srt, vtt, json, ctm, or a folder, which has to",
         ),
         ([archive, archive, "-o", tmp_path / "out"], "expected one file for "),
         (["-", archive, "--workers", 2], "expected files for --workers 2, got standard input"),

@@ -62,8 +62,10 @@ def check_comparable(
     """
     pairs = [(one, others[one.name]) for one in sets if one.name in others]
     if not pairs:
-        expected = ", ".join(one.name for one in sets)
-        raise ValueError(f"expected a set of {expected} to compare with, got {', '.join(others)}")
+        expected = " or ".join(one.name for one in sets)
+        raise ValueError(
+            f"expected a set named {expected} in the other run, got {', '.join(others)}"
+        )
     for one, other in pairs:
         for name in ("unit", "normalisation"):
             wanted, got = getattr(rules, name), other[name]

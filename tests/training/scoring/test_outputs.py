@@ -107,7 +107,7 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected unit 'word' in both, got 'char'"):
         check_comparable(sets, rules, read_other(path))
     write_json([evaluated([utterance("x-1", "a")], ["a"], name="other/dev")], path)
-    with pytest.raises(ValueError, match="expected a set of tiny/dev to compare with"):
+    with pytest.raises(ValueError, match="a set named tiny/dev in the other run, got other/dev"):
         check_comparable(sets, rules, read_other(path))
     write_json([evaluated([utterance("x-1", "a")], ["a"])], path)
     with pytest.raises(ValueError, match="expected utterances that are in both, got none"):
