@@ -20,7 +20,10 @@ def align(
         str | None, typer.Option(help="Its text; the recognised one if not given.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The picture: .svg, .png or .pdf.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="The picture: .svg, .png or .pdf; NAME.svg here if not given."
+        ),
     ] = None,
     expected: Annotated[
         bool, typer.Option("--expected", help="Draw the expected alignment of training as well.")

@@ -16,7 +16,8 @@ def deploy_ray(
     address: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="Of a cluster's head; a cluster on this machine if not given."
+            metavar="HOST:PORT",
+            help="Address of the cluster's head; a cluster on this machine if not given.",
         ),
     ] = None,
     fewest: Annotated[int, typer.Option(min=1, help="Replicas at least.")] = 1,
@@ -26,7 +27,9 @@ def deploy_ray(
     cores: Annotated[int, typer.Option(min=1, help="Cores of a replica.")] = 1,
     leave_seconds: Annotated[
         float,
-        typer.Option(min=0, help="That streams of a replica have to end where it is stopped."),
+        typer.Option(
+            min=0, help="Seconds that the streams of a replica have to end before it is stopped."
+        ),
     ] = 60.0,
     every_node: Annotated[
         bool, typer.Option("--every-node", help="Listen on every node, not on the head alone.")

@@ -20,7 +20,10 @@ def export(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")],
     share: Annotated[
         list[float] | None,
-        typer.Option(help="Of a checkpoint in the mean, one each in order; equal if not set."),
+        typer.Option(
+            help="Weight of a checkpoint in the average; give one for each checkpoint, in their"
+            " order; equal if not set.",
+        ),
     ] = None,
     lm: Annotated[
         str | None,

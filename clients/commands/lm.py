@@ -41,10 +41,20 @@ def lm(
         ),
     ] = 0,
     weight: Annotated[
-        float | None, typer.Option(min=0.01, max=10, help="Of its log-probabilities in the search.")
+        float | None,
+        typer.Option(
+            min=0.01,
+            max=10,
+            help="How much the language model counts in the search; 0.3 if not set.",
+        ),
     ] = None,
     bonus: Annotated[
-        float | None, typer.Option(min=0, max=10, help="For each symbol that is written.")
+        float | None,
+        typer.Option(
+            min=0,
+            max=10,
+            help="Nats that each written symbol gains, against short texts; 0.6 if not set.",
+        ),
     ] = None,
     alphabet: Annotated[
         str, typer.Option(help="Letters that words have; a word with another is not known.")

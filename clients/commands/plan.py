@@ -56,7 +56,7 @@ def plan(
         float, typer.Option(min=0.01, help="Between two failures of a server.")
     ] = 720.0,
     hours: Annotated[float, typer.Option(min=0.01, help="How long is simulated.")] = 24.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of chance.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 0,
 ) -> None:
     """Simulate a day of a load: how many servers it takes, and their price.
 

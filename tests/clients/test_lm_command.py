@@ -14,6 +14,7 @@ from cortado.model.vocabulary import ENGLISH, Vocabulary
 from cortado.tests import needs
 from cortado.tests.model.untrained import noise
 from cortado.tests.training.trigram import sentences
+from cortado.training.language_model import SearchWeights
 
 Capture = pytest.CaptureFixture[str]
 
@@ -101,6 +102,13 @@ def test_a_file_has_no_more_megabytes_than_asked_for(tmp_path: Path, capsys: Cap
     capsys.readouterr()
     assert cli.main(["lm", str(text), "-o", str(half), "--megabytes", "0.01"]) == 2
     assert "expected room for the words, 0.0" in capsys.readouterr().err
+
+
+def test_the_help_names_the_weights_that_a_file_gets(capsys: Capture) -> None:
+    assert cli.main(["lm", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for weight in (SearchWeights().weight, SearchWeights().bonus):
+        assert f"{weight} if not set" in said
 
 
 def test_mistakes_are_one_line(text: Path, tmp_path: Path, capsys: Capture) -> None:
