@@ -260,10 +260,10 @@ class Chars(TimedText):
     text: str
     """The next characters of the transcript. Append them as they are; they are never revised."""
     times: list[float]
-    """For each character its time in seconds of the stream: the end of the encoder frame where the
-    attention stopped, or of the audio that was received, if that is earlier. The search commits a
-    character once its hypotheses agree on it, by default at most 560 ms after its time, or 720 ms
-    if a rival of the best hypothesis wrote it; with `--hold` up to 2 s."""
+    """For each character its time, in seconds of the stream: the end of the frame where the
+    attention stopped, at most the end of the audio. The search commits a character when its
+    hypotheses agree on it. That is at most 560 ms after its time; if another hypothesis than the
+    best wrote it, at most 720 ms; with `--hold`, up to 2 s."""
     confidences: list[float]
     """For each character the probability, from 0 to 1, that its word is right, by what was known
     when it was committed."""
