@@ -189,7 +189,7 @@ def test_packets_that_cannot_be_decoded_give_others_their_turn_and_are_not_endle
     audio = StreamedAudio("audio")
     assert 3000 // 32 <= sum(not len(piece) for piece in audio.push(fragment(3000, LOST))) < 3000
     audio.close()
-    with pytest.raises(AudioError, match="got corrupt data after 0.00 s"):
+    with pytest.raises(AudioError, match="got corrupt data after"):
         pushed(fragment(20_000, LOST), 2**20)
 
 
