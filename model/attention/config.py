@@ -7,7 +7,7 @@ from typing import Literal
 Kind = Literal["mocha", "monotonic", "matcha", "soft", "local-m", "local-p", "none"]
 Score = Literal["additive", "general", "dot", "concat", "location"]
 
-BIAS = 100  # beyond which the sigmoid has no gradient left in 32 bits
+BIAS = 3e38  # the most that 32 bits can hold
 MONOTONIC: tuple[Kind, ...] = ("mocha", "monotonic", "matcha")
 SCORES: dict[Kind, tuple[Score, ...]] = {
     "mocha": ("additive", "general"),
@@ -49,6 +49,6 @@ class AttentionConfig:
             if getattr(self, name) < 1:
                 raise ValueError(f"expected a {name} of at least 1, got {getattr(self, name)}")
         if not abs(self.bias) <= BIAS:
-            raise ValueError(f"expected a bias from -{BIAS} to {BIAS}, got {self.bias}")
+            raise ValueError(f"expected a bias from -{BIAS:g} to {BIAS:g}, got {self.bias}")
         if not 0 < self.stride < inf:
             raise ValueError(f"expected a stride above 0, got {self.stride}")
