@@ -3,10 +3,10 @@
  * The device keeps its own rate; the audio thread resamples.
  */
 
+import { running } from "./context.js";
 import { Failure } from "./failures.js";
 import { status } from "./reach.js";
 
-const RESUME_WITHIN = 3000; // ms
 const FLUSH_WITHIN = 1000; // ms; an audio thread that does not run again never answers
 
 /**
@@ -37,7 +37,7 @@ export class Capture {
     if (this.closed) return this.close(); // given up while the browser was asking
     this.context = new AudioContext({ latencyHint: "interactive" });
     await this.#load(new URL("capture-worklet.js", import.meta.url));
-    await this.#resume();
+    await running(this.context);
     this.node = new AudioWorkletNode(this.context, "cortado-capture");
     this.input.connect(this.context, this.node);
     this.node.connect(this.context.destination); // silence, but what leads nowhere is not run
@@ -79,7 +79,16 @@ export class Capture {
   close() {
     this.closed = true;
     this.input?.close();
+    this.#letGo();
     if (this.context && this.context.state !== "closed") this.context.close();
+  }
+
+  /** A browser keeps an audio node whose handlers still refer to the take, and with it all its sound. */
+  #letGo() {
+    if (!this.node) return;
+    this.node.port.onmessage = this.node.onprocessorerror = null;
+    this.node.port.close();
+    this.node.disconnect();
   }
 
   async #load(worklet) {
@@ -89,11 +98,5 @@ export class Capture {
       // The worklet comes from the server too: when that is gone, the browser is not to blame.
       throw new Failure((await status(worklet)) ? "no-worklet" : "unreachable", error.message);
     }
-  }
-
-  async #resume() {
-    const waited = new Promise((done) => setTimeout(done, RESUME_WITHIN));
-    await Promise.race([this.context.resume(), waited]);
-    if (this.context.state !== "running") throw new Failure("audio-blocked");
   }
 }

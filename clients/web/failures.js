@@ -36,8 +36,8 @@ const WORDS = {
     "AudioWorklet is missing. A current Firefox, Chromium, Edge or Safari has it.",
   ],
   "audio-blocked": [
-    "The browser holds the sound back.",
-    "Press Start once more; if it stays so, allow this page to play and record sound.",
+    "The browser starts no sound.",
+    "Look whether the computer has a sound output, allow this page to play and record sound, and try again.",
   ],
   "not-shared": [
     "Nothing was shared.",

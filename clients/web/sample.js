@@ -3,6 +3,7 @@
  * as it is heard, from its first sample on, so that it reads the same each time.
  */
 
+import { running } from "./context.js";
 import { Failure } from "./failures.js";
 import { Packer } from "./frames.js";
 import { SAMPLE_RATE } from "./pcm.js";
@@ -28,7 +29,9 @@ export class Sample {
     this.audio = await decoder
       .decodeAudioData(bytes)
       .catch((error) => Promise.reject(new Failure("not-audio", `${FILE}: ${error.message}`)));
-    if (!this.closed) this.context = new AudioContext();
+    if (this.closed) return;
+    this.context = new AudioContext();
+    await running(this.context);
   }
 
   /** Play it, and give every frame to `onframe` once it was heard. */
@@ -38,7 +41,6 @@ export class Sample {
     const node = this.context.createBufferSource();
     node.buffer = this.audio;
     node.connect(this.context.destination);
-    await this.context.resume();
     const began = this.context.currentTime;
     node.start(began);
     let heard = 0; // samples

@@ -63,14 +63,20 @@ export function sharedSound() {
 
 /** @param {MediaStream} stream  @param {Failure | null} lost what it means that it ends */
 function streamInput(stream, lost) {
+  let source = null;
   const input = {
     lost,
     onended() {},
     get ended() {
       return stream.getAudioTracks()[0].readyState === "ended";
     },
-    connect: (context, sink) => context.createMediaStreamSource(stream).connect(sink),
+    connect(context, sink) {
+      source = context.createMediaStreamSource(stream);
+      source.connect(sink);
+    },
     close() {
+      source?.disconnect(); // one that is connected is kept, and the take with it
+      source = null;
       for (const track of stream.getTracks()) {
         track.onended = null;
         track.stop();

@@ -387,3 +387,35 @@ def test_settings_are_kept_over_a_visit_and_clear_takes_all_away(page: Page) -> 
     after = page.evaluate("getComputedStyle(document.querySelector('.invitation')).fontSize")
     assert float(after[:-2]) > 1.5 * float(before[:-2])
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(23, 19, 16)"
+
+
+ALIVE = "import('./{}.js').then((all) => all.{}.prototype)"
+
+
+def alive(page: Page, module: str, name: str) -> int:
+    """Return how many objects of a class the page still has."""
+    kind = page.command(
+        "Runtime.evaluate", expression=ALIVE.format(module, name), awaitPromise=True
+    )
+    prototype = kind["result"]["objectId"]
+    found = page.command("Runtime.queryObjects", prototypeObjectId=prototype)["objects"]
+    count = "function () { return this.length; }"
+    asked = {"objectId": found["objectId"], "functionDeclaration": count, "returnByValue": True}
+    counted = page.command("Runtime.callFunctionOn", **asked)
+    page.command("Runtime.releaseObject", objectId=found["objectId"])  # which holds them all
+    return int(counted["result"]["value"])
+
+
+def test_after_clear_nothing_that_a_microphone_heard_is_left(page: Page) -> None:
+    for _ in range(2):
+        page.click("toggle")
+        page.wait_for_state("listening")
+        page.wait_for("window.cortadoSent.length > 20")
+        page.click("toggle")
+        page.wait_for_state("idle")
+    page.click("clear")
+    page.evaluate("delete window.cortadoTake, delete window.cortadoSent")
+    until = time.monotonic() + 20  # an audio thread ends in its own time
+    while alive(page, "sound", "Sound") and time.monotonic() < until:
+        time.sleep(0.5)
+    assert (alive(page, "sound", "Sound"), alive(page, "take", "Take")) == (0, 0)

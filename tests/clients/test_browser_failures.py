@@ -110,6 +110,19 @@ def test_stop_ends_a_take_whose_audio_thread_answers_no_more(page: Page) -> None
     page.wait_for_state("idle")
 
 
+def test_a_browser_without_sound_output_is_told_and_the_sample_can_be_given_up(page: Page) -> None:
+    page.evaluate(
+        """AudioContext.prototype.resume = () => new Promise(() => {}),
+        Object.defineProperty(BaseAudioContext.prototype, "state", { value: "suspended" }), null"""
+    )
+    page.click("sample")
+    page.wait_for_state("opening")
+    page.click("toggle")
+    page.wait_for_state("idle")
+    page.click("sample")
+    assert wait_for_failure(page) == "The browser starts no sound."
+
+
 def test_a_tab_that_is_shared_without_sound_is_told(page: Page) -> None:
     page.evaluate(
         """navigator.mediaDevices.getDisplayMedia = async () =>
