@@ -15,11 +15,8 @@ export class ReplayBuffer {
     this.pieces = [];
   }
 
-  /** @param {ArrayBuffer | ArrayBufferView} data whole samples, which are copied */
-  append(data) {
-    const bytes = ArrayBuffer.isView(data)
-      ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
-      : new Uint8Array(data);
+  /** @param {Uint8Array} bytes of whole samples, which are copied */
+  append(bytes) {
     if (bytes.length % this.sampleBytes) {
       throw new RangeError(`expected whole samples of ${this.sampleBytes} bytes, got ${bytes.length} bytes`);
     }

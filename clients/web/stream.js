@@ -1,6 +1,8 @@
 /**
  * A stream of speech to a Cortado server, for browsers and for Node.
  *
+ *     import { Stream } from "cortado-asr"; // on a page: from "./stream.js"
+ *
  *     const stream = new Stream(address, {
  *       characters: (some) => process.stdout.write(some.map((each) => each.text).join("")),
  *     });
@@ -19,6 +21,7 @@ import { END, SUSPEND, parse } from "./messages.js";
 import { Part } from "./part.js";
 import { refusal } from "./reach.js";
 import { ReplayBuffer } from "./replay-buffer.js";
+import { bytesOf, sampleBytes } from "./samples.js";
 
 const MODEL_RATE = 16000; // Hz
 const READY_WITHIN = 15; // seconds
@@ -31,7 +34,6 @@ const STEADY_AFTER = 10; // seconds that a connection has to last to count as a 
 const BACKOFF = [0, 0.25, 0.5, 1, 2, 4]; // seconds before each attempt, the last for all others
 const PUMP = 20; // ms; a WebSocket has no event for room in it, so the clock must do
 
-const SAMPLE_BYTES = { pcm_s16le: 2, pcm_f32le: 4 };
 // The server cannot go on with this stream; it may begin another.
 const GONE = new Set(["unknown_stream", "invalid_state", "stream_too_long"]);
 // Trying again would end in the same way.
@@ -71,7 +73,7 @@ export class Stream {
    */
   constructor(address, handlers = {}, options = {}) {
     const { sampleRate = MODEL_RATE, encoding = "pcm_s16le", keep = true } = options;
-    if (!(encoding in SAMPLE_BYTES)) throw new RangeError(`expected pcm_s16le or pcm_f32le, got ${encoding}`);
+    if (!sampleBytes(encoding)) throw new RangeError(`expected pcm_s16le or pcm_f32le, got ${encoding}`);
     this.address = new URL(address);
     this.handlers = handlers;
     this.sampleRate = sampleRate;
@@ -84,11 +86,12 @@ export class Stream {
     /** @type {import("./stream.js").State} */
     this.state = "new";
     this.part = new Part(0, sampleRate);
-    this.replay = new ReplayBuffer(SAMPLE_BYTES[encoding]);
+    this.replay = new ReplayBuffer(sampleBytes(encoding));
   }
 
   /** Connect, once; what goes wrong from then on is mended. @returns {Promise<import("./stream.js").Ready>} */
   async open() {
+    if (this.state !== "new") throw new Error(`expected a new stream to open, got one that is ${this.state}`);
     this.#enter("connecting");
     try {
       const ready = await this.#connect();
@@ -102,8 +105,9 @@ export class Stream {
 
   /** Send samples: whole ones, in the encoding. @param {ArrayBuffer | ArrayBufferView} data */
   send(data) {
+    const bytes = bytesOf(data, this.asked.encoding);
     if (this.#over || this.#last === END) return;
-    this.replay.append(data);
+    this.replay.append(bytes);
     const surplus = this.replay.end - REPLAY * this.sampleRate;
     if (surplus > this.replay.start) {
       if (surplus > this.#cursor) return void this.#fail(new Failure("too-slow"));
@@ -140,8 +144,9 @@ export class Stream {
   }
 
   /** Give the slot back until resume(); sound that is sent meanwhile waits. */
-  pause() {
-    if (this.state === "paused") return Promise.resolve();
+  async pause() {
+    if (this.state === "new") throw new Error("expected open() before pause(), got a new stream");
+    if (this.state === "paused") return undefined;
     this.#paused = deferred();
     // Only a stream at the model's own rate can be suspended; of others the token is what is left.
     if (this.state === "open" && this.sampleRate === MODEL_RATE) this.#conclude(SUSPEND);
@@ -158,6 +163,7 @@ export class Stream {
 
   /** Say that the sound has ended, and wait for the last characters. */
   async end() {
+    if (this.state === "new") throw new Error("expected open() before end(), got a new stream");
     if (this.state === "paused") this.#recover();
     this.#conclude(END);
     return Promise.race([this.#final.promise, this.failed]);
@@ -189,7 +195,18 @@ export class Stream {
 
   #enter(state, reason) {
     this.state = state;
-    this.handlers.state?.(state, reason);
+    this.#tell("state", state, reason);
+  }
+
+  /** Call a handler. An error of it is the program's own, and reported as such; the stream goes on. */
+  #tell(name, ...news) {
+    try {
+      this.handlers[name]?.(...news);
+    } catch (error) {
+      queueMicrotask(() => {
+        throw error;
+      });
+    }
   }
 
   /** Open a connection; gives the server's greeting. */
@@ -213,7 +230,8 @@ export class Stream {
     socket.onmessage = mine((event) => this.#receive(event.data));
     const missed = once(async () => {
       // A client is not told a refusal from a server that is gone; asking it in plain HTTP does.
-      const failure = new Failure(await refusal(this.address, key));
+      const { origin, pathname } = this.address; // no password, which a log would keep
+      const failure = new Failure(await refusal(this.address, key), origin + pathname);
       mine(() => this.#drop(failure))();
     });
     socket.onerror = mine(() => opened || missed()); // in Node no close follows it
@@ -300,13 +318,13 @@ export class Stream {
   #heard(message) {
     this.#good();
     const found = this.part.heard(message); // also where nobody wants them
-    this.handlers.characters?.(found);
+    this.#tell("characters", found);
     this.#letGo();
   }
 
   #utterance(message) {
     const utterance = this.part.ended(message);
-    this.handlers.endpoint?.(utterance);
+    this.#tell("endpoint", utterance);
     this.#letGo();
   }
 
@@ -404,7 +422,7 @@ export class Stream {
     this.#release();
     this.part = new Part(Math.max(this.part.decided, this.replay.start), this.sampleRate);
     this.#cursor = this.part.base;
-    this.handlers.restarted?.(this.part.base / this.sampleRate);
+    this.#tell("restarted", this.part.base / this.sampleRate);
   }
 
   #fail(failure) {

@@ -16,7 +16,8 @@ WEB = Path(__file__).parent.parent.parent / "clients" / "web"
 NODE_TESTS = sorted((Path(__file__).parent / "web").glob("*.test.js"))
 SCRIPTS = sorted(WEB.glob("*.js"))
 SAMPLE = "sample.webm"
-TEXTS = sorted(path for path in WEB.iterdir() if path.name != SAMPLE)
+README = "README.md"  # of the packed client; the page does not load it
+TEXTS = sorted(path for path in WEB.iterdir() if path.name not in {SAMPLE, README})
 
 # What only a wrong client can cause is told by the server's own sentence.
 CAUSED_BY_CLIENTS = {
@@ -96,7 +97,7 @@ def test_every_file_that_is_named_is_there_and_every_file_is_named(page: Tags) -
     }
     files = {path.name for path in WEB.iterdir()}
     pages = {"v1/info"}  # of the server
-    others = {"index.html", "package.json", "stream.d.ts", SAMPLE}
+    others = {"index.html", "package.json", "stream.d.ts", SAMPLE, README}
     assert (linked | imported | others) - pages == files
     assert f'FILE = "{SAMPLE}"' in (WEB / "sample.js").read_text()
 
@@ -111,6 +112,7 @@ def test_the_packed_client_is_imported_by_its_name_in_node(tmp_path: Path) -> No
     with tarfile.open(tmp_path / archive) as packed:
         packed.extractall(tmp_path, filter="data")
     assert (tmp_path / "package" / "stream.d.ts").exists()
+    assert (tmp_path / "package" / README).exists()
     (tmp_path / "node_modules").mkdir()
     (tmp_path / "package").rename(tmp_path / "node_modules" / "cortado-asr")
     code = """import("cortado-asr").then(({ Stream }) =>

@@ -441,3 +441,62 @@ test("a server that stores the stream says what need not be held", async () => {
   sockets[0].say({ type: "acknowledged", received: 32_000 });
   assert.equal(stream.replay.start, 32_000);
 });
+
+test("samples that would be heard as noise, and what is none, are refused", async () => {
+  const plain = await opened();
+  const bytes = (length) => [new ArrayBuffer(length), new Uint8Array(length), Buffer.alloc(length), new DataView(new ArrayBuffer(length))];
+  for (const wrong of [new Float32Array(4), new Float64Array(4), new Int32Array(4), "hello", [1, 2], undefined]) {
+    assert.throws(() => plain.send(wrong), /TypeError: expected bytes or Int16Array for pcm_s16le, got/);
+  }
+  for (const right of [new Int16Array(2), ...bytes(4)]) plain.send(right);
+  assert.equal(plain.replay.end, 10);
+  plain.close();
+  sockets.splice(0);
+  const floats = await opened({}, { encoding: "pcm_f32le" });
+  assert.throws(() => floats.send(new Int16Array(4)), /got Int16Array/);
+  for (const right of [new Float32Array(1), ...bytes(4)]) floats.send(right);
+  assert.equal(floats.replay.end, 5);
+  floats.close();
+});
+
+test("a stream is opened once, and before it is ended", async () => {
+  const stream = new Stream("ws://here/v1/stream", {}, { WebSocket: Socket });
+  await assert.rejects(stream.end(), /expected open\(\) before end\(\)/);
+  await assert.rejects(stream.pause(), /expected open\(\) before pause\(\)/);
+  const ready = stream.open();
+  await assert.rejects(stream.open(), /expected a new stream to open, got one that is connecting/);
+  sockets[0].greet();
+  await ready;
+  assert.equal(sockets.length, 1);
+  stream.close();
+  await assert.rejects(stream.open(), /got one that is closed/);
+});
+
+test("an error of a handler is the program's own, and the stream ends all the same", async () => {
+  const reported = [];
+  const listeners = process.listeners("uncaughtException");
+  process.removeAllListeners("uncaughtException");
+  process.on("uncaughtException", (error) => reported.push(error.message));
+  const stream = await opened({
+    characters: () => {
+      throw new Error("mine");
+    },
+  });
+  stream.send(FRAME);
+  const final = stream.end();
+  sockets[0].say(chars("a", [0.04]));
+  sockets[0].say({ type: "final", text: "ab", times: [0.04, 0.04], omitted: 0, duration: 0.04 });
+  await final;
+  assert.equal(stream.state, "done");
+  await soon();
+  assert.deepEqual(reported, ["mine", "mine"]);
+  process.removeAllListeners("uncaughtException");
+  for (const listener of listeners) process.on("uncaughtException", listener);
+});
+
+test("a failure to connect names the address, without a password", async () => {
+  const stream = new Stream("ws://me:secret@127.0.0.1:9/v1/stream", {}, { WebSocket: Socket });
+  const opening = assert.rejects(stream.open(), { code: "unreachable", detail: "ws://127.0.0.1:9/v1/stream" });
+  sockets[0].onerror();
+  await opening;
+});
