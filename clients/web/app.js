@@ -63,6 +63,7 @@ const LABELS = {
 
 /** Put the page into a state; only app.js and style.css know what each looks like. */
 function show(state) {
+  const held = document.activeElement;
   document.body.dataset.state = state;
   const lost = document.body.dataset.link === "lost";
   byId("toggle-label").textContent = state === "finishing" && lost ? "Give up" : LABELS[state];
@@ -75,6 +76,8 @@ function show(state) {
   byId("play").hidden = !idle;
   byId("clear").disabled = !idle || !byId("hint").hidden;
   showText();
+  // From an element that has gone, the keyboard would begin at the top of the page again.
+  if (held?.disabled || !held?.getClientRects().length) byId("toggle").focus();
 }
 
 function showText() {
@@ -94,7 +97,7 @@ function showFailure(failure) {
   return undefined;
 }
 
-function showInfo(info) {
+function showInfo(info, fromForm) {
   byId("info").hidden = kept() !== ""; // a link has no headers
   sight = attention(info);
   byId("error-sentence").textContent = about.sentence(info);
@@ -103,6 +106,7 @@ function showInfo(info) {
   byId("legend").textContent =
     `Letters stand where they were heard. ${sight.describe} Press to listen.`;
   about.fill(document, info);
+  if (fromForm) byId("toggle").focus(); // the form is gone
 }
 
 function showLevel(rms) {
@@ -118,6 +122,10 @@ function showElapsed(elapsed) {
 
 function showPicture() {
   byId("sight").classList.toggle("off", !settings.read().picture);
+}
+
+function showExcess() {
+  byId("excess").textContent = settings.excess(settings.phrases(byId("phrases").value));
 }
 
 function showFrozen(frozen) {
@@ -223,6 +231,7 @@ function run(source) {
         picture.hear(frame.bytes);
         delay.heard(sound.seconds, wallClock());
         showLevel(frame.rms);
+        status.hear(source, frame);
         status.waiting(take.stream.waiting);
       } else {
         byId("progress").value = take.stream.decided / source.seconds;
@@ -247,7 +256,7 @@ function run(source) {
       endUtterance(); // the words on both sides do not belong together
       status.restarted();
     },
-  }, { key: kept(), phrases: settings.phrases(settings.read().phrases) });
+  }, { key: kept(), phrases: settings.phrases(byId("phrases").value) }); // another tab may have kept others
   if (debug) Object.assign(window, { cortadoTake: take, cortadoTakes: takes, cortadoPicture: picture });
   take.run();
 }
@@ -314,7 +323,7 @@ async function copy() {
   } catch {
     // Where the page is not secure there is no clipboard; the selection is then ready for Ctrl+C.
     getSelection().selectAllChildren(byId("transcript"));
-    status.say("Selected: press Ctrl+C to copy");
+    status.note("Selected: press Ctrl+C to copy");
     return;
   }
   isSaved = true;
@@ -389,6 +398,7 @@ document.addEventListener("settingschange", () => {
   showPicture();
   transcript.toEnd();
 });
+byId("phrases").addEventListener("input", showExcess);
 document.addEventListener("themechange", () => picture.recolour());
 captionMode(byId("captions"), byId("captions-leave"), () => transcript.toEnd());
 menus([byId("download"), byId("settings")]);
@@ -410,11 +420,16 @@ window.addEventListener("online", () => take?.stream.retry());
 window.addEventListener("beforeunload", (event) => isSaved || event.preventDefault());
 document.addEventListener("visibilitychange", stayAwake); // a page that is hidden loses its lock
 
+for (const id of ["toggle", "captions"]) byId(id).disabled = false;
 show("idle");
 showPicture();
+showExcess();
 byId("share").hidden = !navigator.mediaDevices?.getDisplayMedia; // telephones have none
 listDevices();
 takeFromAddress();
 keyForm.look().catch(() => {}); // a server that is gone is told on Start, with what helps
+window.addEventListener("hashchange", () => {
+  if (takeFromAddress()) keyForm.look().catch(() => {}); // a link with a key, in a page that is open
+});
 const failure = obstacle();
 if (failure) showFailure(failure); // say at once that this page cannot record, not on Start

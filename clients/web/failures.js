@@ -73,7 +73,8 @@ const WORDS = {
   ],
   "not-audio": [
     "This file could not be read as sound.",
-    "The browser knows wav, mp3, m4a, flac, ogg and webm; others go by: cortado transcribe FILE.",
+    "The browser reads wav, mp3, m4a, flac, ogg and webm, and has no room for much more than two hours. "
+      + "Other files, and any length, go by: cortado transcribe FILE.",
   ],
   "too-large": [
     "This file is too large for the page.",
@@ -82,7 +83,8 @@ const WORDS = {
   // From here on: the codes of the server's own error messages.
   invalid_message: [
     "The names to expect cannot be used.",
-    "Change them under Settings: up to 100 names, each with letters and of at most 100 characters.",
+    "Change them under Settings: up to 100 names, each with letters and of at most 100 characters, "
+      + "511 letters in all.",
   ],
   too_many_streams: ["The server is full.", "Others are speaking. Try again a little later."],
   shutting_down: [

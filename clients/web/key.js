@@ -6,12 +6,13 @@ import * as settings from "./settings.js";
 /** The key that is kept, or none. */
 export const kept = () => settings.read().key;
 
-/** Keep the key of a link that ends in #key=…; what follows the # was never sent to anyone. */
+/** Keep the key of a link that ends in #key=…, if it does; what follows the # was never sent to anyone. */
 export function takeFromAddress() {
   const key = new URLSearchParams(location.hash.slice(1)).get("key");
-  if (!key) return;
+  if (!key) return false;
   settings.change({ key });
   history.replaceState(null, "", location.pathname + location.search);
+  return true;
 }
 
 /** What the server says about itself; null where it wants a key, or another than is kept. */
@@ -27,7 +28,7 @@ export class KeyForm {
   /**
    * @param {HTMLFormElement} form
    * @param {HTMLButtonElement} forget
-   * @param {(found: any) => void} onright called with what the server says of itself
+   * @param {(found: any, focused: boolean) => void} onright called with what the server says of itself, and whether the form had the focus
    */
   constructor(form, forget, onright) {
     this.form = form;
@@ -51,9 +52,10 @@ export class KeyForm {
   async look() {
     const found = await info();
     if (!found) return this.ask();
+    const focused = this.form.contains(document.activeElement);
     this.form.hidden = true;
     this.forget.hidden = !kept();
-    return this.onright(found);
+    return this.onright(found, focused);
   }
 
   /** Show the form, and say whether the kept key is wrong. */

@@ -41,6 +41,7 @@ export class Picture {
     canvas.addEventListener("pointerdown", (event) => this.#pressed(event));
     canvas.addEventListener("pointermove", (event) => this.#moved(event));
     canvas.addEventListener("pointerup", (event) => this.#released(event));
+    canvas.addEventListener("pointercancel", () => (this.#drag = null));
     canvas.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
   }
 
@@ -178,6 +179,7 @@ export class Picture {
   }
 
   #pressed(event) {
+    if (event.button !== 0) return; // such as of a menu
     this.#drag = { x: event.clientX, moved: false };
     this.canvas.setPointerCapture(event.pointerId);
   }

@@ -4,9 +4,11 @@
  */
 
 import { clock } from "./format.js";
+import { SAMPLE_RATE } from "./pcm.js";
 
 const LOST = "Connection lost; what you say is kept";
 const WAITING = 1; // seconds of sound that wait to be sent: say so
+const SILENT = 3; // seconds without the least noise, as no microphone that is on ever gives
 const NEWS = 4; // seconds that a piece of news stands
 const EVERY = 1; // seconds between two lines of progress
 
@@ -16,6 +18,8 @@ export class Status {
   #lost = false;
   #anew = false; // the server could not go on with the stream that was lost
   #told = 0;
+  #silence = 0; // seconds
+  #silent = ""; // what to say of it
 
   /**
    * @param {HTMLElement} news a live region
@@ -40,6 +44,7 @@ export class Status {
 
   listen(source) {
     this.began = null;
+    this.#silence = 0;
     this.say(source.live ? "Listening" : `Hearing ${source.name}`);
   }
 
@@ -74,11 +79,17 @@ export class Status {
     }, NEWS * 1000);
   }
 
+  /** A frame came from a live source. */
+  hear(source, frame) {
+    this.#silence = frame.rms === 0 ? this.#silence + frame.samples / SAMPLE_RATE : 0;
+    this.#silent = `Only silence comes from the ${source.name}: is it muted?`;
+  }
+
   /** So many seconds of live sound wait to be sent. */
   waiting(seconds) {
     if (this.#lost || performance.now() < this.#until) return;
     if (seconds > WAITING) this.#show("Slow connection", `: ${Math.ceil(seconds)} s wait to be sent`);
-    else this.#show(this.#usual);
+    else this.#show(this.#silence > SILENT ? this.#silent : this.#usual);
   }
 
   /** So many seconds of a recording were heard at an instant of the wall clock. */

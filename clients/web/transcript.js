@@ -13,6 +13,7 @@ export class Transcript {
   #article = null; // of the take that is running
   #text = null; // of the utterance that is running
   #word = null; // the place for the word that is running
+  #whole = []; // utterances that have ended but still have an element for each character
   #height = 0; // of the text, and of what is seen of it, when the end was last kept in view
   #room = 0;
   #follows = true; // the end is in view, and stays there
@@ -25,6 +26,7 @@ export class Transcript {
   constructor(root, hint, on) {
     this.root = root;
     this.hint = hint;
+    document.addEventListener("selectionchange", () => this.#lighten());
     root.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     new ResizeObserver(() => this.#keepEnd()).observe(root);
     // A title for each character only once it is pointed at: hours of text stay light.
@@ -57,7 +59,8 @@ export class Transcript {
   breakLine() {
     if (!this.#text) return;
     this.#text.classList.remove("live");
-    for (const word of this.#text.querySelectorAll(".word")) word.textContent = word.textContent; // without its characters' elements
+    this.#whole.push(this.#text);
+    this.#lighten();
     this.#text = null;
   }
 
@@ -86,6 +89,7 @@ export class Transcript {
 
   clear() {
     for (const take of this.root.querySelectorAll(".take")) take.remove();
+    this.#whole = [];
     this.hint.hidden = false;
     this.#edges();
   }
@@ -94,6 +98,18 @@ export class Transcript {
   toEnd() {
     this.#follows = true;
     this.#keepEnd();
+  }
+
+  /** Take the elements of characters away, but where they are selected: a selection ends with what it is in. */
+  #lighten() {
+    const selection = getSelection();
+    const isSelected = (text) => !selection.isCollapsed && selection.containsNode(text, true);
+    const some = this.#whole;
+    this.#whole = some.filter(isSelected);
+    for (const text of some) {
+      if (this.#whole.includes(text)) continue;
+      for (const word of text.querySelectorAll(".word")) word.textContent = word.textContent;
+    }
   }
 
   #add({ text, time, confidence }) {

@@ -1,5 +1,6 @@
 """Every control and state of the page, in a real Chromium that has read one recording."""
 
+import base64
 import json
 import time
 from collections.abc import Iterator
@@ -214,6 +215,63 @@ def test_a_click_plays_the_sound_there(what: str, page: Page) -> None:
     for kind in ("mousePressed", "mouseReleased"):
         page.command("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
     assert wanted - 0.1 <= page.evaluate("window.begun") < wanted + 3
+
+
+def test_another_button_of_the_mouse_plays_nothing(page: Page) -> None:
+    box = "document.getElementById('picture').getBoundingClientRect()"
+    x, y = page.evaluate(f"[{box}.left + 50, {box}.top + 20]")
+    for kind in ("mousePressed", "mouseReleased"):
+        page.command("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="right", clickCount=1)
+    assert page.text("play") == "Play"
+    page.press("Escape")  # the browser's menu
+
+
+def test_all_of_a_long_text_is_printed(page: Page) -> None:
+    page.evaluate(
+        """for (const text of Array(80).fill(document.querySelector(".take")))
+            document.getElementById("transcript").append(text.cloneNode(true))"""
+    )
+    printed = base64.b64decode(page.command("Page.printToPDF")["data"])
+    page.evaluate("[...document.querySelectorAll('.take')].slice(1).forEach((one) => one.remove())")
+    assert printed.count(b"/Type /Page\n") > 3
+
+
+def test_a_selection_outlives_the_end_of_its_utterance(page: Page) -> None:
+    before, after, later = page.evaluate(
+        """(async () => {
+            const { Transcript } = await import("./transcript.js");
+            const root = document.body.appendChild(document.createElement("div"));
+            const on = { point() {}, play() {} };
+            const transcript = new Transcript(root, document.createElement("p"), on);
+            const selection = getSelection();
+            transcript.begin({});
+            transcript.append([..."one two"].map((text) => ({ text, time: 0, confidence: 1 })));
+            const [first, last] = root.querySelectorAll(".word");
+            const [from, to] = [first.lastChild.firstChild, last.firstChild.firstChild];
+            selection.setBaseAndExtent(from, 0, to, 1);
+            const before = selection.toString();
+            transcript.breakLine();
+            const after = selection.toString();
+            selection.removeAllRanges();
+            await new Promise((done) => setTimeout(done, 100));
+            const later = root.querySelectorAll(".character").length;
+            root.remove();
+            return [before, after, later];
+        })()"""
+    )
+    assert (before, after, later) == ("e t", "e t", 0)
+
+
+def test_the_keyboard_stays_on_the_page_when_what_it_was_on_goes_away(page: Page) -> None:
+    page.evaluate("document.getElementById('sample').focus()")
+    page.press("Enter")
+    page.wait_for_state("listening")
+    assert page.evaluate("document.activeElement.id") == "toggle"
+    page.wait_for("document.getElementById('freeze').checkVisibility()")
+    page.evaluate("document.getElementById('freeze').focus()")
+    page.click("toggle")
+    page.wait_for_state("idle")
+    assert page.evaluate("document.activeElement.id") == "toggle"
 
 
 def test_captions_show_the_last_lines_alone(page: Page) -> None:

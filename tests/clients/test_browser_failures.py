@@ -138,3 +138,38 @@ def test_a_tab_that_is_shared_without_sound_is_told(page: Page) -> None:
     )
     page.click("retry")
     page.wait_for("document.getElementById('failure-title').innerText === 'Nothing was shared.'")
+
+
+def test_a_page_whose_modules_do_not_load_says_so_and_has_no_start(
+    page: Page, server: Served
+) -> None:
+    page.command("Network.enable")
+    page.command("Network.setCacheDisabled", cacheDisabled=True)
+    page.command("Network.setBlockedURLs", urls=["*timeline.js"])
+    page.open(f"{server.page}/?unloaded")
+    page.wait_for("!document.getElementById('unloaded').hidden")
+    assert page.evaluate("document.getElementById('toggle').disabled")
+    page.command("Network.setBlockedURLs", urls=[])
+    page.open(f"{server.page}/?loaded")
+    page.wait_for("!document.getElementById('toggle').disabled")
+    assert page.evaluate("document.getElementById('unloaded').hidden")
+
+
+def test_a_microphone_that_gives_only_silence_is_told(page: Page) -> None:
+    page.evaluate(
+        """(() => {
+            const plain = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+            navigator.mediaDevices.getUserMedia = async (wanted) => {
+                const stream = await plain(wanted);
+                [window.microphone] = stream.getAudioTracks();
+                window.microphone.enabled = false;
+                return stream;
+            };
+        })()"""
+    )
+    page.click("toggle")
+    page.wait_for("document.getElementById('status').innerText.includes('is it muted?')")
+    page.evaluate("window.microphone.enabled = true")
+    page.wait_for("document.getElementById('status').innerText === 'Listening'")
+    page.click("toggle")
+    page.wait_for_state("idle")

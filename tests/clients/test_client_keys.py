@@ -174,3 +174,13 @@ def test_a_link_may_bring_the_key_which_leaves_the_address(page: Page, locked: L
     page.wait_for("document.getElementById('error-sentence').textContent")
     assert page.evaluate("location.href") == f"{locked.served.page}/?link"
     assert not page.evaluate(FORM)
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@needs.chromium
+def test_a_link_with_the_key_may_come_to_a_page_that_is_open(page: Page, locked: Locked) -> None:
+    page.wait_for(FORM)
+    page.evaluate(f"location.hash = 'key={locked.key}'")
+    page.wait_for("document.getElementById('key-form').hidden")
+    assert page.evaluate("[location.hash, document.activeElement.id]") == ["", "toggle"]

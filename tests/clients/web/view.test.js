@@ -7,6 +7,7 @@ import { Delay } from "../../../clients/web/delay.js";
 import { clock, seconds } from "../../../clients/web/format.js";
 import { ramp } from "../../../clients/web/palette.js";
 import { statedRate } from "../../../clients/web/recording.js";
+import { excess } from "../../../clients/web/settings.js";
 import { Timeline } from "../../../clients/web/timeline.js";
 
 test("the delay of a character is the time since its sound was taken", () => {
@@ -148,4 +149,15 @@ test("any other file, and a rate that browsers refuse, is decoded at 48 kHz", ()
     assert.equal(statedRate(buffer), 48000);
   }
   assert.equal(statedRate(wav(16000).slice(0, 14)), 48000);
+});
+
+test("names that no server takes are told beforehand", () => {
+  assert.equal(excess([]), "");
+  assert.equal(excess(["Ada Lovelace", "Adam"]), "");
+  assert.match(excess(Array(101).fill("a")), /101 names, at most 100/);
+  assert.match(excess(["Ada", "b".repeat(101)]), /Too long: bbb/);
+  const names = (count) => Array.from({ length: count }, (_, i) => String.fromCharCode(97 + i).repeat(73));
+  assert.equal(excess([...names(7)]), ""); // 511 letters
+  assert.equal(excess([...names(7), "aaa"]), ""); // a beginning of another
+  assert.match(excess([...names(7), "aB"]), /512 letters, at most 511/);
 });
