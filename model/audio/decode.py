@@ -167,7 +167,7 @@ def _channels_of(path: Path, file: BinaryIO) -> int:
         with _container(path, file) as container:
             count = _codec(path, container.streams.audio[0]).layout.nb_channels
     if count < 1:
-        raise AudioError(path, "audio of 1 channel or more", "one of none, or of too many")
+        raise AudioError(path, "audio of 1 channel or more", "one of none, or too many")
     file.seek(0)
     return count
 
