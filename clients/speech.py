@@ -26,6 +26,7 @@ T = TypeVar("T")
 Pieces = Iterable[Audio] | AsyncIterable[Audio]
 Source = str | PathLike[str] | Microphone | Audio | Pieces
 
+FLOATS: Encoding = "pcm_f32le"  # as they are: what is rounded may be heard as another word
 SERVER = "ws://127.0.0.1:8000/v1/stream"  # of `cortado serve` on this machine
 
 
@@ -117,13 +118,13 @@ async def _messages(
 ) -> AsyncIterator[Chars | Endpoint]:
     pieces: Pieces
     if isinstance(audio, Microphone):
-        pieces, sample_rate = audio, audio.sample_rate
+        pieces, sample_rate, encoding = audio, audio.sample_rate, FLOATS
     elif isinstance(audio, str | PathLike):
-        pieces, sample_rate = decoded(Path(audio)), DEFAULT_SAMPLE_RATE
+        pieces, sample_rate, encoding = decoded(Path(audio)), DEFAULT_SAMPLE_RATE, FLOATS
+    elif isinstance(audio, np.ndarray):
+        pieces, encoding = [audio], FLOATS
     else:
-        pieces = [audio] if isinstance(audio, Bytes | np.ndarray) else audio
-    if isinstance(audio, Microphone | str | PathLike | np.ndarray):
-        encoding = "pcm_f32le"  # as it is: what is rounded may be heard as another word
+        pieces = [audio] if isinstance(audio, Bytes) else audio
     async with connecting(sample_rate=sample_rate, encoding=encoding) as connected:
         sending = asyncio.create_task(send_all(connected, pieces))
         try:

@@ -23,6 +23,7 @@ from cortado.clients.commands.terminal import (
 )
 
 if TYPE_CHECKING:
+    from cortado.model.config import RecognizerConfig
     from cortado.model.recognizer import Recognizer
     from cortado.model.search.offline import Mode as OfflineMode
     from cortado.model.search.settings import Beam
@@ -100,6 +101,7 @@ def evaluate(
 ) -> None:
     """Score a model or a server: error rates, delays, confusions."""
     from cortado.clients.progress import progress_bar
+    from cortado.model.checkpoint_reader import DEFAULT, read
     from cortado.model.search.settings import beam_from_options
     from cortado.model.streaming.options import StreamOptions
     from cortado.training.data.evaluation_sets import gather
@@ -119,13 +121,20 @@ def evaluate(
     for each in chosen:
         check_fields(each.utterances, fields)
     _check_search(server, mode, {"--beam": beam, "--hold": hold, "--lm": lm}, backend)
-    counted = _unit(unit, server, checkpoint)
+    folder = checkpoint or DEFAULT
+    config = None if server is not None else read(folder).config
+    counted = _unit(unit, folder.name, config)
     expected = _phrases(phrases, mode, counted) if phrases else ()
     rules = Rules.named(counted, normalise, expected)
     if other is not None:
         check_comparable(chosen, rules, other)
     search = beam_from_options(beam, hold, lm)
-    system = _system(checkpoint, server, mode, backend, search, lm, StreamOptions(expected))
+    options = StreamOptions(expected)
+    if server is not None:
+        system = _at_server(server, checkpoint, options)
+    else:
+        assert config is not None
+        system = _system(folder, config, mode, backend, search, lm, options)
     ends = _spoken_ends(aligner, chosen, rules) if aligner else None
     with progress_bar() as progress:
         scores = run(system, chosen, rules, progress, ends)
@@ -169,20 +178,15 @@ def _check_search(
         )
 
 
-def _unit(asked: Unit | None, server: str | None, checkpoint: Path | None) -> Unit:
-    """Return what is counted: what is asked for, or what the model writes.
+def _unit(asked: Unit | None, name: str, config: "RecognizerConfig | None") -> Unit:
+    """Return what is counted: what is asked for, or what the model of this name writes.
 
     Raises: ValueError where it writes phones and others are asked for.
     """
-    from cortado.model.checkpoint_reader import DEFAULT, read
-
-    if server is not None:  # whose model is not known
-        return asked or "word"
-    folder = checkpoint or DEFAULT
-    if not read(folder).config.vocabulary.phones:
+    if config is None or not config.vocabulary.phones:
         return asked or "word"
     if asked not in (None, "phone"):
-        raise ValueError(f"expected --unit phone for {folder.name}, got {asked}")
+        raise ValueError(f"expected --unit phone for {name}, got {asked}")
     return "phone"
 
 
@@ -202,33 +206,34 @@ def _phrases(path: Path, mode: Mode, unit: str) -> tuple[str, ...]:
     return found
 
 
+def _at_server(server: str, checkpoint: Path | None, options: "StreamOptions") -> "System":
+    """Return a running server that is to be evaluated."""
+    from cortado.clients.through_server import transcribe_served
+    from cortado.training.scoring.systems import System, in_order
+
+    # Emission delays need the server's model here; nobody but the user knows which it is.
+    known = _in_torch(checkpoint) if checkpoint else None
+    hear = in_order(partial(transcribe_served, server, phrases=options.phrases))
+    return System(server, "online", hear, known, "server")
+
+
 def _system(
-    checkpoint: Path | None,
-    server: str | None,
+    folder: Path,
+    config: "RecognizerConfig",
     mode: Mode,
     backend: str,
     beam: "Beam | None",
     lm: str | None,
     options: "StreamOptions",
 ) -> "System":
-    """Return what is to be evaluated.
+    """Return the checkpoint that is to be evaluated, given what it is.
 
-    Raises: ValueError where a server is asked for another search than its own, or the checkpoint
-    cannot be loaded.
+    Raises: ValueError where it cannot be loaded, or decodes in other modes.
     """
-    from cortado.clients.through_server import transcribe_served
     from cortado.model.attention.config import MONOTONIC
     from cortado.model.backends.choice import load_recognizer
-    from cortado.model.checkpoint_reader import DEFAULT, read
-    from cortado.training.scoring.systems import System, in_order, served
+    from cortado.training.scoring.systems import served
 
-    if server is not None:
-        # Emission delays need the server's model here; nobody but the user knows which it is.
-        known = _in_torch(checkpoint) if checkpoint else None
-        hear = in_order(partial(transcribe_served, server, phrases=options.phrases))
-        return System(server, "online", hear, known, "server")
-    folder = checkpoint or DEFAULT
-    config = read(folder).config
     streams = config.decoder.kind == "ctc" or config.decoder.attention.kind in MONOTONIC
     if mode == "online" and streams and config.features.normalisation != "speaker":
         chosen = load_recognizer(folder, backend, beam, lm)

@@ -103,7 +103,7 @@ def expected_alignments(p: Tensor, previous: Tensor | None = None) -> Tensor:
         raise ValueError(f"expected p of shape (B, U, T), got {tuple(p.shape)}")
     if previous is None:
         previous = first_alignment(p.shape[0], p.shape[2], p.device).to(p)
-    first, previous = checked_inputs(p=p[:, :1].sum(1), previous=previous)
+    first, previous = checked_inputs(p=p[:, :1].sum(1), previous=previous)  # zeros of none
     if not p.shape[1]:
         return p.to(first)
     return _ExpectedAlignment.apply(p.to(first), previous)  # type: ignore[no-untyped-call]

@@ -164,7 +164,6 @@ class _Decoder:
             self._bytes += data
             self.received += len(data)
             if self.received > MOST_SILENT and not self._has_sound:
-                self.close()
                 expected = f"sound within the first {MOST_SILENT >> 20} MiB"
                 raise AudioError(self._path, expected, "other data")
         while not self._done and (piece := self._turn()) is not None:

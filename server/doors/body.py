@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
-from cortado.server.protocol.parsing import explained, too_many_fields
+from cortado.server.protocol.parsing import check_fields, explained
 from cortado.server.streams import shutting_down
 
 JSON_BYTES = 65_536
@@ -49,12 +49,12 @@ async def read_json(request: Request, kind: type[M], draining: asyncio.Event) ->
 
     Raises:
         ValueError: it is another.
-        ProtocolError: it is too long, or does not come as a whole before the server is `draining`.
+        ProtocolError: it is too long, has too many fields, or does not come as a whole before the
+            server is `draining`.
     """
     whole = bounded(request, JSON_BYTES, f"a body of at most {JSON_BYTES} bytes", draining)
     body = await whole.body()
-    if fault := too_many_fields(body):
-        raise ValueError(f"body: {fault}")
+    check_fields(body)
     try:
         return kind.model_validate_json(body or b"{}")
     except ValidationError as error:

@@ -18,9 +18,9 @@ from cortado.server.protocol.parsing import (
     MAX_WARNINGS,
     QUOTED,
     UNWEIGHED,
+    check_fields,
     expected_field,
     quoted,
-    too_many_fields,
 )
 from cortado.server.protocol.words import Segment
 
@@ -198,8 +198,7 @@ def _control(data: str) -> Control:
 
     Raises: ProtocolError if it spells nothing that is known.
     """
-    if fault := too_many_fields(data):
-        raise ProtocolError(ErrorCode.INVALID_MESSAGE, fault)
+    check_fields(data)
     expected = "expected config, eof, reset or audio"
     try:
         found = Control.model_validate_json(data)

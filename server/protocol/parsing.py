@@ -37,18 +37,19 @@ def parse_client(text: str) -> ClientMessage:
 
     Raises: ProtocolError if it spells none.
     """
-    if message := too_many_fields(text):
-        raise ProtocolError(ErrorCode.INVALID_MESSAGE, message)
+    check_fields(text)
     try:
         return _CLIENT.validate_json(text)
     except ValidationError as error:
         raise _protocol_error(error) from None
 
 
-def too_many_fields(text: str | bytes) -> str | None:
-    """Return what is wrong with a JSON text that would take long to read, if it would."""
+def check_fields(text: str | bytes) -> None:
+    """Raise a ProtocolError for a JSON text of so many fields that it would take long to read."""
     commas = text.count(b",") if isinstance(text, bytes) else text.count(",")
-    return f"expected at most {MAX_COMMAS} commas, got {commas}" if commas > MAX_COMMAS else None
+    if commas > MAX_COMMAS:
+        message = f"expected at most {MAX_COMMAS} commas, got {commas}"
+        raise ProtocolError(ErrorCode.INVALID_MESSAGE, message)
 
 
 def start_of(**fields: object) -> Start:

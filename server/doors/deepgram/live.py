@@ -27,7 +27,7 @@ from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Dialect, Read, Reply, Written
 from cortado.server.protocol.events import Processed, WhenProcessed
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
-from cortado.server.protocol.parsing import quoted, too_many_fields
+from cortado.server.protocol.parsing import check_fields, quoted
 from cortado.server.protocol.words import Segment
 
 LONGEST = 5.0  # seconds of words after which a final result comes within an utterance
@@ -242,8 +242,7 @@ def _control(data: str) -> Control:
 
     Raises: ProtocolError if it spells nothing that is known.
     """
-    if fault := too_many_fields(data):
-        raise ProtocolError(ErrorCode.INVALID_MESSAGE, fault)
+    check_fields(data)
     try:
         return Control.model_validate_json(data)
     except ValidationError:

@@ -36,8 +36,8 @@ from cortado.server.doors.openai.messages import (
 from cortado.server.doors.words import text_of
 from cortado.server.protocol import messages as own
 from cortado.server.protocol.dialect import Dialect, Read, Reply, Written
-from cortado.server.protocol.messages import ErrorCode
-from cortado.server.protocol.parsing import QUOTED, explained, too_many_fields
+from cortado.server.protocol.messages import ErrorCode, ProtocolError
+from cortado.server.protocol.parsing import QUOTED, check_fields, explained
 from cortado.server.protocol.transcript import Transcript
 
 KINDS = (
@@ -73,11 +73,8 @@ class Realtime(Dialect):
     def read(self, data: str | bytes) -> Iterator[Read]:
         """Yield what a message means; one that means nothing is answered with an error."""
         name = None
-        if fault := too_many_fields(data):
-            yield self._failed(fault, None)
-            return
         try:
-            message = _CLIENT.validate_json(data)
+            message = _spelt(data)
             name = message.event_id
             match message:
                 case Update():
@@ -216,6 +213,18 @@ class Realtime(Dialect):
             type=kind, event_id=self._event(), session=content, warnings=warnings or None
         )
         return _text(event)
+
+
+def _spelt(data: str | bytes) -> ClientEvent:
+    """Return the message that JSON spells.
+
+    Raises: ValueError if it spells none.
+    """
+    try:
+        check_fields(data)
+    except ProtocolError as error:
+        raise ValueError(error.message) from None
+    return _CLIENT.validate_json(data)
 
 
 def _name(data: str | bytes) -> str | None:
