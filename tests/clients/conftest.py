@@ -94,7 +94,7 @@ def page(browser: Page, server: Served) -> Page:
     return browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The folder of a tiny checkpoint."""
     folder = tmp_path_factory.mktemp("checkpoint")

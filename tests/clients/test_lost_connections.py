@@ -113,6 +113,7 @@ def test_a_pause_gives_the_stream_back_and_takes_it_up_again(
     assert told["characters"] == expected
 
 
+@pytest.mark.parametrize("client", ["python"], indirect=True)  # the page's tests restart one too
 def test_a_server_that_is_restarted_hears_what_was_spoken_in_between(
     client: list[str], model: Path, folder: Path, twice: Path, expected: Heard
 ) -> None:

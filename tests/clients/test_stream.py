@@ -206,25 +206,28 @@ LEAVES = """
 import asyncio, sys
 import cortado
 
-async def main():
+async def main(after):
     async for word in cortado.stream(sys.argv[2], sys.argv[1]):
         print(word.text)
-        await asyncio.sleep(float(sys.argv[3]))
+        await asyncio.sleep(after)
         LEAVE
 
-asyncio.run(main())
+for after in (0, 1):  # what comes next is on its way, or waits
+    try:
+        asyncio.run(main(after))
+    except SystemExit:
+        pass
 """
 
 
-@pytest.mark.parametrize("after", ["0", "1"])
 @pytest.mark.parametrize("leave", ["break", "return", "raise SystemExit"])
 def test_an_asynchronous_loop_can_be_left_without_a_word_of_complaint(
-    leave: str, after: str, server: Served, recording: Path
+    leave: str, server: Served, recording: Path
 ) -> None:
     script = LEAVES.replace("LEAVE", leave)
-    command = [sys.executable, "-c", script, server.stream, str(recording), after]
+    command = [sys.executable, "-c", script, server.stream, str(recording)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert len(done.stdout.split()) == 1
+    assert len(done.stdout.split()) == 2
     assert done.stderr == ""
 
 

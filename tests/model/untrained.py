@@ -1,5 +1,8 @@
 """A recogniser with random weights that writes different text for different audio."""
 
+from copy import deepcopy
+from functools import cache
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -43,12 +46,19 @@ def encoded(recognizer: Recognizer, samples: NDArray[np.float32]) -> Tensor:
 def untrained(config: RecognizerConfig | None = None, seed: int = SEED) -> ReferenceRecognizer:
     """A recogniser, by default as large as the real one, that stops at about half of the frames.
 
-    Untrained encoders give nearly the same frame for all audio, so what reads the frames is
+    Each is the caller's own: what one test does to its weights is not felt by another.
+    """
+    return ReferenceRecognizer(deepcopy(_made(config or RecognizerConfig(), seed)))
+
+
+@cache
+def _made(config: RecognizerConfig, seed: int) -> Recognizer:
+    """Untrained encoders give nearly the same frame for all audio, so what reads the frames is
     set to standardise them: what is left is what differs.
     """
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(seed)
-        recognizer = Recognizer(config or RecognizerConfig()).eval()
+        recognizer = Recognizer(config).eval()
         frames = encoded(recognizer, noise(9, 3.0))
         mean, deviation = frames.mean(0), frames.std(0) + 1e-6
 
@@ -65,4 +75,4 @@ def untrained(config: RecognizerConfig | None = None, seed: int = SEED) -> Refer
         attention.monotonic.bias.zero_()
         decoder.output.weight.mul_(SURE)
         decoder.output.bias.mul_(SURE)
-    return ReferenceRecognizer(recognizer)
+    return recognizer

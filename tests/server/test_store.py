@@ -25,6 +25,7 @@ from cortado.model.audio.decode import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.pool import Batch, Output
 from cortado.model.streaming.snapshot import SnapshotError
+from cortado.server import resumable as resumable_module
 from cortado.server import store as store_module
 from cortado.server.detached import VERSION, DetachedStream
 from cortado.server.metrics import Metrics
@@ -204,6 +205,7 @@ def test_a_store_that_hangs_holds_up_nothing_and_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(store_module, "BUSY_SECONDS", PATIENCE)
+    monkeypatch.setattr(resumable_module, "STORE_SECONDS", 0.5)
     path = tmp_path / "streams.sqlite"
     resumable = resumable_in(path)
 
@@ -222,13 +224,15 @@ def test_a_store_that_hangs_holds_up_nothing_and_is_said(
 
     asyncio.run(asyncio.wait_for(lose_all(), PATIENCE / 2))
     said = {one.message: vars(one) for one in caplog.records}
-    assert said["store failed"]["reason"] == "expected an answer in 2 s, got none"
+    assert said["store failed"]["reason"] == "expected an answer in 0.5 s, got none"
     assert said["streams not saved"]["streams"] == 100
 
 
 def test_a_redis_that_hung_while_a_stream_was_saved_is_not_taken_for_another_server(
-    redis_address: str,
+    redis_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(store_module, "BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(resumable_module, "STORE_SECONDS", 0.5)
     store = RedisStore(redis_address)
     resumable = ResumableStreams(read_settings(), store, Signer(SECRET), Metrics().store_failures)
     process: int = store._redis.info()["process_id"]

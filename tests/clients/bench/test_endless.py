@@ -25,8 +25,8 @@ MINUTES, STRETCH = 0.8, (1.0, 2.0)
 def found() -> Findings:
     with pytest.MonkeyPatch.context() as patch:
         # A few steps are enough where nobody reads the figures.
-        patch.setattr(run, "COMPARED_STEPS", 200)
-        patch.setattr(run, "WARM_UP", 500)
+        patch.setattr(run, "COMPARED_STEPS", 100)
+        patch.setattr(run, "WARM_UP", 100)
         return run_day(
             untrained(TINY, TINY_SEED), SPEECH, MINUTES / 60, lambda *progress: None, 0, STRETCH
         )

@@ -28,7 +28,7 @@ def test_a_soak_with_faults_finds_nothing_wrong() -> None:
     with running(online) as server:
         asyncio.run(Soak(server.url, speed=2.0, longest=1.0).run(4, 2.0, lambda share: None))
         load = Soak(server.url, speed=2.0, longest=1.0)  # whose memory is what the first one took
-        asyncio.run(load.run(4, 20.0, lambda share: None))
+        asyncio.run(load.run(4, 7.0, lambda share: None))
         assert server.is_at_rest()
     assert load.findings.wrong == []
     assert not [one for one in load.findings.problems() if one.startswith("memory")]

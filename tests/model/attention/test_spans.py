@@ -78,7 +78,7 @@ def test_spans_and_gradients_equal_the_quadruple_loop(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_spans_are_exact_and_finite_on_longer_inputs(kind: str) -> None:
-    for frames in (10, 100, 300):
+    for frames in (10, 100):
         inputs = [x.requires_grad_() for x in drawn(kind, frames)]
         alpha, beta = expected_span(*inputs)
         for b in range(2):

@@ -59,7 +59,7 @@ BACKENDS: dict[str, Make] = {  # spoken words have all the state that words alon
         if name != INTEGERS  # what tells an untrained model's frames apart is below their rounding
     },
 }
-TRAINED: dict[str, Make] = {"reference": ReferenceRecognizer} | {
+TRAINED: dict[str, Make] = {
     f"fast-{name}": partial(FastRecognizer, products=name)
     for name in available_products()
     if name == INTEGERS

@@ -365,7 +365,7 @@ def test_a_sound_file_stays_within_bounds(good: Path) -> None:
     check_bounds(read_language(good, VOCABULARY))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(data=st.data(), name=st.sampled_from(ARRAYS))
 def test_a_file_with_a_wrong_number_is_refused_or_stays_within_bounds(
     data: st.DataObject, name: str, folder: Path

@@ -20,7 +20,7 @@ from cortado.tests.server.mutations import PER_CONVERSATION, QUERIES, SAID, besi
 from cortado.tests.server.running import Running
 
 SPEECH = noise(5, 2.0)
-COUNT = 2000  # messages in each protocol; docs/threats.md tells of 100,000
+COUNT = 500  # messages in each protocol; docs/threats.md tells of 100,000
 
 
 def dialect(name: str, random: Random) -> Dialect:

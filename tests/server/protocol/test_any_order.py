@@ -26,7 +26,6 @@ from cortado.server.protocol.messages import (
 )
 from cortado.server.protocol.parsing import parse_server
 from cortado.server.protocol.pcm import PcmDecoder
-from cortado.server.protocol.recording import Digest
 from cortado.server.protocol.server import ServerProtocol
 from cortado.server.protocol.transcript import ResumePoint
 from cortado.tests.server.protocol.talk import END, FACTS, SUSPEND, protocol
@@ -310,10 +309,8 @@ class Conversation(RuleBasedStateMachine):
             assert self.written.endswith(last.text)
             assert last.omitted + len(last.text) == len(self.written) == self.known
             if self.talk.recording:
-                digest = Digest()
                 assert self.talk.recording.whole
                 assert self.talk.recording.digest.count == len(self.written)
-                assert digest.value  # its content is that of `test_server_protocol`
 
     @invariant()
     def what_is_asked_is_in_order(self) -> None:
@@ -339,5 +336,5 @@ class Conversation(RuleBasedStateMachine):
             assert np.array_equal(self.samples, expected[: len(self.samples)])
 
 
-Conversation.TestCase.settings = settings(max_examples=200, stateful_step_count=50)
+Conversation.TestCase.settings = settings(max_examples=80, stateful_step_count=50)
 TestAnyOrder = Conversation.TestCase
