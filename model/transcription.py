@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from functools import cache
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.audio.decode import LOUDEST, Resampler, Samples, stream
+from cortado.model.audio.remote import at
 from cortado.model.backends.choice import load_recognizer
 from cortado.model.checkpoint_reader import DEFAULT
 from cortado.model.emission import Character
@@ -46,7 +47,7 @@ class Transcriber:
         """Return what is said in a recording.
 
         Args:
-            audio: a file of any common kind, or (N,) samples in [-1, 1).
+            audio: a file of any common kind, its address, or (N,) samples in [-1, 1).
             sample_rate: of samples, in Hz; a file knows its own.
             phrases: that are likely to be said, such as names; at most 100.
             alternatives: of each word, at most, up to 10; `nbest.texts` makes texts of them.
@@ -55,11 +56,12 @@ class Transcriber:
             AudioError: the file gives no sound, or not all that it announces.
             ValueError: the audio is neither, the samples are none or have a rate outside
                 8000..192000 Hz, or the phrases or alternatives are too many.
+            ModuleNotFoundError: the audio is an address, and the extra `archive` is not installed.
         """
         if isinstance(audio, np.ndarray):
             pieces = _resampled(audio, sample_rate)
         elif isinstance(audio, str | PathLike):
-            pieces = stream(Path(audio))
+            pieces = stream(at(fspath(audio)))
         else:
             got = type(audio).__name__
             raise ValueError(f"expected a file or an array of samples, got {got}")
@@ -93,13 +95,16 @@ class Live:
         return _characters(self._stream.push(self._resampler.push(_checked(samples))))
 
     def end(self) -> list[Character]:
-        """Hear nothing more; return the last characters."""
-        rest = _characters(self._stream.push(self._resampler.finish()))
+        """Hear nothing more; return the last characters, none for a second call."""
+        last = self._resampler.finish()
+        rest = _characters(self._stream.push(last)) if len(last) else []
         return rest + _characters(self._stream.end())
 
 
 def _checked(samples: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     expected = "expected samples (N,) as floats in [-1, 1)"
+    if not isinstance(samples, np.ndarray):
+        raise ValueError(f"{expected}, got {type(samples).__name__}")
     if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
         raise ValueError(f"{expected}, got {samples.shape} {samples.dtype}")
     loudest = np.abs(samples).max(initial=0)

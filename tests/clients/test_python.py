@@ -93,6 +93,23 @@ def test_samples_of_another_kind_are_refused(
 def test_what_is_neither_a_file_nor_samples_is_refused(recogniser: Transcriber) -> None:
     with pytest.raises(ValueError, match=r"^expected a file or an array of samples, got list$"):
         recogniser.transcribe([1, 2, 3])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^expected samples \(N,\) as floats .* got list$"):
+        recogniser.stream().push([0.1, 0.2])  # type: ignore[arg-type]
+
+
+def test_a_stream_may_be_ended_twice(recogniser: Transcriber, spoken: NDArray[np.float32]) -> None:
+    live = recogniser.stream()
+    live.push(spoken)
+    live.end()
+    assert live.end() == []
+
+
+def test_an_address_is_fetched(recogniser: Transcriber, recording: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    pytest.importorskip("upath")
+    with fsspec.open("memory://talks/one.wav", "wb") as file:
+        file.write(recording.read_bytes())
+    assert recogniser.transcribe("memory://talks/one.wav") == recogniser.transcribe(recording)
 
 
 def test_nothing_is_imported_before_it_is_asked_for() -> None:
