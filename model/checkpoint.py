@@ -11,13 +11,12 @@ from torch import Tensor
 
 import cortado.model.compiled.operations  # noqa: F401  # kernels for whole utterances
 from cortado.model.checkpoint_reader import (
-    BROKEN,
     CARD,
     DEFAULT,
     FORMAT,
     WEIGHTS,
     CheckpointData,
-    CheckpointError,
+    loading,
     read,
 )
 from cortado.model.recognizer import Recognizer
@@ -72,10 +71,8 @@ def restored(data: CheckpointData, folder: Path) -> Recognizer:
 
     Raises: CheckpointError where they are of another shape.
     """
-    try:
+    with loading(folder):
         recognizer = Recognizer(data.config)
         tensors = {name: torch.from_numpy(each) for name, each in data.tensors.items()}
         recognizer.load_state_dict(tensors)
-    except BROKEN as error:
-        raise CheckpointError(f"expected a checkpoint in {folder}, got {error}") from error
     return recognizer.eval()

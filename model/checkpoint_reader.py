@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,11 +21,21 @@ FORMAT = 1
 FACTS = {"config", "lookahead_ms", "parameters", "card"}
 KINDS = {"F16": "<f2", "BF16": "<u2", "F32": "<f4", "F64": "<f8", "I64": "<i8"}
 # what files that `save` did not write, or sizes that no model has, make of building and loading
-BROKEN = (KeyError, TypeError, ValueError, ArithmeticError, OSError, RuntimeError, SafetensorError)
+_BROKEN = (KeyError, TypeError, ValueError, ArithmeticError, OSError, RuntimeError, SafetensorError)
 
 
 class CheckpointError(ValueError):
     """A checkpoint that is missing, broken or of another format."""
+
+
+@contextmanager
+def loading(folder: Path) -> Iterator[None]:
+    """Let whatever a broken checkpoint raises in the block be one line that names its folder."""
+    try:
+        yield
+    except _BROKEN as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        raise CheckpointError(f"expected a checkpoint in {folder}, got {reason}") from error
 
 
 class Parameters(Protocol):
@@ -86,7 +97,7 @@ def read(folder: str | os.PathLike[str] = DEFAULT) -> CheckpointData:
     """
     folder = Path(folder)
     content = read_card(folder)
-    try:
+    with loading(folder):
         config = build(RecognizerConfig, content["config"], str(folder / CARD), folder)
         lookahead_ms = int(content["lookahead_ms"])
         parts = deserialize((folder / WEIGHTS).read_bytes())  # type: ignore[no-untyped-call]
@@ -94,13 +105,13 @@ def read(folder: str | os.PathLike[str] = DEFAULT) -> CheckpointData:
         for name, tensor in tensors.items():
             if not np.isfinite(tensor).all():
                 raise ValueError(f"{name} with values that are not finite")
-    except BROKEN as error:
-        raise CheckpointError(f"expected a checkpoint in {folder}, got {error}") from error
     return CheckpointData(config, lookahead_ms, tensors)
 
 
 def _widened(dtype: str, shape: list[int], data: bytes) -> NDArray[Any]:
     """Return a tensor of its own memory; one of 16 bits (numpy knows no bf16) has 32 then."""
+    if dtype not in KINDS:
+        raise ValueError(f"a tensor of type {dtype}, which is none of {', '.join(KINDS)}")
     found = np.frombuffer(data, KINDS[dtype])
     if dtype == "BF16":
         return (found.astype(np.uint32) << 16).view(np.float32).reshape(shape)

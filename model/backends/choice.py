@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cortado.model.checkpoint_reader import BROKEN, DEFAULT, CheckpointData, CheckpointError, read
+from cortado.model.checkpoint_reader import DEFAULT, CheckpointData, loading, read
 from cortado.model.config import UNCALIBRATED, RecognizerConfig
 from cortado.model.search.language_file import LanguageError, language_of
 from cortado.model.search.language_model import NONE, Language
@@ -105,10 +105,8 @@ def _fast(
     if unsupported(data) is not None:
         return None
     products = chosen_products(_products(backend))
-    try:
+    with loading(folder):
         return FastRecognizer(data, products=products, beam=beam)
-    except BROKEN as error:
-        raise CheckpointError(f"expected a checkpoint in {folder}, got {error}") from error
 
 
 def choose(

@@ -62,10 +62,13 @@ def test_serving_with_the_fast_backend_does_without_torch(folder: Path) -> None:
     assert done.stdout.split() == ["True", "False"]
 
 
-@pytest.mark.parametrize("name", ["decoder.output.bias", "encoder.layers.1.dense.weight"])
+@pytest.mark.parametrize(
+    "name", ["decoder.output.bias", "encoder.layers.1.dense.weight", "ctc.bias"]
+)
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_tensor_that_is_missing_or_of_another_shape_is_named(
-    name: str, is_there: bool, folder: Path, tmp_path: Path
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_a_tensor_that_is_missing_or_of_another_shape_is_named_in_one_line(
+    name: str, is_there: bool, backend: str, folder: Path, tmp_path: Path
 ) -> None:
     tensors = load_file(folder / WEIGHTS)
     whole = tensors.pop(name)
@@ -73,8 +76,18 @@ def test_a_tensor_that_is_missing_or_of_another_shape_is_named(
         tensors[name] = whole[:-1].contiguous()
     save_file(tensors, tmp_path / WEIGHTS)
     (tmp_path / checkpoint_reader.CARD).write_bytes((folder / checkpoint_reader.CARD).read_bytes())
-    with pytest.raises(CheckpointError, match=name.replace(".", r"\.")):
-        load_recognizer(tmp_path)
+    with pytest.raises(CheckpointError, match=name.replace(".", r"\.")) as caught:
+        load_recognizer(tmp_path, backend)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tensor_of_another_type_is_told(folder: Path, tmp_path: Path) -> None:
+    tensors = load_file(folder / WEIGHTS)
+    tensors["ctc.bias"] = tensors["ctc.bias"].to(torch.uint8)
+    save_file(tensors, tmp_path / WEIGHTS)
+    (tmp_path / checkpoint_reader.CARD).write_bytes((folder / checkpoint_reader.CARD).read_bytes())
+    with pytest.raises(CheckpointError, match="got a tensor of type U8, which is none of F16, "):
+        read(tmp_path)
 
 
 def test_weights_that_are_not_numbers_are_refused(folder: Path, tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def _decoder(
     tensors: _StateDict, recognizer: Parameters, dtype: Any, integers: bool
 ) -> DecoderWeights:
     shape, symbols = sizes(recognizer), len(recognizer.config.vocabulary)
-    decoder, heads = tensors.scope("decoder."), symbols + 1 + recognizer.config.phones
+    decoder, phones = tensors.scope("decoder."), recognizer.config.phones
     width, d, gates = recognizer.config.decoder.embedding, shape.decoder, 4 * shape.decoder
     embedding = decoder("embedding.weight", symbols + 1, width)
     inputs = decoder("lstm.weight_ih", gates, width + shape.width)  # of [embedding, context]
@@ -168,9 +168,11 @@ def _decoder(
     bias = decoder("lstm.bias_ih", gates) + decoder("lstm.bias_hh", gates)
     output = decoder("output.weight", symbols, d + shape.width)  # of [state, context]
     (keys, queries, key_bias), directions, biases = _energies(decoder.scope("attention."), shape)
-    head, head_bias = rows_of_heads(recognizer.state_dict(), phones=True)
-    if head.shape != (heads, shape.width) or head_bias.shape != (heads,):
-        raise ValueError(f"expected heads of {heads} outputs, got {len(head)}")
+    for name, outputs in (("ctc", symbols + 1), ("phones", phones)):
+        if outputs:
+            tensors(f"{name}.weight", outputs, shape.width)
+            tensors(f"{name}.bias", outputs)
+    head, head_bias = rows_of_heads(recognizer.state_dict(), phones > 0)
 
     def columns(weight: Float64, count: int) -> Float64:
         """Return the transpose, padded with zero columns."""
