@@ -7,7 +7,8 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from cortado.model.features.speaker import Samples, Statistics, by_speaker, statistics_of
+from cortado.model.arrays import Samples
+from cortado.model.features.speaker import Statistics, by_speaker, statistics_of
 from cortado.model.recognizer import Recognizer
 
 Module = TypeVar("Module", bound=nn.Module)

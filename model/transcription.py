@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.audio.decode import LOUDEST, Resampler, Samples, stream
+from cortado.model.arrays import Samples
+from cortado.model.audio.decode import LOUDEST, Resampler, stream
 from cortado.model.audio.remote import at
 from cortado.model.backends.choice import load_recognizer
 from cortado.model.checkpoint_reader import DEFAULT

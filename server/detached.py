@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cortado.model.streaming.interface import Samples
+from cortado.model.arrays import Samples
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.server.protocol.messages import Start
 from cortado.server.protocol.transcript import ResumePoint, Transcript

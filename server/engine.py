@@ -18,8 +18,9 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Rows, Samples
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
-from cortado.model.streaming.interface import Rows, Samples, StreamingRecognizer
+from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.pool import Batch, Pool
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import FAILED, Results, Update

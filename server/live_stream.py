@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from cortado.model.streaming.interface import Samples
+from cortado.model.arrays import Samples
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import Update
 from cortado.server.protocol.messages import Start

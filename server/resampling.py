@@ -4,9 +4,9 @@ from math import gcd
 
 import numpy as np
 
+from cortado.model.arrays import Samples
 from cortado.model.audio.decode import Resampler
 from cortado.model.features.framing import SAMPLE_RATE
-from cortado.model.streaming.interface import Samples
 
 MEMORY_SECONDS = 0.3  # of input, more than the filter's length and its blocks
 NOTHING = np.zeros(0, np.float32)

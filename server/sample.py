@@ -2,9 +2,9 @@
 
 from functools import cache
 
+from cortado.model.arrays import Samples
 from cortado.model.audio.decode import decode
 from cortado.model.features.framing import SAMPLES_PER_STEP
-from cortado.model.streaming.interface import Samples
 from cortado.server.web import FOLDER
 
 SAMPLE = FOLDER / "sample.webm"

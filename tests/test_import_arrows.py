@@ -36,6 +36,7 @@ FLOORS = (  # of the model, from below; the longest name that fits says
         "vocabulary",
         "attention.config",
         "features.framing",
+        "arrays",
         "compiled",
         "configuration",
         "cores",

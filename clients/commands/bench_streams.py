@@ -23,8 +23,9 @@ from cortado.clients.commands.terminal import (
 
 if TYPE_CHECKING:
     from cortado.clients.bench.streams.delays import Point
+    from cortado.model.arrays import Samples
     from cortado.model.progress import Progress
-    from cortado.model.streaming.interface import Samples, StreamingRecognizer
+    from cortado.model.streaming.interface import StreamingRecognizer
 
 EXAMPLES = examples(
     "cortado bench streams --audio talk.mp3",

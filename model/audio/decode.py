@@ -20,14 +20,13 @@ from av.audio.stream import AudioStream
 from av.container import InputContainer
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Samples
 from cortado.model.audio.container import Mp3Length, missing_bytes, mp3_length
 from cortado.model.audio.damage import Damage
 from cortado.model.audio.remote import fetched, is_remote
 from cortado.model.audio.sphere import SphereError, is_sphere, open_sphere
 from cortado.model.audio.timeline import Timeline
 from cortado.model.features.framing import SAMPLE_RATE
-
-Samples = NDArray[np.float32]
 
 MIN_RATE = 8_000  # Hz; a telephone's, below it there is too little speech left
 MAX_RATE = 192_000  # Hz

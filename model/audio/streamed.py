@@ -15,8 +15,9 @@ from pathlib import Path
 import av
 from av.audio.codeccontext import AudioCodecContext
 
+from cortado.model.arrays import Samples
 from cortado.model.audio.container import ID3_HEADER, LONGEST_HEADER, id3_length, wav_header
-from cortado.model.audio.decode import AudioError, Channel, Resampler, Samples, mono, streamed
+from cortado.model.audio.decode import AudioError, Channel, Resampler, mono, streamed
 
 ENOUGH = 12  # bytes that tell the format
 AWAITED = (

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cortado.model.arrays import Rows, Samples
 from cortado.model.backends.heads import BLANK
 from cortado.model.backends.reference import (
     ReferenceRecognizer,
@@ -25,7 +26,6 @@ from cortado.model.emission import Emissions
 from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.layer import select, tensors
 from cortado.model.recognizer import Recognizer
-from cortado.model.streaming.interface import Rows, Samples
 
 TILE = 512  # rows in every step, so that any batch runs the same kernels
 WARM_UP = 3  # steps before a capture, in which libraries choose and allocate

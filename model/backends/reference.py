@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cortado.model.arrays import Rows, Samples
 from cortado.model.backends.heads import blanks, head, logits
 from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.ctc import CtcState
@@ -28,7 +29,7 @@ from cortado.model.search.greedy import GreedySearch
 from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import GREEDY, Beam, flush_steps, search_identity, search_name
 from cortado.model.search.spelling import Speller
-from cortado.model.streaming.interface import BATCH, Rows, Samples
+from cortado.model.streaming.interface import BATCH
 from cortado.model.streaming.snapshot import digest
 
 TILE = 8  # rows in every step: with other numbers, libraries sum in another order

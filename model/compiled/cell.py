@@ -1,14 +1,9 @@
 """The LSTM cell as compiled loops, forward and backward, for one stream and one frame."""
 
-from typing import Any
-
-from numpy.typing import NDArray
-
+from cortado.model.arrays import Array
 from cortado.model.compiled.functions import FAST, sigmoid, tanh
 from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.product import put
-
-Array = NDArray[Any]
 
 
 @uncounted(fastmath=FAST, error_model="numpy", forceinline=True)

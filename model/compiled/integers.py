@@ -23,6 +23,7 @@ from numba import types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.functions import FAST
 from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.product import LARGE, SMALL, aligned, block_at, padded, product, wide
@@ -36,8 +37,6 @@ from cortado.model.compiled.vectors import (
     float_of,
     multiplied,
 )
-
-Array = NDArray[Any]
 
 VNNI = LANES == 16 and "avx512vnni" in cpu_features()
 AVX2 = LANES == 8

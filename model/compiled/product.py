@@ -10,6 +10,7 @@ from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.tiles import (
     BF16_PAIRS,
@@ -31,8 +32,6 @@ from cortado.model.compiled.vectors import (
     narrowed,
     product_tile,
 )
-
-Array = NDArray[Any]
 
 # the type of packed weights, by name
 WEIGHT_TYPES = {"amx": BF16_PAIRS, "bf16": BF16, "fp32": np.float32}

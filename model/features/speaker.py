@@ -12,13 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cortado.model.arrays import Samples
 from cortado.model.config import RecognizerConfig
 from cortado.model.features.framing import HOP
 from cortado.model.features.log_mel import Features
 
 MIN_DEVIATION = 0.1  # nats; digital silence has 0, by which nothing can be divided
-
-Samples = NDArray[np.float32]
 
 
 class Statistics(NamedTuple):

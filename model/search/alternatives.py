@@ -10,11 +10,9 @@ node's letters have, up to their best frame (pronunciation.py). No later phone c
 The attention and the CTC head do not count: they have heard the committed letters only.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.functions import log
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.compiled.viterbi import IMPOSSIBLE
@@ -22,8 +20,6 @@ from cortado.model.search import language_model as language
 from cortado.model.search import pronunciation
 from cortado.model.search.language_model import LEAST, NOWHERE, ROOT, Language
 from cortado.model.search.pronunciation import FORGOTTEN, HISTORY, NOW
-
-Array = NDArray[Any]
 
 MOST = 10  # alternatives of a word
 WIDTH = 64  # nodes of the tree that are kept at each letter

@@ -29,11 +29,9 @@ This is the bookkeeping, compiled. A backend computes the decoder's energies and
     commit(...)                               # the symbols that are committed now (commit.py)
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.functions import exp, log
 from cortado.model.compiled.jit import inlined, uncounted
 from cortado.model.search import ctc_score as ctc
@@ -41,8 +39,6 @@ from cortado.model.search import language_model as language
 from cortado.model.search import look_ahead, phrases, pronunciation, source_model, voice
 from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses, copy, copy_rows
 from cortado.model.search.settings import Beam
-
-Array = NDArray[Any]
 
 ONE = np.float32(1)
 MULTIPLIER = np.int64(6364136223846793005)  # of a text's hash (Knuth's MMIX)

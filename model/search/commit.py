@@ -9,11 +9,12 @@ has come for `pause` frames none will: there a hypothesis is weighed as if its w
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.functions import exp, log
 from cortado.model.compiled.jit import uncounted
 from cortado.model.emission import CERTAIN, Emissions
@@ -22,8 +23,6 @@ from cortado.model.search import look_ahead, phrases
 from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses, place
 from cortado.model.search.settings import Beam
 from cortado.model.search.voice import strangeness
-
-Array = NDArray[Any]
 
 FLATTENED = np.float32(0.4)  # power of a hypothesis' probability in the confidence of its symbols
 LEAST_DOUBT = np.float32(1e-3)  # what the beam does not show

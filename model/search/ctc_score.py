@@ -16,15 +16,11 @@ Probabilities are relative to the text's own at the newest frame, so that they n
 grow. A text's score is a sum of logarithms in nats, which the caller keeps.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.functions import exp, log
 from cortado.model.compiled.jit import uncounted
-
-Array = NDArray[Any]
 
 HISTORY = 6  # frames that are remembered, the newest included
 LAG = 3  # symbols that the head may not have heard yet

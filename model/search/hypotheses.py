@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from cortado.model.compiled.arrays import Array, zeros
+from cortado.model.arrays import Array, zeros
 from cortado.model.compiled.jit import uncounted
 from cortado.model.search import ctc_score as ctc
 from cortado.model.search import phrases, pronunciation

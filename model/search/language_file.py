@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from cortado.model.arrays import Array
 from cortado.model.search import source_model
 from cortado.model.search.language_model import NONE, UNKNOWN, Language, levels
 from cortado.model.vocabulary import Vocabulary
-
-Array = NDArray[Any]
 
 FILE = "language.safetensors"  # in a checkpoint's folder
 FORMAT, PACKED = "1", "2"  # of files: as it is used, and as it takes less room

@@ -14,13 +14,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.functions import log
 from cortado.model.compiled.jit import inlined, uncounted
 from cortado.model.search import source_model
-
-Array = NDArray[Any]
 
 BEGIN, END, UNKNOWN = 0, 1, 2  # words besides those of the lexicon, which follow
 MOST_TAKEN = 3  # phones of a letter; a word with more for one has none for all of its letters

@@ -6,11 +6,11 @@ scores by those three, in one place of a table for each; another text may take t
 score is found there or computed makes no difference to its bits.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.functions import log
 from cortado.model.compiled.jit import inlined, uncounted
 from cortado.model.search import phrases
@@ -25,8 +25,6 @@ from cortado.model.search.language_model import (
     placed,
     word_end_gain,
 )
-
-Array = NDArray[Any]
 
 TEXTS = 8192  # that are remembered: a power of two
 UNKNOWN = np.float32(np.inf)  # a score that was not needed yet

@@ -14,15 +14,13 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.jit import inlined, uncounted
 from cortado.model.vocabulary import Vocabulary
-
-Array = NDArray[Any]
 
 NODES = 512  # of a stream's tree, its root included
 SYMBOL, CHILD, SIBLING, LINK, OWED, KEPT, FINAL, FIRST, SAID = range(9)  # known of a node

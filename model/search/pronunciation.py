@@ -15,15 +15,11 @@ model names the likeliest word that begins so, and how many of its phones these 
 A frame's scores are relative to its likeliest phone, those of ways to the best way of the text.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.viterbi import IMPOSSIBLE, viterbi
-
-Array = NDArray[Any]
 
 HISTORY = 48  # frames that are remembered: few words last longer, their letters' delay included
 NOW = HISTORY - 1  # the place of the newest frame

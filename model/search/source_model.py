@@ -10,15 +10,12 @@ language model: without one, nothing is taken off.
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.jit import uncounted
-
-Array = NDArray[Any]
 
 FILE = "source.safetensors"  # in a checkpoint's folder
 ORDER = 3  # symbols of an n-gram

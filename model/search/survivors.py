@@ -1,10 +1,8 @@
 """Which candidates of a frame survive it as a stream's hypotheses, compiled."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.functions import exp, log
 from cortado.model.compiled.jit import inlined, uncounted
 from cortado.model.search.hypotheses import (
@@ -16,8 +14,6 @@ from cortado.model.search.hypotheses import (
     place,
 )
 from cortado.model.search.settings import Beam
-
-Array = NDArray[Any]
 
 ONE = np.float32(1)
 

@@ -7,15 +7,11 @@ no blank. The mean begins with some symbols of a usual voice, and forgets what i
 others may speak. It outlasts the ends of utterances.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.functions import log
 from cortado.model.compiled.jit import uncounted
-
-Array = NDArray[Any]
 
 EXCESS, SYMBOLS = 0, 1  # of a voice: nats above the usual entropy, over all symbols; their number
 USUAL = np.float32(0.9)  # nats: the mean of voices that read, of strangers' recordings, of foreign

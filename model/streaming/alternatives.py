@@ -5,13 +5,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Rows
 from cortado.model.compiled.viterbi import IMPOSSIBLE
 from cortado.model.emission import Emissions
 from cortado.model.search import alternatives as search
 from cortado.model.search import pronunciation
 from cortado.model.search.language_model import ROOT
 from cortado.model.search.settings import Beam
-from cortado.model.streaming.interface import Rows, Stepper
+from cortado.model.streaming.interface import Stepper
 from cortado.model.vocabulary import Vocabulary
 
 SHARPNESS = 0.7  # power of the words' probabilities: the search is surer than it is right

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Rows, Samples
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
-from cortado.model.streaming.interface import Rows, Samples
 
 USUAL = SAMPLE_RATE // 4  # samples in a row's place, enough while the model keeps up
 GOES_ON = -1  # in place of the steps to flush, while the input goes on

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Rows
 from cortado.model.compiled.jit import uncounted
 from cortado.model.emission import Emissions
 from cortado.model.features.framing import STEP_SECONDS
-from cortado.model.streaming.interface import Rows
 
 NEVER = 1 << 30  # steps
 LATER = 0.2  # seconds after the last letter at which blanks or a detector's quiet begin

@@ -5,14 +5,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Rows, Samples
 from cortado.model.emission import Emissions
 from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import Beam
 from cortado.model.search.spelling import Speller
 from cortado.model.vocabulary import Vocabulary
-
-Samples = NDArray[np.float32]
-Rows = NDArray[np.int64]
 
 BATCH = 64  # streams in a batch large enough to measure the cost of a step, on a CPU
 

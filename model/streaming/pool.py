@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Rows, Samples
 from cortado.model.emission import Emissions
 from cortado.model.search.phrases import Expected, PhrasesError, expecting
 from cortado.model.streaming.alternatives import Alternatives, WordEnd
@@ -30,7 +31,7 @@ from cortado.model.streaming.endpoint import (
     needs_vad,
     rules_after,
 )
-from cortado.model.streaming.interface import Rows, Samples, StreamingRecognizer
+from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.options import DEFAULT_OPTIONS, StreamOptions
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Results, Update

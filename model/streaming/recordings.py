@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
+from cortado.model.arrays import Samples
 from cortado.model.emission import Character
 from cortado.model.streaming.endpoint import Rules
-from cortado.model.streaming.interface import Samples, StreamingRecognizer
+from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.options import DEFAULT_OPTIONS, StreamOptions
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.vad import Vad

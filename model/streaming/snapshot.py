@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cortado.model.arrays import Samples
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
 from cortado.model.streaming.endpoint import Rule, Rules
-from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.utterances import CHARACTERS
 
 MAGIC, VERSION = b"CORTADO STREAM\n\0", 4

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Rows
 from cortado.model.emission import (
     CERTAIN,
     Character,
@@ -17,7 +18,6 @@ from cortado.model.emission import (
     to_characters,
 )
 from cortado.model.streaming.alternatives import Alternative, WordEnd
-from cortado.model.streaming.interface import Rows
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.utterances import SPACE, Endpoint, Segmentation
 from cortado.model.vocabulary import Vocabulary

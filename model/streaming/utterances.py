@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Rows
 from cortado.model.compiled.jit import uncounted
 from cortado.model.emission import Emissions
-from cortado.model.streaming.interface import Rows
 from cortado.model.vocabulary import Vocabulary
 
 SPACE = " "

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Rows, Samples
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
-from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.snapshot import digest
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ class VadStepper:
         self._samples = np.zeros((streams, HISTORY), np.float32)  # the last samples
         self._rest = np.zeros(streams, np.int64)  # how many of them were in no window yet
 
-    def reset(self, rows: NDArray[np.int64]) -> None:
+    def reset(self, rows: Rows) -> None:
         """Reset the streams in (R,) rows to the state before any audio."""
         self._state[:, rows], self._samples[rows], self._rest[rows] = 0, 0, 0
 
-    def step(self, samples: Samples, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    def step(self, samples: Samples, rows: Rows) -> NDArray[np.float32]:
         """Return (R,) the probabilities of speech in the windows that end in this step.
 
         A step of 640 samples completes one window of 512, every fourth step two; the larger
@@ -80,7 +80,7 @@ class VadStepper:
         self._samples[rows], self._rest[rows] = audio[:, -HISTORY:], rest
         return found
 
-    def _run(self, windows: Samples, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _run(self, windows: Samples, rows: Rows) -> NDArray[np.float32]:
         """Return (R,) the probabilities of windows (R, CONTEXT + WINDOW)."""
         padding = -len(rows) % TILE
         windows = np.pad(windows, ((0, padding), (0, 0)))

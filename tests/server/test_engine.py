@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cortado.model.arrays import Samples
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.emission import Character
 from cortado.model.features.framing import STEP_SECONDS
-from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.recordings import transcribe
 from cortado.model.streaming.snapshot import Snapshot

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from cortado.model.audio.decode import Samples
+from cortado.model.arrays import Samples
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Count, counted, unwatched
 from cortado.model.whole_file import whole, write_whole

@@ -6,7 +6,7 @@ from typing import BinaryIO
 import av
 import numpy as np
 
-from cortado.model.audio.decode import Samples
+from cortado.model.arrays import Samples
 from cortado.model.features.framing import SAMPLE_RATE
 
 BIT_RATE = 26_000  # bit/s: speech at 16 kHz sounds as it is

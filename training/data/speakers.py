@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.adaptation import adapted
-from cortado.model.audio.decode import Samples
+from cortado.model.arrays import Samples
 from cortado.model.features.speaker import Statistics, Sums, by_speaker, statistics_of
 from cortado.model.recognizer import Recognizer
 from cortado.training.data.log_mel_cache import LogMelCorpus

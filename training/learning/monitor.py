@@ -14,13 +14,13 @@ import torch
 from torch.utils.tensorboard import SummaryWriter
 
 from cortado.model.adaptation import own
+from cortado.model.arrays import Samples
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.features.speaker import by_speaker
 from cortado.model.progress import unwatched
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import flushed, transcribe_offline
-from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.recordings import transcribe_many
 from cortado.model.whole_file import named
 from cortado.training.data.speakers import transcribed

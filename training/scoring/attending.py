@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cortado.model.arrays import Samples
 from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.emission import Character
 from cortado.model.features.framing import HOP, SAMPLE_RATE, SAMPLES_PER_STEP, STEP_SECONDS
@@ -19,7 +20,6 @@ from cortado.model.search.offline import (
     teacher_forced,
     transcribe_offline,
 )
-from cortado.model.streaming.interface import Samples
 
 Matrix = NDArray[np.float32]
 

@@ -17,7 +17,7 @@ import jiwer
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.audio.decode import Samples
+from cortado.model.arrays import Samples
 from cortado.model.emission import FLUSH_STEPS, Character
 from cortado.model.features.framing import SAMPLES_PER_STEP, STEP_SECONDS
 

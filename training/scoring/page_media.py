@@ -8,7 +8,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.audio.decode import Samples
+from cortado.model.arrays import Samples
 from cortado.training.data.opus import write_opus
 
 QUIETEST, LOUDEST = 0.1, 0.995  # quantiles of a log-mel picture that are shown as no ink and as all

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cortado.model.audio.decode import Samples
+from cortado.model.arrays import Samples
 from cortado.model.features.framing import HOP, SAMPLE_RATE, WINDOW
 from cortado.model.features.log_mel import LogMel
 from cortado.training.alignment.letter_phones import LetterPhones

@@ -6,7 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cortado.model.audio.decode import AudioError, Samples
+from cortado.model.arrays import Samples
+from cortado.model.audio.decode import AudioError
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.streaming.interface import StreamingRecognizer

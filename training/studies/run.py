@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from cortado.model import checkpoint
+from cortado.model.arrays import Samples
 from cortado.model.backends.choice import choose
 from cortado.model.checkpoint_reader import WEIGHTS, read_card
 from cortado.model.processes import Line, ProcessHere
@@ -17,7 +18,6 @@ from cortado.model.progress import Progress, unwatched
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import Mode, modes, transcribe_batch
 from cortado.model.search.settings import GREEDY
-from cortado.model.streaming.interface import Samples
 from cortado.model.streaming.recordings import transcribe_many
 from cortado.training.data.evaluation_sets import NamedSet, set_name
 from cortado.training.data.manifest import Utterance, spoken

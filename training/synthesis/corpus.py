@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import soxr
 
-from cortado.model.audio.decode import Samples
+from cortado.model.arrays import Samples
 from cortado.model.configuration import json_tree
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Count, unwatched

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
-from cortado.model.audio.decode import Samples
+from cortado.model.arrays import Samples
 from cortado.model.features.framing import SAMPLE_RATE
 
 TRIM_FLOOR = 0.003  # of the peak (-50 dB): quieter ends are the engine's silence, not speech

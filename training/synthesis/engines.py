@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from cortado.model.audio.decode import Samples
+from cortado.model.arrays import Samples
 
 TIMEOUT = 60.0  # s for one utterance, far above the second that the slowest engine takes
 ESPEAK_WORDS_PER_MINUTE = 175  # espeak-ng's own default, at rate 1

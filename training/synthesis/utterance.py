@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cortado.model.audio.decode import Samples
+from cortado.model.arrays import Samples
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.whole_file import whole
 from cortado.training.data.opus import write_opus

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.clients.bench.streams.delays import Point, percentiles
+from cortado.model.arrays import Samples
 from cortado.model.features.framing import SAMPLE_RATE
-from cortado.model.streaming.interface import Samples, StreamingRecognizer
+from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.server.engine import Engine
 from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics

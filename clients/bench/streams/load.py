@@ -10,9 +10,9 @@ import numpy as np
 from cortado.clients.bench.served import Served
 from cortado.clients.bench.streams.delays import Point, percentiles
 from cortado.clients.connection import Connection, open_connection
+from cortado.model.arrays import Samples
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Progress
-from cortado.model.streaming.interface import Samples
 from cortado.server.protocol.messages import Chars, End, Final, Start
 from cortado.server.protocol.pcm import encode
 

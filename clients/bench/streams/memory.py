@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from cortado.model.arrays import Samples
 from cortado.model.features.framing import SAMPLES_PER_STEP
-from cortado.model.streaming.interface import Samples, StreamingRecognizer
+from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.server.memory import give_back
 
 WARM_UP = 25  # steps

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numba.extending import overload
 
-from cortado.model.backends.cpu.layout import CHANNELS, STREAMS, Array
+from cortado.model.arrays import Array
+from cortado.model.backends.cpu.layout import CHANNELS, STREAMS
 from cortado.model.compiled.integers import (
     MAX_INPUT,
     QuantizedMatrix,

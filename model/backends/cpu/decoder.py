@@ -6,8 +6,9 @@ is stored, and a frame without a stop costs one energy.
 
 import numpy as np
 
+from cortado.model.arrays import Array
 from cortado.model.backends.cpu.encoder import lstm_cell
-from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, NewStates, Scratch, State
+from cortado.model.backends.cpu.layout import TILE, DecoderWeights, NewStates, Scratch, State
 from cortado.model.backends.heads import BLANK
 from cortado.model.compiled.cell import add_to
 from cortado.model.compiled.functions import FAST, exp, tanh

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from cortado.model.arrays import Array
 from cortado.model.backends.cpu.convolution import convolve_frames
 from cortado.model.backends.cpu.gates import advance_cell
 from cortado.model.backends.cpu.layout import (
@@ -14,7 +15,6 @@ from cortado.model.backends.cpu.layout import (
     STREAMS,
     THIRD,
     TILE,
-    Array,
     Convolutions,
     Layer,
     Scratch,

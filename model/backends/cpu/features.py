@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from cortado.model.arrays import Array
 from cortado.model.backends.cpu.layout import (
     FIRST,
     PAST,
     STREAMS,
-    Array,
     FeatureWeights,
     Scratch,
     State,

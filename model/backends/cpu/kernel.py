@@ -8,10 +8,10 @@ order: its results would differ in the last bits from those of all processes tha
 from collections.abc import Callable
 from functools import cache
 
+from cortado.model.arrays import Array
 from cortado.model.backends.cpu import decoder, encoder, features, search
 from cortado.model.backends.cpu.layout import (
     STREAMS,
-    Array,
     Convolutions,
     DecoderWeights,
     FeatureWeights,

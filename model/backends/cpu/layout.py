@@ -8,8 +8,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from cortado.model.compiled.arrays import Array as Array
-from cortado.model.compiled.arrays import zeros
+from cortado.model.arrays import Array, zeros
 from cortado.model.compiled.integers import STEP, ZERO_POINT, QuantizedMatrix
 from cortado.model.compiled.product import aligned
 from cortado.model.compiled.vectors import FRAMES

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Array, Rows, Samples
 from cortado.model.backends.cpu import weights
 from cortado.model.backends.cpu.kernel import kernel
 from cortado.model.backends.cpu.layout import (
     TILE,
-    Array,
     NewStates,
     Scratch,
     State,
@@ -45,7 +45,7 @@ from cortado.model.search.settings import (
     search_name,
 )
 from cortado.model.search.spelling import Speller
-from cortado.model.streaming.interface import BATCH, Samples
+from cortado.model.streaming.interface import BATCH
 from cortado.model.streaming.snapshot import digest
 
 STREAMS_PER_THREAD = 32  # fewer are not worth waking another thread
@@ -195,7 +195,7 @@ class FastStepper:
         searched = self._recognizer.beam.width > 1
         return (*self._state, *self._hypotheses) if searched else tuple(self._state)
 
-    def reset(self, rows: NDArray[np.int64]) -> None:
+    def reset(self, rows: Rows) -> None:
         for array in self._arrays:
             array[rows] = 0
         self._begin(rows)
@@ -204,24 +204,24 @@ class FastStepper:
     def expect(self, row: int, phrases: Expected) -> None:
         self._hypotheses.trees[row], self._hypotheses.sounds[row] = phrases
 
-    def _begin(self, rows: NDArray[np.int64] | slice) -> None:
+    def _begin(self, rows: Rows | slice) -> None:
         self._state.mean[rows] = self._recognizer.weights.features.mean
         self._state.memory[rows] = PRIOR_FRAMES, 0, 0
         self._state.symbol[rows] = self._recognizer.weights.decoder.start
 
-    def blanks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def blanks(self, rows: Rows) -> NDArray[np.bool_]:
         return self._state.blank[rows, 0] != 0
 
-    def pending(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+    def pending(self, rows: Rows) -> NDArray[np.int32]:
         return pending(rows, self._recognizer.beam, self._hypotheses)
 
-    def spoken(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    def spoken(self, rows: Rows) -> NDArray[np.float32]:
         return self._hypotheses.spoken[rows]
 
-    def pauses(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def pauses(self, rows: Rows) -> NDArray[np.bool_]:
         return np.asarray(self._state.memory[rows, 1] >= PAUSE_FRAMES)
 
-    def restart(self, rows: NDArray[np.int64]) -> Emissions:
+    def restart(self, rows: Rows) -> Emissions:
         state, rest = self._state, uncommitted(rows, self._recognizer.beam, self._hypotheses)
         restart(rows, self._hypotheses)
         pauses = rows[self.pauses(rows)]
@@ -248,7 +248,7 @@ class FastStepper:
             array[row] = np.frombuffer(state[start:end], array.dtype).reshape(array[row].shape)
             start = end
 
-    def step(self, samples: Samples, rows: NDArray[np.int64]) -> Emissions:
+    def step(self, samples: Samples, rows: Rows) -> Emissions:
         samples, rows = self._checked(samples, rows)
         beam, cap = self._recognizer.beam, MAX_SYMBOLS_PER_STEP
         emissions = Emissions.nothing(len(rows), max_committed(beam, cap))
@@ -267,7 +267,7 @@ class FastStepper:
                 one.result()
         return emissions
 
-    def _checked(self, samples: Samples, rows: NDArray[np.int64]) -> tuple[Samples, Array]:
+    def _checked(self, samples: Samples, rows: Rows) -> tuple[Samples, Array]:
         expected = (len(rows), SAMPLES_PER_STEP)
         if samples.shape != expected or samples.dtype != np.float32:
             found = f"{samples.shape} {samples.dtype}"

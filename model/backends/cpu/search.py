@@ -8,9 +8,10 @@ a frame, their attention and the product of their hidden state with the gates' w
 
 import numpy as np
 
+from cortado.model.arrays import Array
 from cortado.model.backends.cpu.decoder import add_mean, attention_weights, energy, store_frames
 from cortado.model.backends.cpu.encoder import lstm_cell
-from cortado.model.backends.cpu.layout import TILE, Array, DecoderWeights, NewStates, Scratch, State
+from cortado.model.backends.cpu.layout import TILE, DecoderWeights, NewStates, Scratch, State
 from cortado.model.compiled.cell import add_to
 from cortado.model.compiled.integers import affine
 from cortado.model.compiled.jit import inlined, uncounted

@@ -1,15 +1,11 @@
 """The expected alignment (attention/expected_alignment.py) as compiled loops, on a CPU."""
 
-from typing import Any
-
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.operation import kernel
-
-Array = NDArray[Any]  # float32 or float64
 
 
 @kernel("expected_alignment", "CPU")

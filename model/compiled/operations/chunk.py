@@ -4,15 +4,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.functions import FAST, exp
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.operation import kernel
-
-Array = NDArray[Any]  # float32 or float64
 
 IN_ORDER = FAST - {"reassoc"}  # differences that must not be regrouped
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.cell import add_to, backward_cell, forward_cell
 from cortado.model.compiled.jit import cached_njit, uncounted
 from cortado.model.compiled.operations import mixed
@@ -18,7 +18,6 @@ from cortado.model.compiled.product import begin, end, product, stored
 from cortado.model.operation import definition, kernel
 
 MIN_FRAMES = 4  # fewer are not worth packing the weights
-Array = NDArray[Any]
 
 
 @kernel("conv_lstm", "CPU")

@@ -1,17 +1,13 @@
 """The additive energy (attention/energy.py) as compiled loops, on a CPU."""
 
-from typing import Any
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.functions import FAST, tanh
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.operation import definition, kernel
-
-Array = NDArray[Any]
 
 
 @kernel("additive_energy", "CPU")

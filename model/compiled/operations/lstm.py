@@ -9,18 +9,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.cell import add_to, backward_cell, forward_cell
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.compiled.operations import mixed
 from cortado.model.compiled.product import begin, end, product
 from cortado.model.operation import definition, kernel
-
-Array = NDArray[Any]
 
 
 @kernel("lstm", "CPU")

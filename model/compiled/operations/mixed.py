@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.product import (
     WEIGHT_TYPES,
     aligned,
@@ -22,8 +22,6 @@ from cortado.model.compiled.product import (
 )
 from cortado.model.compiled.tiles import INNER, ROWS
 from cortado.model.compiled.vectors import BF16
-
-Array = NDArray[Any]
 
 
 def kind() -> Any:

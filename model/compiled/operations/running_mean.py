@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.functions import FAST
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.features.framing import (
@@ -24,7 +25,6 @@ from cortado.model.features.framing import (
 )
 from cortado.model.operation import definition, kernel
 
-Array = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 MIN_FRAMES = 8  # for fewer, tensor operations are as fast

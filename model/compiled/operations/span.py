@@ -4,17 +4,16 @@ A symbol takes O(T^2) time and O(T) memory.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cortado.model.arrays import Array
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.operation import kernel
 
-Array = NDArray[Any]  # float32 or float64
 Doubles = NDArray[np.float64]
 
 

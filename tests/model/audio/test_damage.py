@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cortado.model.audio.decode import AudioError, Samples, decode, stream
+from cortado.model.arrays import Samples
+from cortado.model.audio.decode import AudioError, decode, stream
 from cortado.tests.model.audio.recorded import record
 
 RATE = 16_000

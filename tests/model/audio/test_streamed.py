@@ -14,8 +14,9 @@ import pytest
 from av.audio.stream import AudioStream
 from av.container import InputContainer
 
+from cortado.model.arrays import Samples
 from cortado.model.audio import decode, streamed
-from cortado.model.audio.decode import AudioError, Samples
+from cortado.model.audio.decode import AudioError
 from cortado.model.audio.streamed import OpusPackets, StreamedAudio, format_of
 from cortado.model.audio.telephone import linear
 from cortado.tests.server.doors.sound import CODECS, encoded, fragment, wav

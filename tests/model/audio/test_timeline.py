@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cortado.model.arrays import Samples
 from cortado.model.audio import decode as decode_module
 from cortado.model.audio import timeline
-from cortado.model.audio.decode import AudioError, Samples, decode
+from cortado.model.audio.decode import AudioError, decode
 from cortado.model.audio.streamed import StreamedAudio
 from cortado.tests.model.audio.recorded import record, streamed
 

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Rows, Samples
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.features.framing import SAMPLES_PER_STEP as STEP
 from cortado.model.search.phrases import PhrasesError, expecting
 from cortado.model.streaming.endpoint import Rule
-from cortado.model.streaming.interface import Rows, Samples, StreamingRecognizer
+from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.live import LiveStream, listen
 from cortado.model.streaming.options import StreamOptions
 from cortado.model.streaming.pool import Pool

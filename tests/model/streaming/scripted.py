@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Rows, Samples
 from cortado.model.emission import Emission, Emissions
 from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import GREEDY
 from cortado.model.search.spelling import Speller
-from cortado.model.streaming.interface import Rows, Samples
 from cortado.model.vocabulary import Vocabulary
 
 Script = Mapping[int, list[Emission]]  # by the first sample of a step

@@ -14,7 +14,8 @@ import torch
 from cortado.clients import cli
 from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.adaptation import adapted
-from cortado.model.audio.decode import Samples, decode
+from cortado.model.arrays import Samples
+from cortado.model.audio.decode import decode
 from cortado.model.backends.choice import choose
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.features.speaker import statistics_of

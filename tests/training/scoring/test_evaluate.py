@@ -8,7 +8,8 @@ import jiwer
 import pytest
 
 from cortado.model import checkpoint
-from cortado.model.audio.decode import Samples, decode
+from cortado.model.arrays import Samples
+from cortado.model.audio.decode import decode
 from cortado.model.backends.choice import choose
 from cortado.model.progress import Progress, unwatched
 from cortado.model.search.settings import GREEDY

@@ -1,4 +1,7 @@
-"""Named tuples of arrays, made as their fields state them: `Annotated[Array, F32, "S", "4 D"]`."""
+"""Types of arrays, and named tuples of arrays that are made as their fields state them.
+
+A field is stated as `Annotated[Array, F32, "S", "4 D"]`: its type and its dimensions.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -9,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Samples = NDArray[np.float32]  # (N,) of sound at 16 kHz, in [-1, 1]; (R, N) of R streams
+Rows = NDArray[np.int64]  # (R,) which streams
 Arrays = TypeVar("Arrays", bound=tuple[Any, ...])
 
 
