@@ -83,7 +83,7 @@ class Engine:
         """
         self.recognizer = recognizer
         if recognizer.beam.words.spells:
-            recognizer.speller.learn()  # before streams come, which would be held up
+            recognizer.g2p.learn()  # before streams come, which would be held up
         self._metrics, self._elsewhere = metrics, elsewhere
         # Part of a step may stay in it, and the resampler returns more than one piece at a time.
         self._room = int(max(buffer_seconds, 4 * PIECE_SECONDS) * SAMPLE_RATE)

@@ -25,10 +25,10 @@ from cortado.model.layer import Serial, changed, merged, put, select, tensors
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.beam_decoder import BeamSearch, SearchState
 from cortado.model.search.commit import pending
+from cortado.model.search.grapheme_to_phoneme import GraphemeToPhoneme
 from cortado.model.search.greedy import GreedySearch
 from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import GREEDY, Beam, flush_steps, search_identity, search_name
-from cortado.model.search.spelling import Speller
 from cortado.model.streaming.interface import BATCH
 from cortado.model.streaming.snapshot import digest
 
@@ -62,7 +62,7 @@ class ReferenceRecognizer:
         self.layers = Serial(recognizer.features, recognizer.encoder, self.search)
         self.flush_steps = flush_steps(self.beam)
         self.batch = BATCH
-        self.speller = Speller(self.beam.words)
+        self.g2p = GraphemeToPhoneme(self.beam.words)
         self.name = search_name("reference", self.beam)
         self.head = head(recognizer)
 

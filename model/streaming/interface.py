@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from cortado.model.arrays import Rows, Samples
 from cortado.model.emission import Emissions
+from cortado.model.search.grapheme_to_phoneme import GraphemeToPhoneme
 from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import Beam
-from cortado.model.search.spelling import Speller
 from cortado.model.vocabulary import Vocabulary
 
 BATCH = 64  # streams in a batch large enough to measure the cost of a step, on a CPU
@@ -85,7 +85,7 @@ class StreamingRecognizer(Protocol):
     flush_steps: int  # of silence after the end of the input until all is committed
     beam: Beam  # settings of the search
     batch: int  # streams a thread, in the smallest batch that counts as large
-    speller: Speller  # by the search's language model
+    g2p: GraphemeToPhoneme  # for words that the search's lexicon lacks
 
     @property
     def digest(self) -> bytes:

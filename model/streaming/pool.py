@@ -375,5 +375,5 @@ def _expected(recognizer: StreamingRecognizer, *phrases: str) -> Expected | None
     if beam.width == 1:
         raise PhrasesError("expected a search for phrases, got the greedy scan (--beam 1)")
     spells = beam.phones > 0 and beam.words.spells
-    pronounce = recognizer.speller.pronounce if spells else None
+    pronounce = recognizer.g2p.pronounce if spells else None
     return expecting(phrases, recognizer.vocabulary, pronounce)

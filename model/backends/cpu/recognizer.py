@@ -34,6 +34,7 @@ from cortado.model.cores import usable_cores
 from cortado.model.emission import Emissions
 from cortado.model.features.framing import PAUSE_FRAMES, PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps
 from cortado.model.search.commit import pending, uncommitted
+from cortado.model.search.grapheme_to_phoneme import GraphemeToPhoneme
 from cortado.model.search.hypotheses import Candidates, candidates, hypotheses, restart
 from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import (
@@ -44,7 +45,6 @@ from cortado.model.search.settings import (
     search_identity,
     search_name,
 )
-from cortado.model.search.spelling import Speller
 from cortado.model.streaming.interface import BATCH
 from cortado.model.streaming.snapshot import digest
 
@@ -139,7 +139,7 @@ class FastRecognizer:
         self.beam = beam
         self.flush_steps = flush_steps(beam)
         self.batch = BATCH
-        self.speller = Speller(beam.words)
+        self.g2p = GraphemeToPhoneme(beam.words)
         self.phones = recognizer.config.phones
         self.sizes = weights.sizes(recognizer)
         self.weights = weights.pack_weights(recognizer, self.packed_type, products == INTEGERS)

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from cortado.model.arrays import Rows, Samples
 from cortado.model.emission import Emission, Emissions
+from cortado.model.search.grapheme_to_phoneme import GraphemeToPhoneme
 from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import GREEDY
-from cortado.model.search.spelling import Speller
 from cortado.model.vocabulary import Vocabulary
 
 Script = Mapping[int, list[Emission]]  # by the first sample of a step
@@ -34,7 +34,7 @@ class Scripted:
         """
         self.script, self.rest, self.waits = script, rest or [], waits or {}
         self.vocabulary = Vocabulary()
-        self.speller = Speller(self.beam.words)
+        self.g2p = GraphemeToPhoneme(self.beam.words)
 
     def stepper(self, streams: int, threads: int | None = None) -> "ScriptedStepper":
         return ScriptedStepper(self, streams)

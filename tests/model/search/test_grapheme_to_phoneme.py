@@ -5,8 +5,8 @@ from itertools import chain
 import numpy as np
 import pytest
 
+from cortado.model.search.grapheme_to_phoneme import GraphemeToPhoneme
 from cortado.model.search.language_model import Language
-from cortado.model.search.spelling import Speller
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.search.words import said, spoken, with_phones
 from cortado.training.language_model import SearchWeights
@@ -40,7 +40,7 @@ def lexicon(phones: dict[str, list[list[int]]]) -> Language:
 
 
 def pronounced(words: Language, word: str) -> tuple[list[int], list[int]]:
-    return Speller(words).pronounce(VOCABULARY.encode(word))
+    return GraphemeToPhoneme(words).pronounce(VOCABULARY.encode(word))
 
 
 def test_a_letter_has_the_phones_that_it_always_has() -> None:

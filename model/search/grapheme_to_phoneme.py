@@ -1,4 +1,4 @@
-"""How words that the lexicon lacks are pronounced: by analogy with its words.
+"""Grapheme to phoneme: words that the lexicon lacks are pronounced by analogy with its words.
 
 The language model knows which phones each letter of its words takes. A letter of another word takes
 those that it takes most often where the letters around it are the same, as many of them as can be
@@ -22,7 +22,7 @@ FIRST_LETTER = 2  # the vocabulary's first symbol; 1 is a letter that the vocabu
 Numbers = NDArray[np.int64]
 
 
-class Speller:
+class GraphemeToPhoneme:
     """Pronounces words as the words of a language model's lexicon are."""
 
     def __init__(self, words: Language) -> None:
