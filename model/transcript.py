@@ -10,7 +10,7 @@ from typing import Any
 from cortado.model import captions
 from cortado.model.captions import Shares, Word, words_of
 from cortado.model.emission import Character
-from cortado.model.streaming.alternatives import Alternative
+from cortado.model.streaming.alternatives import Substitute
 from cortado.model.streaming.update import Update
 
 
@@ -64,7 +64,7 @@ class Gathering:
         self._ended: list[tuple[Character, ...]] = []
         self._open: list[Character] = []
         self._before = 0  # characters of the utterances that have ended
-        self._alternatives: dict[int, tuple[Alternative, ...]] = {}
+        self._alternatives: dict[int, tuple[Substitute, ...]] = {}
         self._position = 0.0
 
     def add(self, update: Update) -> None:

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from cortado.model.arrays import Rows
 from cortado.model.compiled.viterbi import IMPOSSIBLE
 from cortado.model.emission import Emissions
-from cortado.model.search import alternatives as search
-from cortado.model.search import pronunciation
+from cortado.model.search import lexicon_search, pronunciation
 from cortado.model.search.language_model import ROOT
 from cortado.model.search.settings import Beam
 from cortado.model.streaming.interface import Stepper
@@ -19,7 +18,7 @@ SHARPNESS = 0.7  # power of the words' probabilities: the search is surer than i
 COVERED = 0.2  # of the words that are wrong, those whose right word it finds
 
 
-class Alternative(NamedTuple):
+class Substitute(NamedTuple):
     """A word in place of a committed one."""
 
     text: str
@@ -30,7 +29,7 @@ class WordEnd(NamedTuple):
     """A word that ends within a step."""
 
     symbols: int  # of the step that come before its end
-    alternatives: tuple[Alternative, ...]  # the likeliest first
+    alternatives: tuple[Substitute, ...]  # the likeliest first
 
 
 class Alternatives:
@@ -60,7 +59,7 @@ class Alternatives:
 
     def want(self, row: int, most: int) -> None:
         """Find so many alternatives of each word of a stream."""
-        self._wanted[row] = min(most, search.MOST) if self._known else 0
+        self._wanted[row] = min(most, lexicon_search.MOST) if self._known else 0
 
     def step(
         self, rows: Rows, emissions: Emissions, ended: NDArray[np.bool_], stepper: Stepper
@@ -78,11 +77,11 @@ class Alternatives:
             return {}
         asking = rows[places]
         symbols, late = (np.ascontiguousarray(part[places]) for part in emissions[:2])
-        shape = (len(places), symbols.shape[1] + 1, search.MOST)
+        shape = (len(places), symbols.shape[1] + 1, lexicon_search.MOST)
         nodes, scores = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
         heard, memory = stepper.spoken(asking), (self._begun, self._state)
         news = symbols, late, ended[places], heard, self._words
-        search.follow(asking, *news, *memory, nodes, scores)
+        lexicon_search.follow(asking, *news, *memory, nodes, scores)
         found: dict[int, list[WordEnd]] = {}
         for r, n in np.argwhere(nodes[:, :, 0] >= 0).tolist():
             before = int((symbols[r, :n] >= 0).sum())
@@ -92,12 +91,12 @@ class Alternatives:
 
     def _alternatives(
         self, nodes: NDArray[np.int32], scores: NDArray[np.float32], most: int
-    ) -> tuple[Alternative, ...]:
+    ) -> tuple[Substitute, ...]:
         """Return the first of the words at (MOST,) nodes."""
         shares = np.exp(SHARPNESS * (scores - scores[0]))
         shares *= COVERED / shares.sum()
         pairs = zip(nodes[:most].tolist(), shares.tolist(), strict=False)
-        return tuple(Alternative(self._spelt(node), share) for node, share in pairs if node >= 0)
+        return tuple(Substitute(self._spelt(node), share) for node, share in pairs if node >= 0)
 
     def _spelt(self, node: int) -> str:
         """Return the letters up to a node of the tree."""

@@ -17,7 +17,7 @@ from cortado.model.emission import (
     step_time,
     to_characters,
 )
-from cortado.model.streaming.alternatives import Alternative, WordEnd
+from cortado.model.streaming.alternatives import Substitute, WordEnd
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.utterances import SPACE, Endpoint, Segmentation
 from cortado.model.vocabulary import Vocabulary
@@ -27,7 +27,7 @@ class EndedWord(NamedTuple):
     """Where a word ends, and what else it may have been."""
 
     end: int  # characters of the update up to there
-    alternatives: tuple[Alternative, ...]
+    alternatives: tuple[Substitute, ...]
 
 
 class Update(NamedTuple):

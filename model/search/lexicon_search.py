@@ -1,4 +1,4 @@
-"""What else a committed word may have been, compiled.
+"""The lexicon searched for what else a committed word may have been, compiled.
 
 The search commits letters early and drops what contradicts them, so when a word is whole its beam
 holds no other any more. But the phone head's scores of the last frames are remembered. So the

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cortado.model.compiled.viterbi import IMPOSSIBLE
-from cortado.model.search import alternatives as search
 from cortado.model.search import language_model as language
-from cortado.model.search import look_ahead, pronunciation
-from cortado.model.search.alternatives import DELAY, MOST
+from cortado.model.search import lexicon_search, look_ahead, pronunciation
 from cortado.model.search.language_model import ROOT, Language
+from cortado.model.search.lexicon_search import DELAY, MOST
 from cortado.model.search.pronunciation import HISTORY, NOW, PLACES
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.search.words import PHONES, said
@@ -63,7 +62,7 @@ class Stream:
         nodes, scores = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
         row, ended = np.zeros(1, np.int64), np.array([ends])
         news = symbols, np.full_like(symbols, late), ended, heard[None]
-        search.follow(row, *news, lm or lexicon(), self.begun, self.state, nodes, scores)
+        lexicon_search.follow(row, *news, lm or lexicon(), self.begun, self.state, nodes, scores)
         return nodes[0], scores[0]
 
 
@@ -105,7 +104,7 @@ def test_the_alternatives_of_a_word_are_the_best_others_of_the_lexicon(
     for word in words:
         phones = language.word_phones(lm, node_of(word))
         fit = float(pronunciation.fit(begun, heard, phones, ended))
-        wanted.append(probability(0, 0, word) + float(search.PHONES) * fit)
+        wanted.append(probability(0, 0, word) + float(lexicon_search.PHONES) * fit)
     best = sorted((score, word) for score, word in zip(wanted, words, strict=True) if word != own)
     expected = [score for score, _ in best[: -MOST - 1 : -1]]
     found = [lm.words[node] for node in nodes[-2]]
