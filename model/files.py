@@ -9,7 +9,9 @@ from threading import Event
 from typing import BinaryIO, NamedTuple, TextIO
 
 from cortado.model.arrays import Samples
-from cortado.model.audio.decode import STDIN, AudioError, decoded, open_audio, stream
+from cortado.model.audio.decode import decoded, stream
+from cortado.model.audio.error import STDIN, AudioError
+from cortado.model.audio.opening import open_audio
 from cortado.model.audio.remote import is_remote
 from cortado.model.backends.choice import check_language_model_used, choose, load_recognizer
 from cortado.model.checkpoint_reader import read

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.arrays import Samples
-from cortado.model.audio.decode import LOUDEST, Resampler, stream
+from cortado.model.audio.decode import stream
+from cortado.model.audio.frames import LOUDEST
 from cortado.model.audio.remote import at
+from cortado.model.audio.resampler import Resampler
 from cortado.model.backends.choice import load_recognizer
 from cortado.model.checkpoint_reader import DEFAULT
 from cortado.model.emission import Character

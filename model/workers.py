@@ -13,7 +13,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cortado.model.audio.decode import AudioError
+from cortado.model.audio.error import AudioError
 from cortado.model.files import (
     FileTranscript,
     RecognizerFor,

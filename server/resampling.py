@@ -5,7 +5,7 @@ from math import gcd
 import numpy as np
 
 from cortado.model.arrays import Samples
-from cortado.model.audio.decode import Resampler
+from cortado.model.audio.resampler import Resampler
 from cortado.model.features.framing import SAMPLE_RATE
 
 MEMORY_SECONDS = 0.3  # of input, more than the filter's length and its blocks

@@ -73,7 +73,7 @@ def replayed(
     Raises: ValueError if its voice activity detector is not installed, or the search cannot weigh
     its phrases.
     """
-    from cortado.model.audio.decode import Resampler
+    from cortado.model.audio.resampler import Resampler
     from cortado.model.streaming.live import LiveStream
     from cortado.model.streaming.vad import load_vad
     from cortado.server.protocol.pcm import PcmDecoder

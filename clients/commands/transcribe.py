@@ -128,7 +128,7 @@ def transcribe(
 ) -> None:
     """Print the text of audio files as it is decided."""
     from cortado.clients.results import inputs
-    from cortado.model.audio.decode import STDIN
+    from cortado.model.audio.error import STDIN
     from cortado.model.checkpoint_reader import DEFAULT
     from cortado.model.search.settings import beam_from_options
     from cortado.model.streaming.options import StreamOptions

@@ -17,7 +17,10 @@ from av.audio.codeccontext import AudioCodecContext
 
 from cortado.model.arrays import Samples
 from cortado.model.audio.container import ID3_HEADER, LONGEST_HEADER, id3_length, wav_header
-from cortado.model.audio.decode import AudioError, Channel, Resampler, mono, streamed
+from cortado.model.audio.decode import streamed
+from cortado.model.audio.error import AudioError
+from cortado.model.audio.frames import Channel, mono
+from cortado.model.audio.resampler import Resampler
 
 ENOUGH = 12  # bytes that tell the format
 AWAITED = (

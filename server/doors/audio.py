@@ -6,7 +6,8 @@ from typing import cast
 import numpy as np
 
 from cortado.model.arrays import Samples
-from cortado.model.audio.decode import AudioError, Channel
+from cortado.model.audio.error import AudioError
+from cortado.model.audio.frames import Channel
 from cortado.model.audio.streamed import OpusPackets, StreamedAudio
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.server.protocol.messages import (

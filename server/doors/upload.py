@@ -11,7 +11,9 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from starlette.requests import Request
 
-from cortado.model.audio.decode import AudioError, Channel, decoded
+from cortado.model.audio.decode import decoded
+from cortado.model.audio.error import AudioError
+from cortado.model.audio.frames import Channel
 from cortado.model.captions import Word
 from cortado.server.doors.audio import NAME, decoder
 from cortado.server.doors.body import bounded

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cortado.model.audio.decode import Resampler, decode
+from cortado.model.audio.decode import decode
+from cortado.model.audio.resampler import Resampler
 from cortado.tests.clients.serving import ENVIRONMENT, ROOT, Served
 from cortado.tests.clients.speech import write
 

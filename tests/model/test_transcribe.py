@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from cortado.model.audio.decode import AudioError, decode
+from cortado.model.audio.decode import decode
+from cortado.model.audio.error import AudioError
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.files import transcripts, write_results, write_text
 from cortado.model.streaming.live import listen

@@ -13,7 +13,8 @@ SCRIPT = """
 import re, sys
 from contextlib import suppress
 from pathlib import Path
-from cortado.model.audio.decode import AudioError, decode
+from cortado.model.audio.decode import decode
+from cortado.model.audio.error import AudioError
 from cortado.server.memory import bound_ffmpeg
 
 def most():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import websockets
 
-from cortado.model.audio.decode import Resampler
+from cortado.model.audio.resampler import Resampler
 from cortado.model.backends.choice import load_recognizer
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.checkpoint_reader import DEFAULT

@@ -21,7 +21,7 @@ import redis
 import websockets
 from websockets.sync.client import connect
 
-from cortado.model.audio.decode import Resampler
+from cortado.model.audio.resampler import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.pool import Batch, Output
 from cortado.model.streaming.snapshot import SnapshotError

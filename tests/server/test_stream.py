@@ -7,7 +7,7 @@ import logging
 import numpy as np
 import pytest
 
-from cortado.model.audio.decode import Resampler
+from cortado.model.audio.resampler import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.running import (

@@ -20,7 +20,7 @@ import soxr
 import torch
 from numpy.typing import NDArray
 
-from cortado.model.audio.decode import AudioError
+from cortado.model.audio.error import AudioError
 from cortado.model.config import PLAIN, FeatureConfig
 from cortado.model.features.framing import HOP, SAMPLE_RATE
 from cortado.model.features.log_mel import LogMel

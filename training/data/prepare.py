@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cortado.model.audio.decode import AudioError, stream
+from cortado.model.audio.decode import stream
+from cortado.model.audio.error import AudioError
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Progress, counted, unwatched
 from cortado.model.whole_file import whole

@@ -4,7 +4,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from cortado.model.arrays import Samples
-from cortado.model.audio.decode import AudioError, decode
+from cortado.model.audio.decode import decode
+from cortado.model.audio.error import AudioError
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.training.data.manifest import Utterance
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortado.model.arrays import Samples
-from cortado.model.audio.decode import AudioError
+from cortado.model.audio.error import AudioError
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Progress

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cortado.model.arrays import Samples
-from cortado.model.audio.decode import AudioError
+from cortado.model.audio.error import AudioError
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.streaming.interface import StreamingRecognizer

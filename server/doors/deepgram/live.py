@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ValidationError
 
-from cortado.model.audio.decode import Channel as AudioChannel
+from cortado.model.audio.frames import Channel as AudioChannel
 from cortado.model.captions import Word as OwnWord
 from cortado.server.doors.audio import decoder
 from cortado.server.doors.deepgram.messages import (

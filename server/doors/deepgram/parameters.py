@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from cortado.model.audio.decode import Channel
+from cortado.model.audio.frames import Channel
 from cortado.model.streaming.options import MAX_ALTERNATIVES, MAX_PHRASE, MAX_PHRASES
 from cortado.server.doors.deepgram.messages import Warning
 from cortado.server.protocol.messages import (

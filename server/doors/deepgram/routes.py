@@ -10,7 +10,8 @@ from fastapi import APIRouter, Request, Response, WebSocket
 from fastapi.responses import JSONResponse
 from starlette.datastructures import QueryParams
 
-from cortado.model.audio.decode import AudioError, channels_of
+from cortado.model.audio.decode import channels_of
+from cortado.model.audio.error import AudioError
 from cortado.server.doors.audio import NAME
 from cortado.server.doors.body import read_json
 from cortado.server.doors.deepgram import file, parameters

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from cortado.model.arrays import Samples
-from cortado.model.audio.decode import AudioError, decode, stream
+from cortado.model.audio.decode import decode, stream
+from cortado.model.audio.error import AudioError
 from cortado.tests.model.audio.recorded import record
 
 RATE = 16_000

@@ -20,16 +20,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cortado.model.audio import decode as decode_module
-from cortado.model.audio.decode import (
-    AudioError,
-    Channel,
-    Resampler,
-    channels_of,
-    decode,
-    decoded,
-    open_audio,
-    stream,
-)
+from cortado.model.audio.decode import channels_of, decode, decoded, stream
+from cortado.model.audio.error import AudioError
+from cortado.model.audio.frames import Channel
+from cortado.model.audio.opening import open_audio
+from cortado.model.audio.resampler import Resampler
 from cortado.tests.model.audio.recorded import streamed
 from cortado.tests.model.audio.sphere_files import write_sphere
 

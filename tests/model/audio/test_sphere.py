@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cortado.model.audio.decode import AudioError, decode
+from cortado.model.audio.decode import decode
+from cortado.model.audio.error import AudioError
 from cortado.tests.model.audio.sphere_files import (
     MULAW,
     MULAW_TWO_ZEROS,

@@ -16,7 +16,7 @@ from av.container import InputContainer
 
 from cortado.model.arrays import Samples
 from cortado.model.audio import decode, streamed
-from cortado.model.audio.decode import AudioError
+from cortado.model.audio.error import AudioError
 from cortado.model.audio.streamed import OpusPackets, StreamedAudio, format_of
 from cortado.model.audio.telephone import linear
 from cortado.tests.server.doors.sound import CODECS, encoded, fragment, wav

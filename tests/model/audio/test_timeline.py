@@ -8,7 +8,8 @@ import pytest
 from cortado.model.arrays import Samples
 from cortado.model.audio import decode as decode_module
 from cortado.model.audio import timeline
-from cortado.model.audio.decode import AudioError, decode
+from cortado.model.audio.decode import decode
+from cortado.model.audio.error import AudioError
 from cortado.model.audio.streamed import StreamedAudio
 from cortado.tests.model.audio.recorded import record, streamed
 

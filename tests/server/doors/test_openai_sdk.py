@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from cortado.model.audio.decode import Resampler
+from cortado.model.audio.resampler import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.search.settings import Beam
 from cortado.model.streaming import pool
