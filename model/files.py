@@ -2,76 +2,27 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import chain, groupby, islice
 from pathlib import Path
 from threading import Event
-from typing import BinaryIO, NamedTuple, TextIO
+from typing import BinaryIO, NamedTuple
 
 from cortado.model.arrays import Samples
-from cortado.model.audio.decode import decoded, stream
-from cortado.model.audio.error import STDIN, AudioError
+from cortado.model.audio.decode import decoded
+from cortado.model.audio.error import AudioError
 from cortado.model.audio.opening import open_audio
 from cortado.model.audio.remote import is_remote
-from cortado.model.backends.choice import check_language_model_used, choose, load_recognizer
-from cortado.model.checkpoint_reader import read
 from cortado.model.features.framing import SAMPLES_PER_STEP
-from cortado.model.search.language_file import language_of
-from cortado.model.search.settings import Beam
+from cortado.model.loading import RecognizerFor
 from cortado.model.streaming.interface import BATCH, StreamingRecognizer
-from cortado.model.streaming.live import listen
 from cortado.model.streaming.options import DEFAULT_OPTIONS, StreamOptions
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.vad import Vad
-from cortado.model.transcript import FORMATS, Gathering, Transcript
+from cortado.model.transcript import Gathering, Transcript
 
 Report = Callable[[int, int], None]  # finished files, bytes read
-RecognizerFor = Callable[[Path], StreamingRecognizer]
 FETCHES = 8  # remote files that are fetched at once; they wait for the network, not for a core
-
-
-def recognizer_of_each(
-    folder: Path, backend: str = "auto", beam: Beam | None = None, lm: str | None = None
-) -> RecognizerFor:
-    """Return a function from a file to the recogniser of a checkpoint's folder for it.
-
-    All files have the same recogniser, unless the model normalises features by statistics of the
-    speaker. Then each file is its own speaker, and is read twice.
-
-    Raises:
-        CheckpointError: the checkpoint is missing, broken or of another shape.
-        LanguageError: the language model that is asked for is missing or broken.
-        ValueError: the backend is not there, or does not know such a model.
-    """
-    config = read(folder).config
-    if config.features.normalisation != "speaker":
-        streaming = load_recognizer(folder, backend, beam, lm)
-        return lambda path: streaming
-    from cortado.model.adaptation import adapted  # needs torch, which streaming models do not
-    from cortado.model.checkpoint import load
-    from cortado.model.features.speaker import statistics_of
-
-    recognizer = load(folder)
-    features = recognizer.features
-    without_speaker = adapted(recognizer, statistics_of(features, []))
-    words = language_of(folder, config.vocabulary, lm)
-    chosen = choose(without_speaker, backend, beam, words)  # reports errors before any file is read
-    check_language_model_used(lm, chosen.name, chosen.beam.uses_language_model)
-
-    def adapted_to(path: Path) -> StreamingRecognizer:
-        if path == STDIN:
-            raise ValueError("expected a file, which this model reads twice, got standard input")
-        with closing(stream(path)) as pieces:
-            statistics = statistics_of(features, [_readable(pieces)])
-        return choose(adapted(recognizer, statistics), backend, beam, words)
-
-    return adapted_to
-
-
-def _readable(pieces: Iterable[Samples]) -> Iterator[Samples]:
-    """Yield a file's pieces as far as it can be read; its second reading reports the error."""
-    with suppress(AudioError):
-        yield from pieces
 
 
 class FileTranscript(NamedTuple):
@@ -158,7 +109,7 @@ def transcripts(
     """Yield the transcripts of files as they end; many are read at once, each in constant memory.
 
     Args:
-        recognizer_for: gives the recogniser of a file, as `recognizer_of_each` does. Consecutive
+        recognizer_for: gives the recogniser of a file, as `Loading.load` does. Consecutive
             files with the same one share a batch.
         files: `STDIN` is standard input. The next is asked for when there is room for it.
         vad: a voice activity detector that may end utterances.
@@ -243,94 +194,3 @@ def size_of(path: Path) -> int:
     with suppress(OSError, ValueError):
         return path.stat().st_size
     return 0
-
-
-def write_results(
-    found: Iterable[FileTranscript],
-    files: int,
-    form: str,
-    out: TextIO,
-    on_error: Callable[[AudioError], None],
-) -> bool:
-    """Write the transcripts of so many files; return whether every file was complete.
-
-    Each is written when it and those before it are done. An incomplete one is written as text only,
-    and `on_error` is called with its error.
-
-    Args:
-        found: the transcripts, in any order.
-        files: how many there are; several texts have headers.
-        form: one of `FORMATS`.
-        out: the output.
-        on_error: called with a file's error; the next files follow.
-    """
-    complete = True
-    for _, path, transcript, error in _in_order(found):
-        if error is None or (form == "txt" and transcript.duration):
-            header = f"==> {path} <==\n" if form == "txt" and files > 1 else ""
-            out.write(header + FORMATS[form](path, transcript))
-            out.flush()
-        if error is not None:
-            on_error(error)
-            complete = False
-    return complete
-
-
-def _in_order(results: Iterable[FileTranscript]) -> Iterator[FileTranscript]:
-    """Yield results in the order of the files."""
-    early: dict[int, FileTranscript] = {}
-    following = 0
-    for result in results:
-        early[result.number] = result
-        while following in early:
-            yield early.pop(following)
-            following += 1
-
-
-def write_text(
-    recognizer_for: RecognizerFor,
-    path: Path,
-    out: TextIO,
-    on_error: Callable[[AudioError], None],
-    vad: Vad | None = None,
-    options: StreamOptions = DEFAULT_OPTIONS,
-) -> bool:
-    """Write the text of a file as it is committed; return whether the file was complete.
-
-    Args:
-        recognizer_for: gives the recogniser of a file.
-        path: of the file.
-        out: the output.
-        on_error: called with the file's error.
-        vad: a voice activity detector that may end utterances.
-        options: of its stream.
-
-    Raises:
-        PhrasesError: the phrases are too many, or there is no search that could weigh them.
-    """
-    errors = list[AudioError]()
-
-    def readable(pieces: Iterator[Samples]) -> Iterator[Samples]:
-        """Yield what comes before an error: then the stream ends, and all of it is written."""
-        try:
-            yield from pieces
-        except AudioError as error:
-            errors.append(error)
-
-    try:
-        with closing(stream(path)) as pieces:
-            audio = chain([next(pieces)], readable(pieces))
-            updates = listen(recognizer_for(path), audio, vad=vad, options=options)
-            try:  # a file or phrases that cannot be taken have given no line
-                for update in updates:
-                    if update.characters:
-                        out.write("".join(one.text for one in update.characters))
-                        out.flush()
-            finally:
-                out.write("\n")
-                out.flush()
-    except AudioError as error:
-        errors.append(error)
-    for one in errors:
-        on_error(one)
-    return not errors

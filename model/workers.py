@@ -11,45 +11,18 @@ from contextlib import suppress
 from functools import partial
 from math import ceil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from cortado.model.audio.error import AudioError
-from cortado.model.files import (
-    FileTranscript,
-    RecognizerFor,
-    Report,
-    recognizer_of_each,
-    size_of,
-    transcripts,
-)
+from cortado.model.files import FileTranscript, Report, size_of, transcripts
+from cortado.model.loading import Loading
 from cortado.model.processes import HERE, Line, Place, Process
 from cortado.model.search.phrases import PhrasesError
-from cortado.model.search.settings import Beam
 from cortado.model.streaming.interface import BATCH
 from cortado.model.streaming.options import DEFAULT_OPTIONS, StreamOptions
-from cortado.model.streaming.vad import Vad, load_vad
 from cortado.model.transcript import Transcript
 
 Job = tuple[int, Path]  # a file and its number
-
-
-class Loading(NamedTuple):
-    """What is loaded to transcribe, in this process or in another."""
-
-    checkpoint: Path
-    backend: str = "auto"
-    beam: Beam | None = None
-    lm: str | None = None
-    vad: bool = False
-
-    def load(self) -> tuple[RecognizerFor, Vad | None]:
-        """Return the recogniser of each file, and the voice activity detector that is asked for.
-
-        Raises:
-            ValueError: the checkpoint, the backend, the language model or the detector is missing.
-        """
-        detector = load_vad() if self.vad else None
-        return recognizer_of_each(self.checkpoint, self.backend, self.beam, self.lm), detector
 
 
 class _Worker:

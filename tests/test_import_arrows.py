@@ -53,7 +53,7 @@ FLOORS = (  # of the model, from below; the longest name that fits says
     ("search",),
     ("streaming",),
     ("backends",),
-    ("description", "transcript", "files", "transcription"),
+    ("description", "transcript", "loading", "files", "writing", "transcription"),
     ("processes", "ray_processes", "workers"),
 )
 DEFINITIONS = ("features", "encoder", "attention", "decoder")  # plain torch, on any device

@@ -29,8 +29,8 @@ from cortado.clients.commands.terminal import (
 if TYPE_CHECKING:
     from cortado.clients.results import Input
     from cortado.model.files import FileTranscript, Report
+    from cortado.model.loading import Loading
     from cortado.model.streaming.options import StreamOptions
-    from cortado.model.workers import Loading
 
     Transcribe = Callable[..., Iterator[FileTranscript]]  # of files, with a report
 
@@ -130,9 +130,9 @@ def transcribe(
     from cortado.clients.results import inputs
     from cortado.model.audio.error import STDIN
     from cortado.model.checkpoint_reader import DEFAULT
+    from cortado.model.loading import Loading
     from cortado.model.search.settings import beam_from_options
     from cortado.model.streaming.options import StreamOptions
-    from cortado.model.workers import Loading
     from cortado.training.data.corpora.source import AUDIO_SUFFIXES
 
     if as_json and form is not None:
@@ -182,7 +182,7 @@ def transcribe(
 
 def _as_it_is_said(loading: "Loading", path: Path, options: "StreamOptions") -> bool:
     """Print the text of one file as it is committed; return whether the file was complete."""
-    from cortado.model.files import write_text
+    from cortado.model.writing import write_text
 
     recognizer_for, vad = loading.load()
     return write_text(recognizer_for, path, sys.stdout, complain, vad, options)
@@ -219,8 +219,8 @@ def _into_one(
     transcribe: "Transcribe", files: Sequence[Path], form: str, output: Path | None
 ) -> bool:
     """Write the transcripts of files one after another; return whether all files were complete."""
-    from cortado.model.files import write_results
     from cortado.model.whole_file import write_whole
+    from cortado.model.writing import write_results
 
     out = sys.stdout if output is None else io.StringIO()  # not the one that a bar puts in between
     # A bar would stand in the text.

@@ -17,11 +17,13 @@ from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.config import FeatureConfig, RecognizerConfig
 from cortado.model.features.log_mel import Features, LogMel
 from cortado.model.features.speaker import MIN_DEVIATION, Statistics, standardised, statistics_of
-from cortado.model.files import recognizer_of_each, transcripts, write_results
+from cortado.model.files import transcripts
+from cortado.model.loading import recognizer_of_each
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import transcribe_offline
 from cortado.model.search.settings import DEFAULT_BEAM
 from cortado.model.streaming.recordings import transcribe
+from cortado.model.writing import write_results
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.tiny import MODEL
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cortado.model.workers import Loading, transcripts_by
+from cortado.model.loading import Loading
+from cortado.model.workers import transcripts_by
 from cortado.tests.clients.ray_cluster import two_nodes
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT
 from cortado.tests.model.test_transcribe import wav

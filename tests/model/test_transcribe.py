@@ -12,9 +12,10 @@ import soundfile
 from cortado.model.audio.decode import decode
 from cortado.model.audio.error import AudioError
 from cortado.model.backends.reference import ReferenceRecognizer
-from cortado.model.files import transcripts, write_results, write_text
+from cortado.model.files import transcripts
 from cortado.model.streaming.live import listen
 from cortado.model.streaming.recordings import transcribe
+from cortado.model.writing import write_results, write_text
 from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 
 

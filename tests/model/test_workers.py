@@ -14,10 +14,11 @@ import pytest
 
 from cortado.model import checkpoint
 from cortado.model.files import FileTranscript, transcripts
+from cortado.model.loading import Loading
 from cortado.model.search.phrases import PhrasesError
 from cortado.model.search.settings import Beam
 from cortado.model.streaming.options import StreamOptions
-from cortado.model.workers import Loading, transcripts_by
+from cortado.model.workers import transcripts_by
 from cortado.tests.model.test_transcribe import wav
 from cortado.tests.model.untrained import untrained
 from cortado.tests.training.tiny import MODEL
