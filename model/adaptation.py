@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from cortado.model.arrays import Samples
-from cortado.model.features.speaker import Statistics, by_speaker, statistics_of
+from cortado.model.features.speaker import Statistics, statistics_of
 from cortado.model.recognizer import Recognizer
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -20,7 +20,7 @@ def adapted(recognizer: Recognizer, statistics: Statistics) -> Recognizer:
     Raises: ValueError where the recogniser's features do not need statistics of speakers.
     """
     config = recognizer.config
-    if not by_speaker(config):
+    if not config.features.by_speaker:
         got = config.features.normalisation
         raise ValueError(f"expected features normalised by 'speaker', got {got!r}")
     features = replace(config.features, normalisation="fixed")
@@ -35,12 +35,12 @@ def adapted(recognizer: Recognizer, statistics: Statistics) -> Recognizer:
     return found
 
 
-def own(recognizer: Recognizer, samples: Samples) -> Recognizer:
+def adapted_to_recording(recognizer: Recognizer, samples: Samples) -> Recognizer:
     """Return the recogniser for one recording (N,) at 16 kHz, taken as its own speaker.
 
     It is the given one, unless that needs statistics of the speaker.
     """
-    if not by_speaker(recognizer.config):
+    if not recognizer.config.features.by_speaker:
         return recognizer
     return adapted(recognizer, statistics_of(recognizer.features, [[samples]]))
 

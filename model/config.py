@@ -33,6 +33,11 @@ class FeatureConfig:
             raise ValueError(f"expected 1 to {MAX_MELS} mel bands, got {self.mels}")
 
     @property
+    def by_speaker(self) -> bool:
+        """Whether they need statistics of each speaker."""
+        return self.normalisation == "speaker"
+
+    @property
     def bands(self) -> int:
         """F, the values of a frame."""
         return self.mels + self.energy

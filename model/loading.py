@@ -51,7 +51,7 @@ def recognizer_of_each(
         ValueError: the backend is not there, or does not know such a model.
     """
     config = read(folder).config
-    if config.features.normalisation != "speaker":
+    if not config.features.by_speaker:
         streaming = load_recognizer(folder, backend, beam, lm)
         return lambda path: streaming
     from cortado.model.adaptation import adapted  # needs torch, which streaming models do not

@@ -31,7 +31,7 @@ def align(
     checkpoint: Checkpoint = None,
 ) -> None:
     """Draw what the attention looks at for each character."""
-    from cortado.model.adaptation import own
+    from cortado.model.adaptation import adapted_to_recording
     from cortado.model.audio.decode import decode
     from cortado.model.checkpoint import load
     from cortado.model.checkpoint_reader import DEFAULT
@@ -43,7 +43,7 @@ def align(
     check_suffix(place)
     check_places(place)
     samples = decode(file, LONGEST)
-    recognizer = own(load(checkpoint or DEFAULT), samples)
+    recognizer = adapted_to_recording(load(checkpoint or DEFAULT), samples)
     reference = None if text is None else " ".join(text.lower().split())
     found = attend(recognizer, samples, reference, expected)
     draw(found, place, found.text)

@@ -235,7 +235,7 @@ def _system(
     from cortado.training.scoring.systems import served
 
     streams = config.decoder.kind == "ctc" or config.decoder.attention.kind in MONOTONIC
-    if mode == "online" and streams and config.features.normalisation != "speaker":
+    if mode == "online" and streams and not config.features.by_speaker:
         chosen = load_recognizer(folder, backend, beam, lm)
         return served(chosen, folder.name, _in_torch(folder), options)
     return _in_reference(folder, mode, backend, beam, lm, options)

@@ -49,17 +49,12 @@ class Sums:
         return Statistics(mean.astype(np.float32), np.sqrt(variance).astype(np.float32))
 
 
-def by_speaker(config: RecognizerConfig) -> bool:
-    """Return whether a recogniser's features need statistics of each speaker."""
-    return config.features.normalisation == "speaker"
-
-
 def check_streams(config: RecognizerConfig) -> None:
     """Check that a recogniser's features can be computed from a stream.
 
     Raises: ValueError where they need statistics of the speaker.
     """
-    if by_speaker(config):
+    if config.features.by_speaker:
         raise ValueError(
             "expected features normalised causally ('running' or 'fixed') for streams, got "
             "'speaker', whose statistics need whole recordings: use `cortado transcribe` or "

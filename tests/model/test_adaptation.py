@@ -11,7 +11,7 @@ import soundfile
 import torch
 
 from cortado.model import checkpoint, checkpoint_reader
-from cortado.model.adaptation import adapted, own
+from cortado.model.adaptation import adapted, adapted_to_recording
 from cortado.model.backends.choice import choose, load_recognizer
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.config import FeatureConfig, RecognizerConfig
@@ -76,7 +76,7 @@ def test_louder_speech_of_a_louder_speaker_is_the_same() -> None:
     texts = []
     for gain in (0.5, 1.0):
         samples = gain * noise(3, 1.0)
-        written = transcribe_offline(own(recognizer(), samples), samples, "hard")
+        written = transcribe_offline(adapted_to_recording(recognizer(), samples), samples, "hard")
         texts.append([one for one in written if one.time < 0.9])  # before the silence at the end
     assert texts[0] == texts[1] != []
 
@@ -95,14 +95,14 @@ def test_adapting_shares_the_weights_and_leaves_the_recogniser_as_it_was() -> No
 
 def test_a_stream_of_an_adapted_recogniser_is_the_whole_recording() -> None:
     samples = noise(5, 2.0)
-    found = own(recognizer(), samples)
+    found = adapted_to_recording(recognizer(), samples)
     whole = transcribe_offline(found, samples, "hard")
     assert transcribe(ReferenceRecognizer(found), samples)[: len(whole)] == whole
 
 
 def test_only_a_recogniser_of_speakers_statistics_is_adapted() -> None:
     other = Recognizer(MODEL)
-    assert own(other, noise(0, 0.5)) is other
+    assert adapted_to_recording(other, noise(0, 0.5)) is other
     with pytest.raises(
         ValueError, match="expected features normalised by 'speaker', got 'running'"
     ):
@@ -147,7 +147,8 @@ def test_a_file_is_transcribed_by_its_own_statistics(tmp_path: Path) -> None:
     found = transcripts(recognizer_of_each(tmp_path), paths)
     assert write_results(found, len(paths), "txt", out, lambda _: None)
     heard = [
-        ReferenceRecognizer(own(recognizer(), samples), DEFAULT_BEAM) for samples in recordings
+        ReferenceRecognizer(adapted_to_recording(recognizer(), samples), DEFAULT_BEAM)
+        for samples in recordings
     ]
     texts = [
         "".join(one.text for one in transcribe(each, samples))

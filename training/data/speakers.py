@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cortado.model.adaptation import adapted
 from cortado.model.arrays import Samples
-from cortado.model.features.speaker import Statistics, Sums, by_speaker, statistics_of
+from cortado.model.features.speaker import Statistics, Sums, statistics_of
 from cortado.model.recognizer import Recognizer
 from cortado.training.data.log_mel_cache import LogMelCorpus
 from cortado.training.data.voices import HasSpeaker, by_speaker_indices
@@ -65,7 +65,7 @@ def transcribed(
         utterances: the speaker of each recording.
         transcribe: gives the texts of recordings of one speaker.
     """
-    if not by_speaker(recognizer.config):
+    if not recognizer.config.features.by_speaker:
         return list(transcribe(recognizer, recordings))
     found: dict[int, Text] = {}
     for group in by_speaker_indices(utterances):

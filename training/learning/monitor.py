@@ -13,11 +13,10 @@ import jiwer
 import torch
 from torch.utils.tensorboard import SummaryWriter
 
-from cortado.model.adaptation import own
+from cortado.model.adaptation import adapted_to_recording
 from cortado.model.arrays import Samples
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.decoder.decoder import AttentionDecoder
-from cortado.model.features.speaker import by_speaker
 from cortado.model.progress import unwatched
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import flushed, transcribe_offline
@@ -87,7 +86,7 @@ class Monitor:
             does not train it.
         """
         model.eval()
-        streams = model.decoder.online and not by_speaker(model.config)
+        streams = model.decoder.online and not model.config.features.by_speaker
         paths = dict[str, Transcribe]()
         if stage.ctc or not stage.attention:
             paths["ctc"] = ctc_transcripts
@@ -131,7 +130,9 @@ class Monitor:
         if not spelled:
             return
         samples, text = spelled[0].samples, spelled[0].text
-        found = attend(own(model, samples), samples, text, expected=model.decoder.online)
+        found = attend(
+            adapted_to_recording(model, samples), samples, text, expected=model.decoder.online
+        )
         self.writer.add_figure("expected alignment", figure(found, text), step)
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from cortado.model import checkpoint
 from cortado.model.features.framing import FRAMES_PER_STEP, HOP, STEP_SECONDS
-from cortado.model.features.speaker import Sums, by_speaker
+from cortado.model.features.speaker import Sums
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.source_model import FILE as SOURCE
 from cortado.training import source_model
@@ -88,7 +88,9 @@ class Trainer:
             seed=recipe.seed,
             processes=self.processes,
             max_utterances=recipe.batch_utterances,
-            speakers=[speaker_statistics(one) for one in corpora if by_speaker(recipe.model)],
+            speakers=[
+                speaker_statistics(one) for one in corpora if recipe.model.features.by_speaker
+            ],
             states=states if recipe.learns_states else (),
             lookahead=self.model.lookahead // HOP,
         )

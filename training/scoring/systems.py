@@ -116,9 +116,7 @@ def served_by_speaker(
 
 def offline(recognizer: "Recognizer", name: str, mode: str, search: Search) -> System:
     """Return a recogniser in a search of whole utterances."""
-    from cortado.model.features.speaker import by_speaker
-
-    needs_speaker = by_speaker(recognizer.config)
+    needs_speaker = recognizer.config.features.by_speaker
     hear = by_speaker_in_turn(recognizer, search) if needs_speaker else in_order(search(recognizer))
     return System(name, mode, hear, recognizer)
 
