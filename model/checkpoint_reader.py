@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 
 from cortado.model.config import RecognizerConfig
-from cortado.model.configuration import build
+from cortado.model.config_reader import build
 
 DEFAULT = Path(__file__).parent / "pretrained" / "small-en"
 WEIGHTS, CARD = "model.safetensors", "model.json"

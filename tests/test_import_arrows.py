@@ -38,7 +38,7 @@ FLOORS = (  # of the model, from below; the longest name that fits says
         "features.framing",
         "arrays",
         "compiled",
-        "configuration",
+        "config_reader",
         "cores",
         "operation",
         "progress",

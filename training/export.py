@@ -11,7 +11,7 @@ from torch import Tensor
 from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.checkpoint_reader import CARD
 from cortado.model.config import SEARCHED_BY
-from cortado.model.configuration import flat
+from cortado.model.config_reader import flat
 from cortado.model.recognizer import Recognizer
 from cortado.model.search import source_model
 from cortado.model.search.language_file import FILE, language_path, read_language

@@ -12,7 +12,7 @@ from cortado.model.attention.config import MONOTONIC, SCORES, Kind
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.checkpoint import load, save
 from cortado.model.config import RecognizerConfig
-from cortado.model.configuration import build
+from cortado.model.config_reader import build
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import decode, modes
 from cortado.model.streaming.recordings import transcribe, transcribe_many

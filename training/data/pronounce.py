@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from cortado.model.configuration import json_tree
+from cortado.model.config_reader import json_tree
 from cortado.model.progress import Count, unwatched
 from cortado.model.whole_file import write_whole
 

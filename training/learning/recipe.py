@@ -13,7 +13,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from cortado.model import checkpoint_reader
 from cortado.model.config import RecognizerConfig
-from cortado.model.configuration import build, toml_tree
+from cortado.model.config_reader import build, toml_tree
 from cortado.training.data.evaluation_sets import check_names, set_name
 from cortado.training.data.pronounce import PHONES
 from cortado.training.learning import snapshot

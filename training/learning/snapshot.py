@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as serialized
 from torch import Tensor, nn
 
-from cortado.model.configuration import json_tree
+from cortado.model.config_reader import json_tree
 from cortado.model.whole_file import write_whole
 
 STATE, TENSORS = "state.json", "tensors.safetensors"

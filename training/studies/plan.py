@@ -10,7 +10,7 @@ from typing import Any
 
 from cortado.model.checkpoint_reader import read as read_checkpoint
 from cortado.model.config import DecoderConfig
-from cortado.model.configuration import read_toml
+from cortado.model.config_reader import read_toml
 from cortado.training.data.evaluation_sets import NamedSet, set_name
 from cortado.training.data.manifest import read as read_manifest
 from cortado.training.learning import recipe as recipes

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cortado.model.configuration import build, json_tree
+from cortado.model.config_reader import build, json_tree
 from cortado.model.whole_file import write_whole
 from cortado.training.scoring.delay import Delay
 from cortado.training.studies.plan import Plan

@@ -14,7 +14,7 @@ import numpy as np
 import soxr
 
 from cortado.model.arrays import Samples
-from cortado.model.configuration import json_tree
+from cortado.model.config_reader import json_tree
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Count, unwatched
 from cortado.model.whole_file import named, write_tree, write_whole

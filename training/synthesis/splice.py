@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.configuration import json_tree
+from cortado.model.config_reader import json_tree
 from cortado.model.progress import Count, counted, unwatched
 from cortado.model.whole_file import write_whole
 from cortado.training.alignment.word_aligner import WordAligner

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from cortado.model.configuration import json_tree
+from cortado.model.config_reader import json_tree
 from cortado.model.progress import Progress, counted, unwatched
 from cortado.model.whole_file import write_tree, write_whole
 from cortado.training.text.batches import collate

@@ -7,7 +7,7 @@ from typing import Literal
 
 from cortado.model.attention.config import AttentionConfig
 from cortado.model.config import DecoderConfig
-from cortado.model.configuration import read_toml
+from cortado.model.config_reader import read_toml
 from cortado.training.studies.plan import digest
 
 Task = Literal["translation", "summary"]  # scored by BLEU, by ROUGE

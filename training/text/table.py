@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from cortado.model.configuration import json_tree
+from cortado.model.config_reader import json_tree
 from cortado.model.whole_file import write_whole
 from cortado.training.scoring.markdown import line, mean, outside
 from cortado.training.text.recipe import Row, TextRecipe, configuration

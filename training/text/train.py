@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save
 from torch import nn
 
 import cortado.model.compiled.operations  # noqa: F401  # kernels for whole texts on CPUs
-from cortado.model.configuration import json_tree
+from cortado.model.config_reader import json_tree
 from cortado.model.progress import Progress, unwatched
 from cortado.model.whole_file import write_whole
 from cortado.training.learning import snapshot

@@ -29,7 +29,7 @@ from cortado.model.compiled.product import WEIGHT_TYPES, available, input_type
 from cortado.model.compiled.tiles import ROWS
 from cortado.model.compiled.vectors import COLUMNS
 from cortado.model.config import MAX_SYMBOLS_PER_STEP, SEARCHED_BY, RecognizerConfig
-from cortado.model.configuration import flat
+from cortado.model.config_reader import flat
 from cortado.model.cores import usable_cores
 from cortado.model.emission import Emissions
 from cortado.model.features.framing import PAUSE_FRAMES, PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps

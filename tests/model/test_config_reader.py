@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cortado.model.configuration import build, toml_tree
+from cortado.model.config_reader import build, toml_tree
 
 FOLDER = Path("/somewhere")
 
