@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from cortado.model.config import DecoderConfig
-from cortado.model.decoder.decoder import AttentionDecoder, Memory, Output, readout
+from cortado.model.decoder.decoder import AttentionDecoder, Memory, Output
+from cortado.model.decoder.readout import readout
 from cortado.model.encoder.lstm import LSTMState, lstm
 
 

@@ -334,32 +334,6 @@ class AttentionDecoder(Decoder):
         return torch.stack(written, 1), DecoderState(*memory, keys, values, valid)
 
 
-class Maxout(nn.Module):
-    """The larger of every two linear units, (..., R) to (..., W) (Goodfellow et al. 2013)."""
-
-    def __init__(self, width_in: int, width: int) -> None:
-        super().__init__()
-        self.units = nn.Linear(width_in, 2 * width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (..., W)."""
-        return self.units(x).unflatten(-1, (-1, 2)).amax(-1)
-
-
-def readout(config: DecoderConfig, width: int) -> tuple[nn.Module, int]:
-    """Return what is between the decoder's states, of this width, and its output; its own width.
-
-    Source: Bahdanau et al. 2015, appendix A.2.2, of a maxout layer.
-    """
-    match config.readout:
-        case "linear":
-            return nn.Identity(), width
-        case "maxout":
-            return Maxout(width, config.width), config.width
-        case "mlp":
-            return nn.Sequential(nn.Linear(width, config.width), nn.Tanh()), config.width
-
-
 def update_rows(memory: Memory, new: Memory, rows: Tensor) -> Memory:
     """Return the memory, with the rows (S,) that are true taken from the new one."""
     wide = rows.unsqueeze(1)

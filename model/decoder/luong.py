@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from cortado.model.attention.shared_matmul import SharedMatrix
 from cortado.model.config import DecoderConfig
-from cortado.model.decoder.decoder import AttentionDecoder, Memory, Output, readout
+from cortado.model.decoder.decoder import AttentionDecoder, Memory, Output
+from cortado.model.decoder.readout import readout
 from cortado.model.encoder.lstm import LSTMState
 
 

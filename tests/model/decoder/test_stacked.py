@@ -11,8 +11,9 @@ from cortado.model.attention import AttentionConfig
 from cortado.model.attention.config import Kind
 from cortado.model.config import DecoderConfig
 from cortado.model.decoder.bahdanau import BahdanauDecoder
-from cortado.model.decoder.decoder import AttentionDecoder, Maxout
+from cortado.model.decoder.decoder import AttentionDecoder
 from cortado.model.decoder.luong import LuongDecoder
+from cortado.model.decoder.readout import Maxout
 from cortado.model.encoder.lstm import LSTMState
 
 Order = Literal["bahdanau", "luong"]
