@@ -32,7 +32,7 @@ class FromText:
 
     text: Path  # one sentence a line
     count: PositiveInt  # utterances
-    seed: int = 1
+    seed: Count = 1
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class Augmentation:
 class Initialisation:
     """Initial weights; PyTorch's own where nothing is said."""
 
-    encoder: float | None = None  # deviation of its matrices and filters, normal, cut off at two
-    embedding: float | None = None  # embeddings are uniform from minus this to this
+    encoder: PositiveFloat | None = None  # deviation of its matrices and filters, cut off at two
+    embedding: PositiveFloat | None = None  # embeddings are uniform from minus this to this
 
 
 NoisyWeights = Literal["recurrent", "all"]  # weights that have weight noise
@@ -94,12 +94,13 @@ Rate = Literal["wer", "cer", "per"]  # error rates of words, characters, phones
 Part = Literal["features", "encoder", "ctc", "phones", "decoder"]  # of a recogniser
 PARTS: tuple[Part, ...] = get_args(Part)
 CONFIGURED_BY = {  # the parts that each key of a recogniser's configuration belongs to
-    "features": {"features"},
-    "encoder": {"encoder"},
-    "vocabulary": {"ctc", "decoder"},
-    "decoder": {"decoder"},
-    "phones": {"phones"},
+    "features": ("features",),
+    "encoder": ("encoder",),
+    "vocabulary": ("ctc", "decoder"),
+    "decoder": ("decoder",),
+    "phones": ("phones",),
 }
+LOSSES = ("ctc", "attention", "stop", "consistency", "text", "states", "mmi")  # that learn alone
 RUNS = Path("runs")  # where a run's folder has its recipe's name
 SPOKEN = 1 + len(PHONES)  # outputs of a head of phones; silence is the first
 BAND_AUGMENTATIONS = (
@@ -154,8 +155,14 @@ class Stage:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: neighbours on one side, or that leave the symbol itself nothing.
+            ValueError: no loss, or one of the decoder although that does not learn; neighbours on
+                one side, or that leave the symbol itself nothing.
         """
+        if not any(getattr(self, loss) for loss in LOSSES):
+            raise ValueError(f"expected one of {', '.join(LOSSES)} above 0, got none")
+        for loss in ("quantity", "guide"):
+            if getattr(self, loss) and not (self.attention or self.stop):
+                raise ValueError(f"expected attention or stop above 0 beside {loss}, got neither")
         if len(self.neighbours) % 2:
             raise ValueError(f"expected neighbours on both sides, got {self.neighbours}")
         if sum(self.neighbours) >= 1:
@@ -200,17 +207,13 @@ class Recipe:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: speeds without a recording's own; a decay of matrices that Muon does not
-                step; a stage has not one weight for each corpus, or none above 0; masks of more
-                mel bands than there are; a loss on text without text;
-                changes of mel bands although the features have an energy beside them; states of
-                phones with a vocabulary of phones, or with a head that has too few; a sequence
-                criterion of phones without a head of them; a name that is no folder's; a
-                best checkpoint by no validation, or by a rate that validation does not have; two
-                validation sets of one name.
+            ValueError: none of what a run needs, or keys that do not fit each other.
         """
         if not re.fullmatch(r"[\w-][\w.-]*", self.name):  # runs/NAME is its folder
             raise ValueError(f"expected a name of letters, digits, . _ and -, got {self.name!r}")
+        for key in ("corpora", "stages"):
+            if not getattr(self, key):
+                raise ValueError(f"expected {key}, at least one, got none")
         if 1.0 not in self.speeds:
             raise ValueError(f"expected speeds with 1 among them, got {self.speeds}")
         if self.weight_decay and self.optimizer != "muon":
@@ -222,27 +225,14 @@ class Recipe:
         self._check_best()
         check_names([set_name(path) for path in self.validation])
         for stage in self.stages:
-            shares = stage.weights or tuple(corpus.weight for corpus in self.corpora)
-            if self.corpora and not sum(shares):
-                raise ValueError(f"expected a weight above 0 in stage {stage.name!r}, got {shares}")
-            widest = stage.augmentation.band_mask if stage.augmentation.band_masks else 0
-            if widest > self.model.features.mels:
-                raise ValueError(
-                    f"expected band_mask of at most {self.model.features.mels}, the mel bands, in "
-                    f"stage {stage.name!r}, got {widest}"
-                )
-            used = [name for name in BAND_AUGMENTATIONS if getattr(stage.augmentation, name)]
-            if self.model.features.energy and used:
-                raise ValueError(
-                    f"expected no augmentation of mel bands in stage {stage.name!r}, beside which "
-                    f"the features have the energy, got {', '.join(used)}"
-                )
+            self._check_weights(stage)
+            self._check_augmentation(stage)
             if stage.text and self.text is None:
                 raise ValueError(f"expected text, which stage {stage.name!r} weighs, got none")
-            if len(stage.weights) not in (0, len(self.corpora)):
+            if stage.text and self.model.decoder.kind == "ctc":
                 raise ValueError(
-                    f"expected {len(self.corpora)} weights in stage {stage.name!r}, one a corpus, "
-                    f"got {len(stage.weights)}"
+                    f"expected a decoder that reads text, which stage {stage.name!r} weighs, "
+                    "got kind 'ctc'"
                 )
 
     @property
@@ -261,6 +251,34 @@ class Recipe:
         if self.start is None and any(said.values()):
             keys = ", ".join(key for key in said if said[key])
             raise ValueError(f"expected start, a checkpoint, beside {keys}, got none")
+
+    def _check_weights(self, stage: Stage) -> None:
+        own = tuple(corpus.weight for corpus in self.corpora)
+        if len(stage.weights) not in (0, len(own)):
+            raise ValueError(
+                f"expected {len(own)} weights in stage {stage.name!r}, one a corpus, "
+                f"got {len(stage.weights)}"
+            )
+        for weights in (stage.weights or own, own):  # the features' statistics are of their own
+            if not sum(weights):
+                raise ValueError(
+                    f"expected a weight above 0 in stage {stage.name!r}, got {weights}"
+                )
+
+    def _check_augmentation(self, stage: Stage) -> None:
+        features = self.model.features
+        widest = stage.augmentation.band_mask if stage.augmentation.band_masks else 0
+        if widest > features.mels:
+            raise ValueError(
+                f"expected band_mask of at most {features.mels}, the mel bands, in "
+                f"stage {stage.name!r}, got {widest}"
+            )
+        used = [name for name in BAND_AUGMENTATIONS if getattr(stage.augmentation, name)]
+        if features.energy and used:
+            raise ValueError(
+                f"expected no augmentation of mel bands in stage {stage.name!r}, beside which "
+                f"the features have the energy, got {', '.join(used)}"
+            )
 
     def _check_best(self) -> None:
         if self.best is None:
@@ -309,16 +327,20 @@ def _completed(tree: Mapping[str, Any], folder: Path, run: Path) -> Mapping[str,
 
     Where neither that nor a snapshot is there, the tree stays: who begins with it says so.
     """
-    start, parts = tree.get("start"), set(tree.get("start_parts", PARTS))
-    if not isinstance(start, str):
-        return tree
+    start, parts = tree.get("start"), tree.get("start_parts", PARTS)
+    if not isinstance(start, str) or not isinstance(parts, (list, tuple)):
+        return tree  # nothing to complete, or a mistake that is named when it is built
     if (folder / start / checkpoint_reader.CARD).exists():
         given = asdict(checkpoint_reader.read(folder / start).config)
     elif found := snapshot.snapshots(run):  # older ones lack the recipe
         given = snapshot.read(found[-1]).get("recipe", {}).get("model", {})
     else:
         return tree
-    taken = {key: given[key] for key, of in CONFIGURED_BY.items() if of & parts and key in given}
+    taken = {
+        key: given[key]
+        for key, of in CONFIGURED_BY.items()
+        if key in given and any(part in of for part in parts)
+    }
     return {**tree, "model": _overlaid(taken, tree.get("model", {}))}
 
 

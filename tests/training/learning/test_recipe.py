@@ -139,6 +139,41 @@ def test_a_run_whose_start_has_gone_keeps_the_model_that_it_began_with(tmp_path:
         ("weight_decay = 0.1\n" + LEAST, r"expected optimizer 'muon', whose .* got 'adam'"),
         (LEAST + "[model.features]\nmels = 10_000_000", r"expected 1 to 256 mel bands"),
         (LEAST + "[model.encoder]\nwidth = 10_000_000", r"expected a width of 1 to 16384"),
+        (LEAST.replace('[{ name = "one", steps = 10 }]', "[]"), r"expected stages, .* got none"),
+        (
+            LEAST.replace('[{ manifest = "../train.jsonl", weight = 1 }]', "[]"),
+            r"expected corpora, at least one, got none",
+        ),
+        (
+            LEAST.replace("10", "1, ctc = 0"),
+            r"stages\[0\]: expected one of ctc, .* above 0, got none",
+        ),
+        (
+            LEAST.replace("10", "1, guide = 1"),
+            r"stages\[0\]: expected attention or stop above 0 beside guide, got neither",
+        ),
+        (
+            LEAST.replace("10", "1, weights = [0, 0]"),
+            r"expected 1 weights in stage 'one', .* got 2",
+        ),
+        (
+            LEAST.replace("weight = 1", "weight = 0").replace("10", "1, weights = [1]"),
+            r"a weight above 0 in stage 'one', got \(0\.",
+        ),
+        (
+            LEAST.replace(
+                "weight = 1", 'weight = 1, splice = { text = "a", count = 1, seed = -1 }'
+            ),
+            r"splice: seed: expected greater than or equal to 0, got -1",
+        ),
+        (
+            "initialisation = { encoder = -1 }\n" + LEAST,
+            r"encoder: expected greater than 0, got -1",
+        ),
+        (
+            LEAST.replace("10", "1, text = 1") + 'text = "a.txt"\nmodel.decoder.kind = "ctc"',
+            r"expected a decoder that reads text, which stage 'one' weighs, got kind 'ctc'",
+        ),
         ("name = ", r"recipe.toml: expected TOML, got "),
         ("", r"recipe.toml: expected a key 'name', got none"),
     ],
@@ -157,6 +192,19 @@ def test_a_run_does_not_begin_with_parts_of_nothing(tmp_path: Path, text: str, k
     with pytest.raises(ValueError, match=f"expected start, a checkpoint, beside {keys}, got none"):
         train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [("5", r"start_parts: expected .* array, got 5"), ('[["ctc"]]', r"start_parts\[0\]: expected")],
+)
+def test_parts_of_a_start_that_are_no_names_are_named(
+    tmp_path: Path, parts: str, message: str
+) -> None:
+    checkpoint.save(fresh(), tmp_path / "start")
+    text = f'start = "start"\nstart_parts = {parts}\n'
+    with pytest.raises(ValueError, match=message):
+        read(written(tmp_path, text + LEAST))
 
 
 def test_validation_sets_are_told_apart(tmp_path: Path) -> None:
