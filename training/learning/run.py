@@ -19,8 +19,10 @@ from cortado.model.progress import Progress, unwatched
 from cortado.training.data import manifest
 from cortado.training.data.evaluation_sets import set_name
 from cortado.training.data.log_mel_cache import CachedCorpus, LogMelCorpus, cached
+from cortado.training.data.manifest import Utterance
 from cortado.training.data.pronounce import lexicon
 from cortado.training.data.recordings import samples_of
+from cortado.training.data.text_sampler import TextSampler
 from cortado.training.data.tied_states import States, aligner, states_of
 from cortado.training.learning.allocator import keep_freed_memory
 from cortado.training.learning.device import device_of, make_matmuls_reproducible
@@ -29,7 +31,7 @@ from cortado.training.learning.recipe import Corpus, Recipe
 from cortado.training.learning.resumption import last_state, standing
 from cortado.training.learning.snapshot import snapshots
 from cortado.training.learning.trainer import Trainer
-from cortado.training.synthesis.corpus import SynthConfig, lacks, synthesise
+from cortado.training.synthesis.corpus import SynthConfig, lacks, sentences, synthesise
 from cortado.training.synthesis.splice import SplicedCorpus, word_edges
 
 log = logging.getLogger(__name__)
@@ -98,16 +100,23 @@ def train(
 
 
 def check_files(recipe: Recipe, output: Path) -> None:
-    """Look, before hours of preparation, whether what is needed after it can be read.
+    """Look, before hours of preparation, whether what is needed in and after it can be read.
 
     Raises:
-        ValueError: a broken manifest or checkpoint.
+        ValueError: a broken manifest, text or checkpoint.
         OSError: a file that is not there.
     """
-    for path in recipe.validation:
-        manifest.read(path, None)
+    vocabulary = recipe.model.vocabulary
+    for one in (one for path in recipe.validation for one in validation_utterances(recipe, path)):
+        manifest.spoken(one, vocabulary)
+        one.audio.stat()
+    for corpus in recipe.corpora:
+        if not corpus.synthesis:
+            manifest.read_for(corpus.manifest, vocabulary)
+        for made in filter(None, (corpus.synthesis, corpus.splice)):
+            sentences(made.text)
     if recipe.text:
-        recipe.text.open().close()
+        TextSampler(recipe.text, vocabulary, recipe.seed)
     if recipe.start and not snapshots(output):
         checkpoint_reader.read(recipe.start)
 
@@ -221,19 +230,23 @@ def tied_states(
     return states, found.phones.tolist()
 
 
-def validation_sets(recipe: Recipe) -> dict[str, ValidationSet]:
-    """Return recordings of each validation manifest, by name, with their texts.
+def validation_utterances(recipe: Recipe, path: Path) -> list[Utterance]:
+    """Return the utterances of a manifest that are validated with.
 
     They are as many as the recipe says, spread over the manifest, where a speaker's stand together.
     """
-    sets: dict[str, ValidationSet] = {}
+    utterances = manifest.read(path, None)
+    count = min(recipe.validation_utterances, len(utterances))
+    return [utterances[k * len(utterances) // count] for k in range(count)]
+
+
+def validation_sets(recipe: Recipe) -> dict[str, ValidationSet]:
+    """Return recordings of each validation manifest, by name, with their texts."""
     vocabulary = recipe.model.vocabulary
-    for path in recipe.validation:
-        utterances = manifest.read(path, None)
-        count = min(recipe.validation_utterances, len(utterances))
-        chosen = [utterances[k * len(utterances) // count] for k in range(count)]
-        sets[set_name(path)] = [
+    return {
+        set_name(path): [
             Recording(samples_of(one), manifest.spoken(one, vocabulary), one.id, one.speaker)
-            for one in chosen
+            for one in validation_utterances(recipe, path)
         ]
-    return sets
+        for path in recipe.validation
+    }

@@ -89,7 +89,7 @@ def synthesise(config: SynthConfig, progress: Count = unwatched) -> Path:
         SynthError: some utterances failed; a further run tries them again.
         OSError: a file that cannot be read or written, or a process that died.
     """
-    lines = read_text(config.text)
+    lines = sentences(config.text)
     voices = _usable_engines(config.engines)
     config.output.mkdir(parents=True, exist_ok=True)
     _check_folder(config, voices, lines)
@@ -133,7 +133,7 @@ def lacks(folder: Path, count: int) -> bool:
     return (folder / FACTS).exists() and manifest.read_bytes().count(b"\n") < count
 
 
-def read_text(path: Path) -> list[str]:
+def sentences(path: Path) -> list[str]:
     """Return the sentences of a text file, one a line, blank lines left out.
 
     Raises:

@@ -20,7 +20,7 @@ from cortado.model.progress import Count, counted, unwatched
 from cortado.model.whole_file import write_whole
 from cortado.training.alignment.word_aligner import WordAligner
 from cortado.training.data.log_mel_cache import CachedCorpus, CachedUtterance
-from cortado.training.synthesis.corpus import read_text
+from cortado.training.synthesis.corpus import sentences
 
 MARGIN = 10  # frames of silence kept before the first word and behind the last
 LEARNT_FROM = 1000  # utterances, from which the aligner learns
@@ -64,7 +64,7 @@ class SplicedCorpus:
             for i in range(len(at) - 1):
                 for j in range(i + 1, min(i + LONGEST_RUN, len(at) - 1) + 1):
                     self._runs[" ".join(words[i:j])].append(Piece(index, at[i], at[j]))
-        lines = read_text(text)
+        lines = sentences(text)
         self._plans: list[list[Piece]] = []
         planned: list[CachedUtterance] = []
         self.utterances: Sequence[CachedUtterance] = planned

@@ -41,15 +41,35 @@ def test_every_process_may_have_loaders(tmp_path: Path, monkeypatch: pytest.Monk
     assert (tmp_path / "run" / "loaded").read_text() == "[1, 2]"
 
 
-@pytest.mark.parametrize("missing", ["validation", "start", "text"])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("validation", (Path("nothing"),)),
+        ("start", Path("nothing")),
+        ("text", Path("nothing")),
+        ("text", Path("capitals")),
+        ("corpora", (Corpus(Path("nothing"), 1.0),)),
+        ("corpora", (Corpus(Path("train.jsonl"), 1.0, splice=FromText(Path("nothing"), 3)),)),
+    ],
+)
 def test_what_is_needed_late_is_missed_before_anything_is_prepared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, value: Any
 ) -> None:
     monkeypatch.setattr(run, "prepare", lambda *_: pytest.fail("it was prepared"))
-    absent = tmp_path / "nothing"
-    value: Any = (absent,) if missing == "validation" else absent
-    with pytest.raises((ValueError, OSError), match="nothing"):
-        run.train(replace(recipe(corpus(tmp_path)), **{missing: value}), tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    Path("capitals").write_text("a nothing\nLoud\n")
+    with pytest.raises((ValueError, OSError), match=r"nothing|capitals:2: expected characters"):
+        run.train(replace(recipe(corpus(tmp_path)), **{key: value}), tmp_path / "run")
+
+
+def test_a_recording_to_validate_with_is_missed_before_anything_is_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "prepare", lambda *_: pytest.fail("it was prepared"))
+    wanted = replace(recipe(corpus(tmp_path)), validation=(corpus(tmp_path, name="dev"),))
+    (tmp_path / "dev-0.wav").unlink()
+    with pytest.raises(FileNotFoundError, match=r"dev-0\.wav"):
+        run.train(wanted, tmp_path / "run")
 
 
 @pytest.mark.parametrize(

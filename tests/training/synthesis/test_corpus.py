@@ -21,7 +21,7 @@ from cortado.training.synthesis.corpus import (
     SynthError,
     cut_text,
     plan,
-    read_text,
+    sentences,
     synthesise,
 )
 from cortado.training.synthesis.engines import EngineError, Voice, installed_engines, speak
@@ -234,7 +234,7 @@ def test_a_line_that_is_not_plain_words_is_an_error_that_names_it(
     for encoding in ("utf-8", "latin-1"):
         path.write_text(content, encoding=encoding)
         with pytest.raises(ValueError, match=message):
-            read_text(path)
+            sentences(path)
 
 
 @pytest.mark.parametrize(
