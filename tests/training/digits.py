@@ -15,7 +15,8 @@ from cortado.model.config import DecoderConfig, EncoderConfig, RecognizerConfig
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.recorded import write_corpus
 from cortado.tests.training.tiny import PLAIN
-from cortado.training.learning.recipe import Corpus, Recipe, Stage
+from cortado.training.learning.recipe import Corpus, Recipe
+from cortado.training.learning.stage import Stage
 
 RATE = 16_000  # Hz
 HIGHEST = 4_000  # Hz, of the harmonics

@@ -15,12 +15,14 @@ from cortado.model.recognizer import Recognizer
 from cortado.model.search.offline import decode, modes
 from cortado.model.vocabulary import ENGLISH
 from cortado.tests.training.recorded import write_corpus
+from cortado.training.data.augment import Augmentation
 from cortado.training.data.batches import Batch, collate
 from cortado.training.data.log_mel_cache import CachedCorpus
 from cortado.training.data.tied_states import UNKNOWN, States
 from cortado.training.learning import recipe as recipes
 from cortado.training.learning.losses import losses
-from cortado.training.learning.recipe import Augmentation, Corpus, Recipe, Stage
+from cortado.training.learning.recipe import Corpus, Recipe
+from cortado.training.learning.stage import Stage
 
 MODEL = RecognizerConfig(
     encoder=EncoderConfig(channels=2, width=8, layers=1),

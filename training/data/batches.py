@@ -17,20 +17,18 @@ from cortado.model.features.speaker import Statistics, standardised
 from cortado.model.vocabulary import Vocabulary
 from cortado.training.alignment.hmm import SILENCE
 from cortado.training.data.augment import (
-    FLOOR,
+    Augmentation,
     augmented,
     for_one_utterance,
-    pause_like,
     retimed,
-    silence,
     with_lead,
     with_trail,
 )
 from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus
+from cortado.training.data.non_speech import FLOOR, pause_like, silence
 from cortado.training.data.speakers import augmented_statistics, utterance_statistics
 from cortado.training.data.tied_states import UNKNOWN, States, encoder_targets, retimed_states
 from cortado.training.data.voices import Who, who
-from cortado.training.learning.recipe import Augmentation
 
 Voice = tuple[Who, float]  # a speaker, and the speed at which recordings are played
 Parts = tuple[NDArray[np.float32], ...]  # frames, one part after another

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from torch.utils.data import DataLoader, Dataset
 
 from cortado.model.cores import usable_cores
+from cortado.training.data.augment import Augmentation
 from cortado.training.data.batches import Batch, Drawn, Sampler
-from cortado.training.learning.recipe import Augmentation
 
 MOST = 16  # processes
 

@@ -9,8 +9,8 @@ from cortado.model.recognizer import Recognizer
 from cortado.training.alignment.ctc import last_frames
 from cortado.training.data.batches import Batch
 from cortado.training.learning.device import ctc_loss, mixed_precision
-from cortado.training.learning.recipe import Stage
 from cortado.training.learning.smoothing import localised
+from cortado.training.learning.stage import Stage
 
 NEAR = 2  # frames around a symbol's own where a guided attention may lie
 

@@ -23,7 +23,7 @@ from cortado.model.search.offline import flushed, transcribe_offline
 from cortado.model.streaming.recordings import transcribe_many
 from cortado.model.whole_file import named
 from cortado.training.data.speakers import transcribed
-from cortado.training.learning.recipe import Stage
+from cortado.training.learning.stage import Stage
 from cortado.training.scoring.attending import attend
 from cortado.training.scoring.attention_picture import figure
 

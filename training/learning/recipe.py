@@ -1,29 +1,22 @@
-"""The recipe of a training run: a TOML file read into frozen dataclasses.
-
-The bounds of the types are checked as the file is read, not where Python makes a dataclass.
-"""
+"""The recipe of a training run: a TOML file read into frozen dataclasses."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import PositiveFloat, PositiveInt
 
 from cortado.model import checkpoint_reader
 from cortado.model.config import RecognizerConfig
 from cortado.model.config_reader import build, toml_tree
+from cortado.training.bounds import Count, Share, Weight
 from cortado.training.data.evaluation_sets import check_names, set_name
 from cortado.training.data.pronounce import PHONES
 from cortado.training.learning import snapshot
+from cortado.training.learning.stage import Stage
 from cortado.training.synthesis.corpus import MANIFEST
-
-Count = NonNegativeInt
-Weight = Annotated[float, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-BelowOne = Annotated[float, Field(ge=0, lt=1)]
-Dropout = Annotated[float, Field(ge=0, le=0.99)]  # at 1 nothing is left to make up for the rest
 
 
 @dataclass(frozen=True)
@@ -57,30 +50,6 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class Augmentation:
-    """Random changes of the log-mel frames; 0 is none of a kind."""
-
-    untouched: Share = 0.0  # share of utterances whose times and mel bands stay as recorded
-    tempo: BelowOne = 0.15  # relative time stretch
-    speed: BelowOne = 0.0  # relative change of tempo, pitch and formants at once, as of tapes
-    warp: BelowOne = 0.1  # relative vocal-tract length
-    gain: Weight = 3.0  # nats of power, around a little below the recording's own
-    noise: Share = 0.4  # share of utterances with added noise
-    babble: Share = 0.1  # share of utterances with another one, softer, under them
-    reverberation: Share = 0.0  # share of utterances in a room
-    telephone: Share = 0.0  # share of utterances through a narrow or coarse channel
-    time_masks: Count = 2  # per utterance
-    time_mask: Share = 0.06  # of its length, each at most
-    band_masks: Count = 2
-    band_mask: Count = 10  # mel bands, each at most
-    silence: Share = 0.02  # share of utterances of noise or silence alone, with an empty text
-    shift: Count = 0  # frames of 10 ms, at most, that an utterance's beginning lacks
-    lead: Share = 0.0  # share of utterances right behind seconds of noise, music or silence
-    trail: Share = 0.0  # share of utterances right before such seconds
-    follow: Share = 0.0  # share of utterances behind another of the same speaker and a pause
-
-
-@dataclass(frozen=True)
 class Initialisation:
     """Initial weights; PyTorch's own where nothing is said."""
 
@@ -88,7 +57,6 @@ class Initialisation:
     embedding: PositiveFloat | None = None  # embeddings are uniform from minus this to this
 
 
-NoisyWeights = Literal["recurrent", "all"]  # weights that have weight noise
 Optimizer = Literal["adam", "muon"]  # muon: for the encoder's matrices, Adam for the rest
 Rate = Literal["wer", "cer", "per"]  # error rates of words, characters, phones
 Part = Literal["features", "encoder", "ctc", "phones", "decoder"]  # of a recogniser
@@ -100,73 +68,8 @@ CONFIGURED_BY = {  # the parts that each key of a recogniser's configuration bel
     "decoder": ("decoder",),
     "phones": ("phones",),
 }
-LOSSES = ("ctc", "attention", "stop", "consistency", "text", "states", "mmi")  # that learn alone
 RUNS = Path("runs")  # where a run's folder has its recipe's name
 SPOKEN = 1 + len(PHONES)  # outputs of a head of phones; silence is the first
-BAND_AUGMENTATIONS = (
-    "speed",
-    "warp",
-    "noise",
-    "telephone",
-    "band_masks",
-    "silence",
-    "lead",
-    "trail",
-)
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A part of the run with its own objective and learning rate."""
-
-    name: str
-    steps: Count  # updates
-    ctc: Weight = 0.3  # weight of the CTC loss
-    attention: Weight = 0.0  # weight of the decoder's cross-entropy; 0 trains the encoder alone
-    stop: Weight = 0.0  # weight of the stops' cross-entropy along the CTC alignment
-    eagerness: Weight = 1.0  # weight of a frame to stop at, against one to pass
-    quantity: Weight = 0.0  # weight of the quantity loss |sum alpha - U| / U
-    guide: Weight = 0.0  # weight of an offline attention's distance from the CTC alignment
-    noise: Weight = 0.0  # standard deviation of the pre-sigmoid noise
-    final_noise: Weight | None = None  # reached linearly at the stage's end; `noise` if not given
-    consistency: Weight = 0.0  # weight of the divergence between outputs for two augmented views
-    corruption: Share = 0.0  # share of the decoder's input symbols replaced by random ones
-    smoothing: Share = 0.0  # label smoothing of the decoder's cross-entropy
-    neighbours: tuple[Weight, ...] = ()  # label smoothing over the symbols before and after
-    text: Weight = 0.0  # weight of the decoder's cross-entropy on text alone
-    states: Weight = 0.0  # weight of the cross-entropy of phones' tied states, frame by frame
-    mmi: Weight = 0.0  # weight of the sequence criterion of phones, in place of their cross-entropy
-    frozen_norm: bool = False  # batch norms with their running statistics, as in serving
-    dropout: Dropout = 0.0  # share of the inputs of each recurrent layer that is left out
-    weight_noise: Weight = 0.0  # standard deviation
-    weight_noise_on: NoisyWeights = "recurrent"  # LSTMs and embeddings, or all weights
-    max_seconds: PositiveFloat | None = (
-        None  # longer utterances are left out; as the recipe if None
-    )
-    learning_rate: Weight = 1e-3
-    final_learning_rate: Weight = 1e-3  # reached along a cosine
-    warmup: Count = 0  # updates
-    cuts: tuple[Count, ...] = ()  # the stage's updates at which the rate is multiplied by `cut`
-    cut: Weight = 0.1
-    weights: tuple[Weight, ...] = ()  # of the corpora in this stage; their own if not given
-    augmentation: Augmentation = field(default_factory=Augmentation)
-
-    def __post_init__(self) -> None:
-        """Check what the types cannot say.
-
-        Raises:
-            ValueError: no loss, or one of the decoder although that does not learn; neighbours on
-                one side, or that leave the symbol itself nothing.
-        """
-        if not any(getattr(self, loss) for loss in LOSSES):
-            raise ValueError(f"expected one of {', '.join(LOSSES)} above 0, got none")
-        for loss in ("quantity", "guide"):
-            if getattr(self, loss) and not (self.attention or self.stop):
-                raise ValueError(f"expected attention or stop above 0 beside {loss}, got neither")
-        if len(self.neighbours) % 2:
-            raise ValueError(f"expected neighbours on both sides, got {self.neighbours}")
-        if sum(self.neighbours) >= 1:
-            raise ValueError(f"expected neighbours of less than 1 in all, got {self.neighbours}")
 
 
 @dataclass(frozen=True)
@@ -273,7 +176,7 @@ class Recipe:
                 f"expected band_mask of at most {features.mels}, the mel bands, in "
                 f"stage {stage.name!r}, got {widest}"
             )
-        used = [name for name in BAND_AUGMENTATIONS if getattr(stage.augmentation, name)]
+        used = stage.augmentation.of_bands
         if features.energy and used:
             raise ValueError(
                 f"expected no augmentation of mel bands in stage {stage.name!r}, beside which "

@@ -2,7 +2,7 @@
 
 import math
 
-from cortado.training.learning.recipe import Stage
+from cortado.training.learning.stage import Stage
 
 
 def learning_rate(stage: Stage, step: int) -> float:

@@ -32,10 +32,11 @@ from cortado.training.learning.device import device_of, to_device
 from cortado.training.learning.losses import encode, losses, text_loss
 from cortado.training.learning.monitor import Monitor
 from cortado.training.learning.optimizers import optimizers
-from cortado.training.learning.recipe import Recipe, Stage
+from cortado.training.learning.recipe import Recipe
 from cortado.training.learning.resumption import as_json, last_state
 from cortado.training.learning.schedule import learning_rate, noise
 from cortado.training.learning.sequence_loss import phone_trigram, sequence_loss
+from cortado.training.learning.stage import Stage
 from cortado.training.learning.start import begin_from, freeze, initialise
 from cortado.training.learning.state_loss import StateHead, frame_loss, phones_of
 from cortado.training.learning.weight_noise import weight_noise

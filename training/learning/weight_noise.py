@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from cortado.model.encoder.conv_lstm import ConvLSTM
-from cortado.training.learning.recipe import NoisyWeights
+from cortado.training.learning.stage import NoisyWeights
 
 RECURRENT = (nn.LSTM, nn.LSTMCell, ConvLSTM)
 

@@ -14,7 +14,7 @@ from cortado.model.progress import Progress
 from cortado.model.recognizer import Recognizer
 from cortado.training.data.batches import FRAMES_PER_SECOND, Batch
 from cortado.training.learning.losses import losses
-from cortado.training.learning.recipe import Stage
+from cortado.training.learning.stage import Stage
 
 UTTERANCES, SECONDS, SYMBOLS = 16, 6, 70  # of a batch; about 12 characters a second
 ROUNDS = 15  # of each, in turns

@@ -9,26 +9,28 @@ from cortado.model.features.filterbank import mel_bank, mel_centres
 from cortado.model.features.framing import FFT, MELS, SAMPLE_RATE
 from cortado.tests.training.tiny import PLAIN
 from cortado.training.data.augment import (
-    FLOOR,
-    QUIET,
     WARPS,
-    Frames,
+    Augmentation,
     augmented,
-    clicks,
-    coloured_noise,
-    hum,
     masked,
-    music,
-    pause_like,
     retimed,
     reverberated,
-    silence,
     stretched,
     transmitted,
     warp_matrix,
     with_lead,
 )
-from cortado.training.learning.recipe import Augmentation
+from cortado.training.data.non_speech import (
+    FLOOR,
+    QUIET,
+    Frames,
+    clicks,
+    coloured_noise,
+    hum,
+    music,
+    pause_like,
+    silence,
+)
 
 ALL = Augmentation(speed=0.1, noise=1.0, babble=1.0, reverberation=1.0, telephone=1.0)
 

@@ -13,11 +13,11 @@ from cortado.model.features.framing import FRAMES_PER_STEP, MELS
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.tiny import PLAIN, TEXTS, corpus
 from cortado.training.alignment.hmm import SILENCE
-from cortado.training.data.augment import FLOOR
+from cortado.training.data.augment import Augmentation
 from cortado.training.data.batches import LEAD, POOL, SILENT, Drawn, Sampler, collate
 from cortado.training.data.log_mel_cache import cached
+from cortado.training.data.non_speech import FLOOR
 from cortado.training.data.tied_states import UNKNOWN
-from cortado.training.learning.recipe import Augmentation
 
 
 @pytest.fixture(scope="module")

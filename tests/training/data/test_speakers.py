@@ -29,10 +29,11 @@ from cortado.tests.model.untrained import noise
 from cortado.tests.training.recorded import rows_of, write_corpus, write_rows
 from cortado.tests.training.scoring.heard import printed
 from cortado.tests.training.tiny import PLAIN, TEXTS, corpus, recipe
-from cortado.training.data.augment import FLOOR
+from cortado.training.data.augment import Augmentation
 from cortado.training.data.batches import Drawn, Sampler
 from cortado.training.data.evaluation_sets import gather
 from cortado.training.data.log_mel_cache import CachedCorpus, cached
+from cortado.training.data.non_speech import FLOOR
 from cortado.training.data.speakers import (
     augmented_statistics,
     speaker_statistics,
@@ -40,8 +41,9 @@ from cortado.training.data.speakers import (
 )
 from cortado.training.data.voices import by_speaker_indices
 from cortado.training.learning.monitor import Monitor, Recording
-from cortado.training.learning.recipe import Augmentation, Recipe, Stage
+from cortado.training.learning.recipe import Recipe
 from cortado.training.learning.run import validation_sets
+from cortado.training.learning.stage import Stage
 from cortado.training.learning.trainer import Trainer
 from cortado.training.scoring.evaluate import Rules, SetScore, evaluate
 from cortado.training.scoring.outputs import set_as_json

@@ -9,7 +9,8 @@ from cortado.model import checkpoint_reader
 from cortado.model.recognizer import Recognizer
 from cortado.tests.training.learning.test_trainer import Killed, Killer, equal, tensors, trainer
 from cortado.tests.training.tiny import recipe
-from cortado.training.learning.recipe import Recipe, Stage
+from cortado.training.learning.recipe import Recipe
+from cortado.training.learning.stage import Stage
 
 COURSE = {4: 0.5, 6: 0.3, 7: 0.4}  # error rates of the decoder at a run's saves; it begins later
 

@@ -23,8 +23,9 @@ from cortado.training.data.tied_states import States
 from cortado.training.learning import device as devices
 from cortado.training.learning import losses as objective
 from cortado.training.learning.device import device_of, mixed_precision, to_device
-from cortado.training.learning.recipe import Recipe, Stage
+from cortado.training.learning.recipe import Recipe
 from cortado.training.learning.snapshot import snapshots
+from cortado.training.learning.stage import Stage
 from cortado.training.learning.trainer import Trainer
 
 LSTMS = EncoderConfig(width=8, layers=2, kind="lstm")

@@ -20,7 +20,7 @@ from cortado.training.learning.losses import (
     losses,
     stop_loss,
 )
-from cortado.training.learning.recipe import Stage
+from cortado.training.learning.stage import Stage
 
 EVERYTHING = Stage(
     "all",

@@ -13,7 +13,7 @@ from cortado.model.recognizer import Recognizer
 from cortado.tests.training.tiny import MODEL, fresh, noise_batch
 from cortado.training.data.batches import Batch
 from cortado.training.learning.losses import losses, with_end
-from cortado.training.learning.recipe import Stage
+from cortado.training.learning.stage import Stage
 
 STAGE = Stage("all", 1, ctc=0.3, attention=1.0, stop=0.3, quantity=0.2)
 

@@ -21,8 +21,9 @@ from cortado.tests.training.tiny import recipe
 from cortado.training.data.batches import Batch
 from cortado.training.data.log_mel_cache import cached
 from cortado.training.learning import trainer as training
-from cortado.training.learning.recipe import Recipe, Stage
+from cortado.training.learning.recipe import Recipe
 from cortado.training.learning.snapshot import snapshots
+from cortado.training.learning.stage import Stage
 from cortado.training.learning.trainer import Trainer
 
 ROOT = Path(__file__).parents[3]

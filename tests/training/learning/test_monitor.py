@@ -22,7 +22,7 @@ from cortado.training.learning.monitor import (
     ValidationSet,
     ctc_transcripts,
 )
-from cortado.training.learning.recipe import Stage
+from cortado.training.learning.stage import Stage
 
 ENCODER, DECODER = Stage("encoder", 10), Stage("attention", 10, attention=1.0)
 SETS = {

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cortado.training.learning.recipe import Augmentation, Corpus, Recipe, Stage
+from cortado.training.data.augment import Augmentation
+from cortado.training.learning.recipe import Corpus, Recipe
+from cortado.training.learning.stage import Stage
 
 PAGE = Path(__file__).parents[3] / "docs" / "recipes.md"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cortado.training.learning.recipe import Stage
 from cortado.training.learning.schedule import learning_rate, noise
+from cortado.training.learning.stage import Stage
 
 
 def test_the_rate_warms_up_and_falls_along_a_cosine() -> None:

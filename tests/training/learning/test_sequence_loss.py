@@ -14,7 +14,6 @@ from cortado.tests.training.learning.test_trainer import Killed, Killer, equal, 
 from cortado.tests.training.tiny import MODEL, PLAIN, corpus, letters_as_states, recipe
 from cortado.training.data.log_mel_cache import cached
 from cortado.training.data.tied_states import UNKNOWN
-from cortado.training.learning.recipe import Stage
 from cortado.training.learning.sequence_loss import (
     TOLERANCE,
     log_sum,
@@ -22,6 +21,7 @@ from cortado.training.learning.sequence_loss import (
     phone_trigram,
     sequence_loss,
 )
+from cortado.training.learning.stage import Stage
 from cortado.training.learning.trainer import Trainer
 
 PHONE_COUNT, FRAMES = 3, 5

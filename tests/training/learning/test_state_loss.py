@@ -25,9 +25,10 @@ from cortado.training.data.tied_states import (
     retimed_states,
     states_of,
 )
-from cortado.training.learning.recipe import Recipe, Stage
+from cortado.training.learning.recipe import Recipe
 from cortado.training.learning.run import train
 from cortado.training.learning.snapshot import snapshots
+from cortado.training.learning.stage import Stage
 from cortado.training.learning.state_loss import SMOOTHING, frame_loss
 from cortado.training.learning.trainer import Trainer
 

@@ -20,14 +20,16 @@ from cortado.model.features.speaker import MIN_DEVIATION
 from cortado.model.recognizer import Recognizer
 from cortado.tests.training.recorded import rows_of, write_corpus
 from cortado.tests.training.tiny import MODEL, PLAIN, recipe
+from cortado.training.data.augment import Augmentation
 from cortado.training.data.batches import Batch, Drawn, Sampler
 from cortado.training.data.log_mel_cache import cached
 from cortado.training.learning import trainer as training
 from cortado.training.learning.monitor import Monitor
-from cortado.training.learning.recipe import Augmentation, Recipe, Stage
+from cortado.training.learning.recipe import Recipe
 from cortado.training.learning.resumption import last_state, standing
 from cortado.training.learning.run import train
 from cortado.training.learning.snapshot import snapshots
+from cortado.training.learning.stage import Stage
 from cortado.training.learning.trainer import Trainer, set_statistics, update_average
 
 STEPS = 7  # of the whole run

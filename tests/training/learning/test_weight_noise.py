@@ -5,7 +5,7 @@ import torch
 
 from cortado.model.recognizer import Recognizer
 from cortado.tests.training.tiny import MODEL
-from cortado.training.learning.recipe import NoisyWeights
+from cortado.training.learning.stage import NoisyWeights
 from cortado.training.learning.weight_noise import weight_noise
 
 

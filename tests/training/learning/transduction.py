@@ -16,7 +16,7 @@ from cortado.model.search.offline import Mode, decode
 from cortado.model.vocabulary import Vocabulary
 from cortado.training.data.batches import Batch
 from cortado.training.learning.losses import losses
-from cortado.training.learning.recipe import Stage
+from cortado.training.learning.stage import Stage
 
 Kind = Literal["bahdanau", "luong", "ctc"]
 LETTERS = "abcde"
