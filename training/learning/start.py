@@ -1,17 +1,23 @@
-"""The initial weights of a run: drawn as a paper has them, or taken from a checkpoint."""
+"""The initial weights and statistics of a run: drawn as a paper has them, or a checkpoint's."""
 
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from cortado.model import checkpoint
+from cortado.model.features.speaker import Sums
 from cortado.model.recognizer import Recognizer
+from cortado.training.data.log_mel_cache import LogMelCorpus
 from cortado.training.learning.recipe import PARTS, Initialisation, Part
 
 log = logging.getLogger(__name__)
 CONTEXT_FIRST = "decoder.combine.weight"  # of Luong's decoder, on the context and the LSTM's state
+STATISTICS_UTTERANCES = 1_000
+LEAST_SPREAD = 1e-2  # of a band in which nothing is ever heard, as above 4 kHz by telephone
 CUT = 2  # deviations at which a normal distribution is cut off, as TensorFlow does
 SYMBOL_PARTS: tuple[Part, ...] = ("ctc", "decoder")  # whose outputs are symbols
 SHRUNK: tuple[Part, ...] = ("encoder", "ctc", "phones")  # that `shrink` shrinks
@@ -28,6 +34,28 @@ def initialise(model: Recognizer, wanted: Initialisation) -> None:
         for module in model.modules():
             if isinstance(module, nn.Embedding):
                 nn.init.uniform_(module.weight, -wanted.embedding, wanted.embedding)
+
+
+def set_statistics(
+    model: Recognizer, corpora: Sequence[LogMelCorpus], weights: Sequence[float]
+) -> None:
+    """Set the features' mean and deviations from utterances drawn as in training."""
+    rng = np.random.default_rng(0)
+    shares = np.array(weights) / sum(weights)
+    frames = []
+    for corpus in rng.choice(len(shares), STATISTICS_UTTERANCES, p=shares):
+        frames.append(corpora[corpus].logmel(int(rng.integers(len(corpora[corpus])))))
+    normalizer = model.features.normalizer
+    sums = Sums(len(normalizer.mean))
+    for utterance in frames:
+        sums.add(utterance)
+    mean, deviation = sums.statistics()
+    normalizer.mean.copy_(torch.from_numpy(mean))
+    normalizer.deviation.copy_(torch.from_numpy(deviation))
+    if normalizer.spread is not None:
+        normalizer.spread.fill_(1)
+        normalized = [normalizer(torch.from_numpy(utterance)[None])[0] for utterance in frames]
+        normalizer.spread.copy_(torch.cat(normalized).std(0).clamp(min=LEAST_SPREAD))
 
 
 def begin_from(

@@ -10,14 +10,12 @@ from itertools import count as numbers_from
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from cortado.model import checkpoint
 from cortado.model.features.framing import FRAMES_PER_STEP, HOP, STEP_SECONDS
-from cortado.model.features.speaker import Sums
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.source_model import FILE as SOURCE
 from cortado.training import source_model
@@ -32,18 +30,17 @@ from cortado.training.learning.device import device_of, to_device
 from cortado.training.learning.losses import encode, losses, text_loss
 from cortado.training.learning.monitor import Monitor
 from cortado.training.learning.optimizers import optimizers
+from cortado.training.learning.processes import average_buffers, average_gradients
 from cortado.training.learning.recipe import Recipe
 from cortado.training.learning.resumption import as_json, last_state
 from cortado.training.learning.schedule import learning_rate, noise
 from cortado.training.learning.sequence_loss import phone_trigram, sequence_loss
 from cortado.training.learning.stage import Stage
-from cortado.training.learning.start import begin_from, freeze, initialise
+from cortado.training.learning.start import begin_from, freeze, initialise, set_statistics
 from cortado.training.learning.state_loss import StateHead, frame_loss, phones_of
 from cortado.training.learning.weight_noise import weight_noise
 
 SEEDS_PER_POOL = 1_000_003  # far more than a pool has batches, each of which has one
-STATISTICS_UTTERANCES = 1_000
-LEAST_SPREAD = 1e-2  # of a band in which nothing is ever heard, as above 4 kHz by telephone
 
 
 class Trainer:
@@ -358,64 +355,9 @@ def set_dropout(model: nn.Module, share: float) -> None:
             module.p = share
 
 
-def average_gradients(model: nn.Module, processes: int) -> None:
-    """Make every gradient the mean over the processes.
-
-    A parameter that no process has a gradient of keeps none: with zeros, Adam would count updates
-    for it, and its bias correction would be off. One that only some have, as a head whose targets
-    a batch lacks, is zero at the others.
-    """
-    if processes == 1:
-        return
-    parameters = list(model.parameters())
-    learnt = torch.tensor([float(p.grad is not None) for p in parameters])
-    dist.all_reduce(learnt)
-    for parameter, count in zip(parameters, learnt.tolist(), strict=True):
-        if count and parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    dist.all_reduce(flat)
-    flat /= processes
-    for gradient, mean in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
-        gradient.copy_(mean.view_as(gradient))
-
-
-def average_buffers(model: nn.Module) -> None:
-    """Make the batch norms' running statistics the mean over the processes."""
-    if not dist.is_initialized():
-        return
-    for buffer in model.buffers():
-        if buffer.is_floating_point():
-            dist.all_reduce(buffer)
-            buffer /= dist.get_world_size()
-
-
 @torch.no_grad()
 def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
     """Move the averaged weights and statistics a little towards the model's."""
     old, new = average.state_dict(), model.state_dict()
     names = [name for name, value in old.items() if value.is_floating_point()]
     torch._foreach_lerp_([old[n] for n in names], [new[n] for n in names], 1 - decay)
-
-
-def set_statistics(
-    model: Recognizer, corpora: Sequence[LogMelCorpus], weights: Sequence[float]
-) -> None:
-    """Set the features' mean and deviations from utterances drawn as in training."""
-    rng = np.random.default_rng(0)
-    shares = np.array(weights) / sum(weights)
-    frames = []
-    for corpus in rng.choice(len(shares), STATISTICS_UTTERANCES, p=shares):
-        frames.append(corpora[corpus].logmel(int(rng.integers(len(corpora[corpus])))))
-    normalizer = model.features.normalizer
-    sums = Sums(len(normalizer.mean))
-    for utterance in frames:
-        sums.add(utterance)
-    mean, deviation = sums.statistics()
-    normalizer.mean.copy_(torch.from_numpy(mean))
-    normalizer.deviation.copy_(torch.from_numpy(deviation))
-    if normalizer.spread is not None:
-        normalizer.spread.fill_(1)
-        normalized = [normalizer(torch.from_numpy(utterance)[None])[0] for utterance in frames]
-        normalizer.spread.copy_(torch.cat(normalized).std(0).clamp(min=LEAST_SPREAD))

@@ -35,7 +35,8 @@ import torch.distributed as dist
 from safetensors.torch import save_file
 import cortado.training.learning.run as training_run
 from cortado.tests.training.learning.test_machines import shared_run
-from cortado.training.learning.trainer import Trainer, average_gradients
+from cortado.training.learning.processes import average_gradients
+from cortado.training.learning.trainer import Trainer
 
 class Kept(Trainer):
     def run(self, monitor):

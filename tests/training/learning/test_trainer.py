@@ -30,7 +30,8 @@ from cortado.training.learning.resumption import last_state, standing
 from cortado.training.learning.run import train
 from cortado.training.learning.snapshot import snapshots
 from cortado.training.learning.stage import Stage
-from cortado.training.learning.trainer import Trainer, set_statistics, update_average
+from cortado.training.learning.start import set_statistics
+from cortado.training.learning.trainer import Trainer, update_average
 
 STEPS = 7  # of the whole run
 
