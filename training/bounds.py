@@ -1,11 +1,32 @@
-"""Numbers with bounds, which are checked as a file is read, not where Python makes a dataclass."""
+"""Values with bounds, which are checked as a file is read, not where Python makes a dataclass."""
 
-from typing import Annotated
+import re
+from collections.abc import Sequence
+from typing import Annotated, TypeVar
 
-from pydantic import Field, NonNegativeInt
+from pydantic import AfterValidator, Field, NonNegativeInt
+
+Items = TypeVar("Items", bound=Sequence[object])
 
 Count = NonNegativeInt
 Weight = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
 Dropout = Annotated[float, Field(ge=0, le=0.99)]  # at 1 nothing is left to make up for the rest
+
+
+def _of_a_file(name: str) -> str:
+    if not re.fullmatch(r"[\w-][\w.-]*", name):
+        raise ValueError(f"expected a name of letters, digits, . _ and -, got {name!r}")
+    return name
+
+
+def _some(items: Items) -> Items:
+    if not items:
+        raise ValueError("expected at least one, got none")
+    return items
+
+
+Name = Annotated[str, AfterValidator(_of_a_file)]  # of a file or folder as well
+SOME = AfterValidator(_some)  # of a list that may not be empty
+Seeds = Annotated[tuple[Count, ...], SOME]

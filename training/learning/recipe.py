@@ -1,17 +1,16 @@
 """The recipe of a training run: a TOML file read into frozen dataclasses."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import PositiveFloat, PositiveInt
 
 from cortado.model import checkpoint_reader
 from cortado.model.config import RecognizerConfig
 from cortado.model.config_reader import build, toml_tree
-from cortado.training.bounds import Count, Share, Weight
+from cortado.training.bounds import SOME, Count, Name, Share, Weight
 from cortado.training.data.evaluation_sets import check_names, set_name
 from cortado.training.data.pronounce import PHONES
 from cortado.training.learning import snapshot
@@ -76,10 +75,10 @@ SPOKEN = 1 + len(PHONES)  # outputs of a head of phones; silence is the first
 class Recipe:
     """A whole training run."""
 
-    name: str
-    corpora: tuple[Corpus, ...]
+    name: Name
+    corpora: Annotated[tuple[Corpus, ...], SOME]
     validation: tuple[Path, ...]
-    stages: tuple[Stage, ...]
+    stages: Annotated[tuple[Stage, ...], SOME]
     description: str = ""
     text: Path | None = None  # one sentence a line, for the stages that weigh text
     start: Path | None = None  # folder of a checkpoint whose weights the run begins with
@@ -110,13 +109,8 @@ class Recipe:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: none of what a run needs, or keys that do not fit each other.
+            ValueError: keys that do not fit each other.
         """
-        if not re.fullmatch(r"[\w-][\w.-]*", self.name):  # runs/NAME is its folder
-            raise ValueError(f"expected a name of letters, digits, . _ and -, got {self.name!r}")
-        for key in ("corpora", "stages"):
-            if not getattr(self, key):
-                raise ValueError(f"expected {key}, at least one, got none")
         if 1.0 not in self.speeds:
             raise ValueError(f"expected speeds with 1 among them, got {self.speeds}")
         if self.weight_decay and self.optimizer != "muon":

@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import PositiveInt
 
 from cortado.model.checkpoint_reader import read as read_checkpoint
 from cortado.model.config import DecoderConfig
 from cortado.model.config_reader import read_toml
+from cortado.training.bounds import SOME, Name, Seeds
 from cortado.training.data.evaluation_sets import NamedSet, set_name
 from cortado.training.data.manifest import read as read_manifest
 from cortado.training.learning import recipe as recipes
@@ -23,10 +26,10 @@ DIGITS = 12  # of a digest
 class Row:
     """A decoder that is compared, and with which seeds it is trained."""
 
-    name: str
+    name: Name
     title: str
     decoder: DecoderConfig
-    seeds: tuple[int, ...] = (1,)
+    seeds: Seeds = (1,)
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Part:
     """The utterances of a manifest that are evaluated: one of so many."""
 
     manifest: Path
-    every: int = 1
+    every: PositiveInt = 1
 
     def utterances(self) -> NamedSet:
         """Return them.
@@ -49,24 +52,23 @@ class Part:
 class Study:
     """A comparison."""
 
-    name: str
+    name: Name
     recipe: Path  # of what all rows share
     start: Path  # with whose weights all begin: a checkpoint's folder, or a recipe to train first
-    processes: int  # that train a run
+    processes: PositiveInt  # that train a run
     results: Path  # folder of a JSON file for each run
     page: Path  # on which the table is
     offline: str  # row against which ...
     online: str  # ... this one is held
-    sets: tuple[Part, ...]
-    rows: tuple[Row, ...]
+    sets: Annotated[tuple[Part, ...], SOME]
+    rows: Annotated[tuple[Row, ...], SOME]
     pictures: tuple[str, ...] = ()  # utterances of the sets whose alignments are drawn
 
     def __post_init__(self) -> None:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: two rows of one name, no such row to hold against another, or a row that
-                is never trained.
+            ValueError: two rows of one name, or no such row to hold against another.
         """
         names = [row.name for row in self.rows]
         if len(set(names)) != len(names):
@@ -74,9 +76,6 @@ class Study:
         for name in (self.offline, self.online):
             if name not in names:
                 raise ValueError(f"expected a row among {', '.join(names)}, got {name!r}")
-        for row in self.rows:
-            if not row.seeds:
-                raise ValueError(f"expected a seed of row {row.name!r}, got none")
 
 
 @dataclass(frozen=True)

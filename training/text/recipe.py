@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import PositiveFloat, PositiveInt
 
 from cortado.model.attention.config import AttentionConfig
 from cortado.model.config import DecoderConfig
 from cortado.model.config_reader import read_toml
+from cortado.training.bounds import SOME, BelowOne, Count, Name, Seeds, Weight
 from cortado.training.studies.plan import digest
 
 Task = Literal["translation", "summary"]  # scored by BLEU, by ROUGE
@@ -20,65 +23,65 @@ class Data:
     train: tuple[Path, ...]
     dev: tuple[Path, ...]
     test: tuple[Path, ...]
-    source_words: int  # vocabulary of the sources, the unknown word included
-    target_words: int
+    source_words: PositiveInt  # vocabulary of the sources, the unknown word included
+    target_words: PositiveInt
     shared: bool = False  # one vocabulary of `source_words` for both; copying needs it
-    longest_source: int = 100  # words at which sources are cut
-    longest_target: int = 60
+    longest_source: PositiveInt = 100  # words at which sources are cut
+    longest_target: PositiveInt = 60
 
 
 @dataclass(frozen=True)
 class TokenEncoderConfig:
     """Embeddings and recurrent layers over them."""
 
-    embedding: int = 256
-    width: int = 256  # of each direction
-    layers: int = 1
+    embedding: PositiveInt = 256
+    width: PositiveInt = 256  # of each direction
+    layers: PositiveInt = 1
     kind: Literal["lstm", "gru"] = "lstm"
     bidirectional: bool = False
-    dropout: float = 0.0  # of embeddings and of the encoder's outputs
+    dropout: BelowOne = 0.0  # of embeddings and of the encoder's outputs
 
 
 @dataclass(frozen=True)
 class Training:
     """How long and how a row is trained."""
 
-    updates: int
-    batch: int = 64  # pairs
-    learning_rate: float = 1e-3
-    final_learning_rate: float = 1e-4  # reached along a cosine
-    clip: float = 1.0  # global norm of the gradient
-    noise: float = 1.0  # standard deviation of the pre-sigmoid noise of monotonic rows
-    sampled: int = 0  # words of a sampled softmax beside the batch's own; 0 for all words
-    coverage: float = 0.0  # weight of See's coverage loss
-    interval: int = 200  # updates between snapshots
+    updates: PositiveInt
+    batch: PositiveInt = 64  # pairs
+    learning_rate: Weight = 1e-3
+    final_learning_rate: Weight = 1e-4  # reached along a cosine
+    clip: PositiveFloat = 1.0  # global norm of the gradient
+    noise: Weight = 1.0  # standard deviation of the pre-sigmoid noise of monotonic rows
+    sampled: Count = 0  # words of a sampled softmax beside the batch's own; 0 for all words
+    coverage: Weight = 0.0  # weight of See's coverage loss
+    interval: PositiveInt = 200  # updates between snapshots
 
 
 @dataclass(frozen=True)
 class Row:
     """A mechanism that is compared."""
 
-    name: str
+    name: Name
     title: str
     attention: AttentionConfig
-    seeds: tuple[int, ...] = (1,)
+    seeds: Seeds = (1,)
 
 
 @dataclass(frozen=True)
 class TextRecipe:
     """A task and the rows that are compared on it; all but the attention is the same for all."""
 
-    name: str
+    name: Name
     title: str
     task: Task
     data: Data
     training: Training
-    rows: tuple[Row, ...]
+    rows: Annotated[tuple[Row, ...], SOME]
     encoder: TokenEncoderConfig = field(default_factory=TokenEncoderConfig)
     decoder: DecoderConfig = field(default_factory=DecoderConfig)  # its attention is the row's
     first: Literal["encoder", "zeros"] = "encoder"  # the decoder's first state
     copies: bool = False  # pointer-generator
-    pictures: tuple[int, ...] = (0, 1, 2)  # sentences of the test set that are drawn
+    pictures: tuple[Count, ...] = (0, 1, 2)  # sentences of the test set that are drawn
     papers: str = ""  # the papers' figures, as the table says them
     order: tuple[str, ...] = ()  # of rows in them, best first
 
@@ -86,20 +89,17 @@ class TextRecipe:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: no row or two of one name, or an order of other rows; copying without one
-                vocabulary, or with a sampled softmax; no update or an empty batch; the CTC head
-                alone; a decoder that does not fit a row's attention.
+            ValueError: two rows of one name, or an order of other rows; copying without one
+                vocabulary, or with a sampled softmax; the CTC head alone; a decoder that does not
+                fit a row's attention.
         """
         names = [row.name for row in self.rows]
-        if not names or len(set(names)) < len(names):
-            raise ValueError(f"expected rows of different names, got {', '.join(names) or 'none'}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"expected rows of different names, got {', '.join(names)}")
         if self.copies and not self.data.shared:
             raise ValueError("expected one shared vocabulary of both texts to copy, got two")
         if self.copies and self.training.sampled:
             raise ValueError("expected copies or a sampled softmax, got both")
-        if self.training.updates < 1 or self.training.batch < 1:
-            got = f"{self.training.updates} and {self.training.batch}"
-            raise ValueError(f"expected updates and a batch of 1 or more, got {got}")
         if self.decoder.kind == "ctc":
             raise ValueError("expected a decoder of kind 'bahdanau' or 'luong', got 'ctc'")
         for name in self.order:

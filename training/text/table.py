@@ -60,7 +60,7 @@ def task(recipe: TextRecipe, results: Path) -> str:
         lines.append(line(row.title, seeds, *cells, likely, f"{found[0]['parameters']:,}"))
     parts = [notes, "\n".join(lines)]
     if recipe.papers:
-        parts.append(f"{recipe.papers} {order(recipe, runs)}")
+        parts.append(f"{recipe.papers} {order(recipe, runs)}" if recipe.order else recipe.papers)
     return "\n\n".join(parts)
 
 
@@ -78,7 +78,11 @@ def order(recipe: TextRecipe, runs: Mapping[str, Sequence[Record]]) -> str:
     ranked = sorted(means, key=means.__getitem__, reverse=True)
     same = "the same" if ranked == list(recipe.order) else "another"
     listed = ", ".join(f"{titles[row]} {means[row]:.1f}" for row in ranked)
-    doubt = " One seed tells no order from chance." if min(map(len, runs.values())) < 2 else ""
+    doubt = (
+        " One seed tells no order from chance."
+        if any(len(runs[row]) < 2 for row in recipe.order)
+        else ""
+    )
     return (
         f"The order here is {same}, by {name} with hard stops where there are any: {listed}.{doubt}"
     )

@@ -502,7 +502,6 @@ def test_another_budget_is_another_study(study: Study, folder: Path, tmp_path: P
     [
         ({"offline": "hard"}, "expected a row among soft, mocha, ctc, got 'hard'"),
         ({"rows": 2}, "expected rows of different names, got soft, soft"),
-        ({"rows": 0}, "expected a row among , got 'soft'"),
     ],
 )
 def test_a_study_that_cannot_be_is_refused(
@@ -512,6 +511,33 @@ def test_a_study_that_cannot_be_is_refused(
         change = {"rows": study.rows[:1] * change["rows"]}
     with pytest.raises(ValueError, match=message):
         replace(study, **change)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("every = 2", "every = 0", r"sets\[0\]: every: expected greater than 0, got 0"),
+        ("processes = 1", "processes = 0", r"processes: expected greater than 0, got 0"),
+        ("seeds = [1, 2]", "seeds = []", r"rows\[1\]: seeds: expected at least one, got none"),
+        (
+            '[{ manifest = "train.jsonl", every = 2 }]',
+            "[]",
+            r"sets: expected at least one, got none",
+        ),
+        (
+            'name = "soft"',
+            'name = "../soft"',
+            r"name: expected a name of letters.* got '\.\./soft'",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_study_is_named(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY.replace(old, new))
+    with pytest.raises(ValueError, match=message):
+        plan.read(path)
 
 
 def test_only_what_is_drawn_has_to_be_spelled(folder: Path, study: Study, tmp_path: Path) -> None:

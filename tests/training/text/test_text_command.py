@@ -189,7 +189,11 @@ def test_rows_of_the_recipes_differ_in_their_attention_alone() -> None:
         ("shared = true", "shared = false", "one shared vocabulary of both texts to copy"),
         ("batch = 2", "batch = 2\nsampled = 3", "expected copies or a sampled softmax, got both"),
         ('name = "mocha"', 'name = "soft"', "rows of different names, got soft, soft"),
-        ("updates = 4", "updates = 0", "updates and a batch of 1 or more, got 0 and 2"),
+        ("updates = 4", "updates = 0", "training: updates: expected greater than 0, got 0"),
+        ("interval = 2", "interval = 0", "training: interval: expected greater than 0, got 0"),
+        ("interval = 2", "clip = -1", "training: clip: expected greater than 0, got -1"),
+        ("bidirectional = true", "layers = 0", "encoder: layers: expected greater than 0, got 0"),
+        ("seeds = [1, 2]", "seeds = []", r"rows\[0\]: seeds: expected at least one, got none"),
         ("[decoder]", '[decoder]\nkind = "ctc"', "kind 'bahdanau' or 'luong', got 'ctc'"),
         ('kind = "mocha"', 'score = "general"', "kind 'luong' with the general energy"),
         ('order = ["mocha"', 'order = ["mohca"', "an order of soft, mocha, got 'mohca'"),
@@ -237,6 +241,7 @@ def test_the_page_says_whether_the_papers_order_holds(tmp_path: Path) -> None:
     assert turned.startswith("The order here is another, ")
     one = order(found, {**runs, "soft": runs["soft"][:1]})
     assert one.endswith("One seed tells no order from chance.")
+    assert order(found, {**runs, "matcha": []}).endswith(means)  # a row that is in no order
     assert order(found, {**runs, "soft": []}) == (
         "Whether that order holds here is not known: soft was not run."
     )
