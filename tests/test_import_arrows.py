@@ -63,7 +63,7 @@ TRAINING = ("torch", "torchaudio", "tensorboard", "matplotlib", "soundfile")
 LIGHT = (  # what the base install runs without them
     *("server.run", "clients.speech", "clients.through_server"),
     *("model.transcription", "model.description", "model.files", "model.workers"),
-    *("training.language_model", "training.data.prepare", "training.scoring.page"),
+    *("training.language.pruning", "training.data.prepare", "training.scoring.page"),
     *("training.scoring.evaluate", "training.scoring.report", "training.scoring.outputs"),
     *(f"clients.bench.streams.{name}" for name in ("report", "memory", "live", "load")),
     "clients.bench.endless.run",

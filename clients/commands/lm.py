@@ -66,15 +66,10 @@ def lm(
     punctuation and digits. With espeak-ng installed, it knows how its words are pronounced.
     """
     from cortado.training.data.pronounce import PronunciationError
-    from cortado.training.language_model import (
-        SPECIAL,
-        SearchWeights,
-        common_words,
-        estimate,
-        pronunciations,
-        write,
-    )
-    from cortado.training.pruning import fitted
+    from cortado.training.language.estimate import common_words, estimate
+    from cortado.training.language.file import SearchWeights, write
+    from cortado.training.language.lexicon import SPECIAL, pronunciations
+    from cortado.training.language.pruning import fitted
 
     check_places(output)
     given = {"weight": weight, "bonus": bonus}

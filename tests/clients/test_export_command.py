@@ -16,7 +16,7 @@ from cortado.model.search.language_file import FILE, language_of
 from cortado.model.search.source_model import FILE as SOURCE
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.tiny import MODEL
-from cortado.training.source_model import estimate, write
+from cortado.training.language.source_model import estimate, write
 
 Capture = pytest.CaptureFixture[str]
 

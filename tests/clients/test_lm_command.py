@@ -14,7 +14,7 @@ from cortado.model.vocabulary import ENGLISH, Vocabulary
 from cortado.tests import needs
 from cortado.tests.model.untrained import noise
 from cortado.tests.training.trigram import sentences
-from cortado.training.language_model import SearchWeights
+from cortado.training.language.file import SearchWeights
 
 Capture = pytest.CaptureFixture[str]
 

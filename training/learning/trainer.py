@@ -18,13 +18,13 @@ from cortado.model import checkpoint
 from cortado.model.features.framing import FRAMES_PER_STEP, HOP, STEP_SECONDS
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.source_model import FILE as SOURCE
-from cortado.training import source_model
 from cortado.training.data.batches import FRAMES_PER_SECOND, Batch, Sampler
 from cortado.training.data.loader import Job, loaded, loaders_beside
 from cortado.training.data.log_mel_cache import LogMelCorpus
 from cortado.training.data.speakers import speaker_statistics
 from cortado.training.data.text_sampler import TextSampler
 from cortado.training.data.tied_states import UNKNOWN, States
+from cortado.training.language import source_model
 from cortado.training.learning import snapshot as runstate
 from cortado.training.learning.device import device_of, to_device
 from cortado.training.learning.losses import encode, losses, text_loss

@@ -40,7 +40,7 @@ from cortado.tests.model.search.test_ctc_score import probability
 from cortado.tests.model.search.words import said, spoken
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.trigram import sentences
-from cortado.training.language_model import SearchWeights
+from cortado.training.language.file import SearchWeights
 
 CAP = MAX_SYMBOLS_PER_STEP
 SYMBOLS = 2

@@ -9,7 +9,7 @@ from cortado.model.search.grapheme_to_phoneme import GraphemeToPhoneme
 from cortado.model.search.language_model import Language
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.search.words import said, spoken, with_phones
-from cortado.training.language_model import SearchWeights
+from cortado.training.language.file import SearchWeights
 
 VOCABULARY = Vocabulary()
 

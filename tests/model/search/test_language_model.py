@@ -37,8 +37,9 @@ from cortado.model.search.language_model import UNKNOWN as UNKNOWN_WORD
 from cortado.model.search.look_ahead import known, weigh
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.trigram import LETTERS, WORDS, Trigram, numbered, sentences, used
-from cortado.training import source_model as source_file
-from cortado.training.language_model import SearchWeights, estimate, write
+from cortado.training.language import source_model as source_file
+from cortado.training.language.estimate import estimate
+from cortado.training.language.file import SearchWeights, write
 
 Scores = NDArray[np.float32]
 

@@ -10,7 +10,8 @@ from cortado.model.search.language_file import read_language
 from cortado.model.search.language_model import Language
 from cortado.model.vocabulary import ENGLISH, Vocabulary
 from cortado.tests.training.trigram import sentences
-from cortado.training.language_model import SearchWeights, estimate, write
+from cortado.training.language.estimate import estimate
+from cortado.training.language.file import SearchWeights, write
 
 PHONES = 5  # of the words, silence included
 WEIGHTS = SearchWeights(weight=1.5, bonus=8.0, leaving=-20.0, letter=-8.0)

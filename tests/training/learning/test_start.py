@@ -15,8 +15,8 @@ from cortado.model.search import source_model as letters
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.training.learning.test_trainer import trainer
 from cortado.tests.training.tiny import MODEL, RECIPES, fresh, recipe
-from cortado.training import source_model
 from cortado.training.data import manifest as manifests
+from cortado.training.language import source_model
 from cortado.training.learning.recipe import PARTS, Part, read
 from cortado.training.learning.start import begin_from
 

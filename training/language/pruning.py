@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.search.language_file import BOUNDS, STEPS, bigrams_of
-from cortado.training.language_model import Estimate, compact
+from cortado.model.search.language_file import bigrams_of
+from cortado.training.language.estimate import Estimate
+from cortado.training.language.file import compact, packed
 
 Array = NDArray[Any]
 
@@ -87,16 +88,6 @@ def pruned(
         "thirds": arrays["thirds"][kept_trigrams],
         "trigrams": np.log(trigram[kept_trigrams]).astype(np.float32),
     }
-
-
-def packed(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return arrays that take less in a file: counts for bounds, bytes for logarithms."""
-    bounds = {name: np.diff(arrays[name]) for name in BOUNDS if name in arrays}
-    logs = {
-        name: np.clip(np.rint(-STEPS * arrays[name]), 0, 255).astype(np.uint8)
-        for name in ("bigrams", "trigrams")
-    }
-    return {**arrays, **bounds, **logs, "words": np.maximum(arrays["words"], 0)}
 
 
 def supported(arrays: Mapping[str, Array], worths: Array) -> Array:

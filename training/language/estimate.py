@@ -1,4 +1,4 @@
-"""Estimation of the language model of a search: a word trigram, and the lexicon as a tree.
+"""Estimation of the language model of a search: a word trigram.
 
 The trigram is interpolated Kneser-Ney with three discounts for each order (Chen & Goodman 1999),
 stored as in ARPA files: the whole probability of what was seen, and for each history the share that
@@ -7,37 +7,22 @@ is left for the rest. Counting is sorting: arrays of one number for each n-gram.
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import count as numbers_from
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
-from cortado.model.search.language_file import FORMAT, PACKED, packed_counts
-from cortado.model.search.language_model import BEGIN, END, MOST_TAKEN, UNKNOWN
-from cortado.model.whole_file import write_whole
-from cortado.training.alignment.letter_phones import LetterPhones
-from cortado.training.data import pronounce
+from cortado.model.search.language_model import BEGIN, END, UNKNOWN
+from cortado.training.language.lexicon import SPECIAL, tree
 
 Array = NDArray[Any]
 
-SPECIAL = UNKNOWN + 1  # words that are none of the lexicon
 MOST_WORDS = 2_000_000  # three of them fit into 63 bits
 MOST_LETTERS = 40  # of a word; the trees' arrays are as wide as the longest one
 COMMON_SHARE = 0.04  # of the unigrams' probability, for words by how common they are everywhere
 DISCOUNTS = 3  # one for n-grams seen once, twice, and more often
-
-
-class SearchWeights(NamedTuple):
-    """How a search weighs a language model; what its file says."""
-
-    weight: float = 0.3
-    bonus: float = 0.6
-    leaving: float = -4.0
-    letter: float = -2.0
 
 
 class Estimate(NamedTuple):
@@ -98,7 +83,7 @@ def estimate(
     final = np.array([BEGIN, END, UNKNOWN, *(index.get(word, UNKNOWN) for word in uses)])
     model = _trigram(final[written], count, general)
     unknown = sum(n for word, n in uses.items() if word not in index) / max(sum(uses.values()), 1)
-    return model._replace(arrays=_tree(lexicon, letters) | model.arrays, unknown=unknown)
+    return model._replace(arrays=tree(lexicon, letters) | model.arrays, unknown=unknown)
 
 
 def common_words(count: int, letters: str) -> dict[str, float]:
@@ -115,114 +100,6 @@ def common_words(count: int, letters: str) -> dict[str, float]:
     known = set(letters)
     words = filter(known.issuperset, top_n_list("en", count))
     return {word: word_frequency(word, "en") for word in words if word.strip("'")}
-
-
-def pronunciations(arrays: Mapping[str, Array], letters: str) -> dict[str, Array]:
-    """Return further arrays of a language model's file: how espeak-ng pronounces its words.
-
-    Args:
-        arrays: those of `estimate`.
-        letters: given to it.
-
-    Raises:
-        PronunciationError: espeak-ng is missing, or has failed.
-    """
-    words, depths = _spelt(arrays, letters)
-    lexicon = pronounce.lexicon(filter(None, words))
-    phones = [tuple(lexicon.get(word, ())) for word in words]
-    shared = LetterPhones(lexicon)
-    stops = [shared.segment(word, spoken) for word, spoken in zip(words, phones, strict=True)]
-    uses = arrays["unigrams"][:, 0]
-    bounds = zip(arrays["lows"], arrays["highs"], strict=True)
-    likeliest = np.array([low + int(uses[low:high].argmax()) for low, high in bounds])
-    said = [
-        stops[word][depth - 1] if depth else 0
-        for word, depth in zip(likeliest, depths, strict=True)
-    ]
-    return {
-        "spoken": 1 + np.array([phone for spoken in phones for phone in spoken], np.int64),
-        "spoken_starts": np.cumsum([0, *map(len, phones)]),
-        "likeliest": likeliest,
-        "said": np.array(said),
-        "taken": packed_counts(np.concatenate([*map(_taken, stops)])),
-    }
-
-
-def _taken(stops: Sequence[int]) -> Array:
-    """Return how many phones each letter takes, by where they end; none if one takes too many."""
-    counts = np.diff(np.array(stops, np.int64), prepend=0)
-    return counts * (counts.max(initial=0) <= MOST_TAKEN)
-
-
-def _spelt(arrays: Mapping[str, Array], letters: str) -> tuple[list[str], list[int]]:
-    """Return the words by number, those that are none as empty, and each node's depth."""
-    words = [""] * len(arrays["unigrams"])
-    depths = [0] * len(arrays["words"])
-    beginnings = [""] * len(depths)
-    for node, word in enumerate(arrays["words"]):  # children come behind their parents
-        if word >= 0:
-            words[word] = beginnings[node]
-        for child in range(arrays["children"][node], arrays["children"][node + 1]):
-            beginnings[child] = beginnings[node] + letters[arrays["letters"][child]]
-            depths[child] = depths[node] + 1
-    return words, depths
-
-
-def write(path: Path, arrays: Mapping[str, Array], letters: str, weights: SearchWeights) -> None:
-    """Write a language model's file: logarithms in 16 bits, words in as few bytes as they need."""
-    about = {name: str(value) for name, value in weights._asdict().items()}
-    about |= {"format": PACKED if is_packed(arrays) else FORMAT, "letters": letters}
-    write_whole(path, save({name: compact(part) for name, part in arrays.items()}, about))
-
-
-def is_packed(arrays: Mapping[str, Array]) -> bool:
-    """Return whether arrays are those of `pruning.packed`."""
-    return arrays["bigrams"].dtype.kind == "u"
-
-
-def compact(part: Array) -> Array:
-    """Return an array as it is in a file."""
-    if part.dtype.kind == "f":
-        part = part.astype(np.float16)
-    elif len(part) and part.min() >= 0 and part.max() < 1 << 16:
-        part = part.astype(np.uint8 if part.max() < 1 << 8 else np.uint16)
-    else:
-        part = part.astype(np.int32)
-    return np.ascontiguousarray(part)
-
-
-def _tree(lexicon: Sequence[str], letters: str) -> dict[str, Array]:
-    """Return the nodes of the words' tree, those of a length together: children lie side by side.
-
-    The words are in the order of the letters.
-    """
-    index = {letter: number for number, letter in enumerate(letters)}
-    longest = max(map(len, lexicon))
-    spelt = np.full((len(lexicon), longest + 1), -1, np.int16)
-    for row, word in enumerate(lexicon):
-        spelt[row, : len(word)] = [index[letter] for letter in word]
-    names = ("letters", "children", "words", "lows", "highs")
-    nodes: dict[str, list[Array]] = {name: [] for name in names}
-    nodes["letters"].append(np.zeros(1, np.int16))
-    rows = np.arange(len(lexicon))  # those that are as long as the nodes, or longer
-    at = np.zeros(len(lexicon), np.int64)  # the node of each
-    first = 1  # of the nodes of the next length
-    for length in range(longest + 1):
-        count = int(at.max()) + 1
-        low = np.searchsorted(at, np.arange(count + 1))
-        nodes["lows"].append(SPECIAL + rows[low[:-1]])
-        nodes["highs"].append(SPECIAL + rows[low[1:] - 1] + 1)
-        words, done = np.full(count, -1), spelt[rows, length] < 0
-        words[at[done]] = SPECIAL + rows[done]
-        nodes["words"].append(words)
-        pairs = at[~done] * len(letters) + spelt[rows[~done], length]
-        found, below = np.unique(pairs, return_inverse=True)
-        nodes["children"].append(first + np.searchsorted(found, np.arange(count) * len(letters)))
-        nodes["letters"].append((found % len(letters)).astype(np.int16))
-        first += len(found)
-        rows, at = rows[~done], below
-    nodes["children"].append(np.array([first]))
-    return {name: np.concatenate(parts) for name, parts in nodes.items()}
 
 
 def _numbered(texts: Iterable[str]) -> tuple[Array, dict[str, int]]:

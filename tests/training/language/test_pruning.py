@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from cortado.model.search.language_file import STEPS, read_language
 from cortado.model.vocabulary import Vocabulary
-from cortado.tests.training.test_language_model import Arrays, Stored, lasting, texts
+from cortado.tests.training.language.test_estimate import Arrays, Stored, lasting, texts
 from cortado.tests.training.trigram import BEGIN, LETTERS, numbered, sentences, used
-from cortado.training.language_model import Estimate, SearchWeights, estimate, write
-from cortado.training.pruning import fitted, packed, pruned, supported
+from cortado.training.language.estimate import Estimate, estimate
+from cortado.training.language.file import SearchWeights, packed, write
+from cortado.training.language.pruning import fitted, pruned, supported
 
 
 def without(model: Estimate, share: float, seed: int) -> Arrays:

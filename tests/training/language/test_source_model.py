@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import save
 
 from cortado.model.search.source_model import read, take_off
-from cortado.training.source_model import estimate, write
+from cortado.training.language.source_model import estimate, write
 
 SYMBOLS = " ab"
 TEXTS = ["ab", "aab b", "ab a"]

@@ -25,9 +25,11 @@ from cortado.tests.training.trigram import (
     sentences,
     used,
 )
-from cortado.training import language_model as language
 from cortado.training.data.pronounce import PHONES
-from cortado.training.language_model import SPECIAL, SearchWeights, estimate, write
+from cortado.training.language import estimate as estimating
+from cortado.training.language.estimate import COMMON_SHARE, common_words, estimate
+from cortado.training.language.file import SearchWeights, write
+from cortado.training.language.lexicon import SPECIAL, pronunciations, spelt
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -151,7 +153,7 @@ def test_text_or_letters_without_words_are_refused(monkeypatch: pytest.MonkeyPat
             estimate(texts, LETTERS)
     with pytest.raises(ValueError, match="expected distinct letters, got 'aba'"):
         estimate(["ab"], "aba")
-    monkeypatch.setattr(language, "MOST_WORDS", 2)
+    monkeypatch.setattr(estimating, "MOST_WORDS", 2)
     with pytest.raises(ValueError, match="expected at most 2 words, got 3; ask for more occurr"):
         estimate(["a b c"], LETTERS)
 
@@ -161,7 +163,7 @@ def test_a_word_and_its_first_letters_have_phones() -> None:
     texts = ["the cat sat", "a cat", "cat", "the cab sat", "a thing"]
     letters = "abcghinst" + "e"
     arrays = estimate(texts, letters).arrays
-    arrays |= language.pronunciations(arrays, letters)
+    arrays |= pronunciations(arrays, letters)
     starts, said, likeliest = arrays["spoken_starts"], arrays["said"], arrays["likeliest"]
     words = sorted({w for t in texts for w in t.split()}, key=lambda w: [*map(letters.index, w)])
     spoken = {
@@ -209,7 +211,7 @@ def test_common_words_are_known_and_share_the_unigrams() -> None:
         _unigrams(estimate(texts, LETTERS).arrays),
         _unigrams(estimate(texts, LETTERS, common=common).arrays),
     )
-    share = language.COMMON_SHARE
+    share = COMMON_SHARE
     assert set(after) - set(before) == {"cccc"}
     assert after["cccc"] > share / 4
     assert sum(after.values()) <= 1 + 1e-6
@@ -219,13 +221,13 @@ def test_common_words_are_known_and_share_the_unigrams() -> None:
 
 
 def _unigrams(arrays: Arrays) -> dict[str, float]:
-    words, _ = language._spelt(arrays, LETTERS)
+    words, _ = spelt(arrays, LETTERS)
     logs = arrays["unigrams"][SPECIAL:, 0].astype(float)
     return dict(zip(words[SPECIAL:], np.exp(logs), strict=True))
 
 
 def test_common_words_are_english_and_have_the_letters_asked_for() -> None:
-    found = language.common_words(2_000, "'abcdefghijklmnopqrstuvwxyz")
+    found = common_words(2_000, "'abcdefghijklmnopqrstuvwxyz")
     assert found["the"] > found["water"] > 0
     assert all(word.strip("'").replace("'", "").isalpha() for word in found)
-    assert set("".join(language.common_words(2_000, "aeh t"))) <= set("aeh t")
+    assert set("".join(common_words(2_000, "aeh t"))) <= set("aeh t")
