@@ -5,13 +5,12 @@ import warnings
 from collections.abc import Callable
 from typing import Literal, NamedTuple, get_args
 
-from cortado.training.data.corpora.english import EVENTS
+from cortado.training.data.corpora.english import APOSTROPHES, EVENTS
 
 Name = Literal["none", "corpus", "whisper"]
 NAMES: tuple[Name, ...] = get_args(Name)
 
 OTHER = re.compile(r"[^\w\s']|_")  # neither letters, digits, apostrophes nor space
-APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'"})
 LONELY = re.compile(r"(?<!\w)'+|'+(?!\w)")  # apostrophes that are quotation marks
 
 

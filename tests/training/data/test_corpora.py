@@ -361,13 +361,15 @@ def test_a_plain_folder(tmp_path: Path) -> None:
     wav(tmp_path / "ann/one.wav")
     wav(tmp_path / "TWO.WAV")
     wav(tmp_path / "three.flac")
+    wav(tmp_path / "four.wav")
     (tmp_path / "ann/one.txt").write_text("Hello,\n  Bob!\n")
     (tmp_path / "two.TXT").write_bytes("Caf\xe9".encode("latin-1"))
+    (tmp_path / "four.txt").write_bytes("Caf\xe9".encode("utf-16"))
     corpus = folder.read([tmp_path])
-    assert parts(corpus) == {"all": ["TWO", "ann/one"]}
+    assert parts(corpus) == {"all": ["TWO", "ann/one", "four"]}
     assert (one(corpus, "ann/one").speaker, one(corpus, "TWO").speaker) == ("ann", "unknown")
     assert one(corpus, "ann/one").text == "Hello, Bob!"
-    assert one(corpus, "TWO").text == "Caf\xe9"
+    assert one(corpus, "TWO").text == one(corpus, "four").text == "Caf\xe9"
     assert problems(corpus) == [
         f"{tmp_path / 'three.flac'}: missing: its text, a .txt of the same name"
     ]
@@ -453,6 +455,24 @@ def write_others(root: Path) -> None:
     (root / "cuts").mkdir()
     with gzip.open(root / "cuts/dev.jsonl.gz", "wt") as file:
         file.write(json.dumps(cut) + "\n")
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error_and_not_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wav(tmp_path / "one.wav")
+    (tmp_path / "one.txt").write_text("one")
+    (tmp_path / "locked").mkdir()
+    listed = os.scandir
+
+    def refused(place: str) -> Any:
+        if place.endswith("locked"):
+            raise PermissionError(13, "Permission denied", place)
+        return listed(place)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(PermissionError, match="locked"):
+        folder.read([tmp_path])
 
 
 READERS = [timit.read, wsj.read, libri.read_librispeech, libri.read_libritts, commonvoice.read,

@@ -12,6 +12,7 @@ from cortado.training.scoring.normalise import NAMES, normaliser
         ("[laughter] Well -- {breath} no!", "well no"),
         ("‘quoted’ o’clock", "quoted o'clock"),
         ("semi-final, 3_4", "semi final 3 4"),
+        ("it´s o′clock", "it's o'clock"),
         ("", ""),
     ],
 )

@@ -6,9 +6,9 @@ import unicodedata
 from cortado.model.vocabulary import ENGLISH
 
 EVENTS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]|\{[^{}]*\}")  # <noise>, [laughter], {breath}
+APOSTROPHES = dict.fromkeys(map(ord, "‘’ʼ`´′"), "'")
 
 _QUOTED = re.compile(r"(?<!\w)‘(.*?)’(?!\w)")
-_APOSTROPHES = dict.fromkeys(map(ord, "‘’ʼ`´′"), "'")
 _GAPS = dict.fromkeys(map(ord, "-‐‑‒–—―/_"), " ")
 _BETWEEN = re.compile(r"(?<=\w)[.,:;!?…]+(?=\w)")  # words: "wait...what"
 _SPOKEN = "&@%+=°"  # beside signs of currencies; how they were spoken is not known
@@ -21,7 +21,7 @@ def english(text: str) -> str:
     caller to see.
     """
     words = _BETWEEN.sub(" ", _QUOTED.sub(r"\1", EVENTS.sub(" ", text)))
-    decomposed = unicodedata.normalize("NFKD", words.translate(_APOSTROPHES | _GAPS)).lower()
+    decomposed = unicodedata.normalize("NFKD", words.translate(APOSTROPHES | _GAPS)).lower()
     letters = "".join(one for one in decomposed if _is_kept(one))
     return " ".join(word for word in letters.split() if set(word) != {"'"})
 

@@ -1,6 +1,7 @@
 """The result of reading a corpus: its parts, their utterances, and a list of problems."""
 
 import os
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,13 +69,13 @@ class Corpus(NamedTuple):
 def walk(discs: Sequence[Path]) -> Iterator[Path]:
     """Yield every file below `discs`, in the order of their names; links are followed once.
 
-    Raises: ValueError where a disc is no folder.
+    Raises: ValueError where a disc is no folder; OSError for a folder that cannot be listed.
     """
     seen = set()
     for disc in discs:
         if not disc.is_dir():
             raise ValueError(f"expected a folder, got {disc}")
-        for folder, folders, files in os.walk(disc, followlinks=True):
+        for folder, folders, files in os.walk(disc, onerror=_refuse, followlinks=True):
             real = os.path.realpath(folder)
             if real in seen:
                 folders.clear()
@@ -82,6 +83,11 @@ def walk(discs: Sequence[Path]) -> Iterator[Path]:
             seen.add(real)
             folders.sort()
             yield from (Path(folder, name) for name in sorted(files))
+
+
+def _refuse(error: OSError) -> None:
+    """Let a folder that cannot be listed end the work: what is in it would be missing in silence."""
+    raise error
 
 
 def corpus(
@@ -145,8 +151,10 @@ def _without_suffix(name: str, suffixes: Sequence[str]) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Return a transcript's text; old discs have Latin-1 where it is not UTF-8."""
+    """Return a transcript: in UTF-8, in UTF-16 of some editors, or in Latin-1 of old discs."""
     data = path.read_bytes()
+    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
