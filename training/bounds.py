@@ -12,6 +12,7 @@ Count = NonNegativeInt
 Weight = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
+Speed = Annotated[float, Field(ge=0.1, le=10)]  # of a recording, relative to its own
 Dropout = Annotated[float, Field(ge=0, le=0.99)]  # at 1 nothing is left to make up for the rest
 
 

@@ -10,7 +10,7 @@ from pydantic import PositiveFloat, PositiveInt
 from cortado.model import checkpoint_reader
 from cortado.model.config import RecognizerConfig
 from cortado.model.config_reader import build, toml_tree
-from cortado.training.bounds import SOME, Count, Name, Share, Weight
+from cortado.training.bounds import SOME, Count, Name, Share, Speed, Weight
 from cortado.training.data.evaluation_sets import check_names, set_name
 from cortado.training.data.pronounce import PHONES
 from cortado.training.learning import snapshot
@@ -86,9 +86,7 @@ class Recipe:
     start_parts: tuple[Part, ...] = PARTS  # that are taken from it; the others begin new
     shrink: Share = 1.0  # share of its weights in the encoder and its heads; the rest begins new
     frozen: tuple[str, ...] = ()  # weights whose names begin so stay as they are
-    speeds: tuple[PositiveFloat, ...] = (
-        1.0,
-    )  # recordings are drawn at one of them; 1 is their own
+    speeds: tuple[Speed, ...] = (1.0,)  # recordings are drawn at one of them; 1 is their own
     tied_states: PositiveInt = 1200  # that an aligner learns at most, for stages that weigh them
     seed: Count = 0
     batch_seconds: PositiveFloat = 80.0  # of padded audio in one process's batch

@@ -126,6 +126,7 @@ def test_a_run_whose_start_has_gone_keeps_the_model_that_it_began_with(tmp_path:
         ("clip = -1\n" + LEAST, r"clip: expected greater than 0, got -1"),
         ("average = 1.5\n" + LEAST, r"average: expected less than or equal to 1, got 1.5"),
         ("batch_seconds = 0\n" + LEAST, r"batch_seconds: expected greater than 0, got 0"),
+        ("speeds = [1, 1e-9]\n" + LEAST, r"speeds\[1\]: expected greater .* to 0.1, got 1e-09"),
         ("seed = -3\n" + LEAST, r"seed: expected greater than or equal to 0, got -3"),
         (LEAST.replace("weight = 1", "weight = 0"), r"a weight above 0 in stage 'one', got \(0\."),
         (

@@ -86,7 +86,7 @@ def walk(discs: Sequence[Path]) -> Iterator[Path]:
 
 
 def _refuse(error: OSError) -> None:
-    """Let a folder that cannot be listed end the work: what is in it would be missing in silence."""
+    """Let no folder that cannot be listed count as an empty one."""
     raise error
 
 
