@@ -171,15 +171,15 @@ async def answers(
     """
     talk = asyncio.create_task(service.talk(upload, Own()))
     gone = asyncio.create_task(_hung_up(request))
+    tasks: list[asyncio.Task[Any]] = [talk, gone]
     try:
         while True:
             answer = asyncio.create_task(upload.answers.get())
-            await asyncio.wait({talk, answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+            tasks[2:] = [answer]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if gone.done():
-                answer.cancel()
                 raise ProtocolError(ErrorCode.SLOW_CLIENT, "expected a client that waits")
             if not answer.done():
-                answer.cancel()
                 fault = None if talk.cancelled() else talk.exception()
                 logger.error("session failed", exc_info=fault)
                 raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the server failed")
@@ -189,9 +189,9 @@ async def answers(
                 raise ProtocolError(message.code, message.message)
             yield message
     finally:
-        talk.cancel()
-        gone.cancel()
-        await asyncio.gather(talk, gone, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Heard(NamedTuple):

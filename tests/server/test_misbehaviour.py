@@ -1,6 +1,8 @@
 """What clients do wrong ends their own conversation, with a code, and nobody else's."""
 
 import asyncio
+import gc
+import logging
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -142,20 +144,33 @@ def test_a_client_may_vanish_at_any_moment(at_rest: Running) -> None:
     assert at_rest.metric("cortado_streams_total", ending="disconnected") > before
 
 
-@pytest.mark.parametrize("address", ["/v1/listen", "/v1/audio/transcriptions"])
-def test_a_file_is_left_once_its_client_has_hung_up(address: str, at_rest: Running) -> None:
+@pytest.mark.parametrize(
+    ("address", "fields"),
+    [
+        ("/v1/listen", {}),
+        ("/v1/audio/transcriptions", {}),
+        ("/v1/audio/transcriptions", {"stream": "true"}),
+    ],
+)
+def test_a_file_is_left_once_its_client_has_hung_up(
+    address: str, fields: dict[str, str], at_rest: Running, caplog: pytest.LogCaptureFixture
+) -> None:
     seconds = 600.0
-    file = wav(np.zeros(int(16_000 * seconds), np.float32))
+    file = wav(np.tile(SPEECH, int(seconds)))
     body: dict[str, Any] = {"content": file}
     if address.endswith("transcriptions"):
-        body = {"files": {"file": ("a.wav", file)}}
+        body = {"files": {"file": ("a.wav", file)}, "data": fields}
     request = httpx.Request("POST", at_rest.page + address, **body)
     before = at_rest.metric("cortado_audio_seconds_total")
     with closing(HTTPConnection(request.url.host, request.url.port)) as connection:
         connection.request("POST", address, request.read(), dict(request.headers))
         assert wait_for(lambda: at_rest.metric("cortado_audio_seconds_total") > before)
+        if fields:  # the answer has begun, and waits for text
+            connection.getresponse().read(1)
     assert at_rest.is_at_rest()
     assert at_rest.metric("cortado_audio_seconds_total") < before + seconds
+    gc.collect()  # which tells of tasks that nobody has ended
+    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
 def test_a_slow_reader_is_given_up_and_blocks_nobody(online: ReferenceRecognizer) -> None:

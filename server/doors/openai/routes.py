@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, aclosing
+from contextlib import ExitStack, aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request, Response, WebSocket
@@ -109,11 +109,13 @@ def routes(service: Service) -> APIRouter:
     )
     async def transcribe(request: Request) -> Response:
         """Transcribe the file of a form."""
-        async with AsyncExitStack() as open_files:
+        with ExitStack() as open_files:
             try:
                 open_files.enter_context(service.admit(request))
                 form = await _form(service, request)
-                open_files.push_async_callback(form.close)
+                for one in form.values():
+                    if isinstance(one, UploadFile):  # closed without waiting: see `_stream`
+                        open_files.enter_context(one.file)
                 return await _answer(service, request, form, open_files)
             except FAILURES as error:
                 return _refusal(error)
@@ -135,7 +137,7 @@ async def _form(service: Service, request: Request) -> FormData:
 
 
 async def _answer(
-    service: Service, request: Request, form: FormData, open_files: AsyncExitStack
+    service: Service, request: Request, form: FormData, open_files: ExitStack
 ) -> Response:
     """Return the answer to a form; one that is streamed takes the open files over.
 
@@ -174,14 +176,17 @@ async def _stream(
     request: Request,
     upload: Upload,
     wanted: transcription.Wanted,
-    open_files: AsyncExitStack,
+    open_files: ExitStack,
 ) -> Response:
-    """Return an answer that grows; what is wrong from the start is raised here."""
+    """Return an answer that grows; what is wrong from the start is raised here.
+
+    Where its client hangs up, Starlette cancels each `await` of what it ends.
+    """
     messages = answers(service, upload, request)
     try:  # `ready` says nothing of the file
         ready, second = await anext(messages), await anext(messages, None)
     except BaseException:
-        await open_files.aclose()
+        open_files.close()
         raise
 
     async def all_messages() -> AsyncIterator[ServerMessage]:
@@ -192,13 +197,14 @@ async def _stream(
             yield message
 
     async def events() -> AsyncIterator[str]:
-        async with open_files, aclosing(messages):
-            try:
-                async for one in transcription.streamed(wanted, all_messages()):
-                    yield one
-            except ProtocolError as error:
-                fault = _fault(failure(error, error.code))
-                yield transcription.event({"error": fault.model_dump()})
+        with open_files:
+            async with aclosing(messages):
+                try:
+                    async for one in transcription.streamed(wanted, all_messages()):
+                        yield one
+                except ProtocolError as error:
+                    fault = _fault(failure(error, error.code))
+                    yield transcription.event({"error": fault.model_dump()})
 
     return StreamingResponse(events(), media_type="text/event-stream")
 
