@@ -31,6 +31,7 @@ from cortado.server.protocol.parsing import check_fields, quoted
 from cortado.server.protocol.words import Segment
 
 LONGEST = 5.0  # seconds of words after which a final result comes within an utterance
+CLOSE = '{"type":"CloseStream"}'  # which clients once said, and some say, by an empty message
 LONGEST_WHOLE = 60.0  # the same with alternatives, which are known when the utterance has ended
 
 
@@ -85,6 +86,8 @@ class Live(Dialect):
             yield self._start
         if self._closed:
             return  # such as a KeepAlive of a client's timer: the text is still to come
+        if data == b"":
+            data = CLOSE
         if isinstance(data, bytes):
             self._digest.update(data)
             for piece in self._decoder.push(data):

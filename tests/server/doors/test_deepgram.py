@@ -198,10 +198,12 @@ def test_finalize_is_answered_with_what_is_left() -> None:
     assert transcript(talk.read()[0]) == ""
 
 
-def test_the_end_is_the_rest_and_metadata() -> None:
+@pytest.mark.parametrize("close", ['{"type":"CloseStream"}', b""])
+def test_the_end_is_the_rest_and_metadata(close: str | bytes) -> None:
     talk = listening()
     data = bytes(range(200)) * 160
-    talk.say(data, {"type": "CloseStream"})
+    talk.say(data, close)
+    assert talk.kinds[-1] == "End"
     talk.write("hey", 0.48)
     talk.talk.send_final()
     result, metadata = talk.read()
