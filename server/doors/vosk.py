@@ -101,9 +101,12 @@ class Vosk(Dialect):
         self._decoder: Decoder | None = None  # once there is audio
         self._segment = Segment()
         self._ended: list[OwnWord] | None = None  # of utterances, since the last answer
+        self._closed = False  # by the client
 
     def read(self, data: str | bytes) -> Iterator[Read]:
         """Yield what a message means."""
+        if self._closed:
+            return  # as of a microphone that stops a moment later: the text is still to come
         message = Control() if isinstance(data, bytes) else _control(data)
         if message.config is not None:
             self._configure(message.config)
@@ -118,7 +121,8 @@ class Vosk(Dialect):
             yield from self._decoder.push(data)
             yield WhenProcessed()
         else:
-            yield own.End() if message.eof else own.Flush()
+            self._closed = bool(message.eof)
+            yield own.End() if self._closed else own.Flush()
 
     def write(self, message: Written) -> Iterator[str]:
         """Yield a message as Vosk's clients read it."""

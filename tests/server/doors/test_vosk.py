@@ -99,7 +99,8 @@ def test_the_end_has_one_answer_with_all_that_is_left() -> None:
     talk.write("hey", 0.48)
     talk.end_utterance(0, 0.48, 0.56, 1.6)
     talk.write(" you", 2.0)
-    talk.say(EOF)
+    talk.say(EOF, bytes(6400), EOF)
+    assert talk.talk.ending is None, "what a client sends after eof costs no text"
     talk.talk.send_final()
     [last] = talk.read()
     assert last["text"] == "hey you"
