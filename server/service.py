@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from importlib.metadata import version
@@ -9,7 +10,7 @@ from typing import Any, get_args
 
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from cortado.model import checkpoint_reader
@@ -285,8 +286,13 @@ class Service:
         logger.warning("connection refused", extra={"reason": reason} | caller.get().facts)
         return Refused(status, reason, message)
 
-    async def connect(self, socket: WebSocket, *dialects: Dialect) -> None:
-        """Let a websocket talk in a dialect, unless it is refused.
+    async def connect(
+        self,
+        socket: WebSocket,
+        *dialects: Dialect,
+        refusal: Callable[[Refused], Response] = Refused.answer,
+    ) -> None:
+        """Let a websocket talk in a dialect, unless it is refused, which is answered by `refusal`.
 
         Of several each is that of one channel of the audio, which is a stream of its own.
         """
@@ -294,7 +300,7 @@ class Service:
             try:
                 counted = self.admit(socket, len(dialects))
             except Refused as refused:
-                await socket.send_denial_response(refused.answer())
+                await socket.send_denial_response(refusal(refused))
                 return
             with counted:
                 await socket.accept(credentials(socket.headers).subprotocol)

@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
 import websockets
+from websockets.http11 import Response
 
 from cortado.clients.cli import main
 from cortado.model.backends.reference import ReferenceRecognizer
@@ -55,9 +56,18 @@ def bearer(key: str) -> dict[str, str]:
 
 def status(url: str, **options: object) -> int:
     """Return the status with which a handshake is refused."""
+    return _refusal(url, **options).status_code
+
+
+def denied(url: str, **options: object) -> Any:
+    """Return the JSON with which a handshake is refused."""
+    return json.loads(_refusal(url, **options).body)
+
+
+def _refusal(url: str, **options: object) -> Response:
     with pytest.raises(websockets.InvalidStatus) as caught:
         say(url, **options)
-    return caught.value.response.status_code
+    return caught.value.response
 
 
 def test_a_key_lets_in_and_nothing_else_does(locked: Locked) -> None:
@@ -93,12 +103,16 @@ def test_who_is_not_let_in_is_told_that_a_key_is_expected_and_what_came(
         "error": "key",
         "message": message,
     }
-    with pytest.raises(websockets.InvalidStatus) as caught:
-        say(locked.server.url, additional_headers=headers)
-    answer = json.loads(caught.value.response.body)
+    answer = denied(locked.server.url, additional_headers=headers)
     assert answer == {"error": "key", "message": message}
     told = httpx.post(f"{page}/v1/listen", headers=headers).json()
     assert (told["err_code"], told["err_msg"]) == ("key", message)
+    [of_deepgram, of_openai] = [
+        denied(page.replace("http", "ws", 1) + path, additional_headers=headers)
+        for path in ("/v1/listen", "/v1/realtime")
+    ]
+    assert (of_deepgram["err_code"], of_deepgram["err_msg"]) == ("key", message)
+    assert (of_openai["error"]["code"], of_openai["error"]["message"]) == ("key", message)
     for method, path in (("POST", "audio/transcriptions"), ("GET", "models"), ("GET", "models/x")):
         refused = httpx.request(method, f"{page}/v1/{path}", headers=headers)
         assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")

@@ -47,7 +47,7 @@ def routes(service: Service) -> APIRouter:
             now, channels = datetime.now(UTC), asked.separate(asked.channels)
             shared = Shared(len(channels))
             dialects = [Live(asked, now, channel, shared) for channel in channels]
-            await service.connect(socket, *dialects)
+            await service.connect(socket, *dialects, refusal=_refusal)
 
     @router.post(
         "/v1/listen",

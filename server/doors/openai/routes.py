@@ -51,7 +51,8 @@ def routes(service: Service) -> APIRouter:
         if (passed := service.passed(socket)) and passed.session:
             configuration.update(passed.session)
         most = service.settings.transcript_characters
-        await service.connect(socket, Realtime(name, configuration, most))
+        dialect = Realtime(name, configuration, most)
+        await service.connect(socket, dialect, refusal=_refusal)
 
     @router.post(
         "/v1/realtime/client_secrets",
