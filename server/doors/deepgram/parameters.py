@@ -105,7 +105,7 @@ def read(
 
     Raises: ValueError if one of them cannot be understood, or one is missing.
     """
-    query = list(query)
+    query = [(name, value) for name, value in query if value]  # an empty one asks for nothing
     found = Parameters(phrases=_phrases(query))
     if not weighs_phrases:
         found.phrases = ()
@@ -146,7 +146,7 @@ def read(
         raise ValueError(f"channels: expected 1 or 2 of encoding opus, got {found.channels}")
     _utterances(found, given, live=live)
     for name, value in given.items():
-        if value.lower() not in OFF and (name, value[:2]) != ("language", "en"):
+        if value.lower() not in OFF and (name, value[:2].lower()) != ("language", "en"):
             found.warn(name[:QUOTED], _why(name, value))
     return found
 

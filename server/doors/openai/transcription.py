@@ -51,12 +51,12 @@ def read(fields: Mapping[str, Sequence[str]], model: str, *, weighs_phrases: boo
 
     Raises: ValueError if one of them cannot be understood.
     """
-    given = {name.removesuffix("[]"): values for name, values in fields.items() if values}
+    given = {name.removesuffix("[]"): values for name, values in fields.items() if any(values)}
     name = given.get("response_format", ["json"])[-1]
     if name not in get_args(Format):
         formats = ", ".join(get_args(Format))
         raise ValueError(f"response_format: expected {formats}, got {quoted(name)}")
-    granularities = given.get("timestamp_granularities", ["segment"])
+    granularities = given.get("timestamp_granularities", ("segment",))
     if not {"word", "segment"}.issuperset(granularities):
         raise ValueError("timestamp_granularities: expected word or segment, got another")
     stream = given.get("stream", ["false"])[-1].lower() in ("true", "1")
@@ -71,7 +71,7 @@ def read(fields: Mapping[str, Sequence[str]], model: str, *, weighs_phrases: boo
         warnings.append("include: there are logprobs beside json or a streamed text, no more")
     if (asked := given.get("model", [model])[-1]) != model:
         warnings.append(f"model: {asked[:QUOTED]} is not here; {model} writes the text")
-    if not (language := given.get("language", ["en"])[-1]).startswith("en"):
+    if not (language := given.get("language", ["en"])[-1]).lower().startswith("en"):
         warnings.append(f"language: {language[:QUOTED]} has no effect here; {model} decides")
     phrases: tuple[str, ...] = ()
     if any(one in given for one in PHRASES):

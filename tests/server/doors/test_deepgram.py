@@ -13,7 +13,7 @@ import pytest
 from websockets.sync.client import connect
 
 from cortado.server.doors.deepgram.live import Live, Shared
-from cortado.server.doors.deepgram.parameters import read
+from cortado.server.doors.deepgram.parameters import EFFECTIVE, Parameters, read
 from cortado.server.protocol.events import Close
 from cortado.server.protocol.messages import ErrorCode, Start
 from cortado.server.protocol.parsing import UNWEIGHED
@@ -264,6 +264,13 @@ def test_parameters_of_a_file_and_of_live_audio_are_told_apart() -> None:
     assert read([("endpointing", "false"), ("utterances", "false")], live=False).warnings == []
     [warning] = read([("endpointing", "100")], live=False).warnings
     assert warning.message == "it has no effect on a file"
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_an_empty_parameter_asks_for_nothing(live: bool) -> None:
+    query = "&".join(f"{name}=" for name in [*EFFECTIVE, "model"])
+    found = read(parse_qsl(query, keep_blank_values=True), live=live)
+    assert found == Parameters()
 
 
 def test_keep_alive_gives_a_silent_client_more_time() -> None:

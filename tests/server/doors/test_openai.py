@@ -13,7 +13,7 @@ from cortado.model.vocabulary import Vocabulary
 from cortado.server.doors.openai.configuration import Configuration
 from cortado.server.doors.openai.prompt import LETTERS, expected
 from cortado.server.doors.openai.realtime import Realtime
-from cortado.server.doors.openai.transcription import Wanted, answer, read
+from cortado.server.doors.openai.transcription import EFFECTIVE, Wanted, answer, read
 from cortado.server.doors.upload import Heard
 from cortado.server.protocol.messages import ErrorCode, Start
 from cortado.server.protocol.parsing import UNWEIGHED
@@ -399,6 +399,7 @@ def test_a_form_is_read_or_refused() -> None:
     assert [one.split(":")[0] for one in found.warnings] == without
     assert found.phrases == ("x",)
     assert read({"include[]": ["logprobs"]}, "small").logprobs
+    assert read({name: [""] for name in EFFECTIVE}, "small") == Wanted()
     for other in ({"include[]": ["x"]}, {"include[]": ["logprobs"], "response_format": ["srt"]}):
         assert [one.split(":")[0] for one in read(other, "small").warnings] == ["include"]
     unknown = {"foo": ["1"], "temperature": ["0.2"], "response_format": ["verbose_json"]}
