@@ -30,6 +30,7 @@ NO_SECRET: dict[int | str, dict[str, Any]] = UNKNOWN | {
 NOT_RELOADED: dict[int | str, dict[str, Any]] = UNKNOWN | {
     403: {"description": "The page is another site's, or the caller is not the operator."},
     409: {"description": "The checkpoint cannot be used."},
+    503: {"description": "The server is being stopped."},
 }
 
 

@@ -19,7 +19,7 @@ import uvicorn
 from cortado.server import logs
 from cortado.server.app import create_app
 from cortado.server.callers import is_loopback
-from cortado.server.service import Service, load
+from cortado.server.service import Refused, Service, load
 from cortado.server.settings import Settings, unknown_variables
 from cortado.server.transport import MAX_HEADER_BYTES, Connections, bounded
 
@@ -199,7 +199,7 @@ class Server(uvicorn.Server):
     async def _try_to_reload(self) -> None:
         try:
             await self.service.reload()
-        except ValueError as error:
+        except (ValueError, Refused) as error:
             logger.error("model not reloaded", extra={"reason": str(error)})
         except Exception:
             logger.exception("model not reloaded")

@@ -29,7 +29,12 @@ from cortado.server.memory import bound_ffmpeg, give_back
 from cortado.server.metrics import Metrics
 from cortado.server.origin import allowed
 from cortado.server.protocol.dialect import Dialect
-from cortado.server.protocol.messages import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, AnyEncoding
+from cortado.server.protocol.messages import (
+    MAX_SAMPLE_RATE,
+    MIN_SAMPLE_RATE,
+    AnyEncoding,
+    ErrorCode,
+)
 from cortado.server.recorder import Recorder, Writer
 from cortado.server.session import Session
 from cortado.server.settings import Settings
@@ -124,12 +129,16 @@ class Service:
     async def reload(self) -> None:
         """Read the model again, for new streams; those that are live stay with theirs.
 
-        Raises: ValueError if the checkpoint is missing or broken; the model stays as it was.
+        Raises:
+            ValueError: the checkpoint is missing or broken; the model stays as it was.
+            Refused: the server is being stopped, which would not know of another engine.
         """
         async with self._reloading:
             self._loading = in_thread(self._load, "loader")
             await asyncio.wait([self._loading])  # which does not cancel it
             (engine, facts, name), old = self._loading.result(), self.engine
+            if self.streams.draining.is_set():
+                raise Refused(503, ErrorCode.SHUTTING_DOWN, shutting_down().message)
             self._serve(engine, facts, name)
             engine.start()  # its thread: once nothing can fail any more
             old.retire()

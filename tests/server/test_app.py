@@ -28,6 +28,7 @@ from cortado.server.engine import Engine, freeze
 from cortado.server.keys import KeyFile
 from cortado.server.protocol.messages import ErrorCode, Start
 from cortado.server.run import EXIT_ENGINE_FAILED, address, listen
+from cortado.server.service import Refused, Service
 from cortado.server.settings import Settings, read_settings
 from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 from cortado.tests.server.running import (
@@ -359,6 +360,32 @@ def test_a_reload_takes_no_model_whose_suspended_streams_no_message_could_carry(
             assert answer.status_code == 409
             assert "whose suspended streams fit into 262144 bytes, got" in answer.json()["message"]
             assert httpx.get(f"{server.page}/v1/info").json()["model"] == "untrained"
+
+
+def test_a_reload_that_ends_when_the_server_has_stopped_starts_no_engine(
+    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = threading.Event()
+    service = Service(online, {}, "before", Settings(store="memory", headroom=1))
+
+    def read_model(settings: Settings) -> tuple[ReferenceRecognizer, dict[str, Any], str]:
+        go.wait(PATIENCE)
+        return online, {}, "after"
+
+    async def stop_within_a_reload() -> None:
+        service.engine.start()
+        reloading = asyncio.create_task(service.reload())
+        await asyncio.sleep(0)
+        await service.drain()
+        await service.stop()
+        go.set()
+        with pytest.raises(Refused, match="expected a running server"):
+            await reloading
+
+    monkeypatch.setattr(service_module, "read_model", read_model)
+    asyncio.run(stop_within_a_reload())
+    assert service.model_name == "before"
+    assert not service.computes
 
 
 def test_a_failed_reload_says_why_whatever_the_reason(
