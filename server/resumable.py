@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
@@ -128,25 +128,36 @@ class ResumableStreams:
         if self._store and token in self._marks:
             await self._write(token, b"")
 
-    async def claim(self, token: str) -> DetachedStream | None:
-        """Take a stream out, from its connection if it has one; None if there is no such.
+    @asynccontextmanager
+    async def claimed(self, token: str) -> AsyncIterator[DetachedStream | None]:
+        """Take a stream out, from its connection if it has one; give None if there is no such.
 
         Of several servers at which a stream is claimed one gets it, and of several claims here the
-        last: a client comes again before the server has noticed that it was gone.
+        last: a client comes again before the server has noticed that it was gone. An error within
+        the block puts the stream back; the next claim waits for that.
         """
         async with self._claims.setdefault(token, asyncio.Lock()):
             if detach := self.attached.get(token):
                 await detach()
-            held = self._forget(token)
-            if self._store is None:
-                return held.stream if held else None
-            if held and await self.save(token, held.stream.to_bytes()) is not False:
-                return held.stream
-            # If it was held here, it has gone on at another server since.
-            found = await self._found(token)
-            if found and await self.save(token, found.to_bytes()) is False:
-                return None  # another server was quicker
-            return found
+            found = await self._taken(token)
+            try:
+                yield found
+            except BaseException:
+                if found:
+                    await self.put(token, found)
+                raise
+
+    async def _taken(self, token: str) -> DetachedStream | None:
+        held = self._forget(token)
+        if self._store is None:
+            return held.stream if held else None
+        if held and await self.save(token, held.stream.to_bytes()) is not False:
+            return held.stream
+        # If it was held here, it has gone on at another server since.
+        found = await self._found(token)
+        if found and await self.save(token, found.to_bytes()) is False:
+            return None  # another server was quicker
+        return found
 
     async def _found(self, token: str) -> DetachedStream | None:
         """Return the stream in the store; None if there is none of this key and version."""

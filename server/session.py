@@ -132,14 +132,9 @@ class Session:
         self._connection.advance()
 
     async def _resume(self, resume: Resume) -> None:
-        found = await self._streams.find(resume)
-        try:
-            self._stream = self._streams.open(found.point.start, self._on_update, found)
-        except ProtocolError:
-            await self._streams.put_back(resume, found)
-            raise
+        self._stream, point = await self._streams.resume(resume, self._on_update)
         facts, token = self._streams.facts(self.id), self._streams.token(resume)
-        self._protocol.resume(resume, found.point, facts, monotonic(), token)
+        self._protocol.resume(resume, point, facts, monotonic(), token)
         self._metrics.resumed.inc()
         self._attach("stream resumed")
 

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from cortado.model.features.framing import SAMPLE_RATE, STEP_SECONDS
 from cortado.model.search.phrases import PhrasesError
@@ -57,82 +58,69 @@ class Streams:
             return None
         return token or secrets.token_urlsafe(TOKEN_BYTES)
 
-    def open(
-        self,
-        start: Start,
-        on_update: Callable[[Update], None],
-        detached: DetachedStream | None = None,
-    ) -> EngineStream:
-        """Return a stream of the engine, which goes on with the one that was `detached`.
+    def open(self, start: Start, on_update: Callable[[Update], None]) -> EngineStream:
+        """Return a new stream of the engine.
 
-        Raises: ProtocolError if no stream is let in now, or the one that was detached does not fit.
+        Raises: ProtocolError if no stream is let in now.
         """
-        try:
-            if self.draining.is_set():
-                raise shutting_down()
-            if stalled := self.engine.stalled:  # the machine has other work, or was asleep
-                message = f"expected a model that keeps up, got a step of {stalled:.1f} s so far"
-                raise ProtocolError(ErrorCode.TOO_MANY_STREAMS, message)
-            if not self.engine.alive:
-                raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the model does not run")
-            snapshot = detached.snapshot if detached else None
-            stream = self.engine.open(start, on_update, snapshot=snapshot)
-        except SnapshotError as wrong:
-            error = invalid_state(str(wrong))
-        except PhrasesError as wrong:
-            error = ProtocolError(ErrorCode.INVALID_MESSAGE, f"phrases: {wrong}")
-        except EngineFull as full:
-            error = ProtocolError(ErrorCode.TOO_MANY_STREAMS, str(full))
-        except ProtocolError as caught:
-            error = caught
-        else:
-            if detached:
-                stream.go_on(detached.resampler, detached.point.received)
-            return stream
-        self._count(error)
-        raise error
+        with self._counted():
+            return self._opened(start, on_update)
 
-    def _count(self, error: ProtocolError) -> None:
-        """Count a stream that is not let in."""
-        self.metrics.refused.labels(error.code.value).inc()
-        logger.warning("stream refused", extra={"code": error.code.value})
+    async def resume(
+        self, resume: Resume, on_update: Callable[[Update], None]
+    ) -> tuple[EngineStream, ResumePoint]:
+        """Return the stream that a client resumes, and where; one with a connection loses that.
 
-    async def find(self, resume: Resume) -> DetachedStream:
-        """Return the stream that a client resumes; one with another connection loses that.
-
-        Raises: ProtocolError if there is no such stream, or it cannot be resumed here.
+        Raises: ProtocolError if there is no such stream, or it cannot be resumed here or now.
         """
-        try:
+        with self._counted():
             if resume.token is None:
-                return self._unsigned(resume)
-            return await self._claimed(resume, resume.token)
-        except ProtocolError as error:
-            self._count(error)
-            raise
+                return self._gone_on(self._unsigned(resume), on_update)
+            async with self.resumable.claimed(resume.token) as found:
+                if found is None:
+                    raise ProtocolError(
+                        ErrorCode.UNKNOWN_STREAM,
+                        f"expected the token of a stream that was lost less than"
+                        f" {self.settings.keep_seconds:g} s ago, got another",
+                    )
+                found.point.check(resume)
+                return self._gone_on(found, on_update)
 
-    async def _claimed(self, resume: Resume, token: str) -> DetachedStream:
-        """Return the stream of a token.
+    def _gone_on(
+        self, found: DetachedStream, on_update: Callable[[Update], None]
+    ) -> tuple[EngineStream, ResumePoint]:
+        stream = self._opened(found.point.start, on_update, found.snapshot)
+        stream.go_on(found.resampler, found.point.received)
+        return stream, found.point
 
-        Raises: ProtocolError if there is none, or the client has not what belongs to it.
-        """
-        found = await self.resumable.claim(token)
-        if found is None:
-            raise ProtocolError(
-                ErrorCode.UNKNOWN_STREAM,
-                f"expected the token of a stream that was lost less than"
-                f" {self.settings.keep_seconds:g} s ago, got another",
-            )
+    def _opened(
+        self, start: Start, on_update: Callable[[Update], None], snapshot: Snapshot | None = None
+    ) -> EngineStream:
+        if self.draining.is_set():
+            raise shutting_down()
+        if stalled := self.engine.stalled:  # the machine has other work, or was asleep
+            message = f"expected a model that keeps up, got a step of {stalled:.1f} s so far"
+            raise ProtocolError(ErrorCode.TOO_MANY_STREAMS, message)
+        if not self.engine.alive:
+            raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the model does not run")
         try:
-            found.point.check(resume)
-        except ProtocolError:
-            await self.put_back(resume, found)
-            raise
-        return found
+            return self.engine.open(start, on_update, snapshot=snapshot)
+        except SnapshotError as wrong:
+            raise invalid_state(str(wrong)) from None
+        except PhrasesError as wrong:
+            raise ProtocolError(ErrorCode.INVALID_MESSAGE, f"phrases: {wrong}") from None
+        except EngineFull as full:
+            raise ProtocolError(ErrorCode.TOO_MANY_STREAMS, str(full)) from None
 
-    async def put_back(self, resume: Resume, stream: DetachedStream) -> None:
-        """Hold a stream that was found and could not be resumed: another attempt may."""
-        if resume.token is not None:
-            await self.resumable.put(resume.token, stream)
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count a stream that is not let in."""
+        try:
+            yield
+        except ProtocolError as error:
+            self.metrics.refused.labels(error.code.value).inc()
+            logger.warning("stream refused", extra={"code": error.code.value})
+            raise
 
     def _unsigned(self, resume: Resume) -> DetachedStream:
         """Return the stream that a client has brought.

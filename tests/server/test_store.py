@@ -54,6 +54,7 @@ from cortado.tests.server.running import (
     Heard,
     Running,
     Stuck,
+    converse,
     listened,
     lose,
     pcm,
@@ -189,8 +190,8 @@ def test_a_client_that_comes_again_before_it_was_let_in_has_its_stream() -> None
         await resumable.put("a", STREAM)
 
     async def claim() -> DetachedStream | None:
-        found = await resumable.claim("a")
-        resumable.attached["a"] = detach
+        async with resumable.claimed("a") as found:
+            resumable.attached["a"] = detach
         return found
 
     async def come_twice() -> list[DetachedStream | None]:
@@ -388,6 +389,36 @@ def test_a_lost_stream_goes_on_at_another_server_and_at_one_only(
         assert heard.text == say(two.url, '{"type":"start"}', pcm(SPEECH), END).text
         for server in (one, two):
             assert say(server.url, resume(token=token)).error == ErrorCode.UNKNOWN_STREAM
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.15, 0.3])
+def test_a_stream_whose_resume_is_refused_can_be_resumed_meanwhile(
+    pause: float, online: ReferenceRecognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(*arguments: Any) -> bool:
+        time.sleep(0.2)
+        return put(*arguments)
+
+    put = SqliteStore.put
+    with serving(online, store=str(tmp_path / "streams.sqlite"), save_seconds=0.1) as server:
+        token = lost(server, pcm(SPEECH))
+        monkeypatch.setattr(SqliteStore, "put", slowly)
+
+        async def both() -> tuple[Heard, Heard]:
+            wrong = asyncio.create_task(converse(server.url, resume(token=token, characters=999)))
+            await asyncio.sleep(pause)
+            async with websockets.connect(server.url) as connection:
+                await connection.send(resume(token=token))
+                first = json.loads(await connection.recv())
+                await wrong
+                await asyncio.sleep(0.5)  # it is stored again
+                await connection.send(END)
+                return await wrong, await listened(connection, first)
+
+        wrong, right = asyncio.run(both())
+        assert wrong.error == ErrorCode.INVALID_STATE
+        assert (right.error, right.close_code) == (None, 1000)
+        assert len(server.service.streams.resumable) == 0
 
 
 def test_a_stream_that_comes_back_to_its_first_server_is_as_the_second_left_it(
