@@ -183,15 +183,15 @@ class Engine:
             SnapshotError: the snapshot is of another model or detector.
             PhrasesError: the phrases are too many, or there is no search that could weigh them.
         """
+        most = self.capacity.streams
+        if instead_of is None and self.active + self._elsewhere() >= most:
+            raise EngineFull(f"expected at most {most} streams at once, got one more")
         self._pool.expected(*start.phrases)  # which takes a while the first time, so not locked
         with self._condition:
             if snapshot is not None:
                 self._pool.check(snapshot)
             if instead_of is not None:
                 self.close(instead_of)
-            elif self.active + self._elsewhere() >= self.capacity.streams:
-                most = self.capacity.streams
-                raise EngineFull(f"expected at most {most} streams at once, got one more")
             row = self._pool.open(start.options, snapshot=snapshot)
             stream = self._streams[row] = EngineStream(self, row, start.sample_rate, on_update)
             self._waits[row] = False

@@ -19,7 +19,7 @@ from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.recordings import transcribe
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import FAILED, Update
-from cortado.server.engine import Engine
+from cortado.server.engine import Engine, EngineFull
 from cortado.server.live_stream import EngineStream
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.messages import Start
@@ -98,6 +98,13 @@ async def test_what_was_meant_for_the_last_owner_of_a_slot_is_dropped(
         assert engine.active == 1
         owner.close()
         assert engine.active == 0
+
+
+async def test_a_full_engine_spends_no_time_on_phrases(online: ReferenceRecognizer) -> None:
+    async with running(online, max_streams=1) as engine:
+        engine.open(Start(), Heard())
+        with pytest.raises(EngineFull):  # and not what is wrong with them
+            engine.open(Start(phrases=("ada",)), Heard())
 
 
 def test_characters_are_made_on_the_event_loop_and_steps_are_not(
