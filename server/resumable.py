@@ -199,6 +199,8 @@ class ResumableStreams:
             self._fails = True
             expected = f"expected an answer in {STORE_SECONDS:g} s"
             raise StoreError(f"{expected}, got none") from None
+        except RuntimeError as error:
+            raise StoreError(f"expected a thread, got none: {error}") from None
 
     def _answered(self, answer: asyncio.Future[T]) -> None:
         """Note that a thread is free again."""

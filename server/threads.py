@@ -33,5 +33,8 @@ def in_thread(call: Callable[[], T], name: str) -> asyncio.Future[T]:
         if not answer.done():
             give()
 
-    Thread(target=run, name=name, daemon=True).start()
+    try:
+        Thread(target=run, name=name, daemon=True).start()
+    except RuntimeError as error:  # the system has no more of them
+        answer.set_exception(error)
     return answer

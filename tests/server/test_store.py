@@ -32,7 +32,7 @@ from cortado.server.metrics import Metrics
 from cortado.server.protocol.events import State
 from cortado.server.protocol.messages import ErrorCode
 from cortado.server.resampling import StreamResampler
-from cortado.server.resumable import ResumableStreams
+from cortado.server.resumable import STORE_THREADS, ResumableStreams
 from cortado.server.settings import read_settings
 from cortado.server.signing import Signer
 from cortado.server.store import (
@@ -227,6 +227,25 @@ def test_a_store_that_hangs_holds_up_nothing_and_is_said(
     said = {one.message: vars(one) for one in caplog.records}
     assert said["store failed"]["reason"] == "expected an answer in 0.5 s, got none"
     assert said["streams not saved"]["streams"] == 100
+
+
+def test_a_system_without_threads_is_an_error_of_the_store_until_it_has_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    resumable = resumable_in(tmp_path / "streams.sqlite")
+
+    async def lose_all() -> list[bool]:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", none_left)
+            for number in range(STORE_THREADS + 1):
+                await resumable.put(str(number), STREAM)
+        await resumable.put("late", STREAM)
+        return [held.is_stored for held in resumable._detached.values()]
+
+    assert asyncio.run(lose_all()) == [False] * (STORE_THREADS + 1) + [True]
 
 
 def test_a_redis_that_hung_while_a_stream_was_saved_is_not_taken_for_another_server(
