@@ -118,7 +118,7 @@ class Connection:
         try:
             while protocol.state is not State.CLOSED:
                 if (data := protocol.data_to_send(monotonic())) is not None:
-                    await self._socket.send_text(data)
+                    await _told(self._socket.send_text(data))
                     protocol.data_sent()
                 if protocol.ending is not None:  # by a last message that may have no text
                     self.advance()
@@ -126,17 +126,28 @@ class Connection:
                     await asyncio.sleep(0)  # other tasks' turn: the next may take a while to make
                     continue
                 if close := protocol.close_expected():
-                    await self._socket.close(close.code, close.reason)
+                    await _told(self._socket.close(close.code, close.reason))
                     protocol.receive_eof()
                 else:
                     self._to_send.clear()
                     await self._to_send.wait()
-        except (WebSocketDisconnect, RuntimeError):  # starlette's, after a close of either side
+        except WebSocketDisconnect:
             protocol.receive_eof()
         except Exception:  # a fault of ours: what cannot be written cannot be told either
             logger.exception("session failed")
             protocol.fail(ErrorCode.INTERNAL_ERROR, "the server failed")
-            with suppress(WebSocketDisconnect, RuntimeError):
-                await self._socket.close(REASONS[ErrorCode.INTERNAL_ERROR].close)
+            with suppress(WebSocketDisconnect):
+                await _told(self._socket.close(REASONS[ErrorCode.INTERNAL_ERROR].close))
             protocol.receive_eof()
         self.advance()
+
+
+async def _told(sent: Awaitable[None]) -> None:
+    """Wait until something is sent.
+
+    Raises: WebSocketDisconnect if either side has closed, of which Starlette may say RuntimeError.
+    """
+    try:
+        await sent
+    except RuntimeError as error:
+        raise WebSocketDisconnect from error

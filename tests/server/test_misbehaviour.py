@@ -201,25 +201,31 @@ def faults(caplog: pytest.LogCaptureFixture) -> list[type[BaseException]]:
 
 
 @pytest.mark.parametrize(
-    ("broken", "told"), [(Timeline.place, ErrorCode.INTERNAL_ERROR), (Own.write, None)]
+    ("broken", "told", "fault"),
+    [
+        (Timeline.place, ErrorCode.INTERNAL_ERROR, KeyError),
+        (Own.write, None, KeyError),
+        (Own.write, None, RuntimeError),
+    ],
 )
 def test_a_fault_in_what_one_client_is_told_is_logged_and_ends_its_stream_alone(
     broken: Callable[..., object],
     told: ErrorCode | None,
+    fault: type[Exception],
     at_rest: Running,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fails(this: object, *given: object) -> object:
         if next(times) == 2:
-            raise KeyError("a fault")
+            raise fault("a fault")
         return broken(this, *given)
 
     times = count()
     monkeypatch.setattr(Timeline if told else Own, broken.__name__, fails)
     wrong = say(at_rest.url, START, pcm(SPEECH), END)
     assert (wrong.error, wrong.close_code) == (told, 1011)
-    assert faults(caplog) == [KeyError]
+    assert faults(caplog) == [fault]
     lines = {"session failed", "stream failed"}
     assert wait_for(lambda: lines <= set(caplog.messages))  # the socket may be closed before
     heard = say(at_rest.url, START, pcm(SPEECH), END)
