@@ -11,12 +11,13 @@ from fastapi.responses import JSONResponse
 from starlette.middleware.cors import CORSMiddleware
 
 from cortado.server import metrics, web
+from cortado.server.access import OPERATOR, Refused
 from cortado.server.doors.deepgram import routes as deepgram
 from cortado.server.doors.openai import routes as openai
 from cortado.server.doors.own import Own
 from cortado.server.doors.vosk import Vosk
 from cortado.server.reference.page import add_reference
-from cortado.server.service import OPERATOR, Refused, Service
+from cortado.server.service import Service
 
 SECRET_SECONDS = 60  # for which a secret of our own lets connections in
 # Why an address that is not for everybody refuses.
@@ -79,7 +80,7 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
     async def stream(socket: WebSocket) -> None:
         await service.connect(socket, Own())
 
-    @app.get("/v1/info", dependencies=[Depends(service.known)], responses=UNKNOWN)
+    @app.get("/v1/info", dependencies=[Depends(service.access.known)], responses=UNKNOWN)
     async def info() -> dict[str, Any]:
         """Return the facts of the model, what audio is accepted, and the limits of a stream."""
         return service.info()
@@ -87,14 +88,14 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
     @app.post("/v1/secrets", responses=NO_SECRET)
     async def secret(request: Request) -> dict[str, Any]:
         """Return a secret that stands for the caller's key, for pages; null without keys."""
-        service.identify_by_key(request)
-        made, _ = service.secret(SECRET_SECONDS)
-        return {"secret": made if service.keys else None, "seconds": SECRET_SECONDS}
+        service.access.identify_by_key(request)
+        made, _ = service.access.secret(SECRET_SECONDS)
+        return {"secret": made if service.access.keys else None, "seconds": SECRET_SECONDS}
 
-    @app.post("/reload", dependencies=[Depends(service.known)], responses=NOT_RELOADED)
+    @app.post("/reload", dependencies=[Depends(service.access.known)], responses=NOT_RELOADED)
     async def reload(request: Request) -> dict[str, str]:
         """Read the checkpoint again, and return the name of its model."""
-        if not service.may_reload(request):
+        if not service.access.may_reload(request):
             message = f"expected the key named {OPERATOR}, or without keys a call of this machine"
             raise Refused(403, "operator", message)
         try:
@@ -120,7 +121,7 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
         draining = service.streams.draining.is_set()
         return {"status": "draining" if draining else "the model does not run"}
 
-    @app.get("/metrics", dependencies=[Depends(service.known)], responses=UNKNOWN)
+    @app.get("/metrics", dependencies=[Depends(service.access.known)], responses=UNKNOWN)
     async def exposition() -> Response:
         """Return the metrics for Prometheus."""
         found = await page() if page else service.metrics.exposition()

@@ -17,9 +17,10 @@ from typing import NoReturn
 import uvicorn
 
 from cortado.server import logs
+from cortado.server.access import Refused
 from cortado.server.app import create_app
 from cortado.server.callers import is_loopback
-from cortado.server.service import Refused, Service, load
+from cortado.server.service import Service, load
 from cortado.server.settings import Settings, unknown_variables
 from cortado.server.transport import MAX_HEADER_BYTES, Connections, bounded
 
@@ -214,7 +215,7 @@ class Server(uvicorn.Server):
             "model": self.service.model_name,
             "backend": engine.recognizer.name,
             "capacity": engine.capacity.streams,
-            "keys": self.service.keys is not None,
+            "keys": self.service.access.keys is not None,
         }
         logger.info("server started", extra=facts)
 

@@ -3,14 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from importlib.metadata import version
 from typing import Any, get_args
 
-from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from cortado.model import checkpoint_reader
@@ -19,15 +17,13 @@ from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.search.settings import beam_from_options
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.model.streaming.vad import load_vad
-from cortado.server.callers import Caller, Callers, caller, is_loopback, unmapped
+from cortado.server.access import Access, Refused
 from cortado.server.channels import Channels
 from cortado.server.connection import Socket
-from cortado.server.doors.key import credentials
+from cortado.server.credentials import credentials
 from cortado.server.engine import Engine, freeze
-from cortado.server.keys import KeyFile, Keys
 from cortado.server.memory import bound_ffmpeg, give_back
 from cortado.server.metrics import Metrics
-from cortado.server.origin import allowed
 from cortado.server.protocol.dialect import Dialect
 from cortado.server.protocol.messages import (
     MAX_SAMPLE_RATE,
@@ -38,34 +34,15 @@ from cortado.server.protocol.messages import (
 from cortado.server.recorder import Recorder, Writer
 from cortado.server.session import Session
 from cortado.server.settings import Settings
-from cortado.server.short_lived import Pass, ShortLived
 from cortado.server.streams import STEP_MS, Streams, shutting_down
 from cortado.server.threads import in_thread
 from cortado.server.tracing import Tracing
 
 WRITE_SECONDS = 2.0  # that a stop waits for what is recorded to be written
 RETIRE_LOOK_SECONDS = 1.0  # between two looks at whether a retired engine has streams
-OPERATOR = "operator"  # name of the key that may reload
 BESIDE_STATE_BYTES = 24_576  # that a `resume` message has at most beside the model's state
-RETRY_SECONDS = 5  # after which a client that was one too many may come again
 
 logger = logging.getLogger(__name__)
-
-
-HELP = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": str(RETRY_SECONDS)}}
-
-
-class Refused(HTTPException):
-    """A request that is not let in: an HTTP status, a word, a line, and headers that help."""
-
-    def __init__(self, status: int, reason: str, message: str) -> None:
-        super().__init__(status, message, HELP.get(status))
-        self.reason = reason
-
-    def answer(self) -> JSONResponse:
-        """Return the answer over HTTP, in our own form."""
-        body = {"error": self.reason, "message": self.detail}
-        return JSONResponse(body, self.status_code, self.headers)
 
 
 class Service:
@@ -83,10 +60,8 @@ class Service:
         settings = self.settings
         self.metrics = Metrics()
         self.tracing = Tracing(settings.traces) if settings.traces else None
-        self.callers = Callers(settings)
         self.streams = Streams(self.metrics, settings)
-        self.short_lived = ShortLived(self.streams.signer)
-        self.keys = Keys(KeyFile(settings.keys), self.short_lived) if settings.keys else None
+        self.access = Access(settings, self.streams.signer, self.metrics.refused)
         self._sessions: dict[Session, asyncio.Task[None]] = {}
         self._retired: dict[Engine, asyncio.Task[None]] = {}  # that step their last streams
         self._reloading = asyncio.Lock()
@@ -225,76 +200,6 @@ class Service:
             "card": self._facts,
         }
 
-    def admit(self, request: HTTPConnection, streams: int = 1) -> AbstractContextManager[None]:
-        """Note who calls, and return in what the request's streams are counted as the caller's.
-
-        Raises: Refused if the request is not let in.
-        """
-        self.identify(request)
-        if reason := self.callers.full(caller.get(), streams):
-            whose = reason.rpartition("_")[2]
-            message = f"expected at most max_streams_per_{whose} streams at once, got more"
-            raise self._refused(429, reason, message)
-        return self.callers.counted(caller.get(), streams)
-
-    def identify(self, request: HTTPConnection) -> None:
-        """Note who calls.
-
-        Raises: Refused if a page of this origin may not call, or the request has no key.
-        """
-        address = unmapped(request.client.host) if request.client else ""
-        caller.set(Caller(None, address))
-        origin, host = request.headers.get("origin"), request.headers.get("host")
-        if not allowed(origin, request.url.scheme, host, self.settings.allowed_origins):
-            expected = "expected a page of this server, or of one of its allowed_origins"
-            raise self._refused(403, "origin", f"{expected}, got another's")
-        name, is_short_lived = None, self.passed(request) is not None
-        if self.keys is not None:
-            key = credentials(request.headers).key
-            name = self.keys.name(key)
-            if name is None:
-                got = "none" if key is None else "an unknown one"  # never the key itself
-                message = f"expected an API key that this server knows, got {got}"
-                raise self._refused(401, "key", message)
-        caller.set(caller.get()._replace(key=name, short_lived=is_short_lived))
-
-    async def known(self, request: Request) -> None:
-        """Do what `identify` does, as a dependency of an address."""
-        self.identify(request)
-
-    def passed(self, request: HTTPConnection) -> Pass | None:
-        """Return what the short-lived secret of a request stands for; None if it has none."""
-        return self.short_lived.read(credentials(request.headers).key)
-
-    def identify_by_key(self, request: HTTPConnection) -> None:
-        """Note who calls, and who asks for a short-lived secret, which no other can get.
-
-        Raises: Refused as `identify` does, or if the request comes with such a secret itself.
-        """
-        self.identify(request)
-        if caller.get().short_lived:
-            message = "expected an API key, got a short-lived secret, which can ask for no other"
-            raise self._refused(403, "short_lived_secret", message)
-
-    def secret(self, seconds: float, session: Any = None) -> tuple[str, Pass]:
-        """Return a short-lived secret that stands for who calls, and what it says."""
-        return self.short_lived.make(caller.get().key, seconds, session)
-
-    def may_reload(self, request: HTTPConnection) -> bool:
-        """Return whether who calls may reload: an operator, or somebody of this machine.
-
-        Who speaks for somebody else, as a proxy on this machine does, is not of it.
-        """
-        who = caller.get()
-        if self.keys is None:
-            return is_loopback(who.address) and "x-forwarded-for" not in request.headers
-        return who.key == OPERATOR and not who.short_lived
-
-    def _refused(self, status: int, reason: str, message: str) -> Refused:
-        self.metrics.refused.labels(reason).inc()
-        logger.warning("connection refused", extra={"reason": reason} | caller.get().facts)
-        return Refused(status, reason, message)
-
     async def connect(
         self,
         socket: WebSocket,
@@ -307,7 +212,7 @@ class Service:
         """
         with suppress(WebSocketDisconnect):  # gone before it was let in
             try:
-                counted = self.admit(socket, len(dialects))
+                counted = self.access.admit(socket, len(dialects))
             except Refused as refused:
                 await socket.send_denial_response(refusal(refused))
                 return

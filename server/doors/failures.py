@@ -4,9 +4,9 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from cortado.server.access import Refused
 from cortado.server.protocol.errors import REASONS
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
-from cortado.server.service import Refused
 
 NO_ROOM = 507  # RFC 4918, section 11.5
 STATUS = {  # of the HTTP answer; 500 for any other error

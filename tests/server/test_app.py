@@ -24,11 +24,12 @@ from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.recordings import transcribe
 from cortado.server import engine, logs, run
 from cortado.server import service as service_module
+from cortado.server.access import Refused
 from cortado.server.engine import Engine, freeze
 from cortado.server.keys import KeyFile
 from cortado.server.protocol.messages import ErrorCode, Start
 from cortado.server.run import EXIT_ENGINE_FAILED, address, listen
-from cortado.server.service import Refused, Service
+from cortado.server.service import Service
 from cortado.server.settings import Settings, read_settings
 from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 from cortado.tests.server.running import (

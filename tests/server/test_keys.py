@@ -139,8 +139,8 @@ def test_a_page_gets_in_with_a_short_lived_secret(
     assert say(url, START, END, subprotocols=protocols).close_code == 1000
     turned = found["secret"][:-1] + ("A" if found["secret"][-1] != "A" else "B")
     for forged in (turned, found["secret"][:20], "cs_", "cs_ü"):
-        assert locked.server.service.keys is not None
-        assert locked.server.service.keys.name(forged) is None
+        assert locked.server.service.access.keys is not None
+        assert locked.server.service.access.keys.name(forged) is None
     again = httpx.post(f"{page}/v1/secrets", headers=bearer(found["secret"]))
     expected = "expected an API key, got a short-lived secret, which can ask for no other"
     assert (again.status_code, again.json()) == (
@@ -215,7 +215,7 @@ def test_a_file_counts_as_a_stream_from_its_first_byte_on(
     address: str, locked: Locked, caplog: pytest.LogCaptureFixture
 ) -> None:
     page, headers = locked.server.page, bearer(locked.key)
-    callers = locked.server.service.callers
+    callers = locked.server.service.access.callers
     assert wait_for(lambda: callers.full(Caller("phone-app", "")) is None)  # of another test
     host, port = page.removeprefix("http://").split(":")
     upload = http.client.HTTPConnection(host, int(port))

@@ -58,7 +58,7 @@ def routes(service: Service) -> APIRouter:
     async def prerecorded(request: Request) -> Response:
         """Transcribe the audio in the body, of any format or of the raw `encoding` given."""
         try:
-            with service.admit(request):
+            with service.access.admit(request):
                 asked = read(request.query_params, live=False)
                 kind = request.headers.get("content-type", "")
                 if kind.startswith("application/json"):
@@ -78,11 +78,11 @@ def routes(service: Service) -> APIRouter:
     async def grant(request: Request) -> Grant | Response:
         """Return a token that lets a client in for a short time, in place of a key."""
         try:
-            service.identify_by_key(request)
+            service.access.identify_by_key(request)
             seconds = (await read_json(request, GrantAsked, service.streams.draining)).ttl_seconds
         except FAILURES as error:
             return _refusal(error)
-        token, _ = service.secret(seconds)
+        token, _ = service.access.secret(seconds)
         return Grant(access_token=token, expires_in=seconds)
 
     return router

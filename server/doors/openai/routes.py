@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
+from cortado.server.access import Refused
 from cortado.server.doors.body import bounded, read_json
 from cortado.server.doors.failures import FAILURES, SECRET_STATUSES, STATUSES, Failure, failure
 from cortado.server.doors.openai import transcription
@@ -30,7 +31,7 @@ from cortado.server.doors.openai.realtime import Realtime
 from cortado.server.doors.upload import Upload, answers, collected, open_upload
 from cortado.server.protocol.messages import ProtocolError, ServerMessage
 from cortado.server.protocol.parsing import quoted
-from cortado.server.service import Refused, Service
+from cortado.server.service import Service
 
 MAX_FIELDS = 128  # of a form, those of 100 phrases among them
 FIELD_BYTES = 65_536  # of each field of a form but the file, and of all around it
@@ -48,7 +49,7 @@ def routes(service: Service) -> APIRouter:
     @router.websocket("/v1/realtime")
     async def realtime(socket: WebSocket) -> None:
         name, configuration = session()
-        if (passed := service.passed(socket)) and passed.session:
+        if (passed := service.access.passed(socket)) and passed.session:
             configuration.update(passed.session)
         most = service.settings.transcript_characters
         dialect = Realtime(name, configuration, most)
@@ -63,13 +64,13 @@ def routes(service: Service) -> APIRouter:
     async def client_secret(request: Request) -> ClientSecret | Response:
         """Return a secret for a browser, with which a Realtime session begins as it says."""
         try:
-            service.identify_by_key(request)
+            service.access.identify_by_key(request)
             asked = await read_json(request, ClientSecretAsked, service.streams.draining)
             _, configuration = session()
             warnings = configuration.update(asked.session) or None
         except FAILURES as error:
             return _refusal(error)
-        made, what = service.secret(asked.expires_after.seconds, configuration.carried())
+        made, what = service.access.secret(asked.expires_after.seconds, configuration.carried())
         content = configuration.content()
         return ClientSecret(value=made, expires_at=what.until, session=content, warnings=warnings)
 
@@ -81,7 +82,7 @@ def routes(service: Service) -> APIRouter:
     async def models(request: Request) -> Models | Response:
         """List the model of this server."""
         try:
-            service.identify(request)
+            service.access.identify(request)
         except Refused as error:
             return _refusal(error)
         return Models(data=[Model(id=service.model_name)])
@@ -94,7 +95,7 @@ def routes(service: Service) -> APIRouter:
     async def model(request: Request, name: str) -> Model | Response:
         """Describe the model of this server."""
         try:
-            service.identify(request)
+            service.access.identify(request)
             if name != service.model_name:
                 message = f"expected {service.model_name}, got {quoted(name)}"
                 raise Refused(404, "model_not_found", message)
@@ -112,7 +113,7 @@ def routes(service: Service) -> APIRouter:
         """Transcribe the file of a form."""
         with ExitStack() as open_files:
             try:
-                open_files.enter_context(service.admit(request))
+                open_files.enter_context(service.access.admit(request))
                 form = await _form(service, request)
                 for one in form.values():
                     if isinstance(one, UploadFile):  # closed without waiting: see `_stream`
