@@ -56,6 +56,7 @@ export class Stream {
   #cursor = 0; // the next sample to send
   #last = ""; // what to say after the last sample: end or suspend
   #said = false; // it was
+  #goesOn = false; // the pause that is being made is over once it is made
   #stall = { amount: 0, since: 0 };
   #attempt = 0;
   #goodAt = 0;
@@ -135,7 +136,7 @@ export class Stream {
   /** Wait until little is waiting: for a source that need not keep time. */
   drained() {
     if (this.#over || this.#empty) return Promise.resolve();
-    return Promise.race([new Promise((done) => this.#drained.push(done)), this.failed]);
+    return new Promise((done) => this.#drained.push(done)); // a race with `failed` would be kept by it
   }
 
   /** Rejects with the Failure that ends the stream; never fulfilled. */
@@ -145,20 +146,24 @@ export class Stream {
 
   /** Give the slot back until resume(); sound that is sent meanwhile waits. */
   async pause() {
-    if (this.state === "new") throw new Error("expected open() before pause(), got a new stream");
+    if (this.state === "new" || this.state === "connecting") {
+      throw new Error(`expected an open stream to pause, got one that is ${this.state}`);
+    }
     if (this.state === "paused") return undefined;
+    if (this.#last === END) return this.end().then(() => undefined);
+    this.#goesOn = false;
+    if (this.#last === SUSPEND) return this.#untilPaused; // it was asked for already
     this.#paused = deferred();
     // Only a stream at the model's own rate can be suspended; of others the token is what is left.
     if (this.state === "open" && this.sampleRate === MODEL_RATE) this.#conclude(SUSPEND);
     else if (this.state === "open" || this.state === "lost") this.#rest();
-    return Promise.race([this.#paused.promise, this.failed]);
+    return this.#untilPaused;
   }
 
   /** Go on after pause(). */
   resume() {
     if (this.state === "paused") this.#recover();
-    else if (this.#last === SUSPEND)
-      this.#paused.promise.then(() => this.state === "paused" && this.#recover(), () => {}); // or end() has
+    else this.#goesOn = this.#last === SUSPEND;
   }
 
   /** Say that the sound has ended, and wait for the last characters. */
@@ -179,6 +184,10 @@ export class Stream {
     if (!this.#over) this.#enter("closed");
     this.#failed.reject(new Failure("dropped"));
     this.#release();
+  }
+
+  get #untilPaused() {
+    return Promise.race([this.#paused.promise, this.failed]);
   }
 
   get #over() {
@@ -363,7 +372,7 @@ export class Stream {
     this.#good(); // however long the pause is: attempts count from its end
     this.#enter("paused");
     this.#paused.resolve();
-    if (this.#last === END) this.#recover(); // it was ended in the meantime
+    if (this.#last === END || this.#goesOn) this.#recover(); // in the meantime it was ended or resumed
   }
 
   #good() {
@@ -445,7 +454,8 @@ export class Stream {
       socket.onopen = socket.onmessage = socket.onerror = socket.onclose = null;
       socket.close();
     }
-    if (this.#over) for (const done of this.#drained.splice(0)) done();
+    if (!this.#over) return;
+    for (const done of this.#drained.splice(0)) done(this.state === "done" ? undefined : this.failed);
   }
 }
 

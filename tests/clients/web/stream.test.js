@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
+import v8 from "node:v8";
+import vm from "node:vm";
 
 import { Failure } from "../../../clients/web/failures.js";
 import { ReplayBuffer } from "../../../clients/web/replay-buffer.js";
@@ -321,6 +323,55 @@ test("an end that comes while a pause is being made takes one connection more, a
   assert.equal(sockets.length, 2);
 });
 
+test("every pause that is asked for is answered, and the last word holds", { timeout: 5000 }, async () => {
+  const stream = await opened();
+  const first = stream.pause();
+  stream.resume();
+  const second = stream.pause();
+  sockets[0].say({ type: "suspended", state: "S", received: 0, characters: 0 });
+  await Promise.all([first, second]);
+  await soon();
+  assert.equal(stream.state, "paused");
+  assert.equal(sockets.length, 1);
+  const final = stream.end();
+  const late = stream.pause(); // too late: it ends
+  (await next(2)).greet();
+  sockets[1].say({ type: "final", text: "", times: [], duration: 0, omitted: 0 });
+  await Promise.all([final, late, stream.pause()]);
+});
+
+test("hours of waiting for room leave nothing behind", async () => {
+  v8.setFlagsFromString("--expose-gc");
+  const collect = vm.runInNewContext("gc");
+  const stream = await opened();
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (let i = 0; i < 20_000; i += 1) {
+    sockets[0].bufferedAmount = 1e9;
+    stream.send(FRAME);
+    const drained = stream.drained();
+    sockets[0].bufferedAmount = 0;
+    sockets[0].sent.length = 0;
+    sockets[0].say({ type: "acknowledged", received: stream.replay.end });
+    await drained;
+  }
+  collect();
+  assert.ok(process.memoryUsage().heapUsed - before < 2e6);
+  stream.close();
+});
+
+test("whoever waits for room is told that the stream has failed", async () => {
+  for (const [ends, code] of [[(stream) => stream.close(), "dropped"], [() => sockets[0].onclose({ code: 1009 }), "message_too_big"]]) {
+    sockets.splice(0);
+    const stream = await opened();
+    sockets[0].bufferedAmount = 1e9;
+    stream.send(FRAME);
+    const drained = stream.drained();
+    ends(stream);
+    await assert.rejects(drained, { code });
+  }
+});
+
 test("an end that was said over a lost connection is said again", async () => {
   const stream = await opened();
   stream.send(FRAME);
@@ -462,8 +513,9 @@ test("samples that would be heard as noise, and what is none, are refused", asyn
 test("a stream is opened once, and before it is ended", async () => {
   const stream = new Stream("ws://here/v1/stream", {}, { WebSocket: Socket });
   await assert.rejects(stream.end(), /expected open\(\) before end\(\)/);
-  await assert.rejects(stream.pause(), /expected open\(\) before pause\(\)/);
+  await assert.rejects(stream.pause(), /expected an open stream to pause, got one that is new/);
   const ready = stream.open();
+  await assert.rejects(stream.pause(), /got one that is connecting/);
   await assert.rejects(stream.open(), /expected a new stream to open, got one that is connecting/);
   sockets[0].greet();
   await ready;
