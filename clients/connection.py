@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import websockets
 from websockets.asyncio.client import ClientConnection
+from websockets.uri import parse_uri
 
 from cortado.server.protocol.messages import (
     Error,
@@ -139,6 +140,17 @@ async def open_connection(
     return connection, ready
 
 
+def check_address(url: str) -> None:
+    """Look, before anything else is asked for, whether an address is a stream's.
+
+    Raises: ValueError if it is no WebSocket address.
+    """
+    try:
+        parse_uri(url)
+    except (websockets.InvalidURI, ValueError) as error:  # such as of a port that is no number
+        raise ValueError(f"expected an address like ws://host:8000/v1/stream, got {url}") from error
+
+
 def _plain(key: str) -> str:
     """Return a key without the space around it, as of a file that ends a line.
 
@@ -151,6 +163,7 @@ def _plain(key: str) -> str:
 
 
 async def _open(url: str, key: str) -> ClientConnection:
+    check_address(url)
     proxy: Literal[True] | None = None if _is_loopback(url) else True
     try:
         return await websockets.connect(
@@ -163,11 +176,9 @@ async def _open(url: str, key: str) -> ClientConnection:
             compression=None,  # speech does not shrink, and trying costs more than it saves
             proxy=proxy,
         )
-    except websockets.InvalidURI as error:
-        raise ValueError(f"expected an address like ws://host:8000/v1/stream, got {url}") from error
     except websockets.InvalidStatus as error:
         raise _refusal(url, key, error.response.status_code) from error
-    except websockets.InvalidHandshake as error:
+    except (websockets.InvalidHandshake, websockets.InvalidURI) as error:  # of a redirect
         raise StreamError("refused", f"{url}: {error}") from error
     except (websockets.InvalidProxy, ImportError) as error:  # SOCKS needs a package more
         raise StreamError("refused", f"{url} by the environment's proxy: {error}") from error

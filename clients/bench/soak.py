@@ -17,6 +17,7 @@ import websockets
 from prometheus_client.parser import text_string_to_metric_families
 from websockets.http11 import Response
 
+from cortado.clients.connection import check_address
 from cortado.server.protocol.pcm import encode
 from cortado.server.sample import speech
 
@@ -79,9 +80,8 @@ def sample(url: str) -> Sample:
         ValueError: the address is no websocket's, or none of a server of this project.
         ConnectionError: no server answers there, or one that wants an API key.
     """
+    check_address(url)
     parts = urlsplit(url)
-    if parts.scheme not in ("ws", "wss") or not parts.netloc:
-        raise ValueError(f"expected an address like ws://127.0.0.1:8000/v1/stream, got {url!r}")
     page = f"{parts.scheme.replace('ws', 'http')}://{parts.netloc}/metrics"
     try:
         with urlopen(page, timeout=30) as answer:

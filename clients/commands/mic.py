@@ -48,6 +48,7 @@ def mic(
     from rich.console import Console
 
     from cortado.clients.captioning import Captions, caption
+    from cortado.clients.connection import check_address
     from cortado.clients.microphone import Microphone
     from cortado.model.transcript import FORMATS, Transcript
     from cortado.model.whole_file import write_whole
@@ -58,6 +59,7 @@ def mic(
     check_places(output)
     if list_devices:
         return _list()
+    check_address(url)
     chosen = _picked() if pick else int(device) if device and device.isdecimal() else device
     captions = Captions(Microphone(chosen), Console(highlight=False))
 

@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from rich.console import Console
 
+from cortado.clients import cli
 from cortado.clients.captioning import Captions, caption, meter
 from cortado.clients.connection import StreamError
 from cortado.clients.microphone import Microphone, MicrophoneError, level
@@ -72,6 +73,15 @@ def test_a_missing_library_is_one_clear_line_and_exit_code_2(
     [line] = done.stderr.splitlines()
     assert line.startswith("cortado: the microphone needs ")
     assert help_given in line
+
+
+@pytest.mark.parametrize("url", ["talk.example.org", "http://h/v1/stream", "ws://h:port/v1/stream"])
+def test_a_wrong_address_is_told_before_any_microphone_is_looked_for(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["mic", "--url", url]) == 2
+    expected = f"cortado: expected an address like ws://host:8000/v1/stream, got {url}\n"
+    assert capsys.readouterr().err == expected
 
 
 @pytest.mark.skipif(bool(missing_here()), reason=missing_here())
