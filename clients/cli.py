@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from io import TextIOWrapper
 
 from cortado.clients.commands.failures import (
     EXIT_FAILURE,
@@ -65,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run `cortado` on `arguments` (those of the process if none) and return its exit code."""
     if sys.stdout is None:  # closed, as by `>&-`
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # of a name that it cannot write
     try:
         try:
             return _run(list(sys.argv[1:] if arguments is None else arguments))

@@ -50,10 +50,15 @@ def whole(path: Path, mode: int = 0o666) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a whole text or other content, and the folders above it where they are missing."""
+    """Write a whole text or other content, and the folders above it where they are missing.
+
+    A text may hold file names of any bytes: those that are no UTF-8 are written with a backslash.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, str):
+        content = content.encode(errors="backslashreplace")
     with whole(path) as part:
-        part.write_bytes(content.encode() if isinstance(content, str) else content)
+        part.write_bytes(content)
 
 
 def write_tree(path: Path, tree: Any) -> None:

@@ -158,6 +158,8 @@ def transcribe(
     if folder is None and chosen in CAPTIONS and len(sources) > 1:
         expected = f"expected --output FOLDER for {chosen} of {len(sources)} files"
         raise ValueError(f"{expected}, got {output or 'none'}")
+    if folder is None and chosen == "ctm":
+        _check_recordings(paths)
     if folder is None:
         check_places(output)
     elif folder.suffix and len(sources) == 1 and not folder.exists():
@@ -178,6 +180,19 @@ def transcribe(
             complete = _into_folder(by, sources, written, folder)
     if not complete:
         raise typer.Exit(EXIT_USER_ERROR)
+
+
+def _check_recordings(paths: Sequence[Path]) -> None:
+    """Look whether each of the recordings that one ctm has would have a name of its own.
+
+    Raises: ValueError where two would have the same.
+    """
+    known: dict[str, Path] = {}
+    for path in paths:
+        other = known.setdefault(path.stem, path)
+        if other != path:
+            expected = "expected recordings of different names in one ctm, or --output FOLDER"
+            raise ValueError(f"{expected}, got {other} and {path}")
 
 
 def _as_it_is_said(loading: "Loading", path: Path, options: "StreamOptions") -> bool:

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,6 +157,10 @@ def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys
         ([archive, "--address", "a:1"], "expected --address with --ray, got --address a:1 alone"),
         ([wrong], f'{wrong}, line 2: expected {{"audio": "FILE"}}, got {{"text": "a"}}'),
         ([nothing], f"expected files in {nothing}, got none"),
+        (
+            ["x/a.wav", "b.wav", "y/a.mp3", "--format", "ctm"],
+            "expected recordings of different names in one ctm, or --output FOLDER, got x/a.wav",
+        ),
     ):
         assert run(saved, *arguments) == 2
         [line] = capsys.readouterr().err.splitlines()
@@ -166,6 +171,21 @@ def test_files_of_one_name_keep_their_endings() -> None:
     found = [Input(Path(name), Path(name)) for name in ("d/a.wav", "d/a.mp3", "b.c.wav", "-")]
     wanted = ["o/d/a.wav.txt", "o/d/a.mp3.txt", "o/b.c.txt", "o/-.txt"]
     assert [path.as_posix() for path in places(found, Path("o"), "txt")] == wanted
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are text elsewhere")
+def test_names_that_cannot_be_written_are_no_failure(
+    archive: Path, saved: str, tmp_path: Path
+) -> None:
+    strange = archive / os.fsdecode(b"b\xe9\xc3\xa9.wav")  # Latin 1, then UTF-8
+    (archive / "a.wav").rename(strange)
+    command = [*CORTADO, "transcribe", "--checkpoint", saved, "--json", os.fspath(strange)]
+    for encoding, name in (("utf-8", r"b\udce9é.wav"), ("ascii", r"b\udce9\xe9.wav")):
+        environment = ENVIRONMENT | {"PYTHONIOENCODING": f"{encoding}:strict"}
+        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, check=True)
+        assert f'{name}"' in done.stdout.decode()
+    assert run(saved, strange, "-o", tmp_path / "out.json") == 0
+    assert json.loads((tmp_path / "out.json").read_text())["file"] == os.fspath(strange)
 
 
 @contextmanager
