@@ -30,7 +30,7 @@ const debug = new URLSearchParams(location.search).has("debug");
 const takes = []; // {name, began, model, timeline} of what stands on the page
 let take = null; // the one that runs, or null
 let again = () => startMicrophone(); // what "Try again" does
-const UNREADABLE = new Set(["not-audio", "too-large"]); // recordings that no further try can hear
+const UNREADABLE = new Set(["not-audio", "too-large", "cut-short"]); // what no further try can mend
 let waiting = []; // recordings that were opened together: one is heard after another
 let isSaved = true; // the text was saved or copied, or there is none
 let following = null; // the timer that follows what is played

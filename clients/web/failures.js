@@ -76,6 +76,10 @@ const WORDS = {
     "The browser reads wav, mp3, m4a, flac, ogg and webm, and has no room for much more than two hours. "
       + "Other files, and any length, go by: cortado transcribe FILE.",
   ],
+  "cut-short": [
+    "This recording is cut short.",
+    "The text ends where its sound does. Copy or download the whole file again.",
+  ],
   "too-large": [
     "This file is too large for the page.",
     "Up to 200 MB go through the browser; larger ones go by: cortado transcribe FILE.",

@@ -6,28 +6,34 @@ import { mono } from "./pcm.js";
 
 const MAX_BYTES = 200e6;
 const BLOCK = 0.04; // seconds of the recording resampled at a time
-const ANY_RATE = 48000; // what decoding goes to where the file's own rate is not known
+const ANY_RATE = 48000; // what decoding goes to where the file's own rate is not known; every browser can
+const UNKNOWN_LENGTH = 0x7ffff000; // writers of wav into a pipe leave this or more
 
 /**
- * The sample rate that a wav or flac file states, or 48 kHz for any other.
+ * What a wav or flac file says of itself: its sample rate, 48 kHz for any other, and how many bytes
+ * of its sound are missing, which no browser tells.
  * Decoding at the file's own rate leaves the resampling to our filter instead of the browser's.
- * @param {ArrayBuffer} buffer
+ * @param {ArrayBuffer} buffer  @returns {{rate: number, missing: number}}
  */
-export function statedRate(buffer) {
+export function stated(buffer) {
   const view = new DataView(buffer);
-  const tag = (at) =>
-    at + 4 <= view.byteLength && String.fromCharCode(...new Uint8Array(buffer, at, 4));
+  const size = view.byteLength;
+  const tag = (at) => at + 4 <= size && String.fromCharCode(...new Uint8Array(buffer, at, 4));
   let rate = 0;
+  let missing = 0;
   if (tag(0) === "RIFF" && tag(8) === "WAVE") {
-    let at = 12;
-    while (at + 16 <= view.byteLength && tag(at) !== "fmt ") {
-      at += 8 + view.getUint32(at + 4, true) + (view.getUint32(at + 4, true) % 2);
+    for (let at = 12; at + 8 <= size;) {
+      const name = tag(at);
+      const length = view.getUint32(at + 4, true);
+      at += 8;
+      if (name === "fmt " && at + 8 <= size) rate = view.getUint32(at + 4, true);
+      if (name === "data" && length < UNKNOWN_LENGTH) missing = Math.max(0, at + length - size);
+      at += length + (length % 2);
     }
-    if (at + 16 <= view.byteLength) rate = view.getUint32(at + 12, true);
-  } else if (tag(0) === "fLaC" && view.byteLength >= 22) {
+  } else if (tag(0) === "fLaC" && size >= 22) {
     rate = view.getUint32(18) >>> 12; // 20 bits of STREAMINFO
   }
-  return rate >= 8000 && rate <= 192000 ? rate : ANY_RATE; // what every browser decodes to
+  return { rate: rate >= 8000 && rate <= 192000 ? rate : ANY_RATE, missing };
 }
 
 export class Recording {
@@ -45,8 +51,9 @@ export class Recording {
     if (this.file.size > MAX_BYTES) throw new Failure("too-large", `${this.file.size} bytes`);
     try {
       const bytes = await this.file.arrayBuffer();
-      const context = new OfflineAudioContext(1, 1, statedRate(bytes));
-      this.audio = await context.decodeAudioData(bytes);
+      const { rate, missing } = stated(bytes);
+      if (missing) this.lost = new Failure("cut-short", `${this.name}: ${missing} bytes are missing`);
+      this.audio = await new OfflineAudioContext(1, 1, rate).decodeAudioData(bytes);
     } catch (error) {
       throw new Failure("not-audio", `${this.name}: ${error.message}`);
     }

@@ -81,6 +81,17 @@ def test_a_file_that_is_no_sound_is_told(page: Page, tmp_path: Path) -> None:
     assert "poem.wav" in page.text("failure-origin")
 
 
+def test_a_recording_that_is_cut_short_is_told_beside_its_text(
+    page: Page, recording: Path, tmp_path: Path
+) -> None:
+    cut = tmp_path / "cut.wav"
+    cut.write_bytes(recording.read_bytes()[:-1000])
+    page.hear_file(cut)
+    assert wait_for_failure(page) == "This recording is cut short."
+    assert page.text("failure-origin") == "cut-short: cut.wav: 1000 bytes are missing"
+    assert page.transcript()
+
+
 def test_a_server_that_is_full_is_told(page: Page, server: Served) -> None:
     with occupied(server, 64):
         page.click("toggle")
