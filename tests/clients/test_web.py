@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
+from cortado.model.search.phrases import NODES
+from cortado.model.streaming.options import MAX_PHRASE, MAX_PHRASES
 from cortado.server.protocol.messages import ErrorCode
 from cortado.tests import needs
 
@@ -100,6 +102,27 @@ def test_every_file_that_is_named_is_there_and_every_file_is_named(page: Tags) -
     others = {"index.html", "package.json", "stream.d.ts", SAMPLE, README}
     assert (linked | imported | others) - pages == files
     assert f'FILE = "{SAMPLE}"' in (WEB / "sample.js").read_text()
+
+
+def test_every_module_is_asked_for_at_once_not_one_after_another(page: Tags) -> None:
+    found, waiting = set[str](), ["app.js"]
+    while waiting:
+        text = (WEB / waiting.pop()).read_text()
+        more = set(re.findall(r'from "\./([\w-]+\.js)"', text)) - found
+        found |= more
+        waiting += more
+    preloaded = [one["href"] for _, one in page.tags if one.get("rel") == "modulepreload"]
+    assert preloaded == sorted(found)
+
+
+def test_the_limits_of_names_are_the_server_s(page: Tags) -> None:
+    settings, html = ((WEB / name).read_text() for name in ("settings.js", "index.html"))
+    for name, limit in (("MOST", MAX_PHRASES), ("LONGEST", MAX_PHRASE), ("LETTERS", NODES - 1)):
+        assert f"const {name} = {limit};" in settings
+    assert f"{MAX_PHRASES} names and {NODES - 1} letters at most" in html
+    advice = f"up to {MAX_PHRASES} names, each with letters and of at most {MAX_PHRASE} characters"
+    assert advice in (WEB / "failures.js").read_text()
+    assert f"{NODES - 1} letters in all" in (WEB / "failures.js").read_text()
 
 
 @needs.installed("npm")
