@@ -16,17 +16,15 @@
  * docs/protocol.md describes the messages, stream.d.ts the types.
  */
 
-import { Failure, closeFailure } from "./failures.js";
-import { END, SUSPEND, parse } from "./messages.js";
+import { Connection } from "./connection.js";
+import { Failure } from "./failures.js";
+import { END, SUSPEND } from "./messages.js";
 import { Part } from "./part.js";
-import { refusal } from "./reach.js";
 import { ReplayBuffer } from "./replay-buffer.js";
 import { bytesOf, sampleBytes } from "./samples.js";
 
 const MODEL_RATE = 16000; // Hz
-const READY_WITHIN = 15; // seconds
 const FINAL_WITHIN = 60; // seconds since the last message: the server may have much to catch up with
-const STALLED_AFTER = 20; // seconds in which the socket passed nothing on: the connection is dead
 const MESSAGE = 0.25; // seconds of sound in one message at most
 const SEND_AHEAD = 1; // seconds of sound that wait in the socket; the rest waits here
 const REPLAY = 600; // seconds of sound that are held at most, and for how long is tried again
@@ -50,17 +48,16 @@ const FATAL = new Set([
 ]);
 
 export class Stream {
-  #socket = null;
+  #connection = null;
   #welcome = null; // {resolve, reject} until the server is ready
   #live = false; // sound can be sent
   #cursor = 0; // the next sample to send
   #last = ""; // what to say after the last sample: end or suspend
   #said = false; // it was
   #goesOn = false; // the pause that is being made is over once it is made
-  #stall = { amount: 0, since: 0 };
   #attempt = 0;
   #goodAt = 0;
-  #timers = { pump: null, patience: null, steady: null, backoff: null };
+  #timers = { pump: null, steady: null, backoff: null };
   #retry = () => {};
   #drained = []; // resolvers of those who wait for room
   #final = deferred();
@@ -195,7 +192,7 @@ export class Stream {
   }
 
   get #inSocket() {
-    return this.#socket.bufferedAmount / (this.sampleRate * this.replay.sampleBytes);
+    return this.#connection.waiting / (this.sampleRate * this.replay.sampleBytes);
   }
 
   get #empty() {
@@ -223,29 +220,11 @@ export class Stream {
     const { key: given } = this;
     const key = typeof given === "function" ? await given() : given;
     if (this.state !== "connecting" && this.state !== "lost") throw new Failure("dropped"); // meanwhile
-    // A browser's WebSocket has no headers, so the key goes among the subprotocols.
-    const socket = new this.WebSocket(this.address.href, key ? ["bearer", key] : []);
-    const hello = this.part.hello(this.asked);
-    const mine = (act) => (event) => this.#socket === socket && act(event);
-    let opened = false;
-    socket.binaryType = "arraybuffer";
-    this.#socket = socket;
+    this.#connection = new Connection(
+      this.WebSocket, this.address, key, this.part.hello(this.asked),
+      (message) => this.#receive(message), (failure) => this.#drop(failure),
+    );
     this.#welcome = deferred();
-    this.#expect(READY_WITHIN);
-    socket.onopen = mine(() => {
-      opened = true;
-      socket.send(hello);
-    });
-    socket.onmessage = mine((event) => this.#receive(event.data));
-    const missed = once(async () => {
-      // A client is not told a refusal from a server that is gone; asking it in plain HTTP does.
-      const { origin, pathname } = this.address; // no password, which a log would keep
-      const failure = new Failure(await refusal(this.address, key), origin + pathname);
-      mine(() => this.#drop(failure))();
-    });
-    socket.onerror = mine(() => opened || missed()); // in Node no close follows it
-    socket.onclose = mine((event) =>
-      (opened ? this.#drop(closeFailure(event.code, event.reason)) : missed()));
     return this.#welcome.promise;
   }
 
@@ -259,7 +238,6 @@ export class Stream {
     this.#cursor = cursor;
     this.#live = true;
     this.#said = false;
-    this.#stall = { amount: 0, since: now() };
     this.#timers.steady = setTimeout(() => this.#good(), STEADY_AFTER * 1000);
     this.#enter("open");
     this.#pump();
@@ -272,24 +250,21 @@ export class Stream {
     while (this.#cursor < this.replay.end) {
       if (this.#inSocket > SEND_AHEAD) return this.#pumpLater();
       const bytes = this.replay.read(this.#cursor, Math.round(MESSAGE * this.sampleRate));
-      this.#socket.send(bytes);
+      this.#connection.send(bytes);
       this.#cursor += bytes.length / this.replay.sampleBytes;
-      this.#stall.since = now(); // there was room, so the socket does pass something on
     }
     if (this.#last) {
       this.#said = true;
-      this.#socket.send(this.#last);
-      this.#expect(FINAL_WITHIN);
+      this.#connection.send(this.#last);
+      this.#connection.expect(FINAL_WITHIN);
     }
     if (!this.#empty) return this.#pumpLater();
     for (const done of this.#drained.splice(0)) done();
   }
 
   #pumpLater() {
-    const amount = this.#socket.bufferedAmount;
-    if (amount !== this.#stall.amount) this.#stall = { amount, since: now() };
-    if (now() - this.#stall.since > STALLED_AFTER) return this.#drop(new Failure("no-answer"));
     this.#timers.pump = setTimeout(() => this.#pump(), PUMP);
+    this.#connection.watch();
   }
 
   #conclude(word) {
@@ -297,14 +272,8 @@ export class Stream {
     this.#pump();
   }
 
-  #receive(data) {
-    let message;
-    try {
-      message = parse(data);
-    } catch (failure) {
-      return this.#drop(failure);
-    }
-    if (this.#said) this.#expect(FINAL_WITHIN);
+  #receive(message) {
+    if (this.#said) this.#connection.expect(FINAL_WITHIN);
     const act = {
       ready: () => this.#greeted(message),
       chars: () => this.#heard(message),
@@ -319,7 +288,6 @@ export class Stream {
   }
 
   #greeted(ready) {
-    clearTimeout(this.#timers.patience);
     this.#welcome?.resolve(ready);
     this.#welcome = null;
   }
@@ -378,11 +346,6 @@ export class Stream {
   #good() {
     this.#attempt = 0;
     this.#goodAt = now();
-  }
-
-  #expect(seconds) {
-    clearTimeout(this.#timers.patience);
-    this.#timers.patience = setTimeout(() => this.#drop(new Failure("no-answer")), seconds * 1000);
   }
 
   /** This connection is over. */
@@ -448,26 +411,14 @@ export class Stream {
     this.#live = false;
     this.#welcome?.reject(failure);
     this.#welcome = null;
-    const socket = this.#socket;
-    this.#socket = null;
-    if (socket) {
-      socket.onopen = socket.onmessage = socket.onerror = socket.onclose = null;
-      socket.close();
-    }
+    this.#connection?.close();
+    this.#connection = null;
     if (!this.#over) return;
     for (const done of this.#drained.splice(0)) done(this.state === "done" ? undefined : this.failed);
   }
 }
 
 const now = () => performance.now() / 1000;
-
-function once(act) {
-  let done = false;
-  return () => {
-    if (!done) act();
-    done = true;
-  };
-}
 
 /** A promise with its two ends in hand; a rejection that nobody waits for is no error. */
 function deferred() {
