@@ -16,8 +16,9 @@ import { Player } from "./player.js";
 import { Recording } from "./recording.js";
 import { Sample } from "./sample.js";
 import * as settings from "./settings.js";
+import * as form from "./settings-form.js";
 import { Sound } from "./sound.js";
-import { devices, microphone, obstacle, sharedSound } from "./sources.js";
+import { microphone, obstacle, sharedSound } from "./sources.js";
 import { Status } from "./status.js";
 import { Take, streamAddress } from "./take.js";
 import { Timeline } from "./timeline.js";
@@ -124,10 +125,6 @@ function showPicture() {
   byId("sight").classList.toggle("off", !settings.read().picture);
 }
 
-function showExcess() {
-  byId("excess").textContent = settings.excess(settings.phrases(byId("phrases").value));
-}
-
 function showFrozen(frozen) {
   byId("freeze").textContent = frozen ? "Follow" : "Freeze";
 }
@@ -188,7 +185,7 @@ function run(source) {
       .join("; ");
 
   function begin({ model }) {
-    if (source.live) listDevices();
+    if (source.live) form.listDevices();
     takes.push({ name: source.name, began: new Date().toISOString(), model, timeline });
     transcript.begin(timeline);
     byId("sight").hidden = false;
@@ -256,7 +253,7 @@ function run(source) {
       endUtterance(); // the words on both sides do not belong together
       status.restarted();
     },
-  }, { key: kept(), phrases: settings.phrases(byId("phrases").value) }); // another tab may have kept others
+  }, { key: kept(), phrases: form.phrases() });
   if (debug) Object.assign(window, { cortadoTake: take, cortadoTakes: takes, cortadoPicture: picture });
   take.run();
 }
@@ -268,13 +265,7 @@ function start(source, anew, others = []) {
   run(source);
 }
 
-function startMicrophone() {
-  const select = byId("device");
-  // Before the permission no microphone has a name here, and the kept one cannot be chosen yet.
-  const device = select.options.length > 1 ? { exact: select.value } : { ideal: settings.read().device };
-  start(microphone(device, byId("clean-up").checked), startMicrophone);
-}
-
+const startMicrophone = () => start(microphone(form.device(), form.cleanUp()), startMicrophone);
 const startSample = () => start(new Sample(), startSample);
 const startShared = () => start(sharedSound(), startShared);
 
@@ -307,14 +298,6 @@ function followPlayer() {
     transcript.point(timeline, time);
   }
   following = setTimeout(followPlayer, 40);
-}
-
-async function listDevices() {
-  const select = byId("device");
-  const chosen = select.value || settings.read().device;
-  const options = (await devices()).map((each) => new Option(each.label, each.deviceId));
-  select.replaceChildren(select.options[0], ...options);
-  select.value = options.some((each) => each.value === chosen) ? chosen : "";
 }
 
 async function copy() {
@@ -379,26 +362,11 @@ byId("file").addEventListener("change", ({ target }) => {
   target.value = ""; // so that the same file can be opened again
 });
 
-const chosen = settings.read();
-const choices = {
-  device: "device",
-  "clean-up": "cleanUp",
-  phrases: "phrases",
-  seen: "picture",
-  size: "size",
-  theme: "theme",
-};
-for (const [id, name] of Object.entries(choices)) {
-  const element = byId(id);
-  const property = element.type === "checkbox" ? "checked" : "value";
-  if (id !== "device") element[property] = chosen[name];
-  element.addEventListener("change", () => settings.change({ [name]: element[property] }));
-}
+form.fill();
 document.addEventListener("settingschange", () => {
   showPicture();
   transcript.toEnd();
 });
-byId("phrases").addEventListener("input", showExcess);
 document.addEventListener("themechange", () => picture.recolour());
 captionMode(byId("captions"), byId("captions-leave"), () => transcript.toEnd());
 menus([byId("download"), byId("settings")]);
@@ -415,7 +383,6 @@ document.addEventListener("drop", (event) => {
   document.body.classList.remove("dropping");
   startRecordings(event.dataTransfer.files);
 });
-navigator.mediaDevices?.addEventListener?.("devicechange", listDevices);
 window.addEventListener("online", () => take?.stream.retry());
 window.addEventListener("beforeunload", (event) => isSaved || event.preventDefault());
 document.addEventListener("visibilitychange", stayAwake); // a page that is hidden loses its lock
@@ -423,9 +390,7 @@ document.addEventListener("visibilitychange", stayAwake); // a page that is hidd
 for (const id of ["toggle", "captions"]) byId(id).disabled = false;
 show("idle");
 showPicture();
-showExcess();
 byId("share").hidden = !navigator.mediaDevices?.getDisplayMedia; // telephones have none
-listDevices();
 takeFromAddress();
 keyForm.look().catch(() => {}); // a server that is gone is told on Start, with what helps
 window.addEventListener("hashchange", () => {

@@ -154,7 +154,7 @@ def test_the_types_name_what_a_stream_has() -> None:
 def test_every_element_that_the_scripts_reach_for_is_on_the_page(page: Tags) -> None:
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
-    scripts = (WEB / "app.js").read_text() + (WEB / "about.js").read_text()
+    scripts = "".join(script.read_text() for script in SCRIPTS)
     used = set(re.findall(r'(?:byId|getElementById)\("([\w-]+)"\)', scripts))
     assert used <= set(ids)
 
