@@ -21,7 +21,7 @@ Letters of phrases that the stream expects gain a bonus (phrases.py).
 
 This is the bookkeeping, compiled. A backend computes the decoder's energies and logits in rounds:
 
-    scanning = begin_frame(...)               # candidates that need their energy at the frame
+    scanning = begin_frame(...)               # candidates that need their energy (hearing.py)
     for each symbol that may be written at one frame, and once more:
         stopping = stop(scanning, energies)   # candidates that stop, and need their logits
         scanning = extend(stopping, logits)   # the best candidates with one symbol more
@@ -36,8 +36,9 @@ from cortado.model.compiled.functions import exp, log
 from cortado.model.compiled.jit import inlined, uncounted
 from cortado.model.search import ctc_score as ctc
 from cortado.model.search import language_model as language
-from cortado.model.search import look_ahead, phrases, pronunciation, source_model, voice
-from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses, copy, copy_rows
+from cortado.model.search import look_ahead, phrases, pronunciation, source_model
+from cortado.model.search.hearing import begun_phones, word_phones
+from cortado.model.search.hypotheses import NOTHING, Candidates
 from cortado.model.search.settings import Beam
 
 ONE = np.float32(1)
@@ -138,69 +139,15 @@ def _add(
         if beam.phones > 0:
             begun = e.begun[r, parent]
             if symbol == beam.words.space and node != language.ROOT:
-                phones = _word_phones(r, parent, node, beam, e)
+                phones = word_phones(r, parent, node, beam, e)
                 pronunciation.fit(begun, e.spoken[r], phones, e.ended)
                 pronunciation.finish(e.ended, e.spoken[r], e.begun[r, k])
                 begun = e.begun[r, k]
-            phones = _begun_phones(r, k, found[0], beam, e)
+            phones = begun_phones(r, k, found[0], beam, e)
             total = pronunciation.fit(begun, e.spoken[r], phones, e.ended)
             pronunciation.rebase(begun, total, e.begun[r, k])
             score += np.float32(beam.phones) * total
     e.scores[r, k] = score
-
-
-@inlined
-def _begun_phones(r: int, k: int, node: int, beam: Beam, e: Candidates) -> Array:
-    """Return the phones of the letters of candidate `k`'s unfinished word, at a tree node."""
-    if node == language.NOWHERE and e.expecting[r]:
-        return phrases.spoken(e.trees[r], e.sounds[r], e.phrase[r, k])
-    return language.begun_phones(beam.words, node)
-
-
-@inlined
-def _word_phones(r: int, k: int, node: int, beam: Beam, e: Candidates) -> Array:
-    """Return the phones of candidate `k`'s word, which ends at a tree node."""
-    if e.expecting[r] and not language.ends_word(beam.words, node):
-        return phrases.spoken(e.trees[r], e.sounds[r], e.phrase[r, k])
-    return language.word_phones(beam.words, node)
-
-
-@inlined
-def _advance(begun: Array, heard: Array, phones: Array, beam: Beam, e: Candidates) -> np.float32:
-    """Move the ends of the words of a text on by a frame; return what its score gains."""
-    pronunciation.advance(begun, heard)
-    total = pronunciation.fit(begun, heard, phones, e.ended)
-    pronunciation.remember(begun, heard, phones, e.ended, e.oldest)
-    pronunciation.rebase(begun, total, begun)
-    return np.float32(beam.phones) * total
-
-
-@uncounted(forceinline=True)
-def _forget_oldest(remembered: Array, working: Array) -> None:
-    """Move the frames (N, P) that a stream remembers on by one, into a working copy, too."""
-    width, count = remembered.shape[1], remembered.size
-    old, new = remembered.reshape(count), working.reshape(count)
-    for n in range(count - width):
-        new[n] = old[n + width]
-    for n in range(count - width):
-        old[n] = new[n]
-
-
-@inlined
-def _hear(row: int, r: int, logits: Array, h: Hypotheses, e: Candidates) -> None:
-    """Add a frame's logits (V + 1 or more,) of the CTC head to those that a stream remembers."""
-    _forget_oldest(h.heard[row], e.heard[r])
-    ctc.probabilities(logits, h.heard[row, ctc.NOW - 1])
-    voice.listen(h.heard[row, ctc.NOW - 1], h.voice[row])
-    copy(h.heard[row, ctc.NOW - 1], e.heard[r, ctc.NOW - 1])
-
-
-@inlined
-def _hear_phones(row: int, r: int, logits: Array, h: Hypotheses, e: Candidates) -> None:
-    """Add a frame's logits (P or more,) of the phone head to those that a stream remembers."""
-    _forget_oldest(h.spoken[row], e.spoken[r])
-    pronunciation.relative(logits, h.spoken[row, pronunciation.NOW])
-    copy(h.spoken[row, pronunciation.NOW], e.spoken[r, pronunciation.NOW])
 
 
 @inlined
@@ -210,57 +157,6 @@ def _add_gains(r: int, k: int, beam: Beam, e: Candidates, scores: Array) -> None
     ctc.gains(e.forward[r, k], e.last[r, k], e.heard[r], unheard, e.gains[WORK:SHARES], found)
     for v in range(len(scores)):
         scores[v] += np.float32(beam.ctc) * found[v]
-
-
-@uncounted(cached=True)
-def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candidates) -> int:
-    """Make candidates of the hypotheses of the streams in (R,) rows; return their number.
-
-    Args:
-        rows: which streams.
-        logits: (R, V + 1 + P or more) of the CTC head at the frame, the blank first, and of the
-            phone head.
-        beam: settings, of which those of the CTC head count.
-        h: hypotheses of all streams.
-        e: set.
-    """
-    scanning = 0
-    for r in range(len(rows)):
-        row, count = rows[r], 0
-        if beam.ctc > 0:
-            _hear(row, r, logits[r], h, e)
-        if beam.phones > 0:
-            _hear_phones(row, r, logits[r, h.heard.shape[2] :], h, e)
-        e.expecting[r] = h.trees[row, phrases.ROOT, phrases.CHILD] != 0
-        if e.expecting[r]:
-            copy_rows(h.trees[row], e.trees[r])
-            copy(h.sounds[row], e.sounds[r])
-        e.best[r] = NOTHING
-        for k in range(h.scores.shape[1]):
-            score = h.scores[row, k]
-            if score == NOTHING:
-                continue
-            if beam.ctc > 0:
-                forward, now = h.forward[row, k], e.heard[r, ctc.NOW - 1]
-                gained = ctc.advance(forward, h.last[row, k], now, np.float32(beam.unheard))
-                score += np.float32(beam.ctc) * gained
-                copy_rows(forward, e.forward[r, count])
-            copy(h.last[row, k], e.last[r, count])
-            copy(h.words[row, k], e.words[r, count])
-            e.phrase[r, count] = h.phrase[row, k]
-            if beam.phones > 0:
-                begun = h.begun[row, k]
-                phones = _begun_phones(r, count, h.words[row, k, 0], beam, e)
-                score += _advance(begun, e.spoken[r], phones, beam, e)
-                copy(begun, e.begun[r, count])
-            e.best[r] = max(e.best[r], score)
-            e.scores[r, count], e.hashes[r, count] = score, h.hashes[row, k]
-            e.decoded[r, count] = h.decoded[row, k]
-            e.origins[r, count], e.slots[r, count], e.written_count[r, count] = k, -1, 0
-            e.scanning[scanning, 0], e.scanning[scanning, 1] = r, count
-            scanning, count = scanning + 1, count + 1
-        e.sizes[r] = count
-    return scanning
 
 
 @uncounted(cached=True)

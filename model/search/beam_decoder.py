@@ -15,6 +15,7 @@ from cortado.model.encoder.lstm import LSTMState
 from cortado.model.layer import Layer, select
 from cortado.model.search import beam as search
 from cortado.model.search.commit import commit, uncommitted
+from cortado.model.search.hearing import begin_frame
 from cortado.model.search.hypotheses import Candidates, Hypotheses, candidates, hypotheses, restart
 from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import Beam, max_committed
@@ -127,7 +128,7 @@ class BeamSearch(Layer):
         h = state.own_hypotheses()
         e = candidates(streams, beam, cap, decoder.start, self._phones)
         states, rows = _DecoderStates(state), np.arange(streams)
-        scanning = search.begin_frame(rows, self._ctc(value.numpy()), beam, h, e)
+        scanning = begin_frame(rows, self._ctc(value.numpy()), beam, h, e)
         for count in range(cap + 1):
             index, of = self._places(e.scanning[:scanning], e, state)
             energies = scan.energy(decoder.query(states.at(index)[0]), key[of])

@@ -18,6 +18,7 @@ from cortado.model.compiled.jit import inlined, uncounted
 from cortado.model.compiled.product import copied
 from cortado.model.search import beam as search
 from cortado.model.search.commit import commit
+from cortado.model.search.hearing import begin_frame
 from cortado.model.search.hypotheses import Candidates, Hypotheses
 from cortado.model.search.settings import Beam
 from cortado.model.search.survivors import prune
@@ -158,7 +159,7 @@ def step(
         frame, head = len(w.frames.bias), 2 * state.keys.shape[2] + state.logits.shape[2]
         of_frames = t.of_frames[first * frame : (first + len(few)) * frame]
         heard = of_frames.reshape(len(few), frame)[:, head:]
-        scanning = search.begin_frame(few, heard, beam, h, e)
+        scanning = begin_frame(few, heard, beam, h, e)
         used = np.int64(0)  # a plain 0 is a type of its own, for which all is compiled once more
         for k in range(cap + 1):
             _ask(scanning, first, few, state, w, t, e, new)

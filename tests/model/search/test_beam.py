@@ -20,6 +20,7 @@ from cortado.model.search import beam as search
 from cortado.model.search import ctc_score, look_ahead, phrases
 from cortado.model.search import language_model as language
 from cortado.model.search.commit import _rate, commit, uncommitted
+from cortado.model.search.hearing import begin_frame
 from cortado.model.search.hypotheses import Hypotheses, candidates, hypotheses, restart
 from cortado.model.search.language_model import NONE, Language
 from cortado.model.search.phrases import expecting
@@ -151,7 +152,7 @@ class Searched:
             return (*self.texts[e.origins[0, entry]], *e.written[0, entry, :count].tolist())
 
         logits = heard(self.seed, self.frame)[None]
-        scanning = search.begin_frame(rows, logits, self.beam, self.h, e)
+        scanning = begin_frame(rows, logits, self.beam, self.h, e)
         for count in range(CAP + 1):
             texts = [text(k) for _, k in e.scanning[:scanning]]
             energies = np.array([self.numbers(one, self.frame)[0] for one in texts], np.float32)
