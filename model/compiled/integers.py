@@ -24,6 +24,7 @@ from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
 from cortado.model.arrays import Array
+from cortado.model.compiled.emitter import Emitter
 from cortado.model.compiled.functions import FAST
 from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.product import LARGE, SMALL, aligned, block_at, padded, product, wide
@@ -31,7 +32,6 @@ from cortado.model.compiled.vectors import (
     COLUMNS,
     LANES,
     VECTORS,
-    Emitter,
     Instruction,
     cpu_features,
     float_of,

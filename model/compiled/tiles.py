@@ -18,7 +18,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from cortado.model.compiled.vectors import Emitter, cpu_features, emitted
+from cortado.model.compiled.emitter import Emitter, emitted
+from cortado.model.compiled.vectors import cpu_features
 
 BF16_PAIRS = np.uint32  # two bf16 that follow each other along the inner dimension
 ROWS = 16  # of a tile

@@ -20,6 +20,8 @@ from numba import types
 from numba.core import config
 from numba.extending import intrinsic
 
+from cortado.model.compiled.emitter import Emitter, emitted, int64
+
 BF16 = np.uint16  # the upper half of a float32
 FRAMES = 16  # Fourier transforms side by side
 
@@ -50,63 +52,6 @@ BLOCKS = (8, 4) if LANES == 16 else (4, 4)
 def has_bf16_products() -> bool:
     """Return whether this CPU multiplies bf16."""
     return "avx512bf16" in cpu_features()
-
-
-class Emitter:
-    """Shorthand for the instructions of one intrinsic."""
-
-    def __init__(self, context: Any, builder: Any, types_: Any, arguments: Any) -> None:
-        self.context, self.builder = context, builder
-        self.types, self.arguments = types_, arguments
-
-    def pointer(self, index: int, offset: Any, size: int) -> Any:
-        """Return the byte address of an array argument's element `offset`."""
-        array = self.context.make_array(self.types[index])
-        data = array(self.context, self.builder, self.arguments[index]).data
-        return self.at(self.builder.bitcast(data, _INT8.as_pointer()), self.times(offset, size))
-
-    def at(self, pointer: Any, offset: Any) -> Any:
-        """Return an address `offset` bytes on."""
-        return self.builder.gep(pointer, [_int(offset)])
-
-    def times(self, value: Any, factor: int) -> Any:
-        return self.builder.mul(value, _int(factor))
-
-    def load(self, pointer: Any, kind: Any) -> Any:
-        loaded = self.builder.load(self.builder.bitcast(pointer, kind.as_pointer()))
-        loaded.align = 4
-        return loaded
-
-    def store(self, value: Any, pointer: Any, align: int = 4) -> None:
-        where = self.builder.bitcast(pointer, value.type.as_pointer())
-        self.builder.store(value, where).align = align
-
-    def spread(self, value: Any, lanes: int) -> Any:
-        """Return a vector with `value` in each lane."""
-        kind = ir.VectorType(value.type, lanes)
-        empty = ir.Constant(kind, ir.Undefined)
-        first = self.builder.insert_element(empty, value, ir.Constant(_INT32, 0))
-        mask = ir.Constant(ir.VectorType(_INT32, lanes), [0] * lanes)
-        return self.builder.shuffle_vector(first, empty, mask)
-
-    def function(self, name: str, result: Any, *arguments: Any) -> Any:
-        kind = ir.FunctionType(result, arguments)
-        found = self.builder.module.globals.get(name)
-        return found or ir.Function(self.builder.module, kind, name)
-
-
-def emitted(signature: Any, emit: Callable[[Emitter], Any]) -> tuple[Any, Any]:
-    """Return what an intrinsic returns: its signature, and what generates its code and result."""
-
-    def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
-        found = emit(Emitter(context, builder, given.args, arguments))
-        return context.get_dummy_value() if found is None else found
-
-    return signature, generate
-
-
-def _int(value: Any) -> Any:
-    return ir.Constant(_INT64, value) if isinstance(value, int) else value
 
 
 def product_tile(rows: int, vectors: int, lanes: int) -> Callable[..., None]:
@@ -140,8 +85,8 @@ def _emit_tile(e: Emitter, rows: int, vectors: int, lanes: int, narrow: bool) ->
     a, b = e.pointer(0, a0, size), e.pointer(6, b0, size)
     bias, c = e.pointer(8, bias0, 4), e.pointer(10, c0, 4)
     first = [e.load(e.at(bias, width * v), sums) for v in range(vectors)] * rows
-    starts = [e.at(a, e.times(builder.mul(row, _int(r)), size)) for r in range(rows)]
-    steps = builder.udiv(k, _int(2)) if narrow else k
+    starts = [e.at(a, e.times(builder.mul(row, int64(r)), size)) for r in range(rows)]
+    steps = builder.udiv(k, int64(2)) if narrow else k
     runs = segments, e.times(segment, size), steps
     results = multiplied(e, starts, runs, b, first, *_instruction(e, lanes, narrow))
     for r in range(rows):
@@ -200,7 +145,7 @@ def multiplied(
 
     b.position_at_end(enter)
     rows = [e.at(start, b.mul(apart, s)) for start in starts]
-    here = e.at(panel, b.mul(b.mul(steps, s), _int(step)))
+    here = e.at(panel, b.mul(b.mul(steps, s), int64(step)))
     b.branch(inner)
 
     b.position_at_end(inner)
@@ -214,16 +159,16 @@ def multiplied(
         left = [e.spread(one, kind.count) for one in single]
         for v, column in enumerate(columns):
             results.append(instruction(running[r * vectors + v], left, column))
-    following = b.add(i, _int(1))
+    following = b.add(i, int64(1))
     b.cbranch(b.icmp_unsigned("<", following, steps), inner, leave)
 
     b.position_at_end(leave)
-    later = b.add(s, _int(1))
+    later = b.add(s, int64(1))
     b.branch(outer)
 
     phis = [
-        (s, before, _int(0), leave, later),
-        (i, enter, _int(0), inner, following),
+        (s, before, int64(0), leave, later),
+        (i, enter, int64(0), inner, following),
         *((p, before, x, leave, y) for p, x, y in zip(carried, first, results, strict=True)),
         *((p, enter, x, inner, y) for p, x, y in zip(running, carried, results, strict=True)),
     ]
@@ -287,7 +232,7 @@ def _fetch_and_increment(typing, counter):  # type: ignore[no-untyped-def]
 
     def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
         place = context.make_array(given.args[0])(context, builder, arguments[0]).data
-        return builder.atomic_rmw("add", place, _int(1), "monotonic")
+        return builder.atomic_rmw("add", place, int64(1), "monotonic")
 
     return types.int64(counter), generate
 

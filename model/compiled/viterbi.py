@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from cortado.model.compiled.vectors import Emitter, emitted
+from cortado.model.compiled.emitter import Emitter, emitted, int64
 
 _FLOAT, _INT32, _INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 IMPOSSIBLE = np.float32(-1e9)  # the score of no way; sums with it lose nothing of the rest
@@ -61,22 +61,22 @@ def _emit(e: Emitter, lanes: int) -> Any:
     never = ir.Constant(numbers, [-NEVER] * lanes)
     costs = builder.select(of_phones, e.spread(missed, lanes), never)
     behind = e.spread(builder.fneg(beyond), lanes)
-    some = builder.icmp_signed(">", count, _whole(0))
-    last = builder.select(some, builder.sub(count, _whole(1)), _whole(0))
+    some = builder.icmp_signed(">", count, int64(0))
+    last = builder.select(some, builder.sub(count, int64(1)), int64(0))
     none = ir.Constant(numbers, [float(IMPOSSIBLE)] * lanes)
     before_loop, loop, after = builder.block, *map(builder.append_basic_block, ("loop", "after"))
-    start = builder.add(first, _whole(1))
+    start = builder.add(first, int64(1))
     builder.cbranch(builder.icmp_signed("<", start, end), loop, after)
     builder.position_at_end(loop)
     n, ways = builder.phi(_INT64), builder.phi(numbers)
-    before = e.load(e.pointer(0, builder.sub(n, _whole(1)), 4), _FLOAT)
+    before = e.load(e.pointer(0, builder.sub(n, int64(1)), 4), _FLOAT)
     frame = e.pointer(1, builder.mul(n, row), 4)
     at_frame = _gathered(e, frame, phones, of_phones, behind)
     new = builder.fadd(_reached(e, ways, before, costs), at_frame)
     one, _ = _moved(e, new, ir.Constant(_FLOAT, NEVER))
     ending = _larger(builder, new, builder.fsub(one, costs))
     e.store(builder.extract_element(ending, last), e.pointer(10, n, 4))
-    following = builder.add(n, _whole(1))
+    following = builder.add(n, int64(1))
     builder.cbranch(builder.icmp_signed("<", following, end), loop, after)
     for phi, begins, goes_on in ((n, start, following), (ways, none, new)):
         phi.add_incoming(begins, before_loop)
@@ -117,7 +117,7 @@ def _larger(builder: Any, a: Any, b: Any) -> Any:
 def _phones(e: Emitter, mask: Any, lanes: int) -> Any:
     """Return the word's phones, 0 behind the last."""
     whole = ir.VectorType(_INT32, lanes)
-    place = e.builder.bitcast(e.pointer(3, _whole(0), 4), whole.as_pointer())
+    place = e.builder.bitcast(e.pointer(3, int64(0), 4), whole.as_pointer())
     load = e.function(
         f"llvm.masked.load.v{lanes}i32.p0", whole, place.type, _INT32, mask.type, whole
     )
@@ -138,7 +138,3 @@ def _gathered(e: Emitter, frame: Any, phones: Any, mask: Any, otherwise: Any) ->
         *(numbers, places.type, _INT32, mask.type, numbers),
     )
     return builder.call(gather, [places, ir.Constant(_INT32, 4), mask, otherwise])
-
-
-def _whole(value: int) -> Any:
-    return ir.Constant(_INT64, value)

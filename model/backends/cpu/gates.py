@@ -10,8 +10,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from cortado.model.compiled.emitter import Emitter, emitted
 from cortado.model.compiled.functions import TANH_DENOMINATOR, TANH_LIMIT, TANH_NUMERATOR
-from cortado.model.compiled.vectors import LANES, Emitter, emitted
+from cortado.model.compiled.vectors import LANES
 
 _FLOAT, _INT16, _INT32 = ir.FloatType(), ir.IntType(16), ir.IntType(32)
 _SUMS = ir.VectorType(_FLOAT, LANES)
