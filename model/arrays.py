@@ -14,7 +14,25 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Samples = NDArray[np.float32]  # (N,) of sound at 16 kHz, in [-1, 1]; (R, N) of R streams
 Rows = NDArray[np.int64]  # (R,) which streams
+
+LOUDEST = 8.0  # times full scale; lossy codecs overshoot a little, corrupt floats by far
 Arrays = TypeVar("Arrays", bound=tuple[Any, ...])
+
+
+def as_samples(given: Any) -> Samples:
+    """Return (N,) floats in [-1, 1) as samples of 32 bits.
+
+    Raises: ValueError where they are none, or far beyond full scale.
+    """
+    expected = "expected samples (N,) as floats in [-1, 1)"
+    if not isinstance(given, np.ndarray):
+        raise ValueError(f"{expected}, got {type(given).__name__}")
+    if given.ndim != 1 or not np.issubdtype(given.dtype, np.floating):
+        raise ValueError(f"{expected}, got {given.shape} {given.dtype}")
+    loudest = np.abs(given).max(initial=0)
+    if not loudest <= LOUDEST:  # so written, NaN is caught too
+        raise ValueError(f"{expected}, got {loudest:g}")
+    return given.astype(np.float32, copy=False)
 
 
 def zeros(

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.arrays import Samples
+from cortado.model.arrays import Samples, as_samples
 from cortado.model.audio.decode import stream
-from cortado.model.audio.frames import LOUDEST
 from cortado.model.audio.remote import at
 from cortado.model.audio.resampler import Resampler
 from cortado.model.backends.choice import load_recognizer
@@ -95,7 +94,7 @@ class Live:
 
         Raises: ValueError where they are not such samples, or the stream has ended.
         """
-        return _characters(self._stream.push(self._resampler.push(_checked(samples))))
+        return _characters(self._stream.push(self._resampler.push(as_samples(samples))))
 
     def end(self) -> list[Character]:
         """Hear nothing more; return the last characters, none for a second call."""
@@ -104,23 +103,11 @@ class Live:
         return rest + _characters(self._stream.end())
 
 
-def _checked(samples: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    expected = "expected samples (N,) as floats in [-1, 1)"
-    if not isinstance(samples, np.ndarray):
-        raise ValueError(f"{expected}, got {type(samples).__name__}")
-    if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
-        raise ValueError(f"{expected}, got {samples.shape} {samples.dtype}")
-    loudest = np.abs(samples).max(initial=0)
-    if not loudest <= LOUDEST:  # so written, NaN is caught too
-        raise ValueError(f"{expected}, got {loudest:g}")
-    return samples
-
-
 def _resampled(
     samples: NDArray[np.floating[Any]], sample_rate: int
 ) -> Generator[Samples, None, None]:
     resampler = Resampler(sample_rate)
-    yield resampler.push(_checked(samples))
+    yield resampler.push(as_samples(samples))
     yield resampler.finish()
 
 

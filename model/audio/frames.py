@@ -13,14 +13,13 @@ from av.audio.stream import AudioStream
 from av.container import InputContainer
 from numpy.typing import NDArray
 
-from cortado.model.arrays import Samples
+from cortado.model.arrays import LOUDEST, Samples
 from cortado.model.audio.damage import Damage
 from cortado.model.audio.error import AudioError
 
 MOST_LOST = 10_000  # packets one behind the other that cannot be decoded, before it is given up
 SOME_LOST = 32  # of them after which the caller has its turn: one takes up to 20 us
 MANY = 8  # channels from which PyAV does not find the end of a frame's planes, and crashes
-LOUDEST = 8.0  # times full scale; lossy codecs overshoot a little, corrupt floats by far
 
 
 class Channel(NamedTuple):

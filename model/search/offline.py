@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cortado.model.arrays import Samples, as_samples
 from cortado.model.attention.interface import Attention
 from cortado.model.config import MAX_SYMBOLS_PER_STEP
 from cortado.model.decoder.decoder import AttentionDecoder, Decoder
@@ -53,7 +53,7 @@ def modes(recognizer: Recognizer) -> Sequence[Mode]:
 
 def transcribe_offline(
     recognizer: Recognizer,
-    samples: NDArray[np.float32],
+    samples: Samples,
     mode: Mode,
 ) -> list[Character]:
     """Return the characters of a whole recording at 16 kHz.
@@ -72,7 +72,7 @@ def transcribe_offline(
 
 def transcribe_batch(
     recognizer: Recognizer,
-    recordings: Sequence[NDArray[np.float32]],
+    recordings: Sequence[Samples],
     mode: Mode,
 ) -> list[list[Character]]:
     """Return the characters of several whole recordings at 16 kHz, best of similar lengths.
@@ -80,8 +80,10 @@ def transcribe_batch(
     The arguments are those of `transcribe_offline`.
 
     Raises:
-        ValueError: as `decode` does.
+        ValueError: as `decode` does, or as `flushed` does.
     """
+    if not recordings:
+        return []
     rows = [flushed(samples) for samples in recordings]
     lengths = torch.tensor([len(row) // SAMPLES_PER_STEP for row in rows])
     with torch.inference_mode():
@@ -98,9 +100,7 @@ def transcribe_batch(
     ]
 
 
-def teacher_forced(
-    recognizer: Recognizer, samples: NDArray[np.float32], text: str
-) -> TeacherForced:
+def teacher_forced(recognizer: Recognizer, samples: Samples, text: str) -> TeacherForced:
     """Return the attention to each symbol of `text` over a recording at 16 kHz.
 
     `seconds` gives the times of its frames. Where the attention is not monotonic, alpha is the
@@ -119,10 +119,14 @@ def teacher_forced(
     return TeacherForced(decoded.alpha[0, :-1], decoded.weights[0, :-1])
 
 
-def flushed(samples: NDArray[np.float32]) -> Tensor:
-    """Return the samples padded by the silence that follows a stream's end."""
+def flushed(samples: Samples) -> Tensor:
+    """Return the samples padded by the silence that follows a stream's end.
+
+    Raises: ValueError where they are not (N,) floats in [-1, 1).
+    """
+    samples = as_samples(samples)
     missing = -len(samples) % SAMPLES_PER_STEP + FLUSH_STEPS * SAMPLES_PER_STEP
-    return nn.functional.pad(torch.from_numpy(samples), (0, missing))
+    return torch.from_numpy(np.pad(samples, (0, missing)))
 
 
 def seconds(recognizer: Recognizer, frame: int) -> float:

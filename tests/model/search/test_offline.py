@@ -5,6 +5,7 @@ from itertools import product
 from math import exp, log, log1p
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -96,6 +97,16 @@ def test_what_a_recogniser_cannot_do_is_said(
     generator = torch.Generator() if seeded else None
     with pytest.raises(ValueError, match=message):
         decode(model, torch.randn(1, 5, 8), torch.tensor([5]), mode, generator)
+
+
+def test_samples_that_are_none_are_refused_and_floats_of_any_kind_are_heard() -> None:
+    samples = noise(1, 0.2)
+    expected = flushed(samples)
+    torch.testing.assert_close(flushed(samples[::-1][::-1].astype(float)), expected)
+    for wrong in ((samples * 32767).astype(np.int16), samples[None], samples * 32767):
+        with pytest.raises(ValueError, match=r"expected samples \(N,\) as floats in \[-1, 1\)"):
+            flushed(wrong)
+    assert transcribe_batch(recognizer(), [], "hard") == []
 
 
 def test_ctc_streams_its_greedy_path_without_repeats_and_blanks() -> None:
