@@ -11,7 +11,7 @@ from cortado.model.loading import Loading
 from cortado.model.workers import transcripts_by
 from cortado.tests.clients.ray_cluster import two_nodes
 from cortado.tests.clients.serving import CORTADO, ENVIRONMENT
-from cortado.tests.model.test_transcribe import wav
+from cortado.tests.model.test_files import wav
 from cortado.tests.model.test_workers import Ending, here, killing, saved_model
 
 pytest.importorskip("ray", reason="needs the extra ray: make install EXTRAS=ray")

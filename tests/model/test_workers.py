@@ -19,7 +19,7 @@ from cortado.model.search.phrases import PhrasesError
 from cortado.model.search.settings import Beam
 from cortado.model.streaming.options import StreamOptions
 from cortado.model.workers import transcripts_by
-from cortado.tests.model.test_transcribe import wav
+from cortado.tests.model.test_files import wav
 from cortado.tests.model.untrained import untrained
 from cortado.tests.training.tiny import MODEL
 
