@@ -19,6 +19,7 @@ from cortado.model.checkpoint_reader import (
     loading,
     read,
 )
+from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.recognizer import Recognizer
 from cortado.model.whole_file import write_tree, write_whole
 
@@ -43,7 +44,7 @@ def save(
     content = {
         "format": FORMAT,
         "config": dataclasses.asdict(recognizer.config),
-        "sample_rate": 16_000,
+        "sample_rate": SAMPLE_RATE,
         "lookahead_ms": recognizer.lookahead_ms,
         "parameters": sum(p.numel() for p in recognizer.parameters()),
     }

@@ -23,9 +23,7 @@ from cortado.model.audio.frames import Channel, mono
 from cortado.model.audio.resampler import Resampler
 
 ENOUGH = 12  # bytes that tell the format
-AWAITED = (
-    64  # bytes before decoding begins: FFmpeg loses the first frame of an mp3 for which it waits
-)
+AWAITED = 64  # bytes before decoding begins: FFmpeg loses an mp3's first frame if it waits for it
 # How a stream of each format begins, and FFmpeg's name for it.
 BEGINNINGS = (
     (0, b"OggS", "ogg"),

@@ -18,7 +18,15 @@ from cortado.model.layer import select
 
 PRUNING = 3.0  # nats below the best hypothesis of the same length at which others are dropped
 
-Path = tuple[tuple[int, int], ...]  # (symbol, frame) of each symbol
+
+class Symbol(NamedTuple):
+    """A symbol and the encoder frame where the attention stopped, or had its largest weight."""
+
+    symbol: int
+    frame: int
+
+
+Path = tuple[Symbol, ...]
 
 
 class Hypothesis(NamedTuple):
@@ -35,7 +43,7 @@ def beam_search(
     width: int,
     pruning: float = PRUNING,
 ) -> Path:
-    """Return the best text's (symbol, frame) pairs, `limit` at most, for (T, H) encoder frames."""
+    """Return the best text's symbols, `limit` at most, for (T, H) encoder frames."""
     attention: Attention = decoder.attention
     frames = values.expand(width, *values.shape)
     mask = torch.ones(frames.shape[:2], dtype=torch.bool)
@@ -82,7 +90,7 @@ def ranked(scores: Tensor, width: int, pruning: float) -> tuple[Tensor, Tensor, 
 def extend(paths: Sequence[Path], rows: Tensor, symbols: Tensor, frames: Tensor) -> list[Path]:
     """Return the chosen rows' paths, each with its new symbol at the frame of its row."""
     return [
-        (*paths[row], (symbol, int(frames[row])))
+        (*paths[row], Symbol(symbol, int(frames[row])))
         for row, symbol in zip(rows.tolist(), symbols.tolist(), strict=True)
     ]
 

@@ -39,7 +39,7 @@ def hard_beam_search(
     width: int,
     pruning: float = PRUNING,
 ) -> Path:
-    """Return the best text's (symbol, frame) pairs, `limit` at most, for (T, H) encoder frames.
+    """Return the best text's symbols, `limit` at most, for (T, H) encoder frames.
 
     Args:
         decoder: with a monotonic attention.

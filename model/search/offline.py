@@ -22,18 +22,11 @@ from cortado.model.decoder.decoder import AttentionDecoder, Decoder
 from cortado.model.emission import FLUSH_STEPS, Character, step_time, to_characters
 from cortado.model.features.framing import SAMPLES_PER_STEP
 from cortado.model.recognizer import Recognizer
-from cortado.model.search.expected_beam import beam_search
+from cortado.model.search.expected_beam import Symbol, beam_search
 from cortado.model.search.hard_beam import hard_beam_search
 
 Mode = Literal["hard", "uncapped", "hard-beam", "expected", "sampled", "beam"]
 HARD: tuple[Mode, ...] = ("hard", "uncapped", "hard-beam")
-
-
-class Symbol(NamedTuple):
-    """A symbol and the encoder frame where the attention stopped, or had its largest weight."""
-
-    symbol: int
-    frame: int
 
 
 class TeacherForced(NamedTuple):
@@ -170,10 +163,7 @@ def decode(
         search = beam_search if mode == "beam" else hard_beam_search
         width = 1 if mode == "uncapped" else recognizer.config.decoder.beam
         rows = zip(encoded, lengths.tolist(), limits.tolist(), strict=True)
-        return [
-            [Symbol(*one) for one in search(decoder, row[:count], limit, width)]
-            for row, count, limit in rows
-        ]
+        return [list(search(decoder, row[:count], limit, width)) for row, count, limit in rows]
     mask = recognizer.frame_mask(lengths, encoded.shape[1])
     return expected(decoder, encoded, mask, limits)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from cortado.model.arrays import Samples
 from cortado.model.emission import Character
 from cortado.model.streaming.endpoint import Rules
-from cortado.model.streaming.interface import StreamingRecognizer
+from cortado.model.streaming.interface import BATCH, StreamingRecognizer
 from cortado.model.streaming.options import DEFAULT_OPTIONS, StreamOptions
 from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.vad import Vad
@@ -19,7 +19,7 @@ def transcribe(recognizer: StreamingRecognizer, samples: Samples) -> list[Charac
 def transcribe_many(
     recognizer: StreamingRecognizer,
     recordings: Iterable[Samples],
-    streams: int = 64,
+    streams: int = BATCH,
     rules: Rules | None = None,
     vad: Vad | None = None,
     options: StreamOptions = DEFAULT_OPTIONS,
