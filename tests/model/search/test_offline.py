@@ -105,7 +105,7 @@ def test_samples_that_are_none_are_refused_and_floats_of_any_kind_are_heard() ->
     torch.testing.assert_close(flushed(samples[::-1][::-1].astype(float)), expected)
     for wrong in ((samples * 32767).astype(np.int16), samples[None], samples * 32767):
         with pytest.raises(ValueError, match=r"expected samples \(N,\) as floats in \[-1, 1\)"):
-            flushed(wrong)
+            flushed(wrong)  # type: ignore[arg-type]
     assert transcribe_batch(recognizer(), [], "hard") == []
 
 
