@@ -58,7 +58,8 @@ def train(
         ValueError: a device that is not there, a broken manifest, what is said of a start that
             the recipe lacks, or a run begun with another number of processes, another model,
             other frozen weights or another optimiser.
-        OSError: a file that cannot be read or written, or the end of one of the processes.
+        OSError: a file that cannot be read or written, a GPU with too little memory, or the end of
+            one of the processes.
         PronunciationError: espeak-ng is missing, which a recipe that learns states of phones needs.
         SynthError: some synthetic utterances could not be spoken; a further run tries them again.
     """
@@ -194,7 +195,13 @@ def _process(
             validation_sets(recipe),
             lambda step, message: progress(message, step, total),
         )
-    Trainer(recipe, corpora, output, states, device, phones).run(monitor)
+    try:
+        Trainer(recipe, corpora, output, states, device, phones).run(monitor)
+    except torch.OutOfMemoryError as error:
+        raise OSError(
+            f"expected a GPU with room for batches of {recipe.batch_seconds:g} s, got {error}; "
+            "a smaller batch_seconds needs less"
+        ) from error
     if monitor:
         monitor.close()
     if processes > 1:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch.utils.data import DataLoader
 
 from cortado.model.whole_file import write_whole
@@ -19,6 +20,7 @@ from cortado.tests import needs
 from cortado.tests.training.tiny import corpus, recipe
 from cortado.training.learning import run
 from cortado.training.learning.recipe import Corpus, FromText, read
+from cortado.training.learning.trainer import Trainer
 from cortado.training.synthesis.corpus import SynthConfig, synthesise
 
 
@@ -70,6 +72,17 @@ def test_a_recording_to_validate_with_is_missed_before_anything_is_prepared(
     (tmp_path / "dev-0.wav").unlink()
     with pytest.raises(FileNotFoundError, match=r"dev-0\.wav"):
         run.train(wanted, tmp_path / "run")
+
+
+def test_a_batch_without_room_on_a_gpu_is_told_on_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(Trainer, "run", full)
+    with pytest.raises(OSError, match=r"room for batches of 6 s, got CUDA out of memory.*smaller"):
+        run.train(recipe(corpus(tmp_path)), tmp_path / "run")
 
 
 @pytest.mark.parametrize(
