@@ -187,6 +187,8 @@ def train_mixtures(
         iterations: with more and more Gaussians: each entry but the first doubles them.
         min_frames: for each Gaussian that is estimated anew.
         variance_floor: the least variance.
+
+    Raises: ValueError where no utterance has as many frames as its text has states.
     """
     for doubling, count in enumerate(iterations):
         if doubling:
@@ -194,6 +196,8 @@ def train_mixtures(
         for _ in range(count):
             aligned = [(x, s[p]) for x, s, p in zip(features, states, paths, strict=True)
                        if p is not None]  # fmt: skip
+            if not aligned:
+                raise ValueError("expected recordings with time for their texts, got none")
             frames, of_frames = (np.concatenate(parts) for parts in zip(*aligned, strict=True))
             mixtures.reestimate(frames, of_frames, min_frames, variance_floor)
             paths = [best_path(mixtures, x, s) for x, s in zip(features, states, strict=True)]

@@ -39,13 +39,16 @@ def join(manifest: Path, out: Path, pause: float, count: Count = unwatched) -> l
         count: called with the streams that are done, and all.
 
     Raises:
-        ValueError: a pause below 0, or no such manifest.
+        ValueError: a pause below 0, no such manifest, or a folder with recordings of its own.
         AudioError: a recording that cannot be read.
         OSError: a file cannot be read or written.
     """
     if not 0 <= pause < float("inf"):
         raise ValueError(f"expected a pause of at least 0 seconds, got {pause:g}")
-    groups = list(_groups(read(manifest, None)))
+    utterances = read(manifest, None)
+    if any(one.audio.resolve().parent == out.resolve() for one in utterances):
+        raise ValueError(f"expected another folder than that of the recordings, got {out}")
+    groups = list(_groups(utterances))
     out.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(0)
     written = []

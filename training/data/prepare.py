@@ -42,6 +42,7 @@ READERS: dict[str, Callable[[Sequence[Path]], Corpus]] = {
     "transcripts": jsonlines.read_transcripts,
     "folder": folder.read,
 }
+OF_MANIFESTS = ("nemo", "lhotse", "transcripts")  # readers of files that manifests could overwrite
 TEXTS = ("corpus", "english", "raw")
 
 
@@ -95,7 +96,8 @@ def prepare(
         progress: called with the recordings read.
 
     Raises:
-        ValueError: another name or text, or discs that hold no such corpus.
+        ValueError: another name or text, discs that hold no such corpus, or a manifest that would
+            overwrite one that is read.
         OSError: a file of the corpus or of `out` cannot be opened, or a process died.
     """
     if name not in READERS:
@@ -106,7 +108,12 @@ def prepare(
         if not disc.exists():
             raise ValueError(f"expected a folder, got {disc}, which does not exist")
     # Readers know files by the folders above them, which a disc given as `.` would not name.
-    corpus = READERS[name]([Path(os.path.abspath(disc)) for disc in discs])
+    discs = [Path(os.path.abspath(disc)) for disc in discs]
+    corpus = READERS[name](discs)
+    for part in corpus.parts if name in OF_MANIFESTS else ():
+        written = Path(os.path.abspath(out / f"{part.name}.jsonl"))
+        if written.exists() and not {written, *written.parents}.isdisjoint(discs):
+            raise ValueError(f"expected another folder to write to, got {out}: {written} is read")
     own = corpus.normalise
     normalise: Callable[[str], str] = {
         "corpus": _writable if own is english else own,

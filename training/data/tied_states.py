@@ -35,10 +35,14 @@ def aligner(
         lexicon: of their words.
         path: of the file.
         states: tied ones, at most.
+
+    Raises: ValueError where there is nothing to train it on; OSError.
     """
     if path.exists():
         return TriphoneAligner.load(path)
     rows = [(corpus, one) for corpus in corpora for one in _spoken(corpus, lexicon)]
+    if not rows:
+        raise ValueError("expected recordings whose words espeak-ng pronounces, got none")
     total = sum(corpus.utterances[index].frames for corpus, (index, _) in rows)
     some = rows[:: -(-total // TRAINING_FRAMES)]
     found = train([(corpus.logmel(index), text) for corpus, (index, text) in some], states)

@@ -72,3 +72,10 @@ def test_a_pause_has_the_spectrum_of_the_quietest_part() -> None:
 def test_a_pause_below_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least 0 seconds, got -1"):
         join(corpus(tmp_path), tmp_path / "out", -1)
+
+
+def test_recordings_are_not_overwritten_by_streams(tmp_path: Path) -> None:
+    manifest = corpus(tmp_path)
+    with pytest.raises(ValueError, match="expected another folder than that of the recordings"):
+        join(manifest, tmp_path, 1)
+    assert not (tmp_path / MANIFEST).exists()

@@ -165,6 +165,16 @@ def test_what_was_prepared_may_be_prepared_again(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "once/test.jsonl") == rows_of(tmp_path / "twice/test.jsonl")
 
 
+@pytest.mark.parametrize("read_from", ["once", "once/test.jsonl"])
+def test_a_manifest_that_is_read_is_not_overwritten(tmp_path: Path, read_from: str) -> None:
+    once = tmp_path / "once"
+    prepare("timit", [write_timit(tmp_path / "disc", SPEAKERS)], once)
+    before = bytes_of(once)
+    with pytest.raises(ValueError, match=r"expected another folder to write to, got .*once: "):
+        prepare("nemo", [tmp_path / read_from], once)
+    assert bytes_of(once) == before
+
+
 @pytest.mark.parametrize(
     ("utterances", "speakers", "hours", "expected"),
     [

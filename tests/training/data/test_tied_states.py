@@ -1,11 +1,15 @@
 """Recordings at other speeds have the states that they have at their own, as long as they last."""
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from cortado.training.data.log_mel_cache import CachedUtterance
 from cortado.training.data.tied_states import (
     UNKNOWN,
     _fill_other_speeds,
+    aligner,
     encoder_targets,
     retimed_states,
 )
@@ -23,3 +27,8 @@ def test_a_faster_recording_has_its_states_for_a_shorter_time() -> None:
     assert np.array_equal(found[225:], np.arange(80) * 5 // 4)
     heard = [encoder_targets(retimed_states(found, one, one.frames), 0, 11) for one in (slow, fast)]
     assert [each[each >= 0].max() for each in heard] == [found[100 + 123 - 9], found[225 + 79 - 9]]
+
+
+def test_an_aligner_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected recordings whose words espeak-ng pronounces"):
+        aligner([], {}, tmp_path / "aligner", 10)

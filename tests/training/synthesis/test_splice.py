@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cortado.model.features.framing import HOP, SAMPLE_RATE
+from cortado.model.features.framing import HOP, MELS, SAMPLE_RATE
 from cortado.tests.training.recorded import write_corpus
 from cortado.tests.training.tiny import corpus as tones
 from cortado.tests.training.tiny import recipe
@@ -88,6 +88,12 @@ def test_a_text_that_cannot_have_been_said_has_no_words(corpus: CachedCorpus) ->
     assert aligner.words(corpus.logmel(0), "zebra") is None
     assert aligner.words(corpus.logmel(0), "") is None
     assert aligner.words(corpus.logmel(0), "dad ' bad") is None
+
+
+def test_recordings_without_time_for_their_texts_are_refused() -> None:
+    logmel = np.random.default_rng(0).normal(size=(5, MELS)).astype(np.float32)
+    with pytest.raises(ValueError, match="expected recordings with time for their texts, got none"):
+        WordAligner([(logmel, "far more than can be said")])
 
 
 def test_viterbi_finds_the_best_of_all_paths() -> None:
