@@ -59,6 +59,12 @@ def losses(
     return parts | {"total": torch.stack(weighted).sum()}
 
 
+def add(parts: dict[str, Tensor], name: str, weight: float, loss: Tensor) -> None:
+    """Put one more loss among the others, weighed in their total."""
+    parts[name] = loss
+    parts["total"] = parts["total"] + weight * loss
+
+
 def decoder_losses(
     recognizer: Recognizer, batch: Batch, stage: Stage, encoded: Tensor, log_probs: Tensor
 ) -> dict[str, Tensor]:

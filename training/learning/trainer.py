@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from cortado.model import checkpoint
-from cortado.model.features.framing import FRAMES_PER_STEP, HOP, STEP_SECONDS
+from cortado.model.features.framing import HOP, STEP_SECONDS
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.source_model import FILE as SOURCE
 from cortado.training.data.batches import FRAMES_PER_SECOND, Batch, Sampler
@@ -23,21 +23,20 @@ from cortado.training.data.loader import Job, loaded, loaders_beside
 from cortado.training.data.log_mel_cache import LogMelCorpus
 from cortado.training.data.speakers import speaker_statistics
 from cortado.training.data.text_sampler import TextSampler
-from cortado.training.data.tied_states import UNKNOWN, States
+from cortado.training.data.tied_states import States
 from cortado.training.language import source_model
 from cortado.training.learning import snapshot as runstate
 from cortado.training.learning.device import device_of, to_device
-from cortado.training.learning.losses import encode, losses, text_loss
+from cortado.training.learning.losses import add, encode, losses, text_loss
 from cortado.training.learning.monitor import Monitor
 from cortado.training.learning.optimizers import optimizers
 from cortado.training.learning.processes import average_buffers, average_gradients
 from cortado.training.learning.recipe import Recipe
 from cortado.training.learning.resumption import as_json, last_state
 from cortado.training.learning.schedule import learning_rate, noise
-from cortado.training.learning.sequence_loss import phone_trigram, sequence_loss
 from cortado.training.learning.stage import Stage
 from cortado.training.learning.start import begin_from, freeze, initialise, set_statistics
-from cortado.training.learning.state_loss import StateHead, frame_loss, phones_of
+from cortado.training.learning.state_loss import PhoneLosses
 from cortado.training.learning.weight_noise import weight_noise
 
 SEEDS_PER_POOL = 1_000_003  # far more than a pool has batches, each of which has one
@@ -105,32 +104,20 @@ class Trainer:
         self.model.to(self.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
         freeze(self.model, recipe.frozen)
-        self.states: StateHead | None = None
+        self.phones: PhoneLosses | None = None
         if recipe.learns_states:
-            count = 1 + max(int(one.max(initial=0)) for one in states)
-            self.states = StateHead(recipe.model.encoder.width, count).to(self.device)
-        self.phones = torch.tensor(phones_of_states, device=self.device)
-        self.trigram = self._phone_trigram(states)
+            self.phones = PhoneLosses(recipe, states, phones_of_states, self.device)
         # The head comes last, so that the others' moments keep their places without it.
-        self.trained = nn.ModuleList([self.model, *([self.states] if self.states else [])])
+        self.trained = nn.ModuleList([self.model, *([self.phones.head] if self.phones else [])])
         self.optimizers = optimizers(self.trained, recipe)
         self.step, self.pool, self.place, self.seconds = 0, 0, 0, 0.0
         self.best: float | None = None  # error rate of the checkpoint, where the best is kept
         self._resume()
         self._check_others()
 
-    def _phone_trigram(self, states: Sequence[States]) -> Tensor:
-        """Return the trigram of the sequence criterion; empty where no stage has that."""
-        if not any(stage.mmi for stage in self.recipe.stages):
-            return torch.empty(0)
-        phones = self.phones.cpu().numpy()
-        paths = (phones[one[one != UNKNOWN][::FRAMES_PER_STEP]] for one in states)
-        found = phone_trigram(paths, self.recipe.model.phones)
-        return torch.from_numpy(found).to(self.device)
-
     def _modules(self) -> dict[str, nn.Module]:
         modules: dict[str, nn.Module] = {"model": self.model, "average": self.average}
-        return modules | ({"states": self.states} if self.states else {})
+        return modules | ({"states": self.phones.head} if self.phones else {})
 
     def _resume(self) -> None:
         state = last_state(self.output, self.recipe, self.processes)
@@ -315,26 +302,9 @@ class Trainer:
     def _losses(self, batch: Batch, stage: Stage) -> dict[str, Tensor]:
         encoded = encode(self.model, batch)
         parts = losses(self.model, batch, stage, encoded)
-        if self.states is None or batch.states is None or not (stage.states or stage.mmi):
-            return parts
-        if stage.states:
-            loss = frame_loss(self.states.output, encoded, batch.states)
-            add(parts, "states", stage.states, loss)
-        if self.model.phones is not None:
-            targets = phones_of(batch.states, self.phones)
-            if stage.mmi:
-                loss = sequence_loss(self.model.phones, encoded, targets, self.trigram)
-                add(parts, "mmi", stage.mmi, loss)
-            else:
-                loss = frame_loss(self.model.phones, encoded, targets)
-                add(parts, "phones", stage.states, loss)
+        if self.phones and batch.states is not None:
+            self.phones.add_to(parts, self.model.phones, batch.states, stage, encoded)
         return parts
-
-
-def add(parts: dict[str, Tensor], name: str, weight: float, loss: Tensor) -> None:
-    """Put one more loss among the others, weighed in their total."""
-    parts[name] = loss
-    parts["total"] = parts["total"] + weight * loss
 
 
 def freeze_norm(model: nn.Module) -> None:
