@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cortado.clients.commands.terminal import examples
+from cortado.clients.commands.terminal import Rows, examples
 
 EXAMPLES = examples(
     "cortado study training/recipes/compare/study.toml",
@@ -20,9 +20,7 @@ def study(
         Path | None,
         typer.Option("--output", "-o", help="Folder of the runs; runs/NAME if not set."),
     ] = None,
-    row: Annotated[
-        list[str] | None, typer.Option(help="Only this row; may be given again.")
-    ] = None,
+    row: Rows = None,
     start: Annotated[
         Path | None,
         typer.Option(help="Checkpoint that all begin with; what the study says if not set."),

@@ -78,6 +78,12 @@ Phrases = Annotated[
     typer.Option(help="What is likely to be said, such as a name; may be given up to 100 times."),
 ]
 
+Device = Annotated[
+    str | None, typer.Option(help="cpu, cuda or mps; cuda where there is one if not set.")
+]
+
+Rows = Annotated[list[str] | None, typer.Option(help="Only this row; may be given again.")]
+
 Json = Annotated[Path | None, typer.Option("--json", help="Write everything here as JSON.")]
 
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from cortado.clients.commands.terminal import examples
-from cortado.clients.commands.text_train import Rows, Runs, Seeds, Task
+from cortado.clients.commands.terminal import Rows, examples
+from cortado.clients.commands.text_train import Runs, Seeds, Task
 
 EXAMPLES = examples(
     "cortado text evaluate training/recipes/text/translation.toml -o runs/translation",

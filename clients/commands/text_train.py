@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cortado.clients.commands.terminal import examples
+from cortado.clients.commands.terminal import Device, Rows, examples
 
 EXAMPLES = examples(
     "cortado text train training/recipes/text/translation.toml -o runs/translation",
@@ -14,7 +14,6 @@ EXAMPLES = examples(
 
 Task = Annotated[Path, typer.Argument(help="The TOML file of the task.")]
 Runs = Annotated[Path, typer.Option("--output", "-o", help="Folder of the runs.")]
-Rows = Annotated[list[str] | None, typer.Option(help="Only this row; may be given again.")]
 Seeds = Annotated[list[int] | None, typer.Option(help="Only this seed; may be given again.")]
 
 
@@ -23,9 +22,7 @@ def text_train(
     output: Runs,
     row: Rows = None,
     seed: Seeds = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda or mps; cuda where there is one if not set.")
-    ] = None,
+    device: Device = None,
 ) -> None:
     """Train the rows of a text task; run it again to go on after a stop."""
     from cortado.clients.progress import progress_bar

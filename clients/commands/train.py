@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cortado.clients.commands.terminal import examples
+from cortado.clients.commands.terminal import Device, examples
 
 EXAMPLES = examples(
     "cortado train training/recipes/small-en.toml",
@@ -24,10 +24,7 @@ def train(
     processes: Annotated[
         int, typer.Option("--processes", "-p", min=1, help="Processes that share the work.")
     ] = 1,
-    device: Annotated[
-        str | None,
-        typer.Option(help="cpu, cuda or mps; cuda where there is one if not set."),
-    ] = None,
+    device: Device = None,
 ) -> None:
     """Train a model by a recipe; run it again to go on after a stop."""
     from cortado.clients.progress import progress_bar
