@@ -30,6 +30,9 @@ from cortado.model.whole_file import named
 from cortado.training.data.manifest import Utterance, read_for
 from cortado.training.data.parallel import parallel_map
 from cortado.training.data.recordings import samples_of
+from cortado.training.lock import locked
+
+Key = tuple[str, float]  # an utterance's id, and its speed
 
 LETTERS = Vocabulary()
 CHUNK = 16  # recordings that a process takes at once
@@ -49,7 +52,7 @@ class CachedUtterance:
     audio: str = ""  # a digest that tells its recording from another one
 
     @property
-    def key(self) -> tuple[str, float]:
+    def key(self) -> Key:
         """What no other utterance of the cache has."""
         return self.id, self.speed
 
@@ -133,13 +136,27 @@ def cached(
     """
     folder = cache / _name(manifest, features)
     folder.mkdir(parents=True, exist_ok=True)
+    utterances = read_for(manifest, vocabulary)
+    played = [(u, speed) for speed in speeds for u in utterances]
+    with locked(folder):  # two runs that share a cache would mix their frames
+        stored = _filled(folder, played, workers, progress, features)
+    found = [replace(stored[u.id, s], text=u.text, speaker=u.speaker) for u, s in played]
+    return CachedCorpus(folder, found, features.bands)
+
+
+def _filled(
+    folder: Path,
+    played: Sequence[tuple[Utterance, float]],
+    workers: int,
+    progress: Count,
+    features: FeatureConfig,
+) -> dict[Key, CachedUtterance]:
+    """Return the index of a cache, once it has all utterances at their speeds."""
     frames_path, index_path = folder / "frames.f16", folder / "index.jsonl"
     frames_path.touch()
     frame_bytes = features.bands * np.dtype(np.float16).itemsize
     stored = _index(index_path, frames_path.stat().st_size // frame_bytes)
-    utterances = read_for(manifest, vocabulary)
-    played = [(u, speed) for speed in speeds for u in utterances]
-    audio = {u.id: _digest(u) for u in utterances}
+    audio = {u.id: _digest(u) for u in {u.id: u for u, _ in played}.values()}
     kept = {key for key, one in stored.items() if audio.get(one.id) in (one.audio, None)}
     todo = [(u, speed) for u, speed in played if (u.id, speed) not in kept]
     start = max((u.start + u.frames for u in stored.values()), default=0)
@@ -156,8 +173,7 @@ def cached(
             index.flush()
             stored[entry.key] = entry
             start += len(logmel)
-    found = [replace(stored[u.id, s], text=u.text, speaker=u.speaker) for u, s in played]
-    return CachedCorpus(folder, found, features.bands)
+    return stored
 
 
 def _digest(utterance: Utterance) -> str | None:
@@ -184,9 +200,9 @@ def _name(manifest: Path, features: FeatureConfig) -> str:
     return f"{name}-{features.mels}{'-energy' if features.energy else ''}"
 
 
-def _index(path: Path, frames: int) -> dict[tuple[str, float], CachedUtterance]:
+def _index(path: Path, frames: int) -> dict[Key, CachedUtterance]:
     """Return the index of a cache with so many frames on disk, as far as it is whole."""
-    entries: dict[tuple[str, float], CachedUtterance] = {}
+    entries: dict[Key, CachedUtterance] = {}
     if not path.exists():
         return entries
     size = 0  # bytes of complete lines

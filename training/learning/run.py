@@ -4,6 +4,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 from multiprocessing.connection import wait
@@ -31,6 +32,7 @@ from cortado.training.learning.recipe import Corpus, Recipe
 from cortado.training.learning.resumption import last_state, standing
 from cortado.training.learning.snapshot import snapshots
 from cortado.training.learning.trainer import Trainer
+from cortado.training.lock import locked
 from cortado.training.synthesis.corpus import SynthConfig, lacks, sentences, synthesise
 from cortado.training.synthesis.splice import SplicedCorpus, word_edges
 
@@ -56,8 +58,8 @@ def train(
 
     Raises:
         ValueError: a device that is not there, a broken manifest, what is said of a start that
-            the recipe lacks, or a run begun with another number of processes, another model,
-            other frozen weights or another optimiser.
+            the recipe lacks, a run begun with another number of processes, another model, other
+            frozen weights or another optimiser, or one that another process trains now.
         OSError: a file that cannot be read or written, a GPU with too little memory, or the end of
             one of the processes.
         PronunciationError: espeak-ng is missing, which a recipe that learns states of phones needs.
@@ -68,12 +70,22 @@ def train(
     check_files(recipe, output)
     device = device_of(device).type  # refused before anything is prepared
     output.mkdir(parents=True, exist_ok=True)
-    if "RANK" in os.environ:  # under torchrun, which has set the rendezvous
-        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        if rank == 0:
-            log.info(standing(output, recipe, last_state(output, recipe, size)))
-        _process(rank, size, "env://", recipe, output, device)
-        return output / "checkpoint"
+    rank = int(os.environ.get("RANK", 0))  # under torchrun, which has set the rendezvous
+    with locked(output, wait=False) if rank == 0 else nullcontext():
+        if "RANK" in os.environ:
+            size = int(os.environ["WORLD_SIZE"])
+            if rank == 0:
+                log.info(standing(output, recipe, last_state(output, recipe, size)))
+            _process(rank, size, "env://", recipe, output, device)
+        else:
+            _train_here(recipe, output, processes, progress, device)
+    return output / "checkpoint"
+
+
+def _train_here(
+    recipe: Recipe, output: Path, processes: int, progress: Progress, device: str
+) -> None:
+    """Prepare the corpora, and train in processes of this machine; this one is the first."""
     log.info(standing(output, recipe, last_state(output, recipe, processes)))
     for corpus in recipe.corpora:
         prepare(corpus, output, processes, recipe, progress)
@@ -97,7 +109,6 @@ def train(
         finally:
             for other in others:
                 other.stop()
-    return output / "checkpoint"
 
 
 def check_files(recipe: Recipe, output: Path) -> None:

@@ -1,6 +1,8 @@
 """The cache of log-mel frames grows, and survives a kill at any byte."""
 
 import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +53,23 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_frames_are_those_of_the_recordings(tmp_path: Path) -> None:
     assert sound(cached(corpus(tmp_path / "tones"), tmp_path / "cache"), TEXTS)
+
+
+def test_two_runs_fill_one_cache_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest, cache = corpus(tmp_path / "tones"), tmp_path / "cache"
+    frames = logmel._frames
+
+    def slow(played: tuple[Utterance, float], features: FeatureConfig) -> NDArray[np.float16]:
+        time.sleep(0.05)
+        return frames(played, features)
+
+    monkeypatch.setattr(logmel, "_frames", slow)
+    with ThreadPoolExecutor() as runs:
+        for found in [runs.submit(cached, manifest, cache) for _ in range(2)]:
+            assert sound(found.result(), TEXTS)
+    assert sound(cached(manifest, cache), TEXTS)
 
 
 def test_a_recording_is_there_at_each_speed(tmp_path: Path, computed: list[str]) -> None:

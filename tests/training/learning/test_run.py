@@ -21,6 +21,7 @@ from cortado.tests.training.tiny import corpus, recipe
 from cortado.training.learning import run
 from cortado.training.learning.recipe import Corpus, FromText, read
 from cortado.training.learning.trainer import Trainer
+from cortado.training.lock import locked
 from cortado.training.synthesis.corpus import SynthConfig, synthesise
 
 
@@ -72,6 +73,14 @@ def test_a_recording_to_validate_with_is_missed_before_anything_is_prepared(
     (tmp_path / "dev-0.wav").unlink()
     with pytest.raises(FileNotFoundError, match=r"dev-0\.wav"):
         run.train(wanted, tmp_path / "run")
+
+
+def test_a_run_is_not_trained_twice_at_once(tmp_path: Path) -> None:
+    wanted, output = recipe(corpus(tmp_path)), tmp_path / "run"
+    output.mkdir()
+    with locked(output), pytest.raises(ValueError, match=r"no other process in .*run, got one"):
+        run.train(wanted, output)
+    assert run.train(wanted, output).is_dir()
 
 
 def test_a_batch_without_room_on_a_gpu_is_told_on_one_line(
