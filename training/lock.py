@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 log = logging.getLogger(__name__)
-LOCK = "lock"  # a file that stays; whoever has locked it and dies lets go of it
+LOCK = ".lock"  # a file that stays; whoever has locked it and dies lets go of it
 
 
 @contextmanager

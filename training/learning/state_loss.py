@@ -51,7 +51,8 @@ class PhoneLosses:
             phones_of_states: the output of the recogniser's phone head for each tied state.
             device: where it computes.
         """
-        count = 1 + max(int(one.max(initial=0)) for one in states)
+        # Those that the corpora have may be fewer: a run goes on when one of them is left out.
+        count = max(len(phones_of_states), *(1 + int(one.max(initial=0)) for one in states))
         self.head = StateHead(recipe.model.encoder.width, count).to(device)
         self._phones = torch.tensor(phones_of_states, device=device)
         self._trigram = torch.empty(0)  # of the sequence criterion, where a stage has that

@@ -29,7 +29,7 @@ from cortado.training.learning.recipe import Recipe
 from cortado.training.learning.run import train
 from cortado.training.learning.snapshot import snapshots
 from cortado.training.learning.stage import Stage
-from cortado.training.learning.state_loss import SMOOTHING, frame_loss
+from cortado.training.learning.state_loss import SMOOTHING, PhoneLosses, frame_loss
 from cortado.training.learning.trainer import Trainer
 
 LOOKAHEAD = 11  # frames of 10 ms
@@ -108,6 +108,12 @@ def test_the_loss_is_the_mean_over_aligned_frames() -> None:
     torch.testing.assert_close(frame_loss(head, encoded, states), expected)
     none = frame_loss(head, encoded, torch.full((2, 3), UNKNOWN))
     assert none.item() == 0
+
+
+def test_the_head_has_all_of_the_aligner_s_states_whatever_the_corpora_have(manifest: Path) -> None:
+    few = np.array([0, 1], np.int16)
+    losses = PhoneLosses(learning(manifest), [few], [0, 1, 1, 2], torch.device("cpu"))
+    assert losses.head.output.out_features == 4
 
 
 def test_the_loss_falls_and_all_of_the_encoder_learns(
