@@ -17,6 +17,7 @@ from cortado.model.whole_file import write_whole
 from cortado.training.learning import snapshot
 from cortado.training.learning.device import device_of, to_device
 from cortado.training.learning.schedule import cosine
+from cortado.training.lock import locked
 from cortado.training.text import readers
 from cortado.training.text.batches import collate, ordered
 from cortado.training.text.loss import loss
@@ -71,16 +72,26 @@ def train(
 
     Raises:
         ValueError: a set that cannot be read, a device that is not there, or a run that another
-            recipe began.
+            recipe began or that another process trains now.
         OSError: a file that cannot be read or written.
     """
-    folder, training = folder_of(output, row, seed), recipe.training
+    folder = folder_of(output, row, seed)
     if folder.exists():
         _check(recipe, row, folder)
     if has_ended(output, row, seed):
         return folder
     where = device_of(device)
     write_whole(folder / DIGEST, configuration(recipe, row))
+    with locked(folder, wait=False):
+        _train(recipe, row, seed, folder, where, progress)
+    return folder
+
+
+def _train(
+    recipe: TextRecipe, row: Row, seed: int, folder: Path, where: torch.device, progress: Progress
+) -> None:
+    """Take the updates that are left of a run, and write its weights and words."""
+    training = recipe.training
     pairs = pairs_of(recipe, recipe.data.train)
     words = vocabularies(recipe, pairs)
     torch.manual_seed(seed)
@@ -92,7 +103,7 @@ def train(
         state = snapshot.restore(found[-1], parts, optimizers)
         done, seconds = state["step"], state["seconds"]
     batches, nats, count = ordered(pairs, training.batch, seed), 0.0, 0
-    started = time.monotonic()
+    began = time.monotonic() - seconds  # as if it had not been stopped
     for step, chosen in enumerate(islice(batches, done, training.updates), done + 1):
         torch.manual_seed(hash((seed, step)))  # of noise and dropout: the same after a stop
         batch = to_device(collate(chosen, words, recipe.copies), where)
@@ -104,21 +115,20 @@ def train(
         optimizer.step()
         nats, count = nats + one.nats.item(), count + one.words
         if step % LOG_INTERVAL == 0:
-            spent = seconds + time.monotonic() - started
+            spent = time.monotonic() - began
             log.info(
                 "%s: update %d, %.3f nats a word, %.0f s", folder.name, step, nats / count, spent
             )
             nats, count = 0.0, 0
         if step % training.interval == 0 and step < training.updates:
-            spent = seconds + time.monotonic() - started
+            spent = time.monotonic() - began
             snapshot.save(folder, step, parts, optimizers, {"seconds": spent})
         progress(folder.name, step, training.updates)
     weights = save({k: v.cpu().contiguous() for k, v in model.state_dict().items()})
     write_whole(folder / WEIGHTS, weights)
     write_whole(folder / WORDS, json.dumps([one.words for one in words]))
-    spent = round(seconds + time.monotonic() - started, 1)
+    spent = round(time.monotonic() - began, 1)
     write_whole(folder / RUN, json.dumps({"updates": training.updates, "seconds": spent}))
-    return folder
 
 
 def rate(training: Training, step: int) -> float:

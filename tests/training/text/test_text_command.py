@@ -9,6 +9,7 @@ import pytest
 
 from cortado.clients import cli
 from cortado.tests.training.tiny import RECIPES
+from cortado.training.lock import locked
 from cortado.training.text import recipe as recipes
 from cortado.training.text.evaluate import evaluate, score
 from cortado.training.text.table import order
@@ -105,6 +106,14 @@ def test_a_recipe_is_trained_scored_and_listed(
     for command in (["text", "train", str(recipe), "-o", str(runs)], evaluate, table):
         assert cli.main(command) == 2
         assert "expected a run of the recipe as it is" in capsys.readouterr().err
+
+
+def test_a_run_is_not_trained_twice_at_once(tmp_path: Path) -> None:
+    recipe = recipes.read(miniature(tmp_path, "translation", False))
+    folder = train(recipe, recipe.rows[0], 1, tmp_path)
+    (folder / "run.json").unlink()
+    with locked(folder), pytest.raises(ValueError, match=r"no other process in .*soft-1, got one"):
+        train(recipe, recipe.rows[0], 1, tmp_path)
 
 
 def test_targets_are_scored_whole(tmp_path: Path) -> None:
