@@ -7,25 +7,26 @@ from contextlib import contextmanager
 from pathlib import Path
 
 log = logging.getLogger(__name__)
-LOCK = ".lock"  # a file that stays; whoever has locked it and dies lets go of it
+LOCK = ".lock"  # a file that stays; a process that has locked it and dies lets go of it
 
 
 @contextmanager
 def locked(folder: Path, wait: bool = True) -> Iterator[None]:
     """Keep other processes out of a folder during the block, once none is in it.
 
-    Where a file system has no locks, nobody is kept out.
+    Where a file system has no locks, nobody is kept out. The lock is this process' alone: those
+    that it forks, which may outlive it for a moment, do not have it.
 
     Raises: ValueError where another process is in it, and this one is not to wait.
     """
     with (folder / LOCK).open("w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if not wait:
                 raise ValueError(f"expected no other process in {folder}, got one") from None
             log.info("%s: waits until another process is done with it", folder)
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.lockf(file, fcntl.LOCK_EX)
         except OSError:
             log.debug("%s: cannot be locked", folder)
         yield

@@ -16,6 +16,7 @@ from cortado.model.config import FeatureConfig
 from cortado.model.features.framing import HOP, MELS
 from cortado.model.features.log_mel import LogMel
 from cortado.model.vocabulary import Vocabulary
+from cortado.tests.training.locking import another_process_in
 from cortado.tests.training.recorded import rows_of, write_rows
 from cortado.tests.training.tiny import TEXTS, corpus, spoken
 from cortado.training.data import log_mel_cache as logmel
@@ -55,21 +56,18 @@ def test_frames_are_those_of_the_recordings(tmp_path: Path) -> None:
     assert sound(cached(corpus(tmp_path / "tones"), tmp_path / "cache"), TEXTS)
 
 
-def test_two_runs_fill_one_cache_one_after_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_runs_fill_one_cache_one_after_the_other(tmp_path: Path, computed: list[str]) -> None:
     manifest, cache = corpus(tmp_path / "tones"), tmp_path / "cache"
-    frames = logmel._frames
-
-    def slow(played: tuple[Utterance, float], features: FeatureConfig) -> NDArray[np.float16]:
-        time.sleep(0.05)
-        return frames(played, features)
-
-    monkeypatch.setattr(logmel, "_frames", slow)
-    with ThreadPoolExecutor() as runs:
-        for found in [runs.submit(cached, manifest, cache) for _ in range(2)]:
-            assert sound(found.result(), TEXTS)
-    assert sound(cached(manifest, cache), TEXTS)
+    folder = cached(manifest, cache).folder
+    (folder / "index.jsonl").unlink()
+    computed.clear()
+    with ThreadPoolExecutor() as threads:
+        with another_process_in(folder):
+            found = threads.submit(cached, manifest, cache)
+            time.sleep(0.5)
+            assert not computed
+        assert sound(found.result(), TEXTS)
+    assert len(computed) == len(TEXTS)
 
 
 def test_a_recording_is_there_at_each_speed(tmp_path: Path, computed: list[str]) -> None:

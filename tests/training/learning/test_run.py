@@ -17,11 +17,11 @@ from torch.utils.data import DataLoader
 
 from cortado.model.whole_file import write_whole
 from cortado.tests import needs
+from cortado.tests.training.locking import another_process_in
 from cortado.tests.training.tiny import corpus, recipe
 from cortado.training.learning import run
 from cortado.training.learning.recipe import Corpus, FromText, read
 from cortado.training.learning.trainer import Trainer
-from cortado.training.lock import locked
 from cortado.training.synthesis.corpus import SynthConfig, synthesise
 
 
@@ -77,8 +77,10 @@ def test_a_recording_to_validate_with_is_missed_before_anything_is_prepared(
 
 def test_a_run_is_not_trained_twice_at_once(tmp_path: Path) -> None:
     wanted, output = recipe(corpus(tmp_path)), tmp_path / "run"
-    output.mkdir()
-    with locked(output), pytest.raises(ValueError, match=r"no other process in .*run, got one"):
+    with (
+        another_process_in(output),
+        pytest.raises(ValueError, match=r"no other process in .*run, got one"),
+    ):
         run.train(wanted, output)
     assert run.train(wanted, output).is_dir()
 

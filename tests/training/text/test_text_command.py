@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cortado.clients import cli
+from cortado.tests.training.locking import another_process_in
 from cortado.tests.training.tiny import RECIPES
-from cortado.training.lock import locked
 from cortado.training.text import recipe as recipes
 from cortado.training.text.evaluate import evaluate, score
 from cortado.training.text.table import order
@@ -112,7 +112,10 @@ def test_a_run_is_not_trained_twice_at_once(tmp_path: Path) -> None:
     recipe = recipes.read(miniature(tmp_path, "translation", False))
     folder = train(recipe, recipe.rows[0], 1, tmp_path)
     (folder / "run.json").unlink()
-    with locked(folder), pytest.raises(ValueError, match=r"no other process in .*soft-1, got one"):
+    with (
+        another_process_in(folder),
+        pytest.raises(ValueError, match=r"no other process in .*soft-1, got one"),
+    ):
         train(recipe, recipe.rows[0], 1, tmp_path)
 
 
