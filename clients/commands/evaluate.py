@@ -120,7 +120,10 @@ def evaluate(
     chosen = gather(sets)
     for each in chosen:
         check_fields(each.utterances, fields)
-    _check_search(server, mode, {"--beam": beam, "--hold": hold, "--lm": lm}, backend)
+    asked: dict[str, object] = {"--beam": beam, "--hold": hold, "--lm": lm}
+    if not (server and checkpoint):  # with both, a server's delays are counted from the aligner's
+        asked["--aligner"] = aligner
+    _check_search(server, mode, asked, backend)
     folder = checkpoint or DEFAULT
     config = None if server is not None else read(folder).config
     counted = _unit(unit, folder.name, config)
@@ -163,7 +166,7 @@ def evaluate(
 def _check_search(
     server: str | None, mode: Mode, options: Mapping[str, object], backend: str
 ) -> None:
-    """Look whether what is asked of the search of streams has one here.
+    """Look whether what is asked of the search of streams, and of its delays, has one here.
 
     Raises: ValueError where a server, or a search of whole utterances, would not heed it.
     """

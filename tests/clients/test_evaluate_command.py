@@ -143,6 +143,11 @@ def test_evaluate_says_what_does_not_go_together(
         (["--unit", "phone", "--checkpoint", saved], "expected phones in the manifest"),
         (["--compare", str(manifest), "--checkpoint", saved], "--json"),
         (["--mode", "beam", "--lm", "none"], "expected --lm with --mode online and a checkpoint"),
+        (["--mode", "beam", "--aligner", "a"], "expected --aligner with --mode online and a"),
+        (
+            ["--server", "ws://h/", "--aligner", "a"],
+            "--aligner with --mode online and a checkpoint",
+        ),
         (["--server", "ws://h/", "--beam", "4", "--hold", "9"], "--beam and --hold with --mode"),
         (["--checkpoint", saved, "--beam", "1", "--hold", "9"], "2 or more hypotheses with --hold"),
     ):
