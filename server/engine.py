@@ -27,7 +27,7 @@ from cortado.model.streaming.update import FAILED, Results, Update
 from cortado.model.streaming.vad import Vad
 from cortado.server.arrivals import Arrivals
 from cortado.server.capacity import Capacity
-from cortado.server.live_stream import PIECE_SECONDS, EngineStream, Intake, OnSaved
+from cortado.server.engine_stream import PIECE_SECONDS, EngineStream, Intake, OnSaved
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.messages import Start
 

@@ -15,7 +15,7 @@ from cortado.model.streaming.update import Update
 from cortado.server.callers import caller
 from cortado.server.connection import Connection, Socket
 from cortado.server.detached import DetachedStream, packed
-from cortado.server.live_stream import EngineStream, Intake
+from cortado.server.engine_stream import EngineStream, Intake
 from cortado.server.protocol.dialect import Dialect
 from cortado.server.protocol.events import Audio, Event, State, WhenProcessed
 from cortado.server.protocol.messages import (

@@ -12,7 +12,7 @@ from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Update
 from cortado.server.detached import DetachedStream
 from cortado.server.engine import Engine, EngineFull
-from cortado.server.live_stream import EngineStream
+from cortado.server.engine_stream import EngineStream
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.events import ServerFacts
 from cortado.server.protocol.messages import ErrorCode, ProtocolError, Resume, Start

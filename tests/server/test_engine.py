@@ -20,7 +20,7 @@ from cortado.model.streaming.recordings import transcribe
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.update import FAILED, Update
 from cortado.server.engine import Engine, EngineFull
-from cortado.server.live_stream import EngineStream
+from cortado.server.engine_stream import EngineStream
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.messages import Start
 from cortado.tests.model.untrained import noise

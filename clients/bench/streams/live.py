@@ -13,7 +13,7 @@ from cortado.model.arrays import Samples
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.streaming.interface import StreamingRecognizer
 from cortado.server.engine import Engine
-from cortado.server.live_stream import EngineStream
+from cortado.server.engine_stream import EngineStream
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.messages import Start
 
