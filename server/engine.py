@@ -28,6 +28,7 @@ from cortado.model.streaming.vad import Vad
 from cortado.server.arrivals import Arrivals
 from cortado.server.capacity import Capacity
 from cortado.server.engine_stream import PIECE_SECONDS, EngineStream, Intake, OnSaved
+from cortado.server.memory import freeze
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.messages import Start
 
@@ -39,15 +40,6 @@ STALLED_SECONDS = 1.5  # after so long in one step the model counts as stuck: no
 HANGING_SECONDS = 20.0  # after so long it is given up
 STOP_SECONDS = 1.0  # that the last step may take once the engine is to stop
 TURN_SECONDS = 0.001  # that the event loop may hold Python's lock while the engine wants it
-
-
-def freeze() -> None:
-    """Spare what is loaded by now the garbage collector.
-
-    To scan it all takes a tenth of a second, in which no stream advances.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 class EngineFull(Exception):

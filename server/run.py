@@ -20,9 +20,10 @@ from cortado.server import logs
 from cortado.server.access import Refused
 from cortado.server.app import create_app
 from cortado.server.callers import is_loopback
+from cortado.server.connection_limits import Connections
 from cortado.server.service import Service, load
 from cortado.server.settings import Settings, unknown_variables
-from cortado.server.transport import MAX_HEADER_BYTES, Connections, bounded
+from cortado.server.transport import MAX_HEADER_BYTES, bounded
 
 WORDS_BYTES = 65_536  # over max_message_bytes; up to there a message is refused with words
 

@@ -21,8 +21,8 @@ from cortado.server.access import Access, Refused
 from cortado.server.channels import Channels
 from cortado.server.connection import Socket
 from cortado.server.credentials import credentials
-from cortado.server.engine import Engine, freeze
-from cortado.server.memory import bound_ffmpeg, give_back
+from cortado.server.engine import Engine
+from cortado.server.memory import bound_ffmpeg, freeze, give_back
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.dialect import Dialect
 from cortado.server.protocol.messages import (

@@ -8,10 +8,8 @@ docs/threats.md lists the bounds and their tests.
 
 import asyncio
 import json
-from collections import Counter, deque
 from collections.abc import Callable
 from http import HTTPStatus
-from ipaddress import ip_address, ip_network
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +20,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode, Frame
 
 from cortado.server.callers import unmapped
-from cortado.server.metrics import Metrics
-from cortado.server.origin import ANY
-from cortado.server.settings import Settings
+from cortado.server.connection_limits import Connections
 from cortado.server.web import HEADERS
 
 if TYPE_CHECKING:
@@ -34,91 +30,15 @@ WRITE_BUFFER = 16_384  # bytes to a client that waits to be read; some seconds o
 PIECE = 512  # bytes that are parsed at once: at most 85 frames
 TURN_FRAMES = 32  # after so many frames of one connection it is others' turn
 FEW_FRAMES = 100  # a second, as a live stream has at most; connections with more take turns
-FRAMES_REST = 3  # times as long as it took, a turn is followed by what is none
 BURST_SECONDS = 1.0  # whose frames may come at once
 MAX_FRAGMENTS = 1024  # of one message; each costs some 100 bytes beside what it holds
 MAX_HEADER_BYTES = 16_384  # of a request line and its headers
 MAX_PIPELINED_BYTES = 65_536  # of requests that wait for the answer to the one before
 HTTP_PIECE = 2048  # bytes of HTTP that are parsed at once: at most 341 chunks of a body
 HTTP_TURN = 0.002  # seconds of the processor, after which it is another connection's turn
-HTTP_REST = 7  # as FRAMES_REST
-BEGIN_REST = 1  # the same where a request begins: many clients may come at once
 MAX_LINGERING = 64  # refused connections that have time to read why
 QUIET_SECONDS = 0.3  # without data, after which a client has sent what it had on its way
 LEAST_BYTES = 1024  # of a body, in `start_timeout_seconds`
-
-
-class Turns:
-    """Whose data is parsed next: all connections together have a part of the processor's time."""
-
-    def __init__(self, rest: float, first_rest: float) -> None:
-        """Let a turn be followed by `rest` times as long for all else, or by `first_rest`."""
-        self._rest, self._first_rest = rest, first_rest
-        self._first, self._others = deque[Callable[[], None]](), deque[Callable[[], None]]()
-        self._busy = False  # somebody parses, or all rest
-
-    def ask(self, parse: Callable[[], None], *, first: bool = False) -> None:
-        """Call `parse` in its turn: after those that came before, or `first` after such alone."""
-        (self._first if first else self._others).append(parse)
-        if not self._busy:
-            self._turn()
-
-    def _turn(self) -> None:
-        waiting, rest = self._others, self._rest
-        if self._first:
-            waiting, rest = self._first, self._first_rest
-        self._busy = bool(waiting)
-        if waiting:
-            began = thread_time()
-            try:
-                waiting.popleft()()
-            finally:
-                seconds = rest * (thread_time() - began)
-                asyncio.get_running_loop().call_later(seconds, self._turn)
-
-
-class Connections:
-    """The open connections, counted by address."""
-
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
-        self.settings, self._metrics = settings, metrics
-        self._trusts_all = ANY in settings.trusted_proxies
-        self._trusted = [ip_network(one) for one in settings.trusted_proxies if one != ANY]
-        self._by_address: Counter[str] = Counter()
-        self._open = 0
-        self.lingering = 0  # refused connections that are open for a moment more
-        self.http = Turns(HTTP_REST, BEGIN_REST)
-        self.frames = Turns(FRAMES_REST, FRAMES_REST)
-
-    def opened(self, address: str) -> str | None:
-        """Count a connection in, unless it is refused; return why it is."""
-        most = self.settings.max_connections_per_address
-        if self._open >= self.settings.max_connections:
-            return self._refused("too_many_connections")
-        if self._by_address[address] >= most and not self._speaks_for_many(address):
-            return self._refused("too_many_connections_of_address")
-        self._open += 1
-        self._by_address[address] += 1
-        return None
-
-    def _speaks_for_many(self, address: str) -> bool:
-        """Return whether an address is this machine's or a proxy's."""
-        try:
-            found = ip_address(address)
-        except ValueError:
-            return self._trusts_all
-        return self._trusts_all or found.is_loopback or any(found in one for one in self._trusted)
-
-    def _refused(self, reason: str) -> str:
-        self._metrics.refused.labels(reason).inc()
-        return reason
-
-    def closed(self, address: str) -> None:
-        """Count a connection out."""
-        self._open -= 1
-        self._by_address[address] -= 1
-        if not self._by_address[address]:
-            del self._by_address[address]
 
 
 def peer(client: tuple[str, int] | None) -> tuple[str, int] | None:

@@ -25,8 +25,9 @@ from cortado.model.streaming.recordings import transcribe
 from cortado.server import engine, logs, run
 from cortado.server import service as service_module
 from cortado.server.access import Refused
-from cortado.server.engine import Engine, freeze
+from cortado.server.engine import Engine
 from cortado.server.keys import KeyFile
+from cortado.server.memory import freeze
 from cortado.server.protocol.messages import ErrorCode, Start
 from cortado.server.run import EXIT_ENGINE_FAILED, address, listen
 from cortado.server.service import Service

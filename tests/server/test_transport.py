@@ -20,6 +20,7 @@ from uvicorn.server import ServerState
 from cortado.model.backends.reference import ReferenceRecognizer, State
 from cortado.server import engine
 from cortado.server import transport as transport_module
+from cortado.server.connection_limits import Connections, Turns
 from cortado.server.metrics import Metrics
 from cortado.server.settings import read_settings
 from cortado.server.transport import (
@@ -27,9 +28,7 @@ from cortado.server.transport import (
     MAX_PIPELINED_BYTES,
     PIECE,
     TURN_FRAMES,
-    Connections,
     HttpConnection,
-    Turns,
     WebSocketConnection,
     bounded,
 )
