@@ -67,7 +67,7 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    app.add_middleware(web.Heads)
+    app.add_middleware(web.Normal)
     app.add_middleware(web.SecurityHeaders, names=names)
     if service.tracing:
         service.tracing.add_to(app)

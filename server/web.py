@@ -74,8 +74,12 @@ def _methods(scope: Scope) -> str:
     return ", ".join(known)
 
 
-class Heads:
-    """Middleware: HEAD is answered as GET; the server leaves the body out (RFC 9110, 9.3.2)."""
+class Normal:
+    """Middleware: requests in the form that the addresses know.
+
+    HEAD is answered as GET, whose body the server leaves out (RFC 9110, 9.3.2). A whole address, as
+    for a proxy, means its path (RFC 9112, 3.2.2).
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         """Serve `app`."""
@@ -85,6 +89,8 @@ class Heads:
         """Answer one request."""
         if scope.get("method") == "HEAD":
             scope = {**scope, "method": "GET"}
+        if (path := scope.get("path", "")).startswith(("http://", "https://")):
+            scope = {**scope, "path": f"/{''.join(path.split('/', 3)[3:])}"}
         await self._app(scope, receive, send)
 
 

@@ -8,6 +8,8 @@ import resource
 import socket
 import sys
 import threading
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +212,16 @@ def test_a_probe_may_ask_for_the_head_alone(path: str, server: Running) -> None:
     answer = httpx.head(server.page + path)
     assert (answer.status_code, answer.content) == (200, b"")
     assert answer.headers["content-type"] == httpx.get(server.page + path).headers["content-type"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/health", 200), ("", 200), ("/", 200), ("//health", 404), ("/no", 404)]
+)
+def test_a_whole_address_means_its_path(path: str, status: int, server: Running) -> None:
+    host, port = server.page.removeprefix("http://").split(":")
+    with closing(HTTPConnection(host, int(port))) as connection:
+        connection.request("GET", server.page + path)
+        assert connection.getresponse().status == status
 
 
 def test_a_websocket_that_is_not_there_is_not_found(server: Running) -> None:
