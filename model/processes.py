@@ -65,7 +65,7 @@ class ProcessHere:
         theirs.close()  # so that its end is seen here
 
     def send(self, answer: Any) -> None:
-        with suppress(BrokenPipeError):  # its end is seen with the next message
+        with suppress(ConnectionError):  # its end is seen with the next message
             self.line.send(answer)
 
     def receive(self) -> Any:

@@ -150,7 +150,7 @@ def _work(loading: Loading, options: StreamOptions, parent: Line, *, streams: in
             numbers.append(job[0])
             yield job[1]
 
-    with suppress(EOFError, BrokenPipeError):  # the parent has ended
+    with suppress(EOFError, ConnectionError):  # the parent has ended
         try:
             recognizer_for, vad = loading.load()
         except ModuleNotFoundError as error:

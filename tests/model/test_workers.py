@@ -6,8 +6,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import Pipe
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import psutil
 import pytest
@@ -18,7 +19,7 @@ from cortado.model.loading import Loading
 from cortado.model.search.phrases import PhrasesError
 from cortado.model.search.settings import Beam
 from cortado.model.streaming.options import StreamOptions
-from cortado.model.workers import transcripts_by
+from cortado.model.workers import _work, transcripts_by
 from cortado.tests.model.test_files import wav
 from cortado.tests.model.untrained import untrained
 from cortado.tests.training.tiny import MODEL
@@ -138,6 +139,24 @@ def test_processes_that_end_before_they_have_a_file_are_one_error(
         list(transcripts_by(2, ending, files))
     with without_exit_codes(), pytest.raises(OSError, match=f"^{expected}$"):
         list(transcripts_by(2, ending, files))
+
+
+def test_a_process_whose_question_is_not_read_any_more_ends_without_a_word(
+    loading: Loading,
+) -> None:
+    parent, child = Pipe()
+
+    class Line:
+        """Of a parent that ends with a question before it, as by `| head`."""
+
+        def send(self, message: object) -> None:
+            child.send(message)
+            parent.close()
+
+        def recv(self) -> Any:
+            return child.recv()
+
+    _work(loading, StreamOptions(), Line(), streams=1)
 
 
 def test_what_cannot_be_loaded_is_one_error(loading: Loading, tmp_path: Path) -> None:
