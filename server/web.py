@@ -28,8 +28,9 @@ TYPES = {
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none';"
-    " frame-ancestors 'none'; object-src 'none'",
+    # Blobs are recordings that somebody has opened, whose length is asked for.
+    "Content-Security-Policy": "default-src 'self'; media-src 'self' blob:; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'; object-src 'none'",
     "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",

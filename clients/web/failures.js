@@ -82,7 +82,7 @@ const WORDS = {
   ],
   "too-large": [
     "This file is too large for the page.",
-    "Up to 200 MB go through the browser; larger ones go by: cortado transcribe FILE.",
+    "Up to 200 MB and three hours go through the browser; others go by: cortado transcribe FILE.",
   ],
   // From here on: the codes of the server's own error messages.
   invalid_message: [

@@ -1,10 +1,14 @@
 /** A recording (a file that was opened or dropped) as a source of frames. */
 
 import { Failure } from "./failures.js";
+import { clock } from "./format.js";
 import { Packer } from "./frames.js";
 import { mono } from "./pcm.js";
 
 const MAX_BYTES = 200e6;
+const MAX_SECONDS = 3 * 3600; // whose samples, at 48 kHz, are the most that an array of a browser holds
+const LONG_BYTES = 5e6; // of a file that may be as long
+const TOLD_WITHIN = 3000; // ms
 const BLOCK = 0.04; // seconds of the recording resampled at a time
 const ANY_RATE = 48000; // what decoding goes to where the file's own rate is not known; every browser can
 const UNKNOWN_LENGTH = 0x7ffff000; // writers of wav into a pipe leave this or more
@@ -36,6 +40,22 @@ export function stated(buffer) {
   return { rate: rate >= 8000 && rate <= 192000 ? rate : ANY_RATE, missing };
 }
 
+/** The seconds that a file states, which a player tells without decoding it; 0 where none does. */
+async function statedSeconds(file) {
+  const player = new Audio();
+  const address = URL.createObjectURL(file);
+  const told = new Promise((done) => {
+    player.onloadedmetadata = done;
+    player.onerror = done;
+    setTimeout(done, TOLD_WITHIN);
+  });
+  player.preload = "metadata";
+  player.src = address;
+  await told;
+  URL.revokeObjectURL(address);
+  return Number.isFinite(player.duration) ? player.duration : 0;
+}
+
 export class Recording {
   live = false;
 
@@ -48,7 +68,10 @@ export class Recording {
   }
 
   async open() {
-    if (this.file.size > MAX_BYTES) throw new Failure("too-large", `${this.file.size} bytes`);
+    const { size } = this.file;
+    if (size > MAX_BYTES) throw new Failure("too-large", `${this.name}: ${size} bytes`);
+    const length = size > LONG_BYTES ? await statedSeconds(this.file) : 0;
+    if (length > MAX_SECONDS) throw new Failure("too-large", `${this.name}: ${clock(length)}`);
     try {
       const bytes = await this.file.arrayBuffer();
       const { rate, missing } = stated(bytes);

@@ -1,6 +1,8 @@
 """What the page says when something goes wrong, and how it looks, in a real Chromium."""
 
 import json
+import os
+import wave
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -90,6 +92,22 @@ def test_a_recording_that_is_cut_short_is_told_beside_its_text(
     assert wait_for_failure(page) == "This recording is cut short."
     assert page.text("failure-origin") == "cut-short: cut.wav: 1000 bytes are missing"
     assert page.transcript()
+
+
+def test_a_recording_that_is_too_long_is_told_before_it_is_decoded(
+    page: Page, tmp_path: Path
+) -> None:
+    long = tmp_path / "long.wav"
+    with wave.open(str(long), "wb") as file:
+        file.setparams((1, 1, 8000, 0, "NONE", ""))  # a byte a sample
+        file.writeframes(b"")
+    seconds = 3 * 3600 + 60
+    head = long.read_bytes()[:40] + (8000 * seconds).to_bytes(4, "little")
+    long.write_bytes(head)
+    os.truncate(long, len(head) + 8000 * seconds)  # without any room on the disk
+    page.open_file(long)
+    assert wait_for_failure(page) == "This file is too large for the page."
+    assert page.text("failure-origin") == "too-large: long.wav: 3:01:00"
 
 
 def test_a_server_that_is_full_is_told(page: Page, server: Served) -> None:
