@@ -4,6 +4,7 @@ import { Failure, closeFailure } from "./failures.js";
 import { parse } from "./messages.js";
 import { refusal } from "./reach.js";
 
+const TOKEN = /^[\w!#$%&'*+.^`|~-]*$/; // what a subprotocol may be
 const READY_WITHIN = 15; // seconds
 const STALLED_AFTER = 20_000; // ms in which the socket passed nothing on: the connection is dead
 
@@ -22,6 +23,7 @@ export class Connection {
    * @param {(failure: Failure) => void} onlost called once at most, and never after close()
    */
   constructor(Socket, address, key, hello, onmessage, onlost) {
+    if (!TOKEN.test(key)) throw new Failure("unauthorized", "expected an API key of this server's, got another text");
     // A browser's WebSocket has no headers, so the key goes among the subprotocols.
     const socket = new Socket(address.href, key ? ["bearer", key] : []);
     this.#socket = socket;

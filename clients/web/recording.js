@@ -6,7 +6,7 @@ import { Packer } from "./frames.js";
 import { mono } from "./pcm.js";
 
 const MAX_BYTES = 200e6;
-const MAX_SECONDS = 3 * 3600; // whose samples, at 48 kHz, are the most that an array of a browser holds
+const MAX_SECONDS = 3 * 3600; // whose samples, at 48 kHz, still fit into an array of Chromium's
 const LONG_BYTES = 5e6; // of a file that may be as long
 const TOLD_WITHIN = 3000; // ms
 const BLOCK = 0.04; // seconds of the recording resampled at a time

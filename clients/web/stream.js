@@ -218,10 +218,10 @@ export class Stream {
   /** Open a connection; gives the server's greeting. */
   async #connect() {
     const { key: given } = this;
-    const key = typeof given === "function" ? await given() : given;
+    const key = (typeof given === "function" ? await given() : given) ?? "";
     if (this.state !== "connecting" && this.state !== "lost") throw new Failure("dropped"); // meanwhile
     this.#connection = new Connection(
-      this.WebSocket, this.address, key, this.part.hello(this.asked),
+      this.WebSocket, this.address, key.trim(), this.part.hello(this.asked),
       (message) => this.#receive(message), (failure) => this.#drop(failure),
     );
     this.#welcome = deferred();

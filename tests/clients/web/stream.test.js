@@ -546,6 +546,21 @@ test("an error of a handler is the program's own, and the stream ends all the sa
   for (const listener of listeners) process.on("uncaughtException", listener);
 });
 
+test("a key may have space around it, as of a file, and one that none can be is told like a wrong one", async () => {
+  class Keyed extends Socket {
+    constructor(address, protocols) {
+      super(address);
+      this.protocols = protocols;
+    }
+  }
+  const stream = await opened({}, { WebSocket: Keyed, key: " abc-1\n" });
+  assert.deepEqual(sockets[0].protocols, ["bearer", "abc-1"]);
+  stream.close();
+  const wrong = new Stream("ws://here/", {}, { WebSocket: Keyed, key: "a=b c" });
+  await assert.rejects(wrong.open(), { code: "unauthorized" });
+  assert.equal(wrong.state, "failed");
+});
+
 test("a failure to connect names the address, without a password", async () => {
   const stream = new Stream("ws://me:secret@127.0.0.1:9/v1/stream", {}, { WebSocket: Socket });
   const opening = assert.rejects(stream.open(), { code: "unreachable", detail: "ws://127.0.0.1:9/v1/stream" });
