@@ -1,19 +1,18 @@
 """`for word in cortado.stream("talk.wav")`: audio of any kind through a server, word by word."""
 
 import asyncio
-import queue
 import threading
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Generic, TypeVar
 
 import numpy as np
 
 from cortado.clients import words
 from cortado.clients.connection import StreamError
+from cortado.clients.iteration import Results
 from cortado.clients.microphone import Microphone
 from cortado.clients.stream import Audio, Bytes, Stream, connect
 from cortado.clients.words import Utterance
@@ -22,7 +21,6 @@ from cortado.model.captions import Word
 from cortado.model.emission import Character
 from cortado.server.protocol.messages import DEFAULT_SAMPLE_RATE, Chars, Encoding, Endpoint
 
-T = TypeVar("T")
 Pieces = Iterable[Audio] | AsyncIterable[Audio]
 Source = str | PathLike[str] | Microphone | Audio | Pieces
 
@@ -30,28 +28,15 @@ FLOATS: Encoding = "pcm_f32le"  # as they are: what is rounded may be heard as a
 SERVER = "ws://127.0.0.1:8000/v1/stream"  # of `cortado serve` on this machine
 
 
-class Results(Generic[T]):
-    """What comes of a stream, once, by `for` or by `async for`.
+class Speech(Results[Word]):
+    """What is heard in audio while it is sent: words, or one of the units below.
 
-    Raises:
+    Raises, while it is iterated over:
         AudioError: the file gives no sound.
         MicrophoneError: the microphone cannot be used.
         StreamError: the server is not there, refuses, or cannot go on.
         Exception: whatever the audio's iterator raises.
     """
-
-    def __init__(self, begin: Callable[[], AsyncIterator[T]]) -> None:
-        self._begin = begin
-
-    def __aiter__(self) -> AsyncIterator[T]:
-        return _InTask(self._begin)
-
-    def __iter__(self) -> Iterator[T]:
-        return _in_thread(self._begin)
-
-
-class Speech(Results[Word]):
-    """What is heard in audio while it is sent: words, or one of the units below."""
 
     def __init__(self, messages: Callable[[], AsyncIterator[Chars | Endpoint]]) -> None:
         super().__init__(lambda: words.words(messages()))
@@ -187,88 +172,3 @@ async def _awaited(pieces: Iterable[Audio]) -> AsyncIterator[Audio]:
     finally:
         ended.set()
         wanted.release()
-
-
-class _InTask(Generic[T]):
-    """What an asynchronous iterator gives, which runs in a task of its own.
-
-    Whoever leaves a loop half way leaves an iterator behind. Of generators within generators an
-    event loop that ends closes all at once, which fails; a cancelled task unwinds them in order.
-    """
-
-    def __init__(self, begin: Callable[[], AsyncIterator[T]]) -> None:
-        self._begin = begin
-        self._task: asyncio.Task[None] | None = None
-        # Unbounded: a task that waits for room is outside its generators and cannot unwind them.
-        self._found = asyncio.Queue[tuple[T] | BaseException]()
-
-    def __aiter__(self) -> "_InTask[T]":
-        return self
-
-    async def __anext__(self) -> T:
-        if self._task is None and self._found.empty():
-            self._task = asyncio.create_task(_pass_on(self._begin, self._found))
-        item = await self._found.get()
-        if isinstance(item, tuple):
-            return item[0]
-        self._found.put_nowait(item)  # for whoever else asks
-        raise item
-
-    async def aclose(self) -> None:
-        """End what still runs."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        self._found.put_nowait(StopAsyncIteration())
-
-    def __del__(self) -> None:
-        if self._task is not None:
-            with suppress(RuntimeError):  # the loop has ended, and the task with it
-                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
-
-
-async def _pass_on(
-    begin: Callable[[], AsyncIterator[T]], found: "asyncio.Queue[tuple[T] | BaseException]"
-) -> None:
-    try:
-        async for one in begin():
-            found.put_nowait((one,))
-        found.put_nowait(StopAsyncIteration())
-    except BaseException as error:
-        found.put_nowait(error)
-
-
-def _in_thread(begin: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
-    """Yield what an asynchronous iterator gives, in an event loop and a thread of its own.
-
-    Audio is thus sent and characters are received while the caller does something else.
-    """
-    passed: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
-
-    async def run() -> None:
-        try:
-            async for one in begin():
-                passed.put((one,))
-            passed.put(None)
-        except BaseException as error:
-            passed.put(error)
-
-    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)  # the caller keeps its own
-    loop = runner.get_loop()
-    task = loop.create_task(run())
-
-    def work() -> None:
-        with runner:
-            runner.run(asyncio.wait([task]))
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        while (item := passed.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item[0]
-    finally:
-        with suppress(RuntimeError):  # the loop has ended already
-            loop.call_soon_threadsafe(task.cancel)
-        thread.join()
