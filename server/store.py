@@ -14,6 +14,7 @@ import re
 import sqlite3
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +24,11 @@ MEMORY = "memory"
 PLACES = "redis://HOST:PORT/0, a file, or memory"
 BUSY_SECONDS = 1.0  # that a write may wait for another process
 MARK = 16  # bytes
+SET_UP = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",
+    "CREATE TABLE IF NOT EXISTS streams (name TEXT PRIMARY KEY, until REAL, data BLOB)",
+)
 
 
 class StoreError(Exception):
@@ -77,14 +83,14 @@ class SqliteStore:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)  # private
             number = os.fstat(file).st_ino
             os.close(file)
-            database = sqlite3.connect(
-                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = NORMAL")
-            database.execute(
-                "CREATE TABLE IF NOT EXISTS streams (name TEXT PRIMARY KEY, until REAL, data BLOB)"
-            )
+            with ExitStack() as failed:
+                database = sqlite3.connect(
+                    self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+                )
+                failed.callback(database.close)
+                for statement in SET_UP:
+                    database.execute(statement)
+                failed.pop_all()
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"expected a file for streams, got {self.path}: {error}") from error
         return database, number

@@ -40,7 +40,12 @@ class Streams:
         self.metrics, self.settings = metrics, settings
         self.draining = asyncio.Event()  # the server stops: no stream is let in, uploads end
         store = open_store(settings.store, settings.keep_streams + settings.max_streams)
-        self.signer = Signer(_key(settings, store))
+        try:
+            self.signer = Signer(_key(settings, store))
+        except (ValueError, OSError):
+            if store:
+                store.close()
+            raise
         self.resumable = ResumableStreams(settings, store, self.signer, metrics.store_failures)
 
     def use(self, engine: Engine, model: str, recorder: Recorder | None) -> None:

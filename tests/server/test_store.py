@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec
@@ -140,6 +140,8 @@ def test_a_file_is_private_bounded_and_shared(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
     one.put("secret token", b"", 30)
     assert b"secret token" not in path.read_bytes()
+    one.close()
+    two.close()
 
 
 def test_a_file_that_is_removed_is_begun_anew_and_that_is_said(
@@ -155,7 +157,9 @@ def test_a_file_that_is_removed_is_begun_anew_and_that_is_said(
     assert caplog.messages == ["file of streams is gone: a new one is begun"]
     assert other.get("b") == bytes(MARK) + b"kept"
     store.close()
-    assert SqliteStore(path, 3).get("b") == bytes(MARK) + b"kept"
+    other.close()
+    with closing(SqliteStore(path, 3)) as again:
+        assert again.get("b") == bytes(MARK) + b"kept"
 
 
 STREAM = create_autospec(DetachedStream, instance=True)
@@ -224,6 +228,8 @@ def test_a_store_that_hangs_holds_up_nothing_and_is_said(
         another.close()
 
     asyncio.run(asyncio.wait_for(lose_all(), PATIENCE / 2))
+    assert resumable._store is not None
+    resumable._store.close()  # which hung as well
     said = {one.message: vars(one) for one in caplog.records}
     assert said["store failed"]["reason"] == "expected an answer in 0.5 s, got none"
     assert said["streams not saved"]["streams"] == 100
@@ -243,6 +249,7 @@ def test_a_system_without_threads_is_an_error_of_the_store_until_it_has_some(
             for number in range(STORE_THREADS + 1):
                 await resumable.put(str(number), STREAM)
         await resumable.put("late", STREAM)
+        await resumable.close()
         return [held.is_stored for held in resumable._detached.values()]
 
     assert asyncio.run(lose_all()) == [False] * (STORE_THREADS + 1) + [True]
@@ -329,7 +336,9 @@ def test_a_store_that_was_asked_for_must_work_and_the_default_need_not(
     assert open_store(None, 3) is None
     assert open_store("memory", 3) is None
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
-    assert isinstance(open_store(None, 3), SqliteStore)
+    default = open_store(None, 3)
+    assert isinstance(default, SqliteStore)
+    default.close()
 
 
 @pytest.mark.parametrize("rate", [8000, 16_000, 22_050, 44_100, 48_000, 11_027])
@@ -556,4 +565,4 @@ def test_the_key_is_made_once_and_a_shared_store_needs_one_that_is_shared(
     with pytest.raises(ValueError, match="expected a state_key"):
         Streams(service.metrics, settings)
     settings = read_settings(store=redis_address, state_key=SECRET)
-    Streams(service.metrics, settings)
+    asyncio.run(Streams(service.metrics, settings).resumable.close())
