@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-Rows = NDArray[np.int64]
+from cortado.model.arrays import Rows
 
 
 class Arrivals:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cortado.clients.stream import Stream
-from cortado.tests.server.running import Samples
+from cortado.model.arrays import Samples
 
 RATE, PIECE = 16_000, 1600
 PARTS = 3

@@ -25,13 +25,14 @@ import typer
 import websockets
 
 from cortado.clients.bench.soak import sample
+from cortado.model.arrays import Samples
 from cortado.model.audio.decode import decode
 from cortado.model.checkpoint_reader import DEFAULT
 from cortado.server.protocol.messages import Compressed
 from cortado.tests.clients.serving import ROOT, serving
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.doors.sound import encoded, wav
-from cortado.tests.server.running import Samples, converse, pcm
+from cortado.tests.server.running import converse, pcm
 
 PER_CONVERSATION = 20  # messages, at most
 TOGETHER = 4  # conversations at once

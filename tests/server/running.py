@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import websockets
-from numpy.typing import NDArray
 from torch import Tensor
 
+from cortado.model.arrays import Samples
 from cortado.model.backends.reference import ReferenceRecognizer, State
 from cortado.model.emission import Character
 from cortado.model.streaming.interface import StreamingRecognizer
@@ -23,7 +23,6 @@ from cortado.server.run import Server, listen
 from cortado.server.service import Service
 from cortado.server.settings import Settings
 
-Samples = NDArray[np.float32]
 START, FLUSH, END = '{"type":"start"}', '{"type":"flush"}', '{"type":"end"}'
 KEPT = '{"type":"start","keep":true}'
 PATIENCE = 60.0  # seconds; far more than anything here takes, on a busy machine too

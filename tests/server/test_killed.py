@@ -10,11 +10,12 @@ import numpy as np
 import websockets
 
 from cortado.clients.stream import AHEAD_SECONDS, Stream, connect
+from cortado.model.arrays import Samples
 from cortado.model.checkpoint_reader import DEFAULT
 from cortado.tests.clients.cutting import way_to
 from cortado.tests.clients.serving import Served, serving
 from cortado.tests.clients.speech import speech
-from cortado.tests.server.running import END, Heard, Samples, cut, listened, pcm, rounded, say
+from cortado.tests.server.running import END, Heard, cut, listened, pcm, rounded, say
 
 RATE, PIECE = 16_000, 1600
 SAVE_SECONDS = 0.5

@@ -8,13 +8,13 @@ a streaming recogniser's own alignment says when it was recognised.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from cortado.model.arrays import Array
 from cortado.model.whole_file import write_whole
 from cortado.training.alignment.hmm import (
     SILENCE,
@@ -27,8 +27,6 @@ from cortado.training.alignment.hmm import (
 )
 from cortado.training.alignment.tying import EDGE, STATES, tie_states
 from cortado.training.data.pronounce import PHONES, Lexicon
-
-Array = NDArray[Any]
 
 LEAST = 12, 0.02  # frames of a Gaussian, and its variance, of features whose variance is 1
 MONOPHONE_ITERATIONS = (6, 3, 3)  # without context, with 1, 2, 4 Gaussians for each state

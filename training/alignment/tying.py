@@ -6,14 +6,12 @@ as long as both sides have enough frames (Young, Odell & Woodland 1994).
 """
 
 import heapq
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.training.data.pronounce import PHONES
-
-Array = NDArray[Any]
 
 STATES = 3  # of a phone: it begins, lasts and ends
 EDGE = len(PHONES)  # the neighbour of a word's first phone, and of its last

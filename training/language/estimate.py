@@ -9,15 +9,13 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import count as numbers_from
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.search.language_model import BEGIN, END, UNKNOWN
 from cortado.training.language.lexicon import SPECIAL, tree
-
-Array = NDArray[Any]
 
 MOST_WORDS = 2_000_000  # three of them fit into 63 bits
 MOST_LETTERS = 40  # of a word; the trees' arrays are as wide as the longest one

@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from cortado.model.arrays import Array
 from cortado.model.search.language_file import BOUNDS, FORMAT, PACKED, STEPS
 from cortado.model.whole_file import write_whole
-
-Array = NDArray[Any]
 
 
 class SearchWeights(NamedTuple):

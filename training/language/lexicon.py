@@ -1,17 +1,14 @@
 """The lexicon of a language model: its words as a tree of letters, and how they are pronounced."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.search.language_file import packed_counts
 from cortado.model.search.language_model import MOST_TAKEN, UNKNOWN
 from cortado.training.alignment.letter_phones import LetterPhones
 from cortado.training.data import pronounce
-
-Array = NDArray[Any]
 
 SPECIAL = UNKNOWN + 1  # words that are none of the lexicon
 

@@ -6,16 +6,13 @@ its history's share for shorter n-grams, so that probabilities still sum to one.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Array
 from cortado.model.search.language_file import bigrams_of
 from cortado.training.language.estimate import Estimate
 from cortado.training.language.file import compact, packed
-
-Array = NDArray[Any]
 
 HEADER = 2_000  # bytes that a file takes besides its arrays, at most
 

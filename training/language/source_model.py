@@ -5,16 +5,13 @@ A trigram by the discounts of Witten & Bell (1991), interpolated.
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from cortado.model.arrays import Array
 from cortado.model.search.source_model import ORDER
 from cortado.model.whole_file import write_whole
-
-Array = NDArray[Any]
 
 SHARE = 1 / 3  # of the weight of the search's language model
 NEVER = np.log(1e-6)  # nats, a bound

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Samples
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.training.data.manifest import read
 from cortado.training.data.recordings import samples_of
-
-Samples = NDArray[np.float32]
 
 STRETCH = (5.0, 30.0)  # seconds without speech
 BLOCK = 6  # recordings between two stretches

@@ -8,11 +8,9 @@ import av
 import numpy as np
 from av.audio.stream import AudioStream
 from av.container import OutputContainer
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Samples
 from cortado.model.audio.decode import stream
-
-Samples = NDArray[np.float32]
 
 
 def tone(rate: int, seconds: float) -> Samples:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Samples
 from cortado.model.attention import AttentionConfig
 from cortado.model.backends.choice import choose
 from cortado.model.backends.cpu import kernel as kernel_module
@@ -42,7 +43,6 @@ from cortado.model.streaming.recordings import transcribe
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.untrained import encoded, noise, untrained
 
-Samples = NDArray[np.float32]
 STEP = 640
 MODEL = Path(kernel_module.__file__).parents[2]
 HERE = available_products()  # of a recogniser

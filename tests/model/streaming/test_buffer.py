@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Samples
 from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import SAMPLES_PER_STEP as STEP
 from cortado.model.streaming.buffer import GOES_ON, USUAL, Buffer
 
-Samples = NDArray[np.float32]
 ROWS = 3
 ROW = np.zeros(1, np.int64)
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from cortado.model.arrays import Samples
 from cortado.model.audio.decode import decode
 from cortado.model.backends.choice import load_recognizer
 from cortado.model.backends.reference import ReferenceRecognizer
@@ -20,8 +20,6 @@ from cortado.model.streaming.snapshot import SnapshotError
 from cortado.model.streaming.update import Update
 from cortado.tests import needs
 from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
-
-Samples = NDArray[np.float32]
 
 ROOT = Path(__file__).parents[3]
 RULES = (Rule(silence=0.12), Rule(length=0.4))  # short, as is what an untrained model hears

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from cortado.model.arrays import Samples
 from cortado.model.audio.decode import decode
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.emission import Character
@@ -29,7 +30,6 @@ from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 pytest.importorskip("onnxruntime")
 pytest.importorskip("silero_vad")
 
-Samples = NDArray[np.float32]
 
 ROOT = Path(__file__).parents[3]
 ROW = np.zeros(1, np.int64)

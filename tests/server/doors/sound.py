@@ -8,7 +8,8 @@ import av
 import numpy as np
 from av.audio.stream import AudioStream
 
-from cortado.tests.server.running import Samples, pcm
+from cortado.model.arrays import Samples
+from cortado.tests.server.running import pcm
 
 CODECS = {  # and FFmpeg's names of containers
     "ogg": ("libopus", "ogg"),

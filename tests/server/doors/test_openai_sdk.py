@@ -10,6 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
+from cortado.model.arrays import Samples
 from cortado.model.audio.resampler import Resampler
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.search.settings import Beam
@@ -19,7 +20,7 @@ from cortado.model.streaming.recordings import transcribe
 from cortado.server.keys import KeyFile
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.doors.sound import encoded, wav
-from cortado.tests.server.running import PATIENCE, Running, Samples, pcm, rounded, running, spelt
+from cortado.tests.server.running import PATIENCE, Running, pcm, rounded, running, spelt
 
 openai = pytest.importorskip("openai", reason="needs the extra dev")
 
