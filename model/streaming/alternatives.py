@@ -26,9 +26,9 @@ class Substitute(NamedTuple):
 
 
 class WordEnd(NamedTuple):
-    """A word that ends within a step."""
+    """Where a word ends within a step, and what else it may have been."""
 
-    symbols: int  # of the step that come before its end
+    end: int  # symbols of the step up to there; in an update, characters
     alternatives: tuple[Substitute, ...]  # the likeliest first
 
 

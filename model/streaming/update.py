@@ -17,17 +17,10 @@ from cortado.model.emission import (
     step_time,
     to_characters,
 )
-from cortado.model.streaming.alternatives import Substitute, WordEnd
+from cortado.model.streaming.alternatives import WordEnd
 from cortado.model.streaming.snapshot import Snapshot
 from cortado.model.streaming.utterances import SPACE, Endpoint, Segmentation
 from cortado.model.vocabulary import Vocabulary
-
-
-class EndedWord(NamedTuple):
-    """Where a word ends, and what else it may have been."""
-
-    end: int  # characters of the update up to there
-    alternatives: tuple[Substitute, ...]
 
 
 class Update(NamedTuple):
@@ -39,7 +32,7 @@ class Update(NamedTuple):
     failed: bool = False
     endpoint: Endpoint | None = None  # after the characters
     snapshot: Snapshot | None = None  # of the suspended stream; no update follows
-    alternatives: Sequence[EndedWord] = ()  # of words that end with the characters
+    alternatives: Sequence[WordEnd] = ()  # of words that end with the characters
 
     def within_input(self) -> "Update":
         """Return it for people, to whom no character has a time behind what was heard.
@@ -86,8 +79,8 @@ class Results(NamedTuple):
             ended = utterance >= 0
             endpoint = Endpoint(utterance, seconds(start), seconds(end)) if ended else None
             places = [
-                EndedWord(space + sum(map(len, written[: at.symbols])), at.alternatives)
-                for at in self.word_ends.get(place, ())
+                one._replace(end=space + sum(map(len, written[: one.end])))
+                for one in self.word_ends.get(place, ())
             ]
             yield (
                 row,
