@@ -127,8 +127,9 @@ def _outside(lm: Language, node: int) -> float:
 
 @inlined
 def _remembered(lm: Language, node: int, before: int, last: int, k: Known) -> Array:
-    """Return what is remembered of a text: its symbols' gains (V,), those of letters without what
-    one outside the tree costs.
+    """Return the gains (V,) that are remembered of a text's next symbols.
+
+    Those of letters lack what a letter outside the tree costs.
     """
     mixed = node * FACTORS[0] + before * FACTORS[1] + last * FACTORS[2]
     place = (mixed >> SHIFT) & (TEXTS - 1)

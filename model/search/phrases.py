@@ -91,8 +91,10 @@ def expecting(
 def _add_phones(
     paths: Sequence[Sequence[int]], space: int, pronounce: Pronounce, found: Expected
 ) -> None:
-    """Pronounce the words along the nodes of phrases. Of words that begin alike, a node has the
-    phones of the one that ends there, or of the first that was added.
+    """Pronounce the words along the nodes of phrases.
+
+    Of words that begin alike, a node has the phones of the one that ends there, or else of the
+    first that was added.
     """
     tree, phones = found
     first, letters, ends = 0, 0, set()
