@@ -8,7 +8,7 @@ import numpy as np
 
 from cortado.model.arrays import Samples
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
-from cortado.server.protocol.messages import Start
+from cortado.server.protocol.messages import ErrorCode, ProtocolError, Resume, Start
 from cortado.server.protocol.transcript import ResumePoint, Transcript
 from cortado.server.resampling import StreamResampler
 
@@ -22,6 +22,17 @@ class DetachedStream(NamedTuple):
     point: ResumePoint
     snapshot: Snapshot
     resampler: StreamResampler
+
+    def check(self, resume: Resume) -> None:
+        """Check that a client which resumes has no more and no less than what belongs to it.
+
+        Raises: ProtocolError if it has.
+        """
+        self.point.check(resume)
+        ended = self.snapshot.utterances
+        if self.point.is_whole and resume.utterances > ended:
+            message = f"expected at most {ended} utterances, got {resume.utterances}"
+            raise ProtocolError(ErrorCode.INVALID_STATE, message)
 
     def to_bytes(self) -> bytes:
         """Return the bytes that `from_bytes` reads, in this process or another."""

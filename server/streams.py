@@ -88,7 +88,7 @@ class Streams:
                         f"expected the token of a stream that was lost less than"
                         f" {self.settings.keep_seconds:g} s ago, got another",
                     )
-                found.point.check(resume)
+                found.check(resume)
                 return self._gone_on(found, on_update)
 
     def _gone_on(

@@ -14,7 +14,7 @@ import numpy as np
 from cortado.model.arrays import Samples
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
 from cortado.model.streaming.endpoint import Rule, Rules
-from cortado.model.streaming.utterances import CHARACTERS
+from cortado.model.streaming.utterances import CHARACTERS, COUNT
 
 MAGIC, VERSION = b"CORTADO STREAM\n\0", 4
 CHECKSUM = hashlib.sha256().digest_size
@@ -55,6 +55,11 @@ class Snapshot:
     def position(self) -> float:
         """Seconds of input processed for the characters so far."""
         return min(self.steps * SAMPLES_PER_STEP, self.received) / SAMPLE_RATE
+
+    @property
+    def utterances(self) -> int:
+        """Utterances of the stream that have ended."""
+        return self.utterance[COUNT]
 
     @property
     def characters(self) -> int:

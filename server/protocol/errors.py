@@ -45,7 +45,7 @@ REASONS = {
         1007,
         "The `state` of `resume` is damaged, was signed with another key, comes from another "
         "model, backend or version, or needs a voice activity detector that this server does not "
-        "have. Or `characters` is not a count that the stream can have.",
+        "have. Or `characters` or `utterances` is no count that the stream can have.",
         "Begin a new stream.",
     ),
     ErrorCode.UNKNOWN_STREAM: Reason(

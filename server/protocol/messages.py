@@ -121,7 +121,7 @@ class Resume(Said):
     characters: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
     """With `token`: how many characters of the whole stream the client has received."""
     utterances: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
-    """With `token`: how many `endpoint` messages it has received."""
+    """With `token`: how many `endpoint` messages of the whole stream it has received."""
     encoding: AnyEncoding = "pcm_s16le"
     """With `state`: the encoding of the audio that follows, at 16000 samples a second. With `token`
     the encoding does not change."""

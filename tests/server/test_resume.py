@@ -208,12 +208,14 @@ def test_streams_that_cannot_be_resumed_are_refused_and_counted(
         assert say(server.url, resume(token="none")).error == ErrorCode.UNKNOWN_STREAM
         token = asyncio.run(lose(server.url, KEPT, pcm(SPEECH)))["token"]
         assert is_kept(server)
-        wrong = say(server.url, resume(token=token, characters=10**6))
-        assert wrong.error == ErrorCode.INVALID_STATE
+        for name in ("characters", "utterances"):
+            wrong = say(server.url, resume(token=token, **{name: 10**6}))
+            assert wrong.error == ErrorCode.INVALID_STATE
+            assert f"{name}, got 1000000" in wrong.messages[-1]["message"]
         assert say(server.url, resume(token=token), END).close_code == 1000
         assert say(server.url, resume(token=token)).error == ErrorCode.UNKNOWN_STREAM
-        for reason in ("invalid_state", "unknown_stream"):
-            assert server.metric("cortado_connections_refused_total", reason=reason) == 2
+        for reason, counted in (("invalid_state", 3), ("unknown_stream", 2)):
+            assert server.metric("cortado_connections_refused_total", reason=reason) == counted
 
 
 def test_streams_are_kept_for_a_while_and_the_newest_few(online: ReferenceRecognizer) -> None:
