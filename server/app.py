@@ -68,7 +68,7 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
             allow_headers=["Authorization", "Content-Type"],
         )
     app.add_middleware(web.Normal)
-    app.add_middleware(web.SecurityHeaders, names=names)
+    app.add_middleware(web.SecurityHeaders, names=names, refusals=service.metrics.refused)
     if service.tracing:
         service.tracing.add_to(app)
 

@@ -31,7 +31,7 @@ BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 DURATION_BUCKETS = (1, 3, 10, 30, 60, 300, 900, 3600, 14_400)
 
 REFUSALS = (
-    *("origin", "key", "short_lived_secret", "too_many_streams_of_key"),
+    *("origin", "unknown_host", "key", "short_lived_secret", "too_many_streams_of_key"),
     *("too_many_streams_of_address", "too_many_connections", "too_many_connections_of_address"),
     *(ErrorCode.TOO_MANY_STREAMS, ErrorCode.SHUTTING_DOWN, ErrorCode.INTERNAL_ERROR),
     *(ErrorCode.INVALID_MESSAGE, ErrorCode.INVALID_STATE, ErrorCode.UNKNOWN_STREAM),

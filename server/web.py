@@ -4,6 +4,7 @@ import mimetypes
 from collections.abc import Collection
 from pathlib import Path
 
+from prometheus_client import Counter
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
@@ -98,9 +99,10 @@ class Normal:
 class SecurityHeaders:
     """Middleware: `HEADERS` on every answer, and no answer but a refusal for unknown hosts."""
 
-    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
-        """Serve `app` by these names, which are in lower case."""
+    def __init__(self, app: ASGIApp, names: Collection[str], refusals: Counter) -> None:
+        """Serve `app` by these names, which are in lower case; count what is refused."""
         self._app, self._names = app, names
+        self._refused = refusals.labels("unknown_host")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -111,7 +113,10 @@ class SecurityHeaders:
             await send(message)
 
         host = None if scope["type"] == "lifespan" else Headers(scope=scope).get("host")
-        answer = self._app if known_host(host, self._names) else unknown(host)
+        answer: ASGIApp = self._app
+        if not known_host(host, self._names):
+            self._refused.inc()
+            answer = unknown(host)
         await answer(scope, receive, send_with_headers)
 
 

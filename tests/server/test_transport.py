@@ -509,6 +509,8 @@ def test_the_memory_of_a_connection_is_bounded(start: str, blocked: Running) -> 
 
 def test_a_page_of_a_rebound_name_sees_nothing(server: Running) -> None:
     host, port = "127.0.0.1", int(server.page.rpartition(":")[2])
+    name, reason = "cortado_connections_refused_total", "unknown_host"
+    before = server.metric(name, reason=reason)
     for path in ("/", "/metrics", "/v1/info", "/health"):
         connection = http.client.HTTPConnection(host, port)
         connection.request("GET", path, headers={"Host": f"evil.example:{port}"})
@@ -530,6 +532,7 @@ def test_a_page_of_a_rebound_name_sees_nothing(server: Running) -> None:
         return caught.value.response.status_code
 
     assert asyncio.run(knock()) == 421
+    assert server.metric(name, reason=reason) == before + 5
 
 
 def test_many_connections_that_say_nothing_end(online: ReferenceRecognizer) -> None:
