@@ -100,7 +100,6 @@ class Engine:
         self.capacity = Capacity(max_streams, headroom)
         self._pool.warm()
         self.capacity.measure(recognizer, self._pool.stepper.threads, vad)
-        self._report_capacity()
 
     @property
     def active(self) -> int:
@@ -143,6 +142,7 @@ class Engine:
         self._loop = asyncio.get_running_loop()
         sys.setswitchinterval(TURN_SECONDS)
         freeze()
+        self._report_capacity()
         self._thread.start()
 
     def stop(self) -> None:

@@ -39,6 +39,7 @@ from cortado.server.threads import in_thread
 from cortado.server.tracing import Tracing
 
 WRITE_SECONDS = 2.0  # that a stop waits for what is recorded to be written
+RELOAD_SECONDS = 600.0  # that a model may take to be read again; a first start takes minutes
 RETIRE_LOOK_SECONDS = 1.0  # between two looks at whether a retired engine has streams
 BESIDE_STATE_BYTES = 24_576  # that a `resume` message has at most beside the model's state
 
@@ -105,12 +106,16 @@ class Service:
         """Read the model again, for new streams; those that are live stay with theirs.
 
         Raises:
-            ValueError: the checkpoint is missing or broken; the model stays as it was.
+            ValueError: the checkpoint is missing, broken or not read in RELOAD_SECONDS; the model
+                stays as it was.
             Refused: the server is being stopped, which would not know of another engine.
         """
         async with self._reloading:
             self._loading = in_thread(self._load, "loader")
-            await asyncio.wait([self._loading])  # which does not cancel it
+            await asyncio.wait([self._loading], timeout=RELOAD_SECONDS)  # which does not cancel it
+            if not self._loading.done():
+                expected = f"expected a checkpoint that loads within {RELOAD_SECONDS:g} s"
+                raise ValueError(f"{expected}, got one that does not: look at its disk")
             (engine, facts, name), old = self._loading.result(), self.engine
             if self.streams.draining.is_set():
                 raise Refused(503, ErrorCode.SHUTTING_DOWN, shutting_down().message)

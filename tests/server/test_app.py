@@ -402,6 +402,23 @@ def test_a_reload_that_ends_when_the_server_has_stopped_starts_no_engine(
     assert not service.computes
 
 
+def test_a_reload_that_hangs_is_given_up_and_the_next_may_succeed(
+    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = threading.Event()
+    monkeypatch.setattr(service_module, "RELOAD_SECONDS", 0.1)
+    monkeypatch.setattr(service_module, "read_model", lambda settings: go.wait(PATIENCE))
+    with running(online) as server:
+        hung = httpx.post(f"{server.page}/reload", timeout=PATIENCE)
+        assert (hung.status_code, hung.json()["error"]) == (409, "checkpoint")
+        assert "expected a checkpoint that loads within 0.1 s" in hung.json()["message"]
+        go.set()
+        monkeypatch.setattr(service_module, "RELOAD_SECONDS", PATIENCE)
+        monkeypatch.setattr(service_module, "read_model", lambda settings: (online, {}, "after"))
+        again = httpx.post(f"{server.page}/reload", timeout=PATIENCE)
+        assert again.json() == {"model": "after"}
+
+
 def test_a_failed_reload_says_why_whatever_the_reason(
     online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
