@@ -74,34 +74,33 @@ class Recorder:
         self._folder, self._facts, self._streams = folder, facts, streams
         self._failures, self._writer = failures, writer
 
-    def open(self, session: str, start: Start) -> "RecordingFile | None":
-        """Return a new file, or None where the folder has as many as it may."""
-        if sum(1 for _ in self._folder.glob("*" + SUFFIX)) >= self._streams:
-            return None
+    def open(self, session: str, start: Start) -> "RecordingFile":
+        """Return a new file, which is none where the folder has as many as it may."""
         first = {"version": VERSION, **self._facts, "start": start.model_dump()}
         path = self._folder / (session + SUFFIX)
-        return RecordingFile(path, first, self._failures, self._writer)
+        return RecordingFile(path, first, self._streams, self._failures, self._writer)
 
 
 class RecordingFile:
     """The file of one stream that is being recorded; faults of it harm no stream."""
 
-    def __init__(self, path: Path, first: Line, failures: Counter, writer: Writer) -> None:
+    def __init__(
+        self, path: Path, first: Line, most: int, failures: Counter, writer: Writer
+    ) -> None:
+        """Have the file begun with its first line, unless its folder has `most` of them."""
         self._path, self._failures, self._writer = path, failures, writer
         self._behind, self._over = BoundedSemaphore(MAX_BEHIND), False
+        self._is_one_too_many = False
         self._file: IO[str] | None = None
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # private
-            self._file = os.fdopen(descriptor, "w", buffering=1)  # a full disk is felt at its line
-        except OSError as error:
-            self._failed(error)
-        writer.do(partial(self._write, [first]))
+        writer.do(partial(self._begin, first, most))
 
     def update(self, recording: Recording) -> None:
         """Have the lines that have come written; the file is closed once it is whole, or removed.
 
         A recording that its disk does not keep up with is given up.
         """
+        if self._is_one_too_many:
+            recording.drop()
         lines = recording.lines_to_write()
         if self._over:
             return
@@ -113,6 +112,17 @@ class RecordingFile:
             self._writer.do(partial(self._end, lines, recording.whole))
         elif lines:
             self._writer.do(partial(self._go_on, lines))
+
+    def _begin(self, first: Line, most: int) -> None:
+        try:
+            self._is_one_too_many = sum(1 for _ in self._path.parent.glob("*" + SUFFIX)) >= most
+            if self._is_one_too_many:
+                return
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # private
+            self._file = os.fdopen(descriptor, "w", buffering=1)  # a full disk is felt at its line
+        except OSError as error:
+            self._failed(error)
+        self._write([first])
 
     def _go_on(self, lines: list[Line]) -> None:
         self._write(lines)

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import threading
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
@@ -106,12 +107,29 @@ def test_a_folder_holds_so_many_recordings_and_no_more(tmp_path: Path) -> None:
     writer = Writer()
     recorder = Recorder(tmp_path, FACTS, 2, Metrics().recordings_failed, writer)
     files = [recorder.open(str(number), Start()) for number in range(3)]
-    assert [one is None for one in files] == [False, False, True]
-    for one in files[:2]:
-        assert one
-        recording = Recording(Start(), 1.0, 0.0)
+    assert writer.wait(PATIENCE)
+    recordings = [Recording(Start(), 1.0, 0.0) for _ in files]
+    for one, recording in zip(files, recordings, strict=True):
+        recording.audio(b"12", 0.5)
+        one.update(recording)
+    assert [one.dropped for one in recordings] == [False, False, True]
+    for one, recording in zip(files, recordings, strict=True):
         recording.finish()
         one.update(recording)
+    assert writer.wait(PATIENCE)
+    assert sorted(one.stem for one in tmp_path.iterdir()) == ["0", "1"]
+    assert read(tmp_path / "1.jsonl").frames == [b"12"]
+
+
+def test_a_disk_that_hangs_holds_up_no_stream_that_begins(tmp_path: Path) -> None:
+    writer, comes_back = Writer(), threading.Event()
+    writer.do(comes_back.wait)  # as for a file on it
+    recorder = Recorder(tmp_path, FACTS, 2, Metrics().recordings_failed, writer)
+    file, recording = recorder.open("1", Start()), Recording(Start(), 1.0, 0.0)
+    assert list(tmp_path.iterdir()) == []
+    comes_back.set()
+    recording.finish()
+    file.update(recording)
     assert writer.wait(PATIENCE)
     assert read(tmp_path / "1.jsonl").frames == []
 
@@ -127,7 +145,6 @@ def test_a_recording_that_cannot_be_written_harms_no_stream(fault: str, tmp_path
         resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
     try:
         file, recording = recorder.open("1", Start()), Recording(Start(), 1.0, 0.0)
-        assert file
         recording.audio(b"12", 0.5)
         file.update(recording)
         recording.finish()
@@ -147,8 +164,8 @@ def test_a_disk_that_is_too_slow_costs_the_recording_and_holds_up_no_stream(
     monkeypatch.setattr("cortado.server.recorder.MAX_BEHIND", 2)
     recorder = Recorder(tmp_path, FACTS, 2, metrics.recordings_failed, writer)
     file, recording = recorder.open("1", Start()), Recording(Start(), 100.0, 0.0)
+    assert writer.wait(PATIENCE)
     monkeypatch.undo()
-    assert file
     for _ in range(3):
         recording.audio(bytes(100_000), 0.5)
         file.update(recording)
