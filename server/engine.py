@@ -92,7 +92,7 @@ class Engine:
         self._condition = threading.Condition()  # guards the rows and the pool, except its step
         self._asleep = False  # until audio comes
         self._busy_since: float | None = None  # by `perf_counter`; None while it waits for audio
-        self._stopping = False
+        self._stopping, self._has_ended = False, False
         self._retired = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -127,7 +127,7 @@ class Engine:
         """Why the engine will never step a stream again; None if it will."""
         if self._stopping or self._thread.ident is None:
             return None
-        if not self.running:
+        if self._has_ended:
             return "its thread has ended"
         if self._busy_for() > HANGING_SECONDS:
             return f"a step has not ended for {HANGING_SECONDS:g} s"
@@ -296,6 +296,7 @@ class Engine:
             logger.exception("engine failed")
         finally:
             if not self._stopping:
+                self._has_ended = True  # before streams are told, which then keep what is saved
                 self._call(self._fail, [stream for stream in self._streams if stream])
 
     def _gather(self) -> tuple[Batch | None, NDArray[np.float64]] | None:

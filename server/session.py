@@ -233,12 +233,12 @@ class Session:
     async def _detach(self) -> None:
         """Hold the stream for its client to come back, if the protocol says so."""
         protocol, stream, token = self._protocol, self._stream, self._protocol.token
-        if stream is None or token is None:
-            return
+        if stream is None or token is None or stream.failure is not None:
+            return  # what is saved of a stream whose engine has failed may yet be resumed
         if not protocol.detach_expected():
-            if protocol.ending != ErrorCode.SHUTTING_DOWN:  # what is saved may yet be resumed
+            if protocol.ending != ErrorCode.SHUTTING_DOWN:  # the same where the server stops
                 await self._streams.resumable.drop(token)
-        elif stream.failure is None:
+        else:
             self._snapshot = asyncio.get_running_loop().create_future()
             stream.suspend()  # after all audio before it
             streams = self._streams

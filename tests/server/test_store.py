@@ -63,6 +63,7 @@ from cortado.tests.server.running import (
     running,
     say,
     wait_for,
+    written,
 )
 
 SPEECH = rounded(noise(5, 2.0))
@@ -511,6 +512,31 @@ def test_a_store_that_fails_harms_no_stream(online: ReferenceRecognizer, tmp_pat
         counted = server.service.metrics.exposition().decode()
     assert "cortado_streams_resumed_total 1.0" in counted
     assert "cortado_store_failures_total 0.0" not in counted
+
+
+def test_a_stream_whose_engine_failed_goes_on_from_where_it_was_stored(
+    online: ReferenceRecognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("not in a step")
+
+    store, half = str(tmp_path / "streams.sqlite"), len(SPEECH) // 2
+    with serving(online, store=store, save_seconds=1.0) as server:
+        with connect(server.url) as client:
+            client.send(KEPT)
+            token = json.loads(client.recv())["token"]
+            client.send(pcm(SPEECH[:half]))
+            while (message := json.loads(client.recv())).get("received") != half:
+                assert message["type"] in ("chars", "endpoint", "acknowledged")
+            monkeypatch.setattr(server.service.engine, "_gather", broken)
+            client.send(pcm(SPEECH[half:]))  # wakes it: it takes its last step
+            while message["type"] != "error":
+                message = json.loads(client.recv())
+        assert message["code"] == ErrorCode.INTERNAL_ERROR
+    with serving(online, store=store) as server:
+        heard = say(server.url, resume(token=token), pcm(SPEECH[half:]), END)
+        assert heard.messages[0]["received"] == half
+        assert heard.messages[-1]["text"] == written(online, SPEECH)[0]
 
 
 def test_a_stream_that_cannot_be_detached_leaves_nothing_behind(
