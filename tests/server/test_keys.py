@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 import websockets
+from starlette.datastructures import Headers
 from websockets.http11 import Response
 
 from cortado.clients.cli import main
@@ -21,6 +22,7 @@ from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.server import logs
 from cortado.server import run as run_module
 from cortado.server.callers import Caller, Callers
+from cortado.server.credentials import credentials
 from cortado.server.keys import MAX_LENGTH, KeyFile, Keys
 from cortado.server.settings import read_settings, unknown_variables
 from cortado.server.short_lived import ShortLived
@@ -118,6 +120,21 @@ def test_who_is_not_let_in_is_told_that_a_key_is_expected_and_what_came(
         assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
         fault = refused.json()["error"]
         assert (fault["code"], fault["message"]) == ("key", message)
+
+
+def test_a_key_is_found_in_each_form() -> None:
+    protocol = "sec-websocket-protocol"
+    for given, key, answered in (
+        ([("authorization", "bearer  ck_a ")], "ck_a", None),
+        ([("authorization", "Basic ck_a")], None, None),
+        ([(protocol, "token, ck_a")], "ck_a", "token"),
+        ([(protocol, "Bearer"), (protocol, "ck_a")], "ck_a", "Bearer"),
+        ([(protocol, "realtime"), (protocol, "openai-insecure-api-key.ck_a")], "ck_a", "realtime"),
+        ([(protocol, "token")], None, "token"),
+        ([], None, None),
+    ):
+        raw = [(name.encode(), value.encode()) for name, value in given]
+        assert credentials(Headers(raw=raw)) == (key, answered)
 
 
 def test_a_client_s_key_reloads_nothing(locked: Locked) -> None:
