@@ -26,8 +26,8 @@ def warm(
 ) -> None:
     """Compile for this CPU, so that no later start has to.
 
-    It lies beside the sources, or in the folder NUMBA_CACHE_DIR. A CPU of another kind compiles
-    again.
+    What is compiled lies beside the sources, or in the folder NUMBA_CACHE_DIR. A CPU of another
+    kind compiles again.
     """
     import numpy as np
 

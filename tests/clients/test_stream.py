@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 import cortado
 from cortado.clients import connection
 from cortado.clients.connection import StreamError
-from cortado.clients.speech import Results, stream
+from cortado.clients.iteration import Results
+from cortado.clients.speech import stream
 from cortado.clients.stream import connect
 from cortado.model.captions import Word
 from cortado.model.emission import Character
