@@ -13,8 +13,14 @@ const KEPT = { // elements, and the settings that they show
   theme: "theme",
 };
 
-/** The phrases to expect. Another tab may have kept others. */
-export const phrases = () => settings.phrases(byId("phrases").value);
+// What a server takes of names; docs/engine.md says how they are stored.
+const MOST = 100;
+const LONGEST = 100; // characters of one
+const LETTERS = 511; // of all, where beginnings that they share count once
+
+/** The phrases to expect, one a line or parted by commas. Another tab may have kept others. */
+export const phrases = () =>
+  byId("phrases").value.split(/[\n,;]/).map((each) => each.trim()).filter(Boolean);
 
 export const cleanUp = () => byId("clean-up").checked;
 
@@ -33,10 +39,22 @@ export async function listDevices() {
   select.value = options.some((each) => each.value === chosen) ? chosen : "";
 }
 
-function showExcess() {
-  byId("excess").textContent = settings.excess(phrases());
+/** What is more in these phrases than a server takes, in words; "" if nothing is. */
+export function excess(some) {
+  if (some.length > MOST) return `Too many: ${some.length} names, at most ${MOST}.`;
+  const characters = some.map((each) => [...each.toLowerCase()]);
+  const long = characters.findIndex((each) => each.length > LONGEST);
+  if (long >= 0) return `Too long: ${some[long].slice(0, 20)}…, at most ${LONGEST} letters.`;
+  const beginnings = characters.flatMap((each) => each.map((_, i) => each.slice(0, i + 1).join("")));
+  const letters = new Set(beginnings).size;
+  return letters > LETTERS ? `Too many: ${letters} letters, at most ${LETTERS}.` : "";
 }
 
+function showExcess() {
+  byId("excess").textContent = excess(phrases());
+}
+
+/** Show what is kept, and keep what is chosen from then on. */
 export function fill() {
   const chosen = settings.read();
   for (const [id, name] of Object.entries(KEPT)) {

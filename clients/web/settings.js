@@ -24,25 +24,6 @@ export function read() {
   }
 }
 
-// What a server takes of names; docs/engine.md says how they are stored.
-const MOST = 100;
-const LONGEST = 100; // characters of one
-const LETTERS = 511; // of all, where beginnings that they share count once
-
-/** The phrases in a text, one a line or parted by commas. */
-export const phrases = (text) => text.split(/[\n,;]/).map((each) => each.trim()).filter(Boolean);
-
-/** What is more in these phrases than a server takes, in words; "" if nothing is. */
-export function excess(some) {
-  if (some.length > MOST) return `Too many: ${some.length} names, at most ${MOST}.`;
-  const characters = some.map((each) => [...each.toLowerCase()]);
-  const long = characters.findIndex((each) => each.length > LONGEST);
-  if (long >= 0) return `Too long: ${some[long].slice(0, 20)}…, at most ${LONGEST} letters.`;
-  const beginnings = characters.flatMap((each) => each.map((_, i) => each.slice(0, i + 1).join("")));
-  const letters = new Set(beginnings).size;
-  return letters > LETTERS ? `Too many: ${letters} letters, at most ${LETTERS}.` : "";
-}
-
 /** Keep some settings, and tell the page. */
 export function change(some) {
   unkept = { ...unkept, ...some };

@@ -116,7 +116,7 @@ def test_every_module_is_asked_for_at_once_not_one_after_another(page: Tags) -> 
 
 
 def test_the_limits_of_names_are_the_server_s(page: Tags) -> None:
-    settings, html = ((WEB / name).read_text() for name in ("settings.js", "index.html"))
+    settings, html = ((WEB / name).read_text() for name in ("settings-form.js", "index.html"))
     for name, limit in (("MOST", MAX_PHRASES), ("LONGEST", MAX_PHRASE), ("LETTERS", NODES - 1)):
         assert f"const {name} = {limit};" in settings
     assert f"{MAX_PHRASES} names and {NODES - 1} letters at most" in html

@@ -7,7 +7,7 @@ import { Delay } from "../../../clients/web/delay.js";
 import { clock, seconds } from "../../../clients/web/format.js";
 import { ramp } from "../../../clients/web/palette.js";
 import { stated } from "../../../clients/web/recording.js";
-import { excess } from "../../../clients/web/settings.js";
+import { excess } from "../../../clients/web/settings-form.js";
 import { Timeline } from "../../../clients/web/timeline.js";
 
 test("the delay of a character is the time since its sound was taken", () => {
