@@ -131,11 +131,14 @@ class Stream:
     async def suspend(self) -> None:
         """Say that the stream goes on elsewhere; the characters that remain still come.
 
-        The iteration then ends with what `resume` takes in `suspended`. The stream has to be at
-        16 kHz.
+        The iteration then ends with what `resume` takes in `suspended`.
 
-        Raises: StreamError if the stream has ended.
+        Raises:
+            StreamError: the stream has ended.
+            ValueError: it is not at 16 kHz, so it cannot be suspended, but goes on.
         """
+        if (rate := self._part.start.sample_rate) != DEFAULT_SAMPLE_RATE:
+            raise ValueError(f"expected a stream at {DEFAULT_SAMPLE_RATE} Hz, got one at {rate} Hz")
         self._conclude(Suspend().model_dump_json())
 
     async def close(self, reason: Exception | None = None) -> None:

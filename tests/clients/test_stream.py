@@ -97,6 +97,17 @@ def test_bytes_may_be_cut_anywhere_and_may_come_asynchronously(
     assert collect(stream(chunks(), server.stream).characters) == expected
 
 
+async def test_a_stream_of_another_rate_is_not_suspended_and_goes_on(server: Served) -> None:
+    async with connect(server.stream, sample_rate=8000) as stream:
+        with pytest.raises(ValueError, match="expected a stream at 16000 Hz, got one at 8000 Hz"):
+            await stream.suspend()
+        await stream.send(np.zeros(8000, np.float32))
+        await stream.end()
+        assert [chars async for chars in stream] == []
+        assert stream.final
+        assert stream.final.duration == 1
+
+
 async def test_a_connection_gives_ready_then_characters_then_the_final_text(
     server: Served, spoken: Samples, expected: tuple[str, list[float]]
 ) -> None:
