@@ -14,8 +14,8 @@ const ANY_RATE = 48000; // what decoding goes to where the file's own rate is no
 const UNKNOWN_LENGTH = 0x7ffff000; // writers of wav into a pipe leave this or more
 
 /**
- * What a wav or flac file says of itself: its sample rate, 48 kHz for any other, and how many bytes
- * of its sound are missing, which no browser tells.
+ * What a file says of itself: its sample rate (of wav and flac; 48 kHz for any other), and how many
+ * bytes are missing (of wav and ogg), which no browser tells.
  * Decoding at the file's own rate leaves the resampling to our filter instead of the browser's.
  * @param {ArrayBuffer} buffer  @returns {{rate: number, missing: number}}
  */
@@ -34,6 +34,12 @@ export function stated(buffer) {
       if (name === "data" && length < UNKNOWN_LENGTH) missing = Math.max(0, at + length - size);
       at += length + (length % 2);
     }
+  } else if (tag(0) === "OggS") {
+    let at = size - 4; // of the last page
+    while (tag(at) !== "OggS") at -= 1;
+    const segments = at + 26 < size ? view.getUint8(at + 26) : 1;
+    const lengths = new Uint8Array(buffer).subarray(at + 27, at + 27 + segments);
+    missing = Math.max(0, lengths.reduce((end, length) => end + length, at + 27 + segments) - size);
   } else if (tag(0) === "fLaC" && size >= 22) {
     rate = view.getUint32(18) >>> 12; // 20 bits of STREAMINFO
   }

@@ -148,6 +148,16 @@ test("a wav file that is cut short is known by its header, but not one that was 
   }
 });
 
+test("an ogg file that is cut within its last page is known by that page", () => {
+  const page = new Uint8Array(27 + 2 + 300);
+  page.set([..."OggS"].map((c) => c.charCodeAt(0)));
+  page.set([2, 255, 45], 26); // two segments
+  const file = new Uint8Array([...page, ...page]);
+  for (const [cut, missing] of [[0, 0], [1, 1], [300, 300], [301, 256], [302, 2], [310, 9], [329, 0]]) {
+    assert.equal(stated(file.slice(0, file.length - cut).buffer).missing, missing, `${cut}`);
+  }
+});
+
 test("a wav or flac file is decoded at the rate that it states", () => {
   assert.equal(rateOf(wav(16000)), 16000);
   assert.equal(rateOf(wav(44100, 34)), 44100);
