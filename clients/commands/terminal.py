@@ -3,14 +3,16 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import EnumType
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 from pydantic import ValidationError
 from typer.exceptions import TyperException
+from typer.models import OptionInfo
 
 from cortado.clients.commands.failures import EXIT_SIGNAL
 
@@ -27,6 +29,8 @@ STYLE: dict[str, Any] = {  # of every command
 }
 
 WIDTH_OF_A_FILE = 132  # columns of a table that does not go to a terminal
+
+VALUES = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}  # of options, in the help
 
 Format = Literal["txt", "srt", "vtt", "json", "ctm"]  # of a transcript
 ENDINGS = get_args(Format)
@@ -104,6 +108,7 @@ def run(
     from cortado.model.processes import handled
 
     app = typer.Typer(**STYLE)
+    _name_values(call)
     app.command(**options)(call)
     try:
         with handled(_end, *ended_by):
@@ -121,6 +126,23 @@ def run(
             mistake = f"{expected}, got {cause.errors()[0]['input']}"
         raise ValueError(f"{mistake}; cortado {name} --help explains") from None
     return code if isinstance(code, int) else 0
+
+
+def _name_values(call: Callable[..., None]) -> None:
+    """Name what the options of `call` take, in its help: typer has Python's types there."""
+    for hint in get_type_hints(call, include_extras=True).values():
+        for option in get_args(hint):
+            if isinstance(option, OptionInfo) and option.metavar is None:
+                option.metavar = "|".join(_values(hint)) or None
+
+
+def _values(kind: Any) -> Iterator[str]:
+    if kind in VALUES:
+        yield VALUES[kind]
+    elif isinstance(kind, EnumType):
+        yield from (one.value for one in kind)
+    for one in get_args(kind):  # of a Literal these are its values
+        yield from [one] if isinstance(one, str) else _values(one)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
