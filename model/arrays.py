@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Samples = NDArray[np.float32]  # (N,) of sound at 16 kHz, in [-1, 1]; (R, N) of R streams
+Samples = NDArray[np.float32]  # (N,) or (R, N) in [-1, 1], at 16 kHz if no rate is beside
 Rows = NDArray[np.int64]  # (R,) which streams
 
 LOUDEST = 8.0  # times full scale; lossy codecs overshoot a little, corrupt floats by far

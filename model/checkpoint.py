@@ -16,7 +16,7 @@ from cortado.model.checkpoint_reader import (
     FORMAT,
     WEIGHTS,
     CheckpointData,
-    loading,
+    checkpoint_errors,
     read,
 )
 from cortado.model.features.framing import SAMPLE_RATE
@@ -72,7 +72,7 @@ def restored(data: CheckpointData, folder: Path) -> Recognizer:
 
     Raises: CheckpointError where they are of another shape.
     """
-    with loading(folder):
+    with checkpoint_errors(folder):
         recognizer = Recognizer(data.config)
         tensors = {name: torch.from_numpy(each) for name, each in data.tensors.items()}
         recognizer.load_state_dict(tensors)

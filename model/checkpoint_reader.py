@@ -29,7 +29,7 @@ class CheckpointError(ValueError):
 
 
 @contextmanager
-def loading(folder: Path) -> Iterator[None]:
+def checkpoint_errors(folder: Path) -> Iterator[None]:
     """Let whatever a broken checkpoint raises in the block be one line that names its folder."""
     try:
         yield
@@ -97,7 +97,7 @@ def read(folder: str | os.PathLike[str] = DEFAULT) -> CheckpointData:
     """
     folder = Path(folder)
     content = read_card(folder)
-    with loading(folder):
+    with checkpoint_errors(folder):
         config = build(RecognizerConfig, content["config"], str(folder / CARD), folder)
         lookahead_ms = int(content["lookahead_ms"])
         parts = deserialize((folder / WEIGHTS).read_bytes())  # type: ignore[no-untyped-call]

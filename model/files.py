@@ -109,8 +109,8 @@ def transcripts(
     """Yield the transcripts of files as they end; many are read at once, each in constant memory.
 
     Args:
-        recognizer_for: gives the recogniser of a file, as `Loading.load` does. Consecutive
-            files with the same one share a batch.
+        recognizer_for: gives the recogniser of a file, as `recognizer_of_each` returns it.
+            Consecutive files with the same one share a batch.
         files: `STDIN` is standard input. The next is asked for when there is room for it.
         vad: a voice activity detector that may end utterances.
         report: called with the number of finished files and of bytes read.

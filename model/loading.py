@@ -1,4 +1,4 @@
-"""What transcribes files, loaded: a recogniser for each of them, and a voice activity detector."""
+"""Loads what transcribes files: a recogniser for each of them, and a voice activity detector."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress

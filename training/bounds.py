@@ -16,7 +16,7 @@ Speed = Annotated[float, Field(ge=0.1, le=10)]  # of a recording, relative to it
 Dropout = Annotated[float, Field(ge=0, le=0.99)]  # at 1 nothing is left to make up for the rest
 
 
-def _of_a_file(name: str) -> str:
+def _file_name(name: str) -> str:
     if not re.fullmatch(r"[\w-][\w.-]*", name):
         raise ValueError(f"expected a name of letters, digits, . _ and -, got {name!r}")
     return name
@@ -28,6 +28,6 @@ def _some(items: Items) -> Items:
     return items
 
 
-Name = Annotated[str, AfterValidator(_of_a_file)]  # of a file or folder as well
+Name = Annotated[str, AfterValidator(_file_name)]  # of a file or folder as well
 SOME = AfterValidator(_some)  # of a list that may not be empty
 Seeds = Annotated[tuple[Count, ...], SOME]

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import EnumType
+from enum import Enum
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
@@ -139,7 +139,7 @@ def _name_values(call: Callable[..., None]) -> None:
 def _values(kind: Any) -> Iterator[str]:
     if kind in VALUES:
         yield VALUES[kind]
-    elif isinstance(kind, EnumType):
+    elif isinstance(kind, type) and issubclass(kind, Enum):
         yield from (one.value for one in kind)
     for one in get_args(kind):  # of a Literal these are its values
         yield from [one] if isinstance(one, str) else _values(one)

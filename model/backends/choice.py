@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cortado.model.checkpoint_reader import DEFAULT, CheckpointData, loading, read
+from cortado.model.checkpoint_reader import DEFAULT, CheckpointData, checkpoint_errors, read
 from cortado.model.config import UNCALIBRATED, RecognizerConfig
 from cortado.model.search.language_file import LanguageError, language_of
 from cortado.model.search.language_model import NONE, Language
@@ -105,7 +105,7 @@ def _fast(
     if unsupported(data) is not None:
         return None
     products = chosen_products(_products(backend))
-    with loading(folder):
+    with checkpoint_errors(folder):
         return FastRecognizer(data, products=products, beam=beam)
 
 

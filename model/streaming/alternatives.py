@@ -26,9 +26,9 @@ class Substitute(NamedTuple):
 
 
 class WordEnd(NamedTuple):
-    """Where a word ends within a step, and what else it may have been."""
+    """Where a word ends within a step or an update, and what else it may have been."""
 
-    end: int  # symbols of the step up to there; in an update, characters
+    end: int  # counted from its beginning: symbols of a step, characters of an update
     alternatives: tuple[Substitute, ...]  # the likeliest first
 
 

@@ -1,6 +1,6 @@
 """What a stream asks for, beside its sound."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_PHRASES, MAX_PHRASE = 100, 100  # that a stream may expect; characters of each
@@ -23,7 +23,7 @@ class StreamOptions:
         """Check what callers in Python give; the protocol checks its own messages."""
         if isinstance(self.phrases, str):
             raise ValueError(f"expected phrases as a list of texts, got the text {self.phrases!r}")
-        if not isinstance(self.phrases, Collection):
+        if not isinstance(self.phrases, Sequence):
             raise ValueError(f"expected phrases as a list of texts, got {self.phrases!r:.60}")
         if len(self.phrases) > MAX_PHRASES:
             raise ValueError(f"expected at most {MAX_PHRASES} phrases, got {len(self.phrases)}")
@@ -32,7 +32,7 @@ class StreamOptions:
                 expected = f"phrases as texts of at most {MAX_PHRASE} characters"
                 raise ValueError(f"expected {expected}, got {one!r:.60}")
         if self.alternatives not in range(MAX_ALTERNATIVES + 1):
-            expected = f"alternatives from 0 to {MAX_ALTERNATIVES}"
+            expected = f"a whole number of alternatives from 0 to {MAX_ALTERNATIVES}"
             raise ValueError(f"expected {expected}, got {self.alternatives!r}")
 
 

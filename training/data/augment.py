@@ -43,7 +43,7 @@ class Augmentation:
 
     @property
     def of_bands(self) -> list[str]:
-        """The names of the changes that it makes which need mel bands and nothing beside them."""
+        """Names of its changes that need mel bands alone."""
         return [name for name in OF_BANDS if getattr(self, name)]
 
 

@@ -9,7 +9,7 @@ A recording may be there at several speeds, as a tape that runs faster or slower
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -138,8 +138,9 @@ def cached(
     folder.mkdir(parents=True, exist_ok=True)
     utterances = read_for(manifest, vocabulary)
     played = [(u, speed) for speed in speeds for u in utterances]
+    audio = {u.id: _digest(u) for u in utterances}
     with locked(folder):  # two runs that share a cache would mix their frames
-        stored = _filled(folder, played, workers, progress, features)
+        stored = _filled(folder, played, audio, workers, progress, features)
     found = [replace(stored[u.id, s], text=u.text, speaker=u.speaker) for u, s in played]
     return CachedCorpus(folder, found, features.bands)
 
@@ -147,16 +148,19 @@ def cached(
 def _filled(
     folder: Path,
     played: Sequence[tuple[Utterance, float]],
+    audio: Mapping[str, str | None],
     workers: int,
     progress: Count,
     features: FeatureConfig,
 ) -> dict[Key, CachedUtterance]:
-    """Return the index of a cache, once it has all utterances at their speeds."""
+    """Return the index of a cache, once it has all utterances at their speeds.
+
+    `audio` has the digest of each, by its name.
+    """
     frames_path, index_path = folder / "frames.f16", folder / "index.jsonl"
     frames_path.touch()
     frame_bytes = features.bands * np.dtype(np.float16).itemsize
     stored = _index(index_path, frames_path.stat().st_size // frame_bytes)
-    audio = {u.id: _digest(u) for u in {u.id: u for u, _ in played}.values()}
     kept = {key for key, one in stored.items() if audio.get(one.id) in (one.audio, None)}
     todo = [(u, speed) for u, speed in played if (u.id, speed) not in kept]
     start = max((u.start + u.frames for u in stored.values()), default=0)

@@ -110,9 +110,10 @@ def prepare(
     # Readers know files by the folders above them, which a disc given as `.` would not name.
     discs = [Path(os.path.abspath(disc)) for disc in discs]
     corpus = READERS[name](discs)
-    for part in corpus.parts if name in OF_MANIFESTS else ():
-        written = Path(os.path.abspath(out / f"{part.name}.jsonl"))
-        if written.exists() and not {written, *written.parents}.isdisjoint(discs):
+    read = {disc.resolve() for disc in discs if name in OF_MANIFESTS}
+    for part in corpus.parts if read else ():
+        written = (out / f"{part.name}.jsonl").resolve()
+        if written.exists() and not {written, *written.parents}.isdisjoint(read):
             raise ValueError(f"expected another folder to write to, got {out}: {written} is read")
     own = corpus.normalise
     normalise: Callable[[str], str] = {

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import PositiveFloat, PositiveInt
 
 from cortado.model import checkpoint_reader
+from cortado.model.attention.config import MONOTONIC
 from cortado.model.config import RecognizerConfig
 from cortado.model.config_reader import build, toml_tree
 from cortado.training.bounds import SOME, Count, Name, Share, Speed, Weight
@@ -119,7 +120,10 @@ class Recipe:
         self._check_states()
         self._check_best()
         check_names([set_name(path) for path in self.validation])
+        if not any(corpus.weight for corpus in self.corpora):  # the features' statistics need one
+            raise ValueError("expected a corpus with a weight above 0, got none")
         for stage in self.stages:
+            self._check_learns(stage)
             self._check_weights(stage)
             self._check_augmentation(stage)
             if stage.text and self.text is None:
@@ -147,6 +151,16 @@ class Recipe:
             keys = ", ".join(key for key in said if said[key])
             raise ValueError(f"expected start, a checkpoint, beside {keys}, got none")
 
+    def _check_learns(self, stage: Stage) -> None:
+        decoder, losses = self.model.decoder, ["ctc", "consistency", "text", "states", "mmi"]
+        if decoder.kind != "ctc":
+            losses.append("attention")
+            if decoder.attention.kind in MONOTONIC:
+                losses.append("stop")
+        if not any(getattr(stage, loss) for loss in losses):
+            expected = f"one of {', '.join(losses)} above 0 in stage {stage.name!r}"
+            raise ValueError(f"expected {expected}, got none")
+
     def _check_weights(self, stage: Stage) -> None:
         own = tuple(corpus.weight for corpus in self.corpora)
         if len(stage.weights) not in (0, len(own)):
@@ -154,11 +168,10 @@ class Recipe:
                 f"expected {len(own)} weights in stage {stage.name!r}, one a corpus, "
                 f"got {len(stage.weights)}"
             )
-        for weights in (stage.weights or own, own):  # the features' statistics are of their own
-            if not sum(weights):
-                raise ValueError(
-                    f"expected a weight above 0 in stage {stage.name!r}, got {weights}"
-                )
+        if stage.weights and not sum(stage.weights):
+            raise ValueError(
+                f"expected a weight above 0 in stage {stage.name!r}, got {stage.weights}"
+            )
 
     def _check_augmentation(self, stage: Stage) -> None:
         features = self.model.features

@@ -129,8 +129,10 @@ def check_files(recipe: Recipe, output: Path) -> None:
     for corpus in recipe.corpora:
         if not corpus.synthesis:
             manifest.read_for(corpus.manifest, vocabulary)
-        for made in filter(None, (corpus.synthesis, corpus.splice)):
-            sentences(made.text)
+        elif lacks(corpus.manifest.parent, corpus.synthesis.count):
+            sentences(corpus.synthesis.text)
+        if corpus.splice:
+            sentences(corpus.splice.text)
     if recipe.text:
         TextSampler(recipe.text, vocabulary, recipe.seed)
     if recipe.start and not snapshots(output):

@@ -65,7 +65,7 @@ def restore(
     A module that the snapshot lacks stays as it is. One that is only in the snapshot is ignored,
     with its moments.
 
-    Raises: ValueError where the snapshot is damaged.
+    Raises: ValueError where the snapshot is damaged, or of other modules.
     """
     try:
         tensors = load_file(snapshot / TENSORS)
@@ -81,7 +81,11 @@ def restore(
         parts.setdefault(prefix, {})[rest] = tensor
     for prefix, module in modules.items():
         if prefix in parts:
-            module.load_state_dict(parts[prefix])
+            try:
+                module.load_state_dict(parts[prefix])
+            except RuntimeError as error:
+                wrong = " ".join(str(error).split())
+                raise ValueError(f"expected {snapshot} to be of this model, got {wrong}") from error
     for prefix, optimizer in optimizers.items():
         _restore_moments(optimizer, parts.get(prefix, {}))
     return read(snapshot)

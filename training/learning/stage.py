@@ -8,7 +8,6 @@ from pydantic import PositiveFloat
 from cortado.training.bounds import Count, Dropout, Share, Weight
 from cortado.training.data.augment import Augmentation
 
-LOSSES = ("ctc", "attention", "stop", "consistency", "text", "states", "mmi")  # that learn alone
 NoisyWeights = Literal["recurrent", "all"]  # weights that have weight noise
 
 
@@ -52,11 +51,9 @@ class Stage:
         """Check what the types cannot say.
 
         Raises:
-            ValueError: no loss, or one of the decoder although that does not learn; neighbours on
-                one side, or that leave the symbol itself nothing.
+            ValueError: a loss of the decoder although that does not learn; neighbours on one side,
+                or that leave the symbol itself nothing.
         """
-        if not any(getattr(self, loss) for loss in LOSSES):
-            raise ValueError(f"expected one of {', '.join(LOSSES)} above 0, got none")
         for loss in ("quantity", "guide"):
             if getattr(self, loss) and not (self.attention or self.stop):
                 raise ValueError(f"expected attention or stop above 0 beside {loss}, got neither")

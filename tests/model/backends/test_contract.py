@@ -63,7 +63,7 @@ TRAINED: dict[str, Make] = {
     f"fast-{name}": partial(FastRecognizer, products=name)
     for name in available_products()
     if name == INTEGERS
-}
+} or {"reference": ReferenceRecognizer}
 
 
 @cache

@@ -128,7 +128,7 @@ def test_a_run_whose_start_has_gone_keeps_the_model_that_it_began_with(tmp_path:
         ("batch_seconds = 0\n" + LEAST, r"batch_seconds: expected greater than 0, got 0"),
         ("speeds = [1, 1e-9]\n" + LEAST, r"speeds\[1\]: expected greater .* to 0.1, got 1e-09"),
         ("seed = -3\n" + LEAST, r"seed: expected greater than or equal to 0, got -3"),
-        (LEAST.replace("weight = 1", "weight = 0"), r"a weight above 0 in stage 'one', got \(0\."),
+        (LEAST.replace("weight = 1", "weight = 0"), r"a corpus with a weight above 0, got none"),
         (
             LEAST.replace("10", "1, augmentation = { tempo = 1.5 }"),
             r"stages\[0\]: augmentation: tempo: expected less than 1, got 1.5",
@@ -150,7 +150,16 @@ def test_a_run_whose_start_has_gone_keeps_the_model_that_it_began_with(tmp_path:
         ),
         (
             LEAST.replace("10", "1, ctc = 0"),
-            r"stages\[0\]: expected one of ctc, .* above 0, got none",
+            r"expected one of ctc, .* above 0 in stage 'one', got none",
+        ),
+        (
+            LEAST.replace("10", "1, ctc = 0, attention = 1") + '[model.decoder]\nkind = "ctc"',
+            r"expected one of ctc, .*, mmi above 0 in stage 'one', got none",
+        ),
+        (
+            LEAST.replace("10", "1, ctc = 0, stop = 1")
+            + '[model.decoder.attention]\nkind = "soft"',
+            r"expected one of ctc, .*, attention above 0 in stage 'one', got none",
         ),
         (
             LEAST.replace("10", "1, guide = 1"),
@@ -162,6 +171,10 @@ def test_a_run_whose_start_has_gone_keeps_the_model_that_it_began_with(tmp_path:
         ),
         (
             LEAST.replace("weight = 1", "weight = 0").replace("10", "1, weights = [1]"),
+            r"a corpus with a weight above 0, got none",
+        ),
+        (
+            LEAST.replace("10", "1, weights = [0]"),
             r"a weight above 0 in stage 'one', got \(0\.",
         ),
         (

@@ -65,6 +65,12 @@ def test_what_is_needed_late_is_missed_before_anything_is_prepared(
         run.train(replace(recipe(corpus(tmp_path)), **{key: value}), tmp_path / "run")
 
 
+def test_the_text_of_speech_that_is_there_already_is_not_needed(tmp_path: Path) -> None:
+    manifest = corpus(tmp_path).rename(tmp_path / "manifest.jsonl")
+    made = Corpus(manifest, 1.0, synthesis=FromText(tmp_path / "nothing", 2))
+    run.check_files(replace(recipe(manifest), corpora=(made,)), tmp_path / "run")
+
+
 def test_a_recording_to_validate_with_is_missed_before_anything_is_prepared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,15 @@ def test_a_damaged_snapshot_is_named_with_what_helps(tmp_path: Path) -> None:
         restore(found, *named(module, optimizer))
 
 
+def test_a_snapshot_of_another_model_is_named_with_what_differs(tmp_path: Path) -> None:
+    save(tmp_path, 5, *named(*trained(0, 1)), {})
+    [found] = snapshots(tmp_path)
+    wider = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    optimizer = torch.optim.Adam(wider.parameters())
+    with pytest.raises(ValueError, match=rf"expected {found} to be of this model, got .*0\.weight"):
+        restore(found, *named(wider, optimizer))
+
+
 def test_the_last_two_are_kept_in_the_order_of_their_steps(tmp_path: Path) -> None:
     module, optimizer = trained(0, 1)
     for step in (5, 10, 100):

@@ -9,11 +9,13 @@ from cortado.tests.training.learning.transduction import Kind, learn, listener
 A = AttentionConfig
 MONOTONIC: dict[str, tuple[AttentionConfig, Kind]] = {
     "hard monotonic": (A(32, kind="monotonic"), "bahdanau"),
+    "hard monotonic, general energy": (A(kind="monotonic", score="general"), "luong"),
     "MoChA of four, in Luong's order": (A(32, chunk=4), "luong"),
     "MAtChA": (A(32, kind="matcha"), "bahdanau"),
 }
 OFFLINE: dict[str, tuple[AttentionConfig, Kind]] = {
     "soft": (A(32, kind="soft"), "bahdanau"),
+    "Luong's location": (A(kind="soft", score="location", positions=20), "luong"),
     "local-p": (A(32, kind="local-p", window=6), "luong"),
 }
 

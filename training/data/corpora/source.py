@@ -87,7 +87,8 @@ def walk(discs: Sequence[Path]) -> Iterator[Path]:
 
 def _refuse(error: OSError) -> None:
     """Let no folder that cannot be listed count as an empty one."""
-    raise error
+    reason = f"{error.strerror}; name the folders beside it in its place"
+    raise OSError(error.errno, reason, error.filename) from error
 
 
 def corpus(
