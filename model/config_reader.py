@@ -98,6 +98,9 @@ def _said(kind: Any, problem: ErrorDetails) -> str:
         message = f"expected a key {key!r}, got none" if name == "missing" else unknown
     elif name == "value_error":
         message = problem["msg"].removeprefix("Value error, ")
+    elif name == "tuple_type":
+        tables = f", whose tables begin with [[{place[-1]}]]" if isinstance(got, Mapping) else ""
+        message = f"expected a list{tables}, got {got!r}"
     elif name == "dataclass_type":
         message = f"expected a table of keys, got {got!r}"
     else:

@@ -65,7 +65,10 @@ def test_paths_are_relative_to_the_folder() -> None:
         ({"name": "a", "inner": {"size": True}}, r"size: expected a valid integer, got True"),
         ({"name": "a", "inner": {"rate": "x"}}, r"inner: rate: expected a valid number, got 'x'"),
         ({"name": "a", "inner": 3}, r"here.toml: inner: expected a table of keys, got 3"),
-        ({"name": "a", "many": {}}, r"here.toml: many: expected a valid array, got {}"),
+        (
+            {"name": "a", "many": {}},
+            r"many: expected a list, whose tables begin with \[\[many\]\], got {}",
+        ),
         ({"name": "a", "numbers": [1, "2"]}, r"numbers\[1\]: expected a valid integer, got '2'"),
         ({"name": "a", "quick": 1}, r"here.toml: quick: expected a valid boolean, got 1"),
     ],
