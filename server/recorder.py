@@ -28,8 +28,10 @@ MAX_BEHIND = 256  # updates of a stream that wait for the disk: 5 s of frames of
 class Writer:
     """A thread that does, in order, what may wait for a disk. If it hangs it delays nobody."""
 
-    def __init__(self) -> None:
-        """Start the thread, which ends with the process."""
+    def __init__(self, files: int) -> None:
+        """Start the thread, which ends with the process; `files` at most may be open at once."""
+        self.files = files
+        self.room = BoundedSemaphore(files)  # for files, counted before the disk has them
         self._jobs = SimpleQueue[Callable[[], object]]()
         Thread(target=self._work, name="recorder", daemon=True).start()
 
@@ -52,13 +54,12 @@ class Writer:
 
 
 class Recorder:
-    """Makes files in a folder, at most so many."""
+    """Makes files in a folder, at most as many as its writer may have open."""
 
     def __init__(
         self,
         folder: Path,
         facts: dict[str, str],
-        streams: int,
         failures: Counter,
         writer: Writer,
     ) -> None:
@@ -71,28 +72,31 @@ class Recorder:
         except OSError as error:
             reason = f"got {folder}: {error.strerror}"
             raise ValueError(f"expected a folder to record streams in, {reason}") from error
-        self._folder, self._facts, self._streams = folder, facts, streams
+        self._folder, self._facts = folder, facts
         self._failures, self._writer = failures, writer
 
-    def open(self, session: str, start: Start) -> "RecordingFile":
-        """Return a new file, which is none where the folder has as many as it may."""
+    def open(self, session: str, start: Start) -> "RecordingFile | None":
+        """Return a new file; it writes nothing once the folder has as many as it may.
+
+        None while as many are open, as on a disk that hangs.
+        """
+        if not self._writer.room.acquire(blocking=False):
+            return None
         first = {"version": VERSION, **self._facts, "start": start.model_dump()}
         path = self._folder / (session + SUFFIX)
-        return RecordingFile(path, first, self._streams, self._failures, self._writer)
+        return RecordingFile(path, first, self._failures, self._writer)
 
 
 class RecordingFile:
     """The file of one stream that is being recorded; faults of it harm no stream."""
 
-    def __init__(
-        self, path: Path, first: Line, most: int, failures: Counter, writer: Writer
-    ) -> None:
-        """Have the file begun with its first line, unless its folder has `most` of them."""
+    def __init__(self, path: Path, first: Line, failures: Counter, writer: Writer) -> None:
+        """Have the file begun with its first line, unless its folder has too many."""
         self._path, self._failures, self._writer = path, failures, writer
         self._behind, self._over = BoundedSemaphore(MAX_BEHIND), False
         self._is_one_too_many = False
         self._file: IO[str] | None = None
-        writer.do(partial(self._begin, first, most))
+        writer.do(partial(self._begin, first))
 
     def update(self, recording: Recording) -> None:
         """Have the lines that have come written; the file is closed once it is whole, or removed.
@@ -110,12 +114,14 @@ class RecordingFile:
         self._over = recording.whole or recording.dropped
         if self._over:
             self._writer.do(partial(self._end, lines, recording.whole))
+            self._writer.do(self._writer.room.release)  # whatever goes wrong in the end
         elif lines:
             self._writer.do(partial(self._go_on, lines))
 
-    def _begin(self, first: Line, most: int) -> None:
+    def _begin(self, first: Line) -> None:
         try:
-            self._is_one_too_many = sum(1 for _ in self._path.parent.glob("*" + SUFFIX)) >= most
+            kept = sum(1 for _ in self._path.parent.glob("*" + SUFFIX))
+            self._is_one_too_many = kept >= self._writer.files
             if self._is_one_too_many:
                 return
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # private

@@ -67,7 +67,7 @@ class Service:
         self._retired: dict[Engine, asyncio.Task[None]] = {}  # that step their last streams
         self._reloading = asyncio.Lock()
         self._loading: asyncio.Future[tuple[Engine, dict[str, Any], str]] | None = None
-        self._writer = Writer() if settings.record else None
+        self._writer = Writer(settings.record_streams) if settings.record else None
         self._serve(self._engine(online), facts, name)
 
     def _engine(self, online: StreamingRecognizer) -> Engine:
@@ -93,7 +93,6 @@ class Service:
             recorder = Recorder(
                 self.settings.record,
                 own,
-                self.settings.record_streams,
                 self.metrics.recordings_failed,
                 self._writer,
             )

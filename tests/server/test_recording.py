@@ -104,47 +104,59 @@ def test_without_the_setting_nothing_is_recorded(online: ReferenceRecognizer) ->
 
 
 def test_a_folder_holds_so_many_recordings_and_no_more(tmp_path: Path) -> None:
-    writer = Writer()
-    recorder = Recorder(tmp_path, FACTS, 2, Metrics().recordings_failed, writer)
-    files = [recorder.open(str(number), Start()) for number in range(3)]
-    assert writer.wait(PATIENCE)
-    recordings = [Recording(Start(), 1.0, 0.0) for _ in files]
-    for one, recording in zip(files, recordings, strict=True):
+    writer = Writer(2)
+    recorder = Recorder(tmp_path, FACTS, Metrics().recordings_failed, writer)
+    dropped = []
+    for number in range(3):
+        file, recording = recorder.open(str(number), Start()), Recording(Start(), 1.0, 0.0)
+        assert writer.wait(PATIENCE)
+        assert file
         recording.audio(b"12", 0.5)
-        one.update(recording)
-    assert [one.dropped for one in recordings] == [False, False, True]
-    for one, recording in zip(files, recordings, strict=True):
+        file.update(recording)
+        dropped.append(recording.dropped)
         recording.finish()
-        one.update(recording)
-    assert writer.wait(PATIENCE)
+        file.update(recording)
+        assert writer.wait(PATIENCE)
+    assert dropped == [False, False, True]
     assert sorted(one.stem for one in tmp_path.iterdir()) == ["0", "1"]
     assert read(tmp_path / "1.jsonl").frames == [b"12"]
 
 
 def test_a_disk_that_hangs_holds_up_no_stream_that_begins(tmp_path: Path) -> None:
-    writer, comes_back = Writer(), threading.Event()
+    writer, comes_back = Writer(2), threading.Event()
     writer.do(comes_back.wait)  # as for a file on it
-    recorder = Recorder(tmp_path, FACTS, 2, Metrics().recordings_failed, writer)
-    file, recording = recorder.open("1", Start()), Recording(Start(), 1.0, 0.0)
+    recorder = Recorder(tmp_path, FACTS, Metrics().recordings_failed, writer)
+    files = [recorder.open(str(number), Start()) for number in range(3)]
+    assert files[2] is None, "or what waits for the disk would grow with each stream"
+    for one in filter(None, files):
+        recording = Recording(Start(), 1.0, 0.0)
+        recording.drop()
+        one.update(recording)
+    assert recorder.open("3", Start()) is None
     assert list(tmp_path.iterdir()) == []
     comes_back.set()
+    assert writer.wait(PATIENCE)
+    assert list(tmp_path.iterdir()) == []
+    file, recording = recorder.open("4", Start()), Recording(Start(), 1.0, 0.0)
     recording.finish()
+    assert file
     file.update(recording)
     assert writer.wait(PATIENCE)
-    assert read(tmp_path / "1.jsonl").frames == []
+    assert read(tmp_path / "4.jsonl").frames == []
 
 
 @pytest.mark.parametrize("fault", ["gone", "full"])
 def test_a_recording_that_cannot_be_written_harms_no_stream(fault: str, tmp_path: Path) -> None:
-    metrics, writer = Metrics(), Writer()
+    metrics, writer = Metrics(), Writer(2)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    recorder = Recorder(tmp_path / "folder", FACTS, 2, metrics.recordings_failed, writer)
+    recorder = Recorder(tmp_path / "folder", FACTS, metrics.recordings_failed, writer)
     if fault == "gone":
         (tmp_path / "folder").rmdir()
     else:
         resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
     try:
         file, recording = recorder.open("1", Start()), Recording(Start(), 1.0, 0.0)
+        assert file
         recording.audio(b"12", 0.5)
         file.update(recording)
         recording.finish()
@@ -159,11 +171,12 @@ def test_a_recording_that_cannot_be_written_harms_no_stream(fault: str, tmp_path
 def test_a_disk_that_is_too_slow_costs_the_recording_and_holds_up_no_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    metrics, writer, (disk, end) = Metrics(), Writer(), os.pipe()  # which is full soon
+    metrics, writer, (disk, end) = Metrics(), Writer(2), os.pipe()  # which is full soon
     monkeypatch.setattr("os.open", lambda *_: end)
     monkeypatch.setattr("cortado.server.recorder.MAX_BEHIND", 2)
-    recorder = Recorder(tmp_path, FACTS, 2, metrics.recordings_failed, writer)
+    recorder = Recorder(tmp_path, FACTS, metrics.recordings_failed, writer)
     file, recording = recorder.open("1", Start()), Recording(Start(), 100.0, 0.0)
+    assert file
     assert writer.wait(PATIENCE)
     monkeypatch.undo()
     for _ in range(3):
@@ -183,7 +196,7 @@ def test_a_disk_that_is_too_slow_costs_the_recording_and_holds_up_no_stream(
 def test_a_folder_that_cannot_be_recorded_into_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match=r"expected a folder to record streams in, got .*/file: "):
-        Recorder(tmp_path / "file", FACTS, 2, Metrics().recordings_failed, Writer())
+        Recorder(tmp_path / "file", FACTS, Metrics().recordings_failed, Writer(2))
 
 
 @pytest.mark.parametrize("text", ["", "{}", "nonsense", '{"version":1}\n{}\n'])
