@@ -43,6 +43,9 @@ RELOAD_SECONDS = 600.0  # that a model may take to be read again; a first start 
 RETIRE_LOOK_SECONDS = 1.0  # between two looks at whether a retired engine has streams
 BESIDE_STATE_BYTES = 24_576  # that a `resume` message has at most beside the model's state
 
+Loaded = tuple[Engine, dict[str, Any], str]  # the facts of the model's card, and its name
+Load = asyncio.Future[Loaded]
+
 logger = logging.getLogger(__name__)
 
 
@@ -66,7 +69,7 @@ class Service:
         self._sessions: dict[Session, asyncio.Task[None]] = {}
         self._retired: dict[Engine, asyncio.Task[None]] = {}  # that step their last streams
         self._reloading = asyncio.Lock()
-        self._loading: asyncio.Future[tuple[Engine, dict[str, Any], str]] | None = None
+        self._loads = set[Load]()  # that run, those among them that were given up
         self._writer = Writer(settings.record_streams) if settings.record else None
         self._serve(self._engine(online), facts, name)
 
@@ -110,12 +113,14 @@ class Service:
             Refused: the server is being stopped, which would not know of another engine.
         """
         async with self._reloading:
-            self._loading = in_thread(self._load, "loader")
-            await asyncio.wait([self._loading], timeout=RELOAD_SECONDS)  # which does not cancel it
-            if not self._loading.done():
+            load = in_thread(self._load, "loader")
+            self._loads.add(load)
+            load.add_done_callback(self._loaded)
+            await asyncio.wait([load], timeout=RELOAD_SECONDS)  # which does not cancel it
+            if not load.done():
                 expected = f"expected a checkpoint that loads within {RELOAD_SECONDS:g} s"
                 raise ValueError(f"{expected}, got one that does not: look at its disk")
-            (engine, facts, name), old = self._loading.result(), self.engine
+            (engine, facts, name), old = load.result(), self.engine
             if self.streams.draining.is_set():
                 raise Refused(503, ErrorCode.SHUTTING_DOWN, shutting_down().message)
             self._serve(engine, facts, name)
@@ -124,7 +129,7 @@ class Service:
             self._retired[old] = asyncio.create_task(self._see_off(old))
         logger.info("model reloaded", extra={"model": name, "backend": engine.recognizer.name})
 
-    def _load(self) -> tuple[Engine, dict[str, Any], str]:
+    def _load(self) -> Loaded:
         """Return an engine of the model that is read again, the facts of its card and its name."""
         online, facts, name = read_model(self.settings)
         wanted = roomy(self._given, online).max_message_bytes
@@ -132,6 +137,11 @@ class Service:
             expected = f"expected a model whose suspended streams fit into {most} bytes"
             raise ValueError(f"{expected}, got one that takes {wanted}: restart the server for it")
         return self._engine(online), facts, name
+
+    def _loaded(self, load: Load) -> None:
+        """Forget a load that has ended; if it was given up, nobody else asks why it failed."""
+        self._loads.discard(load)
+        load.exception()
 
     async def _see_off(self, engine: Engine) -> None:
         """Stop an engine once its last stream is over."""
@@ -162,8 +172,7 @@ class Service:
     @property
     def computes(self) -> bool:
         """Whether a thread is in the midst of a model, which it still may be after `stop`."""
-        loads = self._loading is not None and not self._loading.done()
-        return loads or any(engine.running for engine in self.engines)
+        return bool(self._loads) or any(engine.running for engine in self.engines)
 
     @property
     def failure(self) -> str | None:

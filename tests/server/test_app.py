@@ -403,20 +403,29 @@ def test_a_reload_that_ends_when_the_server_has_stopped_starts_no_engine(
 
 
 def test_a_reload_that_hangs_is_given_up_and_the_next_may_succeed(
-    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
+    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     go = threading.Event()
+
+    def read_model(settings: Settings) -> tuple[ReferenceRecognizer, dict[str, Any], str]:
+        go.wait(PATIENCE)
+        raise ValueError("expected a checkpoint, got none")
+
     monkeypatch.setattr(service_module, "RELOAD_SECONDS", 0.1)
-    monkeypatch.setattr(service_module, "read_model", lambda settings: go.wait(PATIENCE))
+    monkeypatch.setattr(service_module, "read_model", read_model)
     with running(online) as server:
         hung = httpx.post(f"{server.page}/reload", timeout=PATIENCE)
         assert (hung.status_code, hung.json()["error"]) == (409, "checkpoint")
         assert "expected a checkpoint that loads within 0.1 s" in hung.json()["message"]
-        go.set()
         monkeypatch.setattr(service_module, "RELOAD_SECONDS", PATIENCE)
         monkeypatch.setattr(service_module, "read_model", lambda settings: (online, {}, "after"))
         again = httpx.post(f"{server.page}/reload", timeout=PATIENCE)
         assert again.json() == {"model": "after"}
+        assert len(server.service._loads) == 1, "the first load runs still"
+        go.set()
+        assert wait_for(lambda: not server.service._loads)
+    gc.collect()
+    assert not [one for one in caplog.records if one.name == "asyncio"]
 
 
 def test_a_failed_reload_says_why_whatever_the_reason(
