@@ -115,7 +115,7 @@ def routes(service: Service) -> APIRouter:
             try:
                 open_files.enter_context(service.access.admit(request))
                 form = await _form(service, request)
-                for one in form.values():
+                for _, one in form.multi_items():
                     if isinstance(one, UploadFile):  # closed without waiting: see `_stream`
                         open_files.enter_context(one.file)
                 return await _answer(service, request, form, open_files)

@@ -4,7 +4,8 @@ import base64
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any
 
 import httpx
 import numpy as np
@@ -113,6 +114,23 @@ def test_fields_of_another_charset_are_refused_where_they_spell_no_text(
         got = httpx.post(address, content=body + b"--x--\r\n", headers={"Content-Type": kind})
     assert got.status_code == 400
     assert "Unicode's characters" in got.json()["error"]["message"]
+
+
+def test_a_file_is_closed_even_if_a_later_field_has_its_name(
+    at_rest: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files: list[IO[bytes]] = []
+
+    class Noted(SpooledTemporaryFile[bytes]):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            files.append(self)
+
+    monkeypatch.setattr("starlette.formparsers.SpooledTemporaryFile", Noted)
+    parts: Any = [("file", ("a.wav", wav(SPEECH[:4000]))), ("file", (None, "a text"))]
+    got = httpx.post(f"{at_rest.page}/v1/audio/transcriptions", files=parts)
+    assert got.json()["error"]["message"] == "file: expected a file, got none"
+    assert [file.closed for file in files] == [True]
 
 
 def test_a_hundred_phrases_fit_a_form(at_rest: Running) -> None:
