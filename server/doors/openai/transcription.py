@@ -51,7 +51,8 @@ def read(fields: Mapping[str, Sequence[str]], model: str, *, weighs_phrases: boo
 
     Raises: ValueError if one of them cannot be understood.
     """
-    given = {name.removesuffix("[]"): values for name, values in fields.items() if any(values)}
+    filled = {name.removesuffix("[]"): list(filter(None, fields[name])) for name in fields}
+    given = {name: values for name, values in filled.items() if values}
     name = given.get("response_format", ["json"])[-1]
     if name not in get_args(Format):
         formats = ", ".join(get_args(Format))

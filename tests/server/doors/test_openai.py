@@ -400,6 +400,7 @@ def test_a_form_is_read_or_refused() -> None:
     assert found.phrases == ("x",)
     assert read({"include[]": ["logprobs"]}, "small").logprobs
     assert read({name: [""] for name in EFFECTIVE}, "small") == Wanted()
+    assert read({"response_format": ["text", ""]}, "small") == Wanted("text")
     for other in ({"include[]": ["x"]}, {"include[]": ["logprobs"], "response_format": ["srt"]}):
         assert [one.split(":")[0] for one in read(other, "small").warnings] == ["include"]
     unknown = {"foo": ["1"], "temperature": ["0.2"], "response_format": ["verbose_json"]}
