@@ -4,6 +4,8 @@ import asyncio
 import base64
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
+from unittest.mock import create_autospec
 
 import httpx
 import numpy as np
@@ -16,7 +18,11 @@ from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.checkpoint_reader import DEFAULT
 from cortado.model.search.settings import MAX_WIDTH, beam_from_options
 from cortado.model.streaming.live import LiveStream
-from cortado.server.protocol.messages import ErrorCode
+from cortado.model.streaming.snapshot import Snapshot
+from cortado.server.detached import DetachedStream
+from cortado.server.protocol.messages import ErrorCode, ProtocolError, Resume, Start
+from cortado.server.protocol.transcript import ResumePoint, Transcript
+from cortado.server.resampling import StreamResampler
 from cortado.server.signing import Signer
 from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 from cortado.tests.server.running import (
@@ -216,6 +222,24 @@ def test_streams_that_cannot_be_resumed_are_refused_and_counted(
         assert say(server.url, resume(token=token)).error == ErrorCode.UNKNOWN_STREAM
         for reason, counted in (("invalid_state", 3), ("unknown_stream", 2)):
             assert server.metric("cortado_connections_refused_total", reason=reason) == counted
+
+
+@pytest.mark.parametrize(
+    ("characters", "utterances", "is_possible"),
+    [(3, 1, True), (3, 2, False), (4, 2, True), (4, 3, False), (6, 4, True), (6, 10**6, False)],
+)
+def test_a_client_of_a_killed_server_may_have_an_utterance_more_for_each_character(
+    characters: int, utterances: int, is_possible: bool
+) -> None:
+    transcript = Transcript(100)
+    transcript.add("abcd", [0.5] * 4, [1.0] * 4)
+    is_whole = characters <= 4  # all is written again; its last utterance may not have ended yet
+    point = ResumePoint(Start(), 8000, transcript, 0.5, is_whole)
+    snapshot = create_autospec(Snapshot, instance=True, utterances=1)
+    saved = DetachedStream(point, snapshot, StreamResampler(16_000))
+    claim = Resume(token="a token", characters=characters, utterances=utterances)
+    with nullcontext() if is_possible else pytest.raises(ProtocolError, match="expected at most"):
+        saved.check(claim)
 
 
 def test_streams_are_kept_for_a_while_and_the_newest_few(online: ReferenceRecognizer) -> None:
