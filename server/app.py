@@ -67,7 +67,7 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    app.add_middleware(web.Normal)
+    app.add_middleware(web.NormalRequests)
     app.add_middleware(web.SecurityHeaders, names=names, refusals=service.metrics.refused)
     if service.tracing:
         service.tracing.add_to(app)

@@ -76,8 +76,8 @@ def _methods(scope: Scope) -> str:
     return ", ".join(known)
 
 
-class Normal:
-    """Middleware: requests in the form that the addresses know.
+class NormalRequests:
+    """Middleware: rewrites requests to the method and path that routes know.
 
     HEAD is answered as GET, whose body the server leaves out (RFC 9110, 9.3.2). A whole address, as
     for a proxy, means its path (RFC 9112, 3.2.2).
@@ -91,7 +91,7 @@ class Normal:
         """Answer one request."""
         if scope.get("method") == "HEAD":
             scope = {**scope, "method": "GET"}
-        if (path := scope.get("path", "")).startswith(("http://", "https://")):
+        if (path := scope.get("path", "")).lower().startswith(("http://", "https://")):
             scope = {**scope, "path": f"/{''.join(path.split('/', 3)[3:])}"}
         await self._app(scope, receive, send)
 

@@ -219,9 +219,10 @@ def test_a_probe_may_ask_for_the_head_alone(path: str, server: Running) -> None:
 )
 def test_a_whole_address_means_its_path(path: str, status: int, server: Running) -> None:
     host, port = server.page.removeprefix("http://").split(":")
-    with closing(HTTPConnection(host, int(port))) as connection:
-        connection.request("GET", server.page + path)
-        assert connection.getresponse().status == status
+    for page in (server.page, server.page.upper()):  # a scheme has no case
+        with closing(HTTPConnection(host, int(port))) as connection:
+            connection.request("GET", page + path)
+            assert connection.getresponse().status == status
 
 
 def test_a_websocket_that_is_not_there_is_not_found(server: Running) -> None:
