@@ -118,7 +118,7 @@ class Connection:
         try:
             while protocol.state is not State.CLOSED:
                 if (data := protocol.data_to_send(monotonic())) is not None:
-                    await _told(self._socket.send_text(data))
+                    await _sent(self._socket.send_text(data))
                     protocol.data_sent()
                 if protocol.ending is not None:  # by a last message that may have no text
                     self.advance()
@@ -126,7 +126,7 @@ class Connection:
                     await asyncio.sleep(0)  # other tasks' turn: the next may take a while to make
                     continue
                 if close := protocol.close_expected():
-                    await _told(self._socket.close(close.code, close.reason))
+                    await _sent(self._socket.close(close.code, close.reason))
                     protocol.receive_eof()
                 else:
                     self._to_send.clear()
@@ -137,12 +137,12 @@ class Connection:
             logger.exception("session failed")
             protocol.fail(ErrorCode.INTERNAL_ERROR, "the server failed")
             with suppress(WebSocketDisconnect):
-                await _told(self._socket.close(REASONS[ErrorCode.INTERNAL_ERROR].close))
+                await _sent(self._socket.close(REASONS[ErrorCode.INTERNAL_ERROR].close))
             protocol.receive_eof()
         self.advance()
 
 
-async def _told(sent: Awaitable[None]) -> None:
+async def _sent(sent: Awaitable[None]) -> None:
     """Wait until something is sent.
 
     Raises: WebSocketDisconnect if either side has closed, of which Starlette may say RuntimeError.
