@@ -17,7 +17,7 @@ from cortado.server.protocol.messages import ProtocolError
 from cortado.server.settings import Settings
 from cortado.server.signing import Signer
 from cortado.server.store import MARK, Store, StoreError, name_of
-from cortado.server.threads import in_thread
+from cortado.server.threads import NoThreadError, in_thread
 
 STORE_THREADS = 8  # of its own: one that hangs holds up no upload, which has threads as well
 STORE_SECONDS = 2.0  # that a call of the store may take; a shutdown lasts 5 s
@@ -199,8 +199,8 @@ class ResumableStreams:
             self._fails = True
             expected = f"expected an answer in {STORE_SECONDS:g} s"
             raise StoreError(f"{expected}, got none") from None
-        except RuntimeError as error:
-            raise StoreError(f"expected a thread, got none: {error}") from None
+        except NoThreadError as error:
+            raise StoreError(str(error)) from None
 
     def _answered(self, answer: asyncio.Future[T]) -> None:
         """Note that a thread is free again."""

@@ -13,8 +13,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+class NoThreadError(Exception):
+    """The system has no thread left."""
+
+
 def in_thread(call: Callable[[], T], name: str) -> asyncio.Future[T]:
-    """Return what a call will return, or the exception that it will raise.
+    """Return what a call will return, or the exception that it will raise, or NoThreadError.
 
     It is made in a thread of that name, which goes on if the future is cancelled.
     """
@@ -35,6 +39,6 @@ def in_thread(call: Callable[[], T], name: str) -> asyncio.Future[T]:
 
     try:
         Thread(target=run, name=name, daemon=True).start()
-    except RuntimeError as error:  # the system has no more of them
-        answer.set_exception(error)
+    except RuntimeError as error:
+        answer.set_exception(NoThreadError(f"expected a thread, got none: {error}"))
     return answer

@@ -256,6 +256,20 @@ def test_a_system_without_threads_is_an_error_of_the_store_until_it_has_some(
     assert asyncio.run(lose_all()) == [False] * (STORE_THREADS + 1) + [True]
 
 
+def test_a_fault_within_a_store_is_not_taken_for_a_lack_of_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(*_: object) -> bool:
+        raise RuntimeError("dictionary changed size during iteration")
+
+    resumable = resumable_in(tmp_path / "streams.sqlite")
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteStore, "put", faulty)
+        with pytest.raises(RuntimeError, match="dictionary changed size"):
+            asyncio.run(resumable.save("a", b"a stream"))
+    asyncio.run(resumable.close())
+
+
 def test_a_redis_that_hung_while_a_stream_was_saved_is_not_taken_for_another_server(
     redis_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
