@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec
@@ -434,29 +435,42 @@ def test_a_lost_stream_goes_on_at_another_server_and_at_one_only(
             assert say(server.url, resume(token=token)).error == ErrorCode.UNKNOWN_STREAM
 
 
-@pytest.mark.parametrize("pause", [0.0, 0.15, 0.3])
+@pytest.mark.parametrize("write", [0, 1], ids=["taken", "put back"])
 def test_a_stream_whose_resume_is_refused_can_be_resumed_meanwhile(
-    pause: float, online: ReferenceRecognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write: int, online: ReferenceRecognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slowly(*arguments: Any) -> bool:
-        time.sleep(0.2)
+    writes, begun, go = count(), threading.Event(), threading.Event()
+
+    def held_up(*arguments: Any) -> bool:
+        if next(writes) == write:
+            begun.set()
+            assert go.wait(PATIENCE)
         return put(*arguments)
 
+    def resuming() -> int:
+        states = [session._protocol.state for session in list(server.service._sessions)]
+        return states.count(State.ACCEPTING)
+
     put = SqliteStore.put
+    monkeypatch.setattr(resumable_module, "STORE_SECONDS", PATIENCE)
     with serving(online, store=str(tmp_path / "streams.sqlite"), save_seconds=0.1) as server:
         token = lost(server, pcm(SPEECH))
-        monkeypatch.setattr(SqliteStore, "put", slowly)
+        monkeypatch.setattr(SqliteStore, "put", held_up)
 
         async def both() -> tuple[Heard, Heard]:
             wrong = asyncio.create_task(converse(server.url, resume(token=token, characters=999)))
-            await asyncio.sleep(pause)
+            assert await asyncio.to_thread(begun.wait, PATIENCE)
             async with websockets.connect(server.url) as connection:
                 await connection.send(resume(token=token))
-                first = json.loads(await connection.recv())
+                waits = await asyncio.to_thread(wait_for, lambda: resuming() == 2)
+                go.set()
+                assert waits
                 await wrong
-                await asyncio.sleep(0.5)  # it is stored again
+                first = [json.loads(await connection.recv())]
+                while first[-1]["type"] != "acknowledged":  # it is this one's in the store, too
+                    first.append(json.loads(await connection.recv()))
                 await connection.send(END)
-                return await wrong, await listened(connection, first)
+                return await wrong, await listened(connection, *first)
 
         wrong, right = asyncio.run(both())
         assert wrong.error == ErrorCode.INVALID_STATE
