@@ -1,7 +1,8 @@
 """Why a request over HTTP fails at a door: what each door says in its own words."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from cortado.server.access import Refused
@@ -20,9 +21,27 @@ STATUS = {  # of the HTTP answer; 500 for any other error
 }
 STATUSES = (401, 403, *sorted(set(STATUS.values())), 500, NO_ROOM)  # of requests for text
 SECRET_STATUSES = (400, 401, 403, 408, 413, 503)  # of requests for a short-lived secret
-FAILURES = (Refused, ValueError, ProtocolError, OSError)
 
 logger = logging.getLogger(__name__)
+
+
+class Misunderstood(Exception):
+    """What a client asks for cannot be understood."""
+
+
+FAILURES = (Refused, Misunderstood, ProtocolError, OSError)
+
+
+@contextmanager
+def understanding() -> Iterator[None]:
+    """Take a ValueError within for the client's mistake; any other is a fault of ours.
+
+    Raises: Misunderstood in its place.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise Misunderstood(str(error)) from error
 
 
 class Failure(NamedTuple):

@@ -22,7 +22,13 @@ from cortado.server.doors.deepgram.messages import (
     GrantAsked,
     Refusal,
 )
-from cortado.server.doors.failures import FAILURES, SECRET_STATUSES, STATUSES, failure
+from cortado.server.doors.failures import (
+    FAILURES,
+    SECRET_STATUSES,
+    STATUSES,
+    failure,
+    understanding,
+)
 from cortado.server.doors.upload import answers, collected, open_upload, receive
 from cortado.server.protocol.messages import ErrorCode, ProtocolError
 from cortado.server.service import Service
@@ -59,12 +65,9 @@ def routes(service: Service) -> APIRouter:
         """Transcribe the audio in the body, of any format or of the raw `encoding` given."""
         try:
             with service.access.admit(request):
-                asked = read(request.query_params, live=False)
-                kind = request.headers.get("content-type", "")
-                if kind.startswith("application/json"):
-                    raise ValueError("body: expected audio, got JSON: no address is fetched here")
-                if kind.startswith("multipart/"):
-                    raise ValueError("body: expected audio, got a form: send the bytes alone")
+                with understanding():
+                    asked = read(request.query_params, live=False)
+                    _check_kind(request.headers.get("content-type", ""))
                 return await _transcribed(service, request, asked)
         except FAILURES as error:
             return _refusal(error)
@@ -79,11 +82,12 @@ def routes(service: Service) -> APIRouter:
         """Return a token that lets a client in for a short time, in place of a key."""
         try:
             service.access.identify_by_key(request)
-            seconds = (await read_json(request, GrantAsked, service.streams.draining)).ttl_seconds
+            with understanding():
+                asked = await read_json(request, GrantAsked, service.streams.draining)
         except FAILURES as error:
             return _refusal(error)
-        token, _ = service.access.secret(seconds)
-        return Grant(access_token=token, expires_in=seconds)
+        token, _ = service.access.secret(asked.ttl_seconds)
+        return Grant(access_token=token, expires_in=asked.ttl_seconds)
 
     return router
 
@@ -136,6 +140,14 @@ def _refusal(error: Exception, invalid: str = "Bad Request") -> JSONResponse:
     found = failure(error, invalid)
     body = Refusal(err_code=found.code, err_msg=found.message, request_id=secrets.token_hex(8))
     return JSONResponse(body.model_dump(), found.status, found.headers)
+
+
+def _check_kind(kind: str) -> None:
+    """Raise a ValueError for a body that is not audio alone."""
+    if kind.startswith("application/json"):
+        raise ValueError("body: expected audio, got JSON: no address is fetched here")
+    if kind.startswith("multipart/"):
+        raise ValueError("body: expected audio, got a form: send the bytes alone")
 
 
 def _asked() -> dict[str, object]:

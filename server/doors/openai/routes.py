@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, aclosing
-from typing import Any
+from typing import Any, BinaryIO
 
 from fastapi import APIRouter, Request, Response, WebSocket
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -13,7 +13,14 @@ from starlette.exceptions import HTTPException
 
 from cortado.server.access import Refused
 from cortado.server.doors.body import bounded, read_json
-from cortado.server.doors.failures import FAILURES, SECRET_STATUSES, STATUSES, Failure, failure
+from cortado.server.doors.failures import (
+    FAILURES,
+    SECRET_STATUSES,
+    STATUSES,
+    Failure,
+    failure,
+    understanding,
+)
 from cortado.server.doors.openai import transcription
 from cortado.server.doors.openai.configuration import Configuration
 from cortado.server.doors.openai.messages import (
@@ -65,9 +72,10 @@ def routes(service: Service) -> APIRouter:
         """Return a secret for a browser, with which a Realtime session begins as it says."""
         try:
             service.access.identify_by_key(request)
-            asked = await read_json(request, ClientSecretAsked, service.streams.draining)
             _, configuration = session()
-            warnings = configuration.update(asked.session) or None
+            with understanding():
+                asked = await read_json(request, ClientSecretAsked, service.streams.draining)
+                warnings = configuration.update(asked.session) or None
         except FAILURES as error:
             return _refusal(error)
         made, what = service.access.secret(asked.expires_after.seconds, configuration.carried())
@@ -114,7 +122,8 @@ def routes(service: Service) -> APIRouter:
         with ExitStack() as open_files:
             try:
                 open_files.enter_context(service.access.admit(request))
-                form = await _form(service, request)
+                with understanding():
+                    form = await _form(service, request)
                 for _, one in form.multi_items():
                     if isinstance(one, UploadFile):  # closed without waiting: see `_stream`
                         open_files.enter_context(one.file)
@@ -144,8 +153,28 @@ async def _answer(
     """Return the answer to a form; one that is streamed takes the open files over.
 
     Raises:
-        ValueError: the form cannot be understood.
+        Misunderstood: what the form asks for is not clear.
         ProtocolError: the audio cannot be transcribed.
+    """
+    with understanding():
+        file, wanted = _asked(service, form)
+    most = service.settings.max_message_bytes
+    upload = open_upload(file, most, phrases=wanted.phrases)
+    if wanted.stream:
+        return await _stream(service, request, upload, wanted, open_files.pop_all())
+    heard = await collected(answers(service, upload, request))
+    card = service.info()["card"].get("card") or {}
+    language = str(card.get("language", "")).partition(",")[0].lower() or None
+    kind = transcription.TEXT_TYPES.get(wanted.format, "application/json")
+    # Hours of speech take seconds to write down: not on the event loop, which has live streams.
+    found = await asyncio.to_thread(transcription.answer, wanted, heard, language)
+    return Response(found, media_type=kind)
+
+
+def _asked(service: Service, form: FormData) -> tuple[BinaryIO, transcription.Wanted]:
+    """Return the file of a form, and what is asked for beside it.
+
+    Raises: ValueError if the form cannot be understood.
     """
     file = form.get("file")
     if not isinstance(file, UploadFile) and not form:
@@ -159,18 +188,7 @@ async def _answer(
         except UnicodeEncodeError:  # another charset can spell what is no character
             raise ValueError("body: expected fields of Unicode's characters, got others") from None
     weighs = service.weighs_phrases
-    wanted = transcription.read(fields, service.model_name, weighs_phrases=weighs)
-    most = service.settings.max_message_bytes
-    upload = open_upload(file.file, most, phrases=wanted.phrases)
-    if wanted.stream:
-        return await _stream(service, request, upload, wanted, open_files.pop_all())
-    heard = await collected(answers(service, upload, request))
-    card = service.info()["card"].get("card") or {}
-    language = str(card.get("language", "")).partition(",")[0].lower() or None
-    kind = transcription.TEXT_TYPES.get(wanted.format, "application/json")
-    # Hours of speech take seconds to write down: not on the event loop, which has live streams.
-    found = await asyncio.to_thread(transcription.answer, wanted, heard, language)
-    return Response(found, media_type=kind)
+    return file.file, transcription.read(fields, service.model_name, weighs_phrases=weighs)
 
 
 async def _stream(

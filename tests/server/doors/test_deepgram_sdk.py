@@ -23,7 +23,16 @@ from cortado.server.keys import KeyFile
 from cortado.server.sample import speech
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.doors.sound import encoded, wav
-from cortado.tests.server.running import PATIENCE, Running, pcm, rounded, running, say, spelt
+from cortado.tests.server.running import (
+    PATIENCE,
+    Running,
+    pcm,
+    rounded,
+    running,
+    say,
+    spelt,
+    wait_for,
+)
 
 deepgram = pytest.importorskip("deepgram", reason="needs the extra dev")
 
@@ -286,6 +295,25 @@ def test_a_file_that_the_server_has_no_room_for_is_a_clear_error(
     answer = httpx.post(f"{at_rest.page}/v1/{address}", timeout=PATIENCE, **sent)
     assert answer.status_code == 507
     assert "expected room for the file in the server's temporary folder, got none" in answer.text
+
+
+@pytest.mark.parametrize("address", ["listen", "audio/transcriptions"])
+def test_a_fault_of_the_server_is_not_taken_for_its_client_s_mistake(
+    address: str,
+    at_rest: Running,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def faulty(*_: object) -> str:
+        raise ValueError("a fault of ours")
+
+    for name in ("deepgram.file.response", "openai.transcription.answer"):
+        monkeypatch.setattr(f"cortado.server.doors.{name}", faulty)
+    data = wav(SPEECH[:4000])
+    sent: dict[str, Any] = {"files": {"file": data}} if "audio" in address else {"content": data}
+    answer = httpx.post(f"{at_rest.page}/v1/{address}", timeout=PATIENCE, **sent)
+    assert (answer.status_code, answer.text) == (500, "Internal Server Error")
+    assert wait_for(lambda: "ValueError: a fault of ours" in caplog.text)
 
 
 def test_a_slow_disk_holds_up_no_one_but_the_upload(
