@@ -55,6 +55,7 @@ export class Stream {
   #last = ""; // what to say after the last sample: end or suspend
   #said = false; // it was
   #goesOn = false; // the pause that is being made is over once it is made
+  #recovery = 0; // counts them: a pause and its end may begin one while another still waits
   #attempt = 0;
   #goodAt = 0;
   #timers = { pump: null, steady: null, backoff: null };
@@ -218,8 +219,11 @@ export class Stream {
   /** Open a connection; gives the server's greeting. */
   async #connect() {
     const { key: given } = this;
+    const mine = this.#recovery;
     const key = (typeof given === "function" ? await given() : given) ?? "";
-    if (this.state !== "connecting" && this.state !== "lost") throw new Failure("dropped"); // meanwhile
+    const wanted = this.state === "connecting" || this.state === "lost";
+    if (!wanted || mine !== this.#recovery) throw new Failure("dropped"); // meanwhile
+    this.#connection?.close();
     this.#connection = new Connection(
       this.WebSocket, this.address, key.trim(), this.part.hello(this.asked),
       (message) => this.#receive(message), (failure) => this.#drop(failure),
@@ -360,20 +364,23 @@ export class Stream {
 
   /** Connect again until it works, begin anew where the server cannot go on, or give up. */
   async #recover(reason) {
+    const mine = ++this.#recovery;
+    const isOver = () => this.state !== "lost" || mine !== this.#recovery;
     if (this.#attempt === 0) this.#goodAt = now();
     this.#enter("lost", reason);
     let failure = reason;
-    while (this.state === "lost") {
+    while (!isOver()) {
       await this.#backOff();
-      if (this.state !== "lost") return;
+      if (isOver()) return;
       if (this.part.begun && !this.part.resumable) this.#startAnew(); // the server keeps none
       try {
-        this.#goOn(await this.#connect());
+        const ready = await this.#connect();
+        if (!isOver()) this.#goOn(ready);
         return;
       } catch (error) {
         failure = error;
       }
-      if (this.state !== "lost") return;
+      if (isOver()) return;
       if (FATAL.has(failure.code) || now() - this.#goodAt > REPLAY) this.#fail(failure);
       else if (GONE.has(failure.code) && this.part.resumable) this.#startAnew();
     }

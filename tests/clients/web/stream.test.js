@@ -272,6 +272,43 @@ test("a pause while the key is fetched opens no connection", async () => {
   stream.close();
 });
 
+test("a pause that ends while the key is fetched leaves one connection, and the stream open", async () => {
+  const gives = [];
+  const key = () => new Promise((done) => gives.push(done));
+  const stream = new Stream("ws://here/v1/stream", {}, { WebSocket: Socket, key });
+  const ready = stream.open();
+  gives[0]("k");
+  (await next(1)).greet();
+  await ready;
+  sockets[0].onclose({ code: 1006, reason: "" });
+  while (gives.length < 2) await soon();
+  await stream.pause();
+  stream.resume();
+  while (gives.length < 3) await soon();
+  gives[2]("k");
+  (await next(2)).greet();
+  gives[1]("k");
+  await soon(20);
+  assert.equal(sockets.length, 2);
+  assert.equal(stream.state, "open");
+  stream.close();
+});
+
+test("a pause that ends at once, before the server greets, leaves one connection", async () => {
+  const stream = await opened();
+  sockets[0].onclose({ code: 1006, reason: "" });
+  await next(2);
+  stream.pause();
+  stream.resume();
+  const third = await next(3);
+  await soon(600); // a slow handshake
+  third.greet();
+  await soon();
+  assert.deepEqual(sockets.map(({ closed }) => closed), [true, true, false]);
+  assert.equal(stream.state, "open");
+  stream.close();
+});
+
 test("a pause suspends the stream, and what it said is what it goes on with", async () => {
   const stream = await opened();
   stream.send(FRAME);
