@@ -129,9 +129,14 @@ def _content(path: Path, transcript: Transcript) -> dict[str, Any]:
     }
 
 
+def recording_name(path: Path) -> str:
+    """Return what a ctm calls a recording: one word."""
+    return "_".join(path.stem.split()) or "-"
+
+
 def _ctm(path: Path, transcript: Transcript) -> str:
     """Return NIST's word times: recording, channel, start, duration, word."""
-    name = "_".join(path.stem.split()) or "-"
+    name = recording_name(path)
     return "".join(
         f"{name} 1 {word.start:.2f} {word.end - word.start:.2f} {word.text}\n"
         for word in transcript.words

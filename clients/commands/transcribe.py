@@ -187,12 +187,15 @@ def _check_recordings(paths: Sequence[Path]) -> None:
 
     Raises: ValueError where two would have the same.
     """
+    from cortado.model.transcript import recording_name
+
     known: dict[str, Path] = {}
     for path in paths:
-        other = known.setdefault(path.stem, path)
-        if other != path:
+        name = recording_name(path)
+        if name in known:
             expected = "expected recordings of different names in one ctm, or --output FOLDER"
-            raise ValueError(f"{expected}, got {other} and {path}")
+            raise ValueError(f"{expected}, got {known[name]} and {path}")
+        known[name] = path
 
 
 def _as_it_is_said(loading: "Loading", path: Path, options: "StreamOptions") -> bool:

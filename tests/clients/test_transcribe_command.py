@@ -126,6 +126,7 @@ def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys
     wrong, nothing = tmp_path / "wrong.jsonl", tmp_path / "nothing.txt"
     wrong.write_text('{"audio": "a.wav"}\n{"text": "a"}\n')
     nothing.write_text("\n")
+    names = "expected recordings of different names in one ctm, or --output FOLDER"
     for arguments, message in (
         ([archive, "--format", "srt"], "expected --output FOLDER for srt of 2 files, got none"),
         (
@@ -159,8 +160,13 @@ def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys
         ([nothing], f"expected files in {nothing}, got none"),
         (
             ["x/a.wav", "b.wav", "y/a.mp3", "--format", "ctm"],
-            "expected recordings of different names in one ctm, or --output FOLDER, got x/a.wav",
+            f"{names}, got x/a.wav and y/a.mp3",
         ),
+        (
+            ["my talk.wav", "my_talk.mp3", "--format", "ctm"],
+            f"{names}, got my talk.wav and my_talk.mp3",
+        ),
+        (["a.wav", "a.wav", "--format", "ctm"], f"{names}, got a.wav and a.wav"),
     ):
         assert run(saved, *arguments) == 2
         [line] = capsys.readouterr().err.splitlines()
