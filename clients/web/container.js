@@ -2,6 +2,7 @@
 
 const ANY_RATE = 48000; // what decoding goes to where the file's own rate is not known; every browser can
 const UNKNOWN_LENGTH = 0x7ffff000; // writers of wav into a pipe leave this or more
+const MOST_CHUNKS = 1000; // of wav that are looked at; sound comes after a few
 const LARGEST_PAGE = 27 + 255 + 255 * 255; // bytes of ogg
 const TOLD_WITHIN = 3000; // ms
 
@@ -18,7 +19,7 @@ export function stated(buffer) {
   let rate = 0;
   let missing = 0;
   if (tag(0) === "RIFF" && tag(8) === "WAVE") {
-    for (let at = 12; at + 8 <= size;) {
+    for (let at = 12, count = 0; at + 8 <= size && count < MOST_CHUNKS; count += 1) {
       const name = tag(at);
       const length = view.getUint32(at + 4, true);
       at += 8;
@@ -46,14 +47,19 @@ export function stated(buffer) {
 export async function statedSeconds(file) {
   const player = new Audio();
   const address = URL.createObjectURL(file);
+  let timer;
   const told = new Promise((done) => {
     player.onloadedmetadata = done;
     player.onerror = done;
-    setTimeout(done, TOLD_WITHIN);
+    timer = setTimeout(done, TOLD_WITHIN);
   });
   player.preload = "metadata";
   player.src = address;
   await told;
+  clearTimeout(timer);
+  const { duration } = player;
+  player.removeAttribute("src"); // or it keeps the file open
+  player.load();
   URL.revokeObjectURL(address);
-  return Number.isFinite(player.duration) ? player.duration : 0;
+  return Number.isFinite(duration) ? duration : 0;
 }
