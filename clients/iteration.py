@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Results(Generic[T]):
-    """What the iterator that `begin` makes gives, once, by `for` or by `async for`."""
+    """The items of the iterator that `begin` returns, once, by `for` or by `async for`."""
 
     def __init__(self, begin: Callable[[], AsyncIterator[T]]) -> None:
         self._begin = begin

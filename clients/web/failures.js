@@ -73,7 +73,7 @@ const WORDS = {
   ],
   "not-audio": [
     "This file could not be read as sound.",
-    "The browser reads wav, mp3, m4a, flac, ogg and webm, and has no room for much more than two hours. "
+    "The browser reads wav, mp3, m4a, flac, ogg and webm, and has no room for much more than three hours. "
       + "Other files, and any length, go by: cortado transcribe FILE.",
   ],
   "cut-short": [
