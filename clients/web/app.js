@@ -31,7 +31,7 @@ const debug = new URLSearchParams(location.search).has("debug");
 const takes = []; // {name, began, model, timeline} of what stands on the page
 let take = null; // the one that runs, or null
 let again = () => startMicrophone(); // what "Try again" does
-const UNREADABLE = new Set(["not-audio", "too-large", "cut-short"]); // what no further try can mend
+const UNREADABLE = new Set(["not-audio", "too-large"]); // what no further try can mend
 let waiting = []; // recordings that were opened together: one is heard after another
 let isSaved = true; // the text was saved or copied, or there is none
 let following = null; // the timer that follows what is played
@@ -94,6 +94,7 @@ function showFailure(failure) {
   byId("failure-title").textContent = title;
   byId("failure-advice").textContent = advice;
   byId("failure-origin").textContent = origin;
+  byId("retry").hidden = failure.code === "cut-short"; // it would end there again
   byId("failure").hidden = false;
   return undefined;
 }
@@ -168,16 +169,23 @@ function run(source) {
     },
     done: () => {
       leave(captionOf());
-      setTimeout(() => startRecordings(waiting)); // once this take has left
+      hearOthers();
     },
     cancelled: () => leave(captionOf()),
     failed: (failure) => {
       leave(`${captionOf()}, broken off`);
-      showFailure(failure);
+      if (failure.code === "cut-short") hearOthers(failure); // what there is of it was heard
+      else showFailure(failure);
       const others = waiting;
       if (UNREADABLE.has(failure.code) && others.length) again = () => startRecordings(others);
     },
   };
+
+  /** Hear the recordings that wait, beside what was wrong with this one. */
+  const hearOthers = (failure) => setTimeout(() => { // once this take has left
+    startRecordings(waiting);
+    if (failure) showFailure(failure);
+  });
 
   const captionOf = () =>
     [`${source.name}, ${seconds(sound.seconds, 1)}`, source.words && `what was read: “${source.words}”`]

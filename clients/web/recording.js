@@ -19,7 +19,7 @@ export class Recording {
     this.file = file;
     this.name = file.name;
     this.stopped = false;
-    this.lost = null;
+    this.cut = null; // a Failure, of a file that is cut short
   }
 
   async open() {
@@ -30,7 +30,7 @@ export class Recording {
     try {
       const bytes = await this.file.arrayBuffer();
       const { rate, missing } = stated(bytes);
-      if (missing) this.lost = new Failure("cut-short", `${this.name}: ${missing} bytes are missing`);
+      if (missing) this.cut = new Failure("cut-short", `${this.name}: ${missing} bytes are missing`);
       this.audio = await new OfflineAudioContext(1, 1, rate).decodeAudioData(bytes);
     } catch (error) {
       throw new Failure("not-audio", `${this.name}: ${error.message}`);
@@ -49,6 +49,11 @@ export class Recording {
       for (const frame of packer.push(block)) await onframe(frame);
     }
     for (const frame of packer.flush()) await onframe(frame);
+  }
+
+  /** Why the text ends before the recording does, unless somebody stopped it before that. */
+  get lost() {
+    return this.stopped ? null : this.cut;
   }
 
   /** Seconds of the whole recording. */

@@ -125,11 +125,11 @@ class Page(Watched):
         self.open_file(path)
         self.wait_for(HEARD)
 
-    def open_file(self, path: Path) -> None:
-        """Choose a file as a person does in the browser's window."""
+    def open_file(self, *paths: Path) -> None:
+        """Choose files as a person does in the browser's window."""
         document = self.command("DOM.getDocument")["root"]["nodeId"]
         found = self.command("DOM.querySelector", nodeId=document, selector="#file")
-        self.command("DOM.setFileInputFiles", nodeId=found["nodeId"], files=[str(path)])
+        self.command("DOM.setFileInputFiles", nodeId=found["nodeId"], files=[*map(str, paths)])
 
     def look(
         self, scheme: str = "light", width: int = 1100, height: int = 760, density: int = 2

@@ -94,6 +94,21 @@ def test_a_recording_that_is_cut_short_is_told_beside_its_text(
     assert page.transcript()
 
 
+def test_a_recording_that_is_cut_short_does_not_keep_the_others_waiting(
+    page: Page, recording: Path, tmp_path: Path
+) -> None:
+    cut = tmp_path / "cut.wav"
+    cut.write_bytes(recording.read_bytes()[:-1000])
+    page.open_file(cut, recording)
+    captions = "[...document.querySelectorAll('.caption')].map((one) => one.textContent)"
+    page.wait_for(f"{captions}.length === 2 && document.body.dataset.state === 'idle'")
+    first, second = page.evaluate(captions)
+    assert (first[:8], second[:11]) == ("cut.wav,", "speech.wav,")
+    assert ["broken off" in one for one in (first, second)] == [True, False]
+    assert page.text("failure-origin") == "cut-short: cut.wav: 1000 bytes are missing"
+    assert page.evaluate("document.getElementById('retry').hidden")
+
+
 def test_a_recording_that_is_too_long_is_told_before_it_is_decoded(
     page: Page, tmp_path: Path
 ) -> None:
