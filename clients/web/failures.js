@@ -77,8 +77,8 @@ const WORDS = {
       + "Other files, and any length, go by: cortado transcribe FILE.",
   ],
   "cut-short": [
-    "This recording is cut short.",
-    "The text ends where its sound does. Copy or download the whole file again.",
+    "A recording is cut short.",
+    "Its text ends where its sound does. Copy or download the whole file again.",
   ],
   "too-large": [
     "This file is too large for the page.",

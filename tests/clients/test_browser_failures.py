@@ -89,7 +89,7 @@ def test_a_recording_that_is_cut_short_is_told_beside_its_text(
     cut = tmp_path / "cut.wav"
     cut.write_bytes(recording.read_bytes()[:-1000])
     page.hear_file(cut)
-    assert wait_for_failure(page) == "This recording is cut short."
+    assert wait_for_failure(page) == "A recording is cut short."
     assert page.text("failure-origin") == "cut-short: cut.wav: 1000 bytes are missing"
     assert page.transcript()
 
