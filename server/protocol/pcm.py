@@ -58,7 +58,8 @@ def encode(samples: Samples, encoding: str) -> bytes:
     Raises: ValueError if `samples` are none, or not to be written in this encoding.
     """
     if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
-        got = f"{samples.shape} {samples.dtype}"
+        number = f"the number {samples}: a piece is an array"
+        got = f"{samples.shape} {samples.dtype}" if samples.ndim else number
         raise ValueError(f"expected samples (N,) as floats in [-1, 1), got {got}")
     if not np.isfinite(samples).all():
         raise ValueError("expected finite samples, got NaN or infinity")

@@ -39,6 +39,8 @@ def test_samples_are_encoded_as_the_server_reads_them(encoding: str) -> None:
         assert np.frombuffer(data, "<i2").tolist() == [0, 16384, -32768, 32767, 1]
     with pytest.raises(ValueError, match="expected samples"):
         encode(samples[None], encoding)
+    with pytest.raises(ValueError, match=r"expected samples .*, got the number 0.5: a piece is"):
+        encode(samples[1], encoding)
 
 
 def test_what_samples_are_not_read_from_or_written_to_is_said() -> None:
