@@ -64,7 +64,8 @@ class Captions:
         delay = "" if self.delay is None else f"{self.delay:.1f} s behind"
         row = Table.grid(padding=(0, 2))
         clock = _clock(self.microphone.seconds)
-        row.add_row(clock, meter(self.microphone.level), state, delay, "Ctrl-C ends")
+        bar = meter(self.microphone.level, self.console.options.ascii_only)
+        row.add_row(clock, bar, state, delay, "Ctrl-C ends")
         return row
 
     @contextmanager
@@ -82,13 +83,14 @@ class Captions:
         self.console.file.flush()
 
 
-def meter(level: float) -> Text:
+def meter(level: float, ascii_only: bool = False) -> Text:
     """Return a bar for a level in dB of full scale."""
+    loud, quiet = "#-" if ascii_only else "█░"
     share = (max(level, QUIET) - QUIET) / -QUIET
     full = round(min(share, 1.0) * METER)
     colour = "red" if level > -3 else "green"
     number = "silence" if level <= SILENCE else f"{level:.0f} dB"
-    return Text.assemble(("█" * full, colour), ("░" * (METER - full), "dim"), f" {number:>7}")
+    return Text.assemble((loud * full, colour), (quiet * (METER - full), "dim"), f" {number:>7}")
 
 
 async def caption(

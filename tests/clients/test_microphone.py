@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from rich.console import Console
+from rich.text import Text
 
 from cortado.clients import cli
 from cortado.clients.captioning import Captions, caption, meter
@@ -223,6 +225,14 @@ async def test_what_was_said_stays_where_the_stream_breaks_off(
 def test_a_level_is_in_decibels_of_full_scale(samples: Samples, expected: float) -> None:
     assert level(samples.astype(np.float32)) == pytest.approx(expected, abs=1e-4)
     assert str(meter(expected)).count("█") == round(max(0, (expected + 60) / 60) * 20)
+
+
+def test_a_terminal_without_utf_8_has_a_meter_of_its_own_characters() -> None:
+    out = io.TextIOWrapper(io.BytesIO(), "ascii")
+    console = Console(file=out, force_terminal=True, width=80)
+    console.print(Captions(Mock(seconds=1.0, level=-30.0), console))  # an error where it has none
+    out.seek(0)
+    assert "##########----------  -30 dB" in Text.from_ansi(out.read()).plain
 
 
 @pytest.mark.skipif(bool(missing_here()), reason=missing_here())
