@@ -294,7 +294,10 @@ async function stayAwake() {
 function play(timeline, second) {
   if (!timeline) return;
   if (take) picture.freeze(true);
-  player.play(timeline, second);
+  player.play(timeline, second).catch((failure) => {
+    if (!take) again = () => play(timeline, second);
+    showFailure(failure);
+  });
 }
 
 function followPlayer() {
@@ -354,7 +357,8 @@ const press = {
   freeze: () => picture.freeze(!picture.frozen),
   "about-open": () => byId("about").showModal(),
   retry: () => {
-    byId("toggle").focus(); // the button that was pressed goes away
+    byId("failure").hidden = true;
+    byId("toggle").focus(); // the button that was pressed has gone
     again();
   },
 };

@@ -1,5 +1,6 @@
 /** Plays the sound of a take from an instant on. */
 
+import { running } from "./context.js";
 import { SAMPLE_RATE } from "./pcm.js";
 
 const PIECE = 5; // seconds that are read at a time
@@ -22,7 +23,7 @@ export class Player {
     return this.origin.second + Math.max(0, heard);
   }
 
-  /** Play from a second on, until stop() or the end. */
+  /** Play from a second on, until stop() or the end; throws a Failure where there is no sound output. */
   async play(timeline, second) {
     this.stop();
     this.#run += 1;
@@ -31,6 +32,13 @@ export class Player {
     this.#context = context;
     this.timeline = timeline;
     this.onchange(true);
+    try {
+      await running(context);
+    } catch (failure) {
+      if (run !== this.#run) return;
+      this.stop();
+      throw failure;
+    }
     let from = Math.round(Math.max(0, second) * SAMPLE_RATE);
     let at = 0; // where in the context's time the next piece begins
     while (run === this.#run) {

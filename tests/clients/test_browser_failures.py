@@ -156,6 +156,31 @@ def test_stop_ends_a_take_whose_audio_thread_answers_no_more(page: Page) -> None
     page.wait_for_state("idle")
 
 
+def test_playing_without_sound_output_is_told_and_can_be_tried_again(
+    page: Page, recording: Path
+) -> None:
+    page.hear_file(recording)
+    page.evaluate(
+        """window.resumed = AudioContext.prototype.resume,
+        AudioContext.prototype.resume = () => new Promise(() => {}),
+        window.state = Object.getOwnPropertyDescriptor(BaseAudioContext.prototype, "state"),
+        Object.defineProperty(BaseAudioContext.prototype, "state",
+            { value: "suspended", configurable: true }), null"""
+    )
+    page.click("play")
+    assert page.text("play") == "Stop playing"
+    assert wait_for_failure(page) == "The browser starts no sound."
+    assert page.text("play") == "Play"
+    page.evaluate(
+        """AudioContext.prototype.resume = window.resumed,
+        Object.defineProperty(BaseAudioContext.prototype, "state", window.state), null"""
+    )
+    page.click("retry")
+    assert page.evaluate("document.getElementById('failure').hidden")
+    assert page.text("play") == "Stop playing"
+    page.click("play")
+
+
 def test_a_browser_without_sound_output_is_told_and_the_sample_can_be_given_up(page: Page) -> None:
     page.evaluate(
         """AudioContext.prototype.resume = () => new Promise(() => {}),
