@@ -94,7 +94,7 @@ export class Stream {
     this.#enter("connecting");
     try {
       const ready = await this.#connect();
-      this.#goOn(ready);
+      if (this.state === "connecting") this.#goOn(ready); // it may be lost already
       return ready;
     } catch (failure) {
       if (this.state !== "closed") this.#fail(failure);

@@ -272,6 +272,20 @@ test("a pause while the key is fetched opens no connection", async () => {
   stream.close();
 });
 
+test("a server that greets and closes at once is connected to again", async () => {
+  const stream = new Stream("ws://here/v1/stream", {}, { WebSocket: Socket });
+  stream.send(FRAME);
+  const ready = stream.open();
+  sockets[0].greet();
+  sockets[0].say({ type: "error", code: "shutting_down", message: "restart" }); // in the same task, as of ws
+  await ready;
+  (await next(2)).greet();
+  await soon();
+  assert.equal(stream.state, "open");
+  assert.deepEqual(sockets[1].sent.map((each) => each.type ?? each), ["start", 1280]);
+  stream.close();
+});
+
 test("a pause that ends while the key is fetched leaves one connection, and the stream open", async () => {
   const gives = [];
   const key = () => new Promise((done) => gives.push(done));
