@@ -213,7 +213,7 @@ def test_a_run_does_not_begin_with_parts_of_nothing(tmp_path: Path, text: str, k
 
 @pytest.mark.parametrize(
     ("parts", "message"),
-    [("5", r"start_parts: expected .* array, got 5"), ('[["ctc"]]', r"start_parts\[0\]: expected")],
+    [("5", r"start_parts: expected a list, got 5"), ('[["ctc"]]', r"start_parts\[0\]: expected")],
 )
 def test_parts_of_a_start_that_are_no_names_are_named(
     tmp_path: Path, parts: str, message: str
