@@ -6,6 +6,9 @@ the date, which fails if the entry names a class that has been renamed since. He
 to one digest of the function's file and of all files of ours that it imports, directly or not.
 Entries of another digest are never unpickled, and those that cannot be read are compiled again.
 Where nothing can be written, what is there is used and the rest is compiled at each start.
+
+Processes do not compile the same thing twice: one does, and those that need it as well wait. So one
+process can be started to compile a part of what another one needs (ahead.py).
 """
 
 import ast
@@ -13,12 +16,17 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+from numba.core.compiler_lock import global_compiler_lock
+
+from cortado.model.compiled import ahead
+from cortado.model.lock import locked
 
 PACKAGE = "cortado."
 log = logging.getLogger(__name__)
@@ -47,25 +55,48 @@ class SourceCache(FunctionCache):
 
     _impl_class = Places
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], parts: ahead.Parts | None) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
         sources = source_files(Path(function.__code__.co_filename))
         self._cache_file._version += f" {digest(sources)}"  # what numba compares first
+        self._lock = Path(self.cache_path, f"{self._impl.filename_base}.lock")
+        self._held, self._parts = ExitStack(), parts
 
-    def load_overload(self, *args: Any) -> Any:
+    def compiling(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """Return numba's method that loads or compiles, which now keeps other processes waiting."""
+
+        def compile_alone(signature: Any) -> Any:
+            # in this order in each thread: what holds numba's lock may need more functions
+            with global_compiler_lock, self._held:
+                return compiled(signature)
+
+        return compile_alone
+
+    def load_overload(self, signature: Any, *args: Any) -> Any:
+        """Return a compiled signature of the function; None if it has to be compiled now."""
+        found = self._loaded(signature, *args)
+        if found is None:
+            # where that fails, nothing can be kept, so there is nothing to wait for either
+            with suppress(OSError):
+                self._held.enter_context(locked(self._lock))
+                found = self._loaded(signature, *args)
+                if found is None and self._parts:
+                    ahead.start(self._parts(signature))
+        if found is None:
+            say_once()
+        return found
+
+    def _loaded(self, *args: Any) -> Any:
         """Return a compiled signature of the function; None if there is none or it is broken."""
-        found = None
         try:
-            found = super().load_overload(*args)  # type: ignore[no-untyped-call]
+            return super().load_overload(*args)  # type: ignore[no-untyped-call]
         except Exception as error:  # unpickling raises any, by what is in the file
             log.warning("compiling %s again, whose cache is broken: %r", self._name, error)
             try:
                 self.flush()  # type: ignore[no-untyped-call]
             except OSError:
                 self._give_up()
-        if found is None:
-            say_once()
-        return found
+            return None
 
     def save_overload(self, *args: Any) -> None:
         """Keep a compiled signature of the function, if it can be written."""
@@ -95,13 +126,22 @@ def warn_once(folder: str) -> None:
     )
 
 
-def cached_njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator: `numba.njit` that releases Python's lock and caches on disk."""
+def cached_njit(
+    *, parts: ahead.Parts | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator: `numba.njit` that releases Python's lock and caches on disk.
+
+    Args:
+        parts: given a signature, the functions that another process compiles meanwhile.
+        options: numba's.
+    """
 
     def decorate(function: Callable[..., Any]) -> Any:
         dispatcher: Any = numba.njit(nogil=True, **options)(function)
         try:
-            dispatcher._cache = SourceCache(function)  # as its enable_caching does
+            cache = SourceCache(function, parts)
+            dispatcher._cache = cache  # as its enable_caching does
+            dispatcher.compile = cache.compiling(dispatcher.compile)
         except RuntimeError:  # numba's own, if there is no folder at all
             warn_once("none")
         return dispatcher
@@ -120,7 +160,7 @@ def uncounted(*, cached: bool = False, **options: Any) -> Callable[[Callable[...
 
     Args:
         cached: whether what is compiled is kept on disk.
-        options: numba's.
+        options: numba's, or those of `cached_njit`.
     """
     options["_nrt"] = False  # numba's runtime
     return cached_njit(**options) if cached else numba.njit(nogil=True, **options)

@@ -24,13 +24,13 @@ from cortado.model.audio.error import AudioError
 from cortado.model.config import PLAIN, FeatureConfig
 from cortado.model.features.framing import HOP, SAMPLE_RATE
 from cortado.model.features.log_mel import LogMel
+from cortado.model.lock import LOCK, locked
 from cortado.model.progress import Count, counted, unwatched
 from cortado.model.vocabulary import Vocabulary
 from cortado.model.whole_file import named
 from cortado.training.data.manifest import Utterance, read_for
 from cortado.training.data.parallel import parallel_map
 from cortado.training.data.recordings import samples_of
-from cortado.training.lock import locked
 
 Key = tuple[str, float]  # an utterance's id, and its speed
 
@@ -139,7 +139,7 @@ def cached(
     utterances = read_for(manifest, vocabulary)
     played = [(u, speed) for speed in speeds for u in utterances]
     audio = {u.id: _digest(u) for u in utterances}
-    with locked(folder):  # two runs that share a cache would mix their frames
+    with locked(folder / LOCK):  # two runs that share a cache would mix their frames
         stored = _filled(folder, played, audio, workers, progress, features)
     found = [replace(stored[u.id, s], text=u.text, speaker=u.speaker) for u, s in played]
     return CachedCorpus(folder, found, features.bands)

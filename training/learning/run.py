@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from cortado.model import checkpoint_reader
+from cortado.model.lock import LOCK, locked
 from cortado.model.processes import Line, ProcessHere
 from cortado.model.progress import Progress, unwatched
 from cortado.training.data import manifest
@@ -32,7 +33,6 @@ from cortado.training.learning.recipe import Corpus, Recipe
 from cortado.training.learning.resumption import last_state, standing
 from cortado.training.learning.snapshot import snapshots
 from cortado.training.learning.trainer import Trainer
-from cortado.training.lock import locked
 from cortado.training.synthesis.corpus import SynthConfig, lacks, sentences, synthesise
 from cortado.training.synthesis.splice import SplicedCorpus, word_edges
 
@@ -75,7 +75,7 @@ def train(
         if not stage.cuts and stage.learning_rate < stage.final_learning_rate:
             ends = f"{stage.learning_rate:g} to final_learning_rate, {stage.final_learning_rate:g}"
             log.warning("stage %r: its learning rate rises from %s", stage.name, ends)
-    with locked(output, wait=False) if rank == 0 else nullcontext():
+    with locked(output / LOCK, wait=False) if rank == 0 else nullcontext():
         if "RANK" in os.environ:
             size = int(os.environ["WORLD_SIZE"])
             if rank == 0:

@@ -12,12 +12,12 @@ from torch import nn
 
 import cortado.model.compiled.operations  # noqa: F401  # kernels for whole texts on CPUs
 from cortado.model.config_reader import json_tree
+from cortado.model.lock import LOCK, locked
 from cortado.model.progress import Progress, unwatched
 from cortado.model.whole_file import write_whole
 from cortado.training.learning import snapshot
 from cortado.training.learning.device import device_of, to_device
 from cortado.training.learning.schedule import cosine
-from cortado.training.lock import locked
 from cortado.training.text import readers
 from cortado.training.text.batches import collate, ordered
 from cortado.training.text.loss import loss
@@ -82,7 +82,7 @@ def train(
         return folder
     where = device_of(device)
     write_whole(folder / DIGEST, configuration(recipe, row))
-    with locked(folder, wait=False):
+    with locked(folder / LOCK, wait=False):
         _train(recipe, row, seed, folder, where, progress)
     return folder
 

@@ -8,6 +8,8 @@ order: its results would differ in the last bits from those of all processes tha
 from collections.abc import Callable
 from functools import cache
 
+from numba import types
+
 from cortado.model.arrays import Array
 from cortado.model.backends.cpu import decoder, encoder, features, search
 from cortado.model.backends.cpu.layout import (
@@ -20,18 +22,47 @@ from cortado.model.backends.cpu.layout import (
     Scratch,
     State,
 )
+from cortado.model.compiled.ahead import Part, Signature
 from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.product import begin, end
 from cortado.model.compiled.vectors import fetch_and_increment
+from cortado.model.search import beam as search_beam
+from cortado.model.search.commit import commit
+from cortado.model.search.hearing import begin_frame
 from cortado.model.search.hypotheses import Candidates, Hypotheses
+from cortado.model.search.lexicon_search import follow
 from cortado.model.search.settings import Beam
+
+
+def slow_parts(of_run: Signature) -> list[Part]:
+    """Return what takes half of the time to compile, given the types of `run`'s arguments.
+
+    Those are parts of the search, and the alternatives of words, which a server needs as well.
+    """
+    _, rows, _, hypotheses, *_, candidates, new, symbols, late, confidence, _, beam, _, _ = of_run
+    fields = dict(zip(new.fields, new.types, strict=True))
+    words = dict(zip(beam.fields, beam.types, strict=True))["words"]
+    whole, floats, integers = types.int64, types.float32, types.int32
+    heard, begun, state = floats[:, :], floats[:, ::1], integers[:, ::1]
+    return [
+        (begin_frame, (rows, heard, beam, hypotheses, candidates)),
+        (search_beam.extend, (whole, fields["logits"], whole, whole, beam, candidates)),
+        (commit, (rows, beam, hypotheses, candidates, symbols, late, confidence)),
+        (
+            follow,
+            (
+                *(rows, symbols, late, types.boolean[::1], floats[:, :, ::1], words),
+                *(begun, state, integers[:, :, ::1], floats[:, :, ::1]),
+            ),
+        ),
+    ]
 
 
 @cache
 def kernel(searched: bool) -> Callable[..., None]:
     """Return the step by the search or by the greedy scan; the other one need not be compiled."""
 
-    @uncounted(cached=True)
+    @uncounted(cached=True, parts=slow_parts if searched else None)
     def run(
         samples: Array,
         rows: Array,

@@ -4,6 +4,7 @@ import math
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -16,13 +17,14 @@ from numpy.typing import NDArray
 
 from cortado.model.arrays import Samples
 from cortado.model.attention import AttentionConfig
-from cortado.model.backends.choice import choose
+from cortado.model.backends.choice import choose, load_recognizer
 from cortado.model.backends.cpu import kernel as kernel_module
 from cortado.model.backends.cpu import recognizer as recognizer_module
 from cortado.model.backends.cpu.gates import advance_cell
 from cortado.model.backends.cpu.recognizer import FastRecognizer, available_products, unsupported
 from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.compiled import product as products_module
+from cortado.model.compiled.ahead import Signature
 from cortado.model.compiled.jit import source_files
 from cortado.model.compiled.product import (
     WEIGHT_TYPES,
@@ -39,6 +41,7 @@ from cortado.model.compiled.vectors import COLUMNS, LANES
 from cortado.model.config import DecoderConfig, EncoderConfig, FeatureConfig, RecognizerConfig
 from cortado.model.recognizer import Recognizer
 from cortado.model.search.settings import GREEDY
+from cortado.model.streaming.pool import Pool
 from cortado.model.streaming.recordings import transcribe
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.untrained import encoded, noise, untrained
@@ -151,6 +154,22 @@ def test_what_may_reorder_sums_is_inlined() -> None:
     loose = [f for f in compiled if f.targetoptions.get("fastmath")]
     assert len(loose) >= 9
     assert all(f.targetoptions.get("forceinline") for f in loose)
+
+
+def test_what_another_process_compiles_is_what_the_step_calls() -> None:
+    """Else it would compile for nothing, and the first start would take twice as long."""
+    recognizer = load_recognizer()
+    transcribe(recognizer, np.zeros(STEP, np.float32))
+    Pool(recognizer, 1).warm()
+
+    def models(signature: Signature) -> list[numba.types.Type]:
+        return [one for one in signature if isinstance(one, numba.types.NamedTuple)]
+
+    run: Any = kernel_module.kernel(searched=True)
+    for of_run in run.signatures:
+        for function, signature in kernel_module.slow_parts(of_run):
+            kept = [key[0] for key in function._cache._cache_file._load_index()]
+            assert [one for one in kept if models(one) == models(signature)] == [signature]
 
 
 @pytest.mark.parametrize("ahead", [False, True])

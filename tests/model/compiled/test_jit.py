@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,8 +17,9 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from cortado.model.compiled import jit
+from cortado.model.compiled import ahead, jit
 from cortado.model.compiled.jit import digest, source_files
+from cortado.tests.model.locking import another_process_holding
 
 SOURCE = """
 from typing import NamedTuple
@@ -183,6 +185,61 @@ def test_what_cannot_be_written_is_read_if_it_is_whole_and_compiled_if_not(
     assert found.stdout == ("3 1\n" if damage == "none" else "3 0\n"), found.stderr
     assert found.stderr.count("compiles anew") == (damage != "none")
     assert "Traceback" not in found.stderr
+
+
+LONG = f"""
+import sys
+import cortado.model.compiled.jit as jit
+
+@jit.cached_njit()
+def long(x):
+    {"; ".join(f"x = x * {k} + {k}" for k in range(1, 200))}
+    return x
+
+def run():
+    print("ready", flush=True)
+    sys.stdin.readline()
+    long(1)
+    print(len(long.stats.cache_hits))
+"""
+
+
+def test_of_several_processes_one_compiles_and_the_others_wait(tmp_path: Path) -> None:
+    (tmp_path / "compiled_long.py").write_text(LONG)
+    command = [sys.executable, "-c", "from compiled_long import run; run()"]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    own = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONPATH": str(tmp_path)}
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(subprocess.Popen(command, env=own, **pipes)) for _ in range(3)
+        ]
+        for one in processes:
+            assert one.stdout
+            assert one.stdout.readline() == "ready\n"
+        for one in processes:
+            assert one.stdin
+            one.stdin.write("go\n")
+            one.stdin.flush()
+        assert sorted(one.communicate()[0] for one in processes) == ["0\n", "1\n", "1\n"]
+
+
+def test_another_process_compiles_for_this_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "usable_cores", lambda: 2)
+    monkeypatch.setenv("PYTHONPATH", str(path.parent))
+    module = load(path, SOURCE.replace("point.x + point.y", "point + 1"))
+    process = ahead.start([(module.total, (numba.int64,))])
+    assert process
+    assert process.wait() == 0
+    assert module.total(1) == 2
+    assert loaded_from_disk(module)
+
+
+def test_a_function_whose_compilation_fails_keeps_nobody_waiting(path: Path) -> None:
+    module = load(path, SOURCE)
+    with pytest.raises(TypingError):
+        module.total("text")
+    with another_process_holding(module.total._cache._lock):
+        pass
 
 
 def test_sources_are_what_is_imported_directly_or_not(path: Path) -> None:

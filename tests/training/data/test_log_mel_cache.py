@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from cortado.model.config import FeatureConfig
 from cortado.model.features.framing import HOP, MELS
 from cortado.model.features.log_mel import LogMel
+from cortado.model.lock import LOCK
 from cortado.model.vocabulary import Vocabulary
-from cortado.tests.training.locking import another_process_in
+from cortado.tests.model.locking import another_process_holding
 from cortado.tests.training.recorded import rows_of, write_rows
 from cortado.tests.training.tiny import TEXTS, corpus, spoken
 from cortado.training.data import log_mel_cache as logmel
@@ -62,7 +63,7 @@ def test_two_runs_fill_one_cache_one_after_the_other(tmp_path: Path, computed: l
     (folder / "index.jsonl").unlink()
     computed.clear()
     with ThreadPoolExecutor() as threads:
-        with another_process_in(folder):
+        with another_process_holding(folder / LOCK):
             found = threads.submit(cached, manifest, cache)
             time.sleep(0.5)
             assert not computed

@@ -15,9 +15,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from cortado.model.lock import LOCK
 from cortado.model.whole_file import write_whole
 from cortado.tests import needs
-from cortado.tests.training.locking import another_process_in
+from cortado.tests.model.locking import another_process_holding
 from cortado.tests.training.tiny import corpus, recipe
 from cortado.training.learning import run
 from cortado.training.learning.recipe import Corpus, FromText, read
@@ -84,7 +85,7 @@ def test_a_recording_to_validate_with_is_missed_before_anything_is_prepared(
 def test_a_run_is_not_trained_twice_at_once(tmp_path: Path) -> None:
     wanted, output = recipe(corpus(tmp_path)), tmp_path / "run"
     with (
-        another_process_in(output),
+        another_process_holding(output / LOCK),
         pytest.raises(ValueError, match=r"no other process in .*run, got one"),
     ):
         run.train(wanted, output)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cortado.clients import cli
-from cortado.tests.training.locking import another_process_in
+from cortado.model.lock import LOCK
+from cortado.tests.model.locking import another_process_holding
 from cortado.tests.training.tiny import RECIPES
 from cortado.training.text import recipe as recipes
 from cortado.training.text.evaluate import evaluate, score
@@ -113,7 +114,7 @@ def test_a_run_is_not_trained_twice_at_once(tmp_path: Path) -> None:
     folder = train(recipe, recipe.rows[0], 1, tmp_path)
     (folder / "run.json").unlink()
     with (
-        another_process_in(folder),
+        another_process_holding(folder / LOCK),
         pytest.raises(ValueError, match=r"no other process in .*soft-1, got one"),
     ):
         train(recipe, recipe.rows[0], 1, tmp_path)

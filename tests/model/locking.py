@@ -1,4 +1,4 @@
-"""Another process that is in a folder."""
+"""Another process that holds a lock."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 SCRIPT = """
 import sys
 from pathlib import Path
-from cortado.training.lock import locked
+from cortado.model.lock import locked
 
 with locked(Path(sys.argv[1])):
     print("locked", flush=True)
@@ -18,10 +18,10 @@ with locked(Path(sys.argv[1])):
 
 
 @contextmanager
-def another_process_in(folder: Path) -> Iterator[None]:
-    """Let another process lock a folder during the block."""
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-c", SCRIPT, str(folder)]
+def another_process_holding(path: Path) -> Iterator[None]:
+    """Let another process lock a file during the block."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-c", SCRIPT, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout
         assert other.stdout.readline() == b"locked\n"
