@@ -40,6 +40,7 @@ FLOORS = (  # of the model, from below; the longest name that fits says
         "compiled",
         "config_reader",
         "cores",
+        "lock",
         "operation",
         "progress",
         "whole_file",
