@@ -23,13 +23,16 @@ def last_state(output: Path, recipe: Recipe, processes: int) -> State | None:
     """Return the state of a run's last snapshot; None where it has yet to begin.
 
     Raises:
-        ValueError: it was begun with another number of processes, another model, other frozen
-            weights or another optimiser: the optimiser's moments are of weights by their order.
+        ValueError: it is a text task's, or was begun with another number of processes, another
+            model, other frozen weights or another optimiser: the optimiser's moments are of weights
+            by their order.
     """
     found = snapshot.snapshots(output)
     if not found:
         return None
     state = snapshot.read(found[-1])
+    if "processes" not in state:
+        raise ValueError(f"expected a run of a recogniser in {output}, got one of a text task")
     if state["processes"] != processes:
         raise ValueError(
             f"expected as many processes as {output} was begun with, {state['processes']}, "

@@ -28,7 +28,7 @@ from cortado.training.learning.monitor import Monitor
 from cortado.training.learning.recipe import Recipe
 from cortado.training.learning.resumption import last_state, standing
 from cortado.training.learning.run import train
-from cortado.training.learning.snapshot import snapshots
+from cortado.training.learning.snapshot import save, snapshots
 from cortado.training.learning.stage import Stage
 from cortado.training.learning.start import set_statistics
 from cortado.training.learning.trainer import Trainer, update_average
@@ -133,6 +133,12 @@ def test_a_run_begun_with_other_processes_is_refused(manifest: Path, tmp_path: P
     path.write_text(json.dumps(json.loads(path.read_text()) | {"processes": 2}))
     with pytest.raises(ValueError, match=r"expected as many processes .* with, 2, got 1"):
         trainer(wanted, tmp_path)
+
+
+def test_a_run_of_a_text_task_is_refused(manifest: Path, tmp_path: Path) -> None:
+    save(tmp_path, 2, {}, {}, {"seconds": 1.5})  # as training/text/train.py does
+    with pytest.raises(ValueError, match=r"expected a run of a recogniser in .*, got one of a te"):
+        trainer(recipe(manifest), tmp_path)
 
 
 def test_a_run_begun_with_another_model_is_refused(uninterrupted: Path, manifest: Path) -> None:
