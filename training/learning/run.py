@@ -71,10 +71,6 @@ def train(
     device = device_of(device).type  # refused before anything is prepared
     output.mkdir(parents=True, exist_ok=True)
     rank = int(os.environ.get("RANK", 0))  # under torchrun, which has set the rendezvous
-    for stage in recipe.stages if rank == 0 else ():
-        if not stage.cuts and stage.learning_rate < stage.final_learning_rate:
-            ends = f"{stage.learning_rate:g} to final_learning_rate, {stage.final_learning_rate:g}"
-            log.warning("stage %r: its learning rate rises from %s", stage.name, ends)
     with locked(output / LOCK, wait=False) if rank == 0 else nullcontext():
         if "RANK" in os.environ:
             size = int(os.environ["WORLD_SIZE"])

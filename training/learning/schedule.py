@@ -12,7 +12,8 @@ def learning_rate(stage: Stage, step: int) -> float:
     if stage.cuts:
         return stage.learning_rate * stage.cut ** sum(step >= at for at in stage.cuts)
     part = (step - stage.warmup) / max(1, stage.steps - stage.warmup)
-    return cosine(stage.learning_rate, stage.final_learning_rate, part)
+    final = stage.final_learning_rate
+    return cosine(stage.learning_rate, stage.learning_rate if final is None else final, part)
 
 
 def cosine(first: float, last: float, part: float) -> float:

@@ -40,7 +40,7 @@ class Stage:
         None  # longer utterances are left out; as the recipe if None
     )
     learning_rate: Weight = 1e-3
-    final_learning_rate: Weight = 1e-3  # reached along a cosine
+    final_learning_rate: Weight | None = None  # reached along a cosine; as the first if not given
     warmup: Count = 0  # updates
     cuts: tuple[Count, ...] = ()  # the stage's updates at which the rate is multiplied by `cut`
     cut: Weight = 0.1

@@ -92,19 +92,6 @@ def test_a_run_is_not_trained_twice_at_once(tmp_path: Path) -> None:
     assert run.train(wanted, output).is_dir()
 
 
-def test_a_rate_that_rises_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(run, "_train_here", lambda *_: None)
-    wanted = recipe(corpus(tmp_path))
-    run.train(wanted, tmp_path / "run")
-    assert not caplog.messages
-    slow = tuple(replace(stage, learning_rate=1e-4) for stage in wanted.stages[:1])
-    run.train(replace(wanted, stages=slow), tmp_path / "run")
-    told = "stage 'encoder': its learning rate rises from 0.0001 to final_learning_rate, 0.001"
-    assert caplog.messages == [told]
-
-
 def test_a_batch_without_room_on_a_gpu_is_told_on_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

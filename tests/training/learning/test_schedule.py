@@ -16,6 +16,11 @@ def test_the_rate_warms_up_and_falls_along_a_cosine() -> None:
     assert rates[10:] == sorted(rates[10:], reverse=True)
 
 
+def test_a_rate_that_is_set_alone_stays() -> None:
+    stage = Stage("a", 10, learning_rate=1e-4)
+    assert {learning_rate(stage, step) for step in range(11)} == {1e-4}
+
+
 def test_the_rate_is_cut_at_the_papers_steps() -> None:
     stage = Stage("wsj", 100, learning_rate=1e-3, cuts=(60, 80), cut=0.1)
     found = [learning_rate(stage, step) for step in (0, 59, 60, 79, 80, 99)]
