@@ -1,5 +1,6 @@
 """Samples of any rate to those of another, in a stream."""
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,9 @@ class Resampler:
 
     def __init__(self, source_rate: int, target_rate: int = SAMPLE_RATE) -> None:
         for rate in (source_rate, target_rate):
-            if not MIN_RATE <= rate <= MAX_RATE:
+            if not (isinstance(rate, Real) and MIN_RATE <= rate <= MAX_RATE):
                 raise ValueError(
-                    f"expected a sample rate of {MIN_RATE} to {MAX_RATE} Hz, got {rate}"
+                    f"expected a sample rate of {MIN_RATE} to {MAX_RATE} Hz, got {rate!r}"
                 )
         self._stream: soxr.ResampleStream | None = None
         if source_rate != target_rate:

@@ -1,5 +1,6 @@
 """The settings of a beam search, from a user's options or a model's; their name and identity."""
 
+from numbers import Integral
 from typing import NamedTuple
 
 from cortado.model.config import UNCALIBRATED, Confidence
@@ -49,8 +50,9 @@ def beam_from_options(width: int | None, hold_ms: int | None, lm: str | None = N
     """Return the search for a user's options --beam, --hold and --lm; None for the default.
 
     Raises:
-        ValueError: a number of hypotheses outside 1 to MAX_WIDTH, a time outside 0 to MAX_WAIT_MS
-            milliseconds, or a time or a language model for the greedy scan, which uses neither.
+        ValueError: no whole number of hypotheses from 1 to MAX_WIDTH, no whole number of
+            milliseconds from 0 to MAX_WAIT_MS, or a time or a language model for the greedy scan,
+            which uses neither.
     """
     if width == 1 and lm not in (None, "none"):
         raise ValueError(f"expected a beam of 2 or more hypotheses with --lm {lm}, got {width}")
@@ -58,10 +60,10 @@ def beam_from_options(width: int | None, hold_ms: int | None, lm: str | None = N
         raise ValueError(f"expected a beam of 2 or more hypotheses with --hold {hold_ms}, got 1")
     if width is None and hold_ms is None:
         return None
-    if width is not None and not 1 <= width <= MAX_WIDTH:
-        raise ValueError(f"expected a beam of 1 to {MAX_WIDTH} hypotheses, got {width}")
-    if hold_ms is not None and not 0 <= hold_ms <= MAX_WAIT_MS:
-        raise ValueError(f"expected --hold from 0 to {MAX_WAIT_MS} ms, got {hold_ms}")
+    if width is not None and not (isinstance(width, Integral) and 1 <= width <= MAX_WIDTH):
+        raise ValueError(f"expected a beam of 1 to {MAX_WIDTH} hypotheses, got {width!r}")
+    if hold_ms is not None and not (isinstance(hold_ms, Integral) and 0 <= hold_ms <= MAX_WAIT_MS):
+        raise ValueError(f"expected --hold in whole ms from 0 to {MAX_WAIT_MS}, got {hold_ms!r}")
     if width == 1:
         return GREEDY
     wait = DEFAULT_BEAM.max_wait if hold_ms is None else round(hold_ms / 1000 / STEP_SECONDS)

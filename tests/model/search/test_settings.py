@@ -1,5 +1,8 @@
 """The settings of a search, from a user's wishes, and their name."""
 
+import math
+from typing import Any
+
 import pytest
 
 from cortado.model.backends.choice import choose
@@ -32,6 +35,14 @@ def test_a_wish_becomes_a_search() -> None:
     for width, wait in ((0, None), (None, -1), (1, 400), *beyond):
         with pytest.raises(ValueError, match="expected"):
             beam_from_options(width, wait)
+
+
+@pytest.mark.parametrize("given", [1.5, 2.0, math.nan, "4", [4]])
+def test_a_search_in_what_is_no_whole_number_is_refused(given: Any) -> None:
+    with pytest.raises(ValueError, match=r"expected a beam of 1 to 128 hypotheses, got"):
+        beam_from_options(given, None)
+    with pytest.raises(ValueError, match=r"expected --hold in whole ms from 0 to 2000, got"):
+        beam_from_options(None, given)
 
 
 def test_a_backend_is_named_by_its_search() -> None:
