@@ -16,6 +16,7 @@ from cortado.model.checkpoint_reader import (
     FORMAT,
     WEIGHTS,
     CheckpointData,
+    check_shape,
     checkpoint_errors,
     read,
 )
@@ -75,5 +76,11 @@ def restored(data: CheckpointData, folder: Path) -> Recognizer:
     with checkpoint_errors(folder):
         recognizer = Recognizer(data.config)
         tensors = {name: torch.from_numpy(each) for name, each in data.tensors.items()}
+        own = recognizer.state_dict()
+        for name in sorted(own.keys() | tensors.keys()):
+            got, expected = (
+                tuple(side[name].shape) if name in side else None for side in (tensors, own)
+            )
+            check_shape(name, got, expected)
         recognizer.load_state_dict(tensors)
     return recognizer.eval()

@@ -108,6 +108,16 @@ def read(folder: str | os.PathLike[str] = DEFAULT) -> CheckpointData:
     return CheckpointData(config, lookahead_ms, tensors)
 
 
+def check_shape(name: str, got: tuple[int, ...] | None, expected: tuple[int, ...] | None) -> None:
+    """Check the shape of a checkpoint's tensor, which is None where there is none.
+
+    Raises: ValueError where it is not the one that the model has.
+    """
+    if got != expected:
+        found, own = ("none" if shape is None else shape for shape in (got, expected))
+        raise ValueError(f"{name} of shape {found}, where the model has {own}")
+
+
 def _widened(dtype: str, shape: list[int], data: bytes) -> NDArray[Any]:
     """Return a tensor of its own memory; one of 16 bits (numpy knows no bf16) has 32 then."""
     if dtype not in KINDS:

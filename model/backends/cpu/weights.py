@@ -20,7 +20,7 @@ from cortado.model.backends.cpu.layout import (
     Sizes,
 )
 from cortado.model.backends.heads import rows_of_heads
-from cortado.model.checkpoint_reader import Parameters
+from cortado.model.checkpoint_reader import Parameters, check_shape
 from cortado.model.compiled.integers import QuantizedMatrix, quantized
 from cortado.model.compiled.product import packed, padded
 from cortado.model.compiled.vectors import COLUMNS
@@ -42,8 +42,8 @@ class Weights(NamedTuple):
 class _StateDict:
     """A state dict's tensors by name, in float64, each of the shape that is expected."""
 
-    def __init__(self, tensors: Mapping[str, Any], prefix: str) -> None:
-        self._tensors, self._prefix = tensors, prefix
+    def __init__(self, tensors: Mapping[str, Any], prefix: str, unread: set[str]) -> None:
+        self._tensors, self._prefix, self._unread = tensors, prefix, unread
 
     def __call__(self, name: str, *shape: int) -> Float64:
         """Return a tensor.
@@ -51,16 +51,14 @@ class _StateDict:
         Raises: ValueError where it is not there, or of another shape.
         """
         name = self._prefix + name
-        if name not in self._tensors:
-            raise ValueError(f"expected a tensor {name!r}, got none")
-        found: Float64 = np.asarray(self._tensors[name], np.float64)
-        if found.shape != shape:
-            raise ValueError(f"expected {name!r} of shape {shape}, got {found.shape}")
-        return found
+        given = self._tensors.get(name)
+        check_shape(name, None if given is None else tuple(given.shape), shape)
+        self._unread.discard(name)
+        return np.asarray(given, np.float64)
 
     def scope(self, prefix: str) -> "_StateDict":
         """Return the tensors whose names continue with `prefix`."""
-        return _StateDict(self._tensors, self._prefix + prefix)
+        return _StateDict(self._tensors, self._prefix + prefix, self._unread)
 
 
 def pack_weights(recognizer: Parameters, dtype: Any, integers: bool = False) -> Weights:
@@ -71,13 +69,16 @@ def pack_weights(recognizer: Parameters, dtype: Any, integers: bool = False) -> 
         dtype: one of the products' WEIGHT_TYPES.
         integers: quantise all matrices but the first convolution's.
 
-    Raises: ValueError where a tensor is missing or of another shape than its configuration says.
+    Raises: ValueError where a tensor is missing, too many or of another shape than its
+        configuration says.
     """
-    tensors, shape = _StateDict(recognizer.state_dict(), ""), sizes(recognizer)
+    given, shape = recognizer.state_dict(), sizes(recognizer)
+    unread = set(given)
+    tensors = _StateDict(given, "", unread)
     encoder, statistics = tensors.scope("encoder."), tensors.scope("features.normalizer.")
     inputs = [FREQUENCIES * CHANNELS] + [shape.width] * (shape.layers - 1)
     patch = 3 * CHANNELS  # of a frame
-    return Weights(
+    found = Weights(
         features.weights(statistics("mean", MELS), statistics("deviation", MELS)),
         Convolutions(
             _matrix(*_convolution(encoder.scope("conv1."), PLANES, PLANES + 1), dtype, 3),
@@ -91,6 +92,9 @@ def pack_weights(recognizer: Parameters, dtype: Any, integers: bool = False) -> 
         ),
         _decoder(tensors, recognizer, dtype, integers),
     )
+    for name in sorted(unread):
+        check_shape(name, tuple(given[name].shape), None)
+    return found
 
 
 def sizes(recognizer: Parameters) -> Sizes:
@@ -121,6 +125,7 @@ def _affine_map(
 
 def _norm(tensors: _StateDict, width: int) -> tuple[Float64, Float64]:
     """Return the scale and the shift of a frozen batch norm."""
+    tensors("num_batches_tracked")  # of training alone
     scale = tensors("weight", width) / np.sqrt(tensors("running_var", width) + NORM_EPSILON)
     return scale, tensors("bias", width) - tensors("running_mean", width) * scale
 
