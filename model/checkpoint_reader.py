@@ -90,16 +90,26 @@ def read_card(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return content
 
 
+def read_config(folder: str | os.PathLike[str] = DEFAULT) -> RecognizerConfig:
+    """Return the configuration of a checkpoint, whose tensors are not looked at.
+
+    Raises: CheckpointError where the checkpoint is missing, or its `model.json` broken.
+    """
+    folder = Path(folder)
+    content = read_card(folder)
+    with checkpoint_errors(folder):
+        return build(RecognizerConfig, content["config"], str(folder / CARD), folder)
+
+
 def read(folder: str | os.PathLike[str] = DEFAULT) -> CheckpointData:
     """Return the configuration and the tensors of a checkpoint, 16-bit ones widened.
 
     Raises: CheckpointError where the checkpoint is missing or broken.
     """
     folder = Path(folder)
-    content = read_card(folder)
+    config = read_config(folder)
     with checkpoint_errors(folder):
-        config = build(RecognizerConfig, content["config"], str(folder / CARD), folder)
-        lookahead_ms = int(content["lookahead_ms"])
+        lookahead_ms = int(read_card(folder)["lookahead_ms"])
         parts = deserialize((folder / WEIGHTS).read_bytes())  # type: ignore[no-untyped-call]
         tensors = {name: _widened(**part) for name, part in parts}
         for name, tensor in tensors.items():

@@ -9,7 +9,7 @@ from cortado.model.arrays import Samples
 from cortado.model.audio.decode import stream
 from cortado.model.audio.error import STDIN, AudioError
 from cortado.model.backends.choice import check_language_model_used, choose, load_recognizer
-from cortado.model.checkpoint_reader import read
+from cortado.model.checkpoint_reader import read_config
 from cortado.model.search.language_file import language_of
 from cortado.model.search.settings import Beam
 from cortado.model.streaming.interface import StreamingRecognizer
@@ -50,7 +50,7 @@ def recognizer_of_each(
         LanguageError: the language model that is asked for is missing or broken.
         ValueError: the backend is not there, or does not know such a model.
     """
-    config = read(folder).config
+    config = read_config(folder)
     if not config.features.by_speaker:
         streaming = load_recognizer(folder, backend, beam, lm)
         return lambda path: streaming

@@ -32,7 +32,7 @@ def calibrate(
     """
     from cortado.clients.progress import progress_bar
     from cortado.model.backends.choice import load_recognizer
-    from cortado.model.checkpoint_reader import read
+    from cortado.model.checkpoint_reader import read_config
     from cortado.model.search.settings import DEFAULT_BEAM, beam_from_options
     from cortado.training.data.evaluation_sets import gather
     from cortado.training.scoring.calibration import calibration_error, reliability
@@ -40,7 +40,7 @@ def calibrate(
 
     use_one_thread()
     chosen, search = gather(sets), beam_from_options(beam, hold, lm) or DEFAULT_BEAM
-    before = read(checkpoint).config.decoder.confidence
+    before = read_config(checkpoint).decoder.confidence
     with progress_bar() as progress:
         heard = hear(
             lambda one: load_recognizer(checkpoint, backend, search._replace(confidence=one), lm),

@@ -101,7 +101,7 @@ def evaluate(
 ) -> None:
     """Score a model or a server: error rates, delays, confusions."""
     from cortado.clients.progress import progress_bar
-    from cortado.model.checkpoint_reader import DEFAULT, read
+    from cortado.model.checkpoint_reader import DEFAULT, read_config
     from cortado.model.search.settings import beam_from_options
     from cortado.model.streaming.options import StreamOptions
     from cortado.training.data.evaluation_sets import gather
@@ -125,7 +125,7 @@ def evaluate(
         asked["--aligner"] = aligner
     _check_search(server, mode, asked, backend)
     folder = checkpoint or DEFAULT
-    config = None if server is not None else read(folder).config
+    config = None if server is not None else read_config(folder)
     counted = _unit(unit, folder.name, config)
     expected = _phrases(phrases, mode, counted) if phrases else ()
     rules = Rules.named(counted, normalise, expected)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from cortado.model import checkpoint, checkpoint_reader
 from cortado.model.backends.choice import choose, load_recognizer
-from cortado.model.checkpoint_reader import CARD, WEIGHTS, CheckpointError, read
+from cortado.model.checkpoint_reader import CARD, WEIGHTS, CheckpointError, read, read_config
 from cortado.model.config import Confidence, RecognizerConfig
 from cortado.model.recognizer import Recognizer
 
@@ -54,6 +54,11 @@ def test_a_checkpoint_may_have_the_first_two_numbers_of_confidence(
     (tmp_path / "old" / CARD).write_text(json.dumps(content))
     assert read(tmp_path / "old").config.decoder.confidence == Confidence(1.5, -0.5, 0.0, 0.0)
     assert load_recognizer(tmp_path / "old").beam.confidence == Confidence(1.5, -0.5)
+
+
+def test_a_configuration_is_read_without_the_weights(folder: Path, tmp_path: Path) -> None:
+    shutil.copyfile(folder / CARD, tmp_path / CARD)
+    assert read_config(tmp_path) == read(folder).config
 
 
 def test_serving_with_the_fast_backend_does_without_torch(folder: Path) -> None:

@@ -239,7 +239,7 @@ def _completed(tree: Mapping[str, Any], folder: Path, run: Path) -> Mapping[str,
     if not isinstance(start, str) or not isinstance(parts, (list, tuple)):
         return tree  # nothing to complete, or a mistake that is named when it is built
     if (folder / start / checkpoint_reader.CARD).exists():
-        given = asdict(checkpoint_reader.read(folder / start).config)
+        given = asdict(checkpoint_reader.read_config(folder / start))
     elif found := snapshot.snapshots(run):  # older ones lack the recipe
         given = snapshot.read(found[-1]).get("recipe", {}).get("model", {})
     else:
