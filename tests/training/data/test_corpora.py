@@ -276,7 +276,8 @@ def test_nemo_and_our_own_manifests(tmp_path: Path) -> None:
         assert (first.start, first.duration, first.fields) == (0.5, 1.5, {"lang": "en"})
         assert first.audio == tmp_path / "x/a.wav"
         assert one(corpus, "b").words == (("yo", 0.1, 0.4),)
-        assert len(problems(corpus)) == 2
+        assert "line 3: expected a JSON object, got 'nonsense'" in problems(corpus)[0]
+        assert "line 4: expected 'audio', got none" in problems(corpus)[1]
 
 
 def test_transcripts_of_whose_words_the_recogniser_was_sure(

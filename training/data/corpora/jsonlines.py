@@ -4,6 +4,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +56,18 @@ def _read(discs: Sequence[Path], suffixes: tuple[str, ...], rows: Rows, expected
 def _utterances(path: Path, rows: Rows) -> Iterator[Found | Problem]:
     for number, line in _lines(path):
         try:
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                raise ValueError("expected a JSON object, got something else")
-            yield from rows(row, path.absolute().parent)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            yield from rows(_object(line), path.absolute().parent)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             what = f"expected {error}, got none" if isinstance(error, KeyError) else str(error)
             yield Problem(f"{path}, line {number}", what)
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    with suppress(ValueError, RecursionError):
+        found = json.loads(line)
+        if isinstance(found, dict):
+            return found
+    raise ValueError(f"expected a JSON object, got {line.decode(errors='replace').strip()!r:.60}")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
