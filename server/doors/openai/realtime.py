@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from cortado.model.captions import Word, words_of
 from cortado.server.doors.audio import Decoder, decoder
+from cortado.server.doors.failures import Misunderstood, understanding
 from cortado.server.doors.openai.configuration import Configuration
 from cortado.server.doors.openai.delta import Deltas
 from cortado.server.doors.openai.messages import (
@@ -72,10 +73,18 @@ class Realtime(Dialect):
 
     def read(self, data: str | bytes) -> Iterator[Read]:
         """Yield what a message means; one that means nothing is answered with an error."""
-        name = None
         try:
-            message = _spelt(data)
-            name = message.event_id
+            check_fields(data)
+            message = _CLIENT.validate_json(data)
+        except ProtocolError as error:
+            yield self._failed(error.message, None)
+        except ValidationError as error:
+            yield self._failed(explained(error, EXPECTED), _name(data))
+        else:
+            yield from self._obey(message)
+
+    def _obey(self, message: ClientEvent) -> Iterator[Read]:
+        try:
             match message:
                 case Update():
                     yield self._update(message)
@@ -85,10 +94,8 @@ class Realtime(Dialect):
                     yield self._flush(makes_item=True)
                 case Clear():
                     yield self._clear()
-        except ValidationError as error:
-            yield self._failed(explained(error, EXPECTED), _name(data))
-        except ValueError as error:
-            yield self._failed(str(error), name)
+        except Misunderstood as error:
+            yield self._failed(str(error), message.event_id)
 
     def write(self, message: Written) -> Iterator[str]:
         """Yield a message as OpenAI's clients read it."""
@@ -102,7 +109,8 @@ class Realtime(Dialect):
 
     def _update(self, message: Update) -> Reply:
         has_audio = self._decoder is not None
-        warnings = self._configuration.update(message.session, has_audio=has_audio)
+        with understanding():
+            warnings = self._configuration.update(message.session, has_audio=has_audio)
         return Reply(self._state("session.updated", warnings))
 
     def _append(self, message: Append) -> Iterator[Read]:
@@ -110,7 +118,8 @@ class Realtime(Dialect):
             data = base64.b64decode(message.audio, validate=True)
         except ValueError as error:
             got = str(error).lower()
-            raise ValueError(f"audio: expected base64, got another text: {got}") from None
+            message = f"audio: expected base64, got another text: {got}"
+            raise Misunderstood(message) from None
         if self._decoder is None:
             chosen = self._configuration.chosen
             start, self._decoder = decoder(
@@ -125,7 +134,7 @@ class Realtime(Dialect):
 
     def _flush(self, *, makes_item: bool) -> own.Flush:
         if not self._waiting:
-            raise ValueError("input_audio_buffer.commit: expected audio before it, got none")
+            raise Misunderstood("input_audio_buffer.commit: expected audio before it, got none")
         self._waiting = 0
         self._asked.append(makes_item)
         return own.Flush()
@@ -213,18 +222,6 @@ class Realtime(Dialect):
             type=kind, event_id=self._event(), session=content, warnings=warnings or None
         )
         return _text(event)
-
-
-def _spelt(data: str | bytes) -> ClientEvent:
-    """Return the message that JSON spells.
-
-    Raises: ValueError if it spells none.
-    """
-    try:
-        check_fields(data)
-    except ProtocolError as error:
-        raise ValueError(error.message) from None
-    return _CLIENT.validate_json(data)
 
 
 def _name(data: str | bytes) -> str | None:

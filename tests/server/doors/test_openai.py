@@ -10,6 +10,7 @@ import pytest
 from cortado.model.captions import Word
 from cortado.model.search.phrases import expecting
 from cortado.model.vocabulary import Vocabulary
+from cortado.server.doors.audio import Decoder
 from cortado.server.doors.openai.configuration import Configuration
 from cortado.server.doors.openai.prompt import LETTERS, expected
 from cortado.server.doors.openai.realtime import Realtime
@@ -215,6 +216,17 @@ def test_a_message_that_means_nothing_is_answered_and_the_session_goes_on(
     assert error["error"]["message"].startswith(expected)
     assert talk.talk.ending is None
     assert talk.say(append()) == []
+
+
+def test_a_fault_of_the_server_is_not_taken_for_its_client_s_mistake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def faulty(*_: object) -> None:
+        raise ValueError("a fault of ours")
+
+    monkeypatch.setattr(Decoder, "push", faulty)
+    with pytest.raises(ValueError, match="a fault of ours"):
+        session().say(append())
 
 
 @pytest.mark.parametrize(
