@@ -166,6 +166,24 @@ class HttpConnection(H11Protocol):
         else:
             self._look_again()
 
+    def shutdown(self) -> None:
+        """Close when the server stops; if a body is coming, once its client had time to hear why.
+
+        uvicorn would close with the answer. That resets the connection if the client still sends,
+        which then loses the answer.
+        """
+        if self.cycle and self.cycle.more_body:
+            self._shut_down_when_quiet(-1)
+        else:
+            super().shutdown()
+
+    def _shut_down_when_quiet(self, received: int) -> None:
+        """Close if nothing has come since so many bytes were received."""
+        if self._bytes == received:
+            super().shutdown()
+        else:
+            self.loop.call_later(QUIET_SECONDS, self._shut_down_when_quiet, self._bytes)
+
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Hand the connection over."""
         self._timer.cancel()

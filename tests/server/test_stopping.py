@@ -192,11 +192,13 @@ def test_a_file_that_is_still_coming_is_refused_when_the_server_stops(
         serving(DEFAULT, log) as server,
         socket.create_connection(("127.0.0.1", server.port)) as client,
     ):
-        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999\r\n"
+        form = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {2**23}\r\n"
         head += "Expect: 100-continue\r\n"
-        client.sendall(f"{head}Content-Type: {kind}\r\n\r\n--x\r\n".encode())
+        client.sendall(f"{head}Content-Type: {kind}\r\n\r\n".encode() + form)
         assert client.recv(64).startswith(b"HTTP/1.1 100 ")  # it waits for more
         server.process.terminate()
+        client.sendall(bytes(2**22))  # more than the system's buffers take: it is not reset
         assert client.recv(64).startswith(b"HTTP/1.1 503 ")
         assert server.process.wait(PATIENCE) == 0
     assert "Traceback" not in log.read_text()
