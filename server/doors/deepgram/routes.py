@@ -45,9 +45,11 @@ def routes(service: Service) -> APIRouter:
     @router.websocket("/v1/listen")
     async def live(socket: WebSocket) -> None:
         try:
-            asked = read(socket.query_params, live=True)
-            asked.require_channels()
-        except ValueError as error:
+            service.access.identify(socket)
+            with understanding():
+                asked = read(socket.query_params, live=True)
+                asked.require_channels()
+        except FAILURES as error:
             await socket.send_denial_response(_refusal(error, "INVALID_QUERY_PARAMETER"))
         else:
             now, channels = datetime.now(UTC), asked.separate(asked.channels)

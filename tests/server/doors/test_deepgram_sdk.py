@@ -187,6 +187,19 @@ def test_a_wrong_parameter_refuses_the_handshake(at_rest: Running) -> None:
     assert b"got 'g729'" in (caught.value.response.body or b"")
 
 
+def test_a_client_that_may_not_come_in_is_told_only_that(
+    online: ReferenceRecognizer, tmp_path: Path
+) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    file.add("another")
+    with (
+        running(online, keys=file.path) as server,
+        pytest.raises(websockets.InvalidStatus) as caught,
+    ):
+        listen(server, encoding="g729")
+    assert caught.value.response.status_code == 401
+
+
 def test_audio_in_a_container_is_heard_as_it_comes(at_rest: Running) -> None:
     data = encoded(SPEECH, "webm")
     options: dict[str, Any] = {"encoding": None, "sample_rate": None}
