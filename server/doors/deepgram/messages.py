@@ -58,9 +58,11 @@ class Warning(BaseModel):
 
 
 class ModelInfo(BaseModel):
-    """The model's name."""
+    """The model's name; version 5 of the SDK leaves a result half read without all fields."""
 
     name: str
+    version: str = ""
+    arch: str = ""
 
 
 class ResultsMetadata(BaseModel):
@@ -70,6 +72,7 @@ class ResultsMetadata(BaseModel):
 
     request_id: str
     model_info: ModelInfo
+    model_uuid: str = ""  # as version and arch of the model
     warnings: list[Warning] | None = None
 
 

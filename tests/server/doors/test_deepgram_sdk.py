@@ -106,6 +106,8 @@ def chunks(data: bytes) -> Iterator[bytes]:
 def test_live_speech_is_written(at_rest: Running, text: str) -> None:
     messages = listen(at_rest, *chunks(pcm(SPEECH)), "send_close_stream")
     assert finals(messages) == text
+    for one in messages:  # version 5 of the SDK needs all that this one expects
+        type(one).model_validate(one.model_dump(exclude_none=True))
     metadata = messages[-1]
     assert (metadata.type, metadata.duration, metadata.channels) == ("Metadata", 2.5, 1)
     words = [
