@@ -89,6 +89,8 @@ class Engine:
         # by row: who wants a snapshot of a stream that goes on
         self._saving: dict[int, OnSaved] = {}
         self._failed: set[int] = set()  # rows that are stepped no more; their streams are told
+        self._apart = np.zeros(max_streams, np.int64)  # by row: steps in no batch with others'
+        self._is_apart = False  # the batch is such a step
         self._condition = threading.Condition()  # guards the rows and the pool, except its step
         self._asleep = False  # until audio comes
         self._busy_since: float | None = None  # by `perf_counter`; None while it waits for audio
@@ -164,11 +166,13 @@ class Engine:
         *,
         snapshot: Snapshot | None = None,
         instead_of: EngineStream | None = None,
+        apart: int = 0,
     ) -> EngineStream:
         """Return a stream; `on_update` is called on the event loop with each of its updates.
 
         `snapshot` is a stream to resume. One that begins `instead_of` another has its place, even
-        if there are more streams by now than would be let in.
+        if there are more streams by now than would be let in. Steps up to `apart` are in no batch
+        with others': one of them has failed before.
 
         Raises:
             EngineFull: there is no free row, or no capacity for one more stream.
@@ -186,7 +190,7 @@ class Engine:
                 self.close(instead_of)
             row = self._pool.open(start.options, snapshot=snapshot)
             stream = self._streams[row] = EngineStream(self, row, start.sample_rate, on_update)
-            self._waits[row] = False
+            self._waits[row], self._apart[row] = False, apart
             waiting = range(int(self._pool.taken(np.array([row]))[0]), self._pool.complete(row))
             self._arrivals.stamp(row, waiting, perf_counter())
         self._metrics.active.inc()
@@ -306,7 +310,7 @@ class Engine:
         with self._condition:
             while not self._stopping:
                 self._report_waiting()
-                rows = self._pool.ready()
+                rows = self._together(self._pool.ready())
                 if not len(rows):
                     self._asleep = True
                     if self.capacity.due == 0:
@@ -319,6 +323,12 @@ class Engine:
                     continue
                 return self._pool.take(rows), since
         return None
+
+    def _together(self, rows: Rows) -> Rows:
+        """Return those of (R,) rows that are stepped now: one that is apart or others, by turns."""
+        apart = self._pool.taken(rows) < self._apart[rows]
+        self._is_apart = bool(apart.any() and (apart.all() or not self._is_apart))
+        return rows[apart][:1] if self._is_apart else rows[~apart]
 
     def _sleep(self, seconds: float | None) -> None:
         """Wait for audio; each step begins anew the time that it may take."""
@@ -354,6 +364,8 @@ class Engine:
                 for stream in failed:  # or they fail others until the event loop closes them
                     self._forget(stream.row)
                     self._failed.add(stream.row)
+                    if not self._is_apart:  # any of them may be the cause
+                        stream.suspected = int(self._pool.taken(np.array([stream.row]))[0])
             self._call(self._fail, failed)
             return
         ended = perf_counter()

@@ -63,6 +63,7 @@ class EngineStream:
         self.space = asyncio.Event()  # in the full buffer: a waiting `push` goes on
         self._all_done = asyncio.Event()
         self._awaits_commit = False  # when all was done
+        self.suspected = 0  # steps up to one that failed, unless it was the stream's alone
         self.coming = self.intake = Intake(0, self.resampler.state())  # with the next push; so far
 
     @property

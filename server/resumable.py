@@ -57,6 +57,8 @@ class ResumableStreams:
         # failed and may have been done
         self._marks: dict[str, tuple[bytes, ...]] = {}
         self._claims: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by token
+        # by token, of streams whose step failed: how many steps, up to it, each takes by itself
+        self.suspected: dict[str, int] = {}
         self._free = asyncio.Semaphore(STORE_THREADS)
         self._fails = False  # the last call of the store failed
 
@@ -122,6 +124,12 @@ class ResumableStreams:
         del self.attached[token]
         if token not in self._detached:
             self._marks.pop(token, None)
+
+    def suspect(self, token: str, steps: int) -> None:
+        """Note that one of so many steps of a stream may fail those of others, while it is held."""
+        self.suspected[token] = steps
+        seconds = self._settings.keep_seconds + self._settings.save_seconds
+        asyncio.get_running_loop().call_later(seconds, self.suspected.pop, token, None)
 
     async def drop(self, token: str) -> None:
         """Hold a stream no longer: it has ended, and no server that had it may go on with it."""

@@ -237,7 +237,7 @@ class Session:
             return  # what is saved of a stream whose engine has failed may yet be resumed
         if not protocol.detach_expected():
             if protocol.ending != ErrorCode.SHUTTING_DOWN:  # the same where the server stops
-                await self._streams.resumable.drop(token)
+                await self._drop(stream, token)
         else:
             self._snapshot = asyncio.get_running_loop().create_future()
             stream.suspend()  # after all audio before it
@@ -247,10 +247,18 @@ class Session:
                 async with asyncio.timeout(seconds):
                     snapshot = await self._snapshot
                 if snapshot is None:
+                    await self._drop(stream, token)
                     return
                 point = protocol.resume_point(stream.taken, snapshot.position)
                 held = DetachedStream(point, snapshot, stream.resampler)
                 await streams.resumable.put(token, held)
+
+    async def _drop(self, stream: EngineStream, token: str) -> None:
+        """Hold the stream no longer, unless the fault of another may have ended it."""
+        if stream.suspected:
+            self._streams.resumable.suspect(token, stream.suspected)
+        elif stream.failure is None:
+            await self._streams.resumable.drop(token)
 
     def _release(self) -> None:
         """Give the slot back, count how the conversation ended, and let it be closed."""

@@ -89,17 +89,22 @@ class Streams:
                         f" {self.settings.keep_seconds:g} s ago, got another",
                     )
                 found.check(resume)
-                return self._gone_on(found, on_update)
+                apart = self.resumable.suspected.get(resume.token, 0)
+                return self._gone_on(found, on_update, apart)
 
     def _gone_on(
-        self, found: DetachedStream, on_update: Callable[[Update], None]
+        self, found: DetachedStream, on_update: Callable[[Update], None], apart: int = 0
     ) -> tuple[EngineStream, ResumePoint]:
-        stream = self._opened(found.point.start, on_update, found.snapshot)
+        stream = self._opened(found.point.start, on_update, found.snapshot, apart)
         stream.go_on(found.resampler, found.point.received)
         return stream, found.point
 
     def _opened(
-        self, start: Start, on_update: Callable[[Update], None], snapshot: Snapshot | None = None
+        self,
+        start: Start,
+        on_update: Callable[[Update], None],
+        snapshot: Snapshot | None = None,
+        apart: int = 0,
     ) -> EngineStream:
         if self.draining.is_set():
             raise shutting_down()
@@ -109,7 +114,7 @@ class Streams:
         if not self.engine.alive:
             raise ProtocolError(ErrorCode.INTERNAL_ERROR, "the model does not run")
         try:
-            return self.engine.open(start, on_update, snapshot=snapshot)
+            return self.engine.open(start, on_update, snapshot=snapshot, apart=apart)
         except SnapshotError as wrong:
             raise invalid_state(str(wrong)) from None
         except PhrasesError as wrong:

@@ -93,6 +93,6 @@ REASONS = {
     ErrorCode.INTERNAL_ERROR: Reason(
         1011,
         "The server has a fault. It is logged under the name of the session.",
-        "Connect again.",
+        "Connect again, and resume by the token.",
     ),
 }

@@ -218,6 +218,27 @@ async def test_a_stream_whose_step_failed_is_in_no_later_batch(
         assert engine._steps(again)
 
 
+async def test_streams_whose_step_failed_go_on_apart_until_the_broken_one_is_known(
+    online: ReferenceRecognizer,
+) -> None:
+    sounds = np.ones(STEP, np.float32), SPEECH[:STEP]
+    async with running(Fragile(online.recognizer)) as engine:
+        streams = [engine.open(Start(), Heard()) for _ in sounds]
+        with engine._condition:  # one batch has both
+            for stream, sound in zip(streams, sounds, strict=True):
+                engine.push(stream, sound)
+        assert wait_for(lambda: len(engine._failed) == 2)
+        assert [stream.suspected for stream in streams] == [1, 1]
+        loud, quiet = Heard(), Heard()
+        broken, whole = engine.open(Start(), loud, apart=1), engine.open(Start(), quiet, apart=1)
+        with engine._condition:
+            engine.push(broken, sounds[0])
+            engine.push(whole, SPEECH)
+            engine.end(whole, SPEECH[:0])
+        assert await quiet.characters() == transcribe(online, SPEECH)
+        assert (loud.updates, broken.suspected) == ([FAILED], 0)
+
+
 def test_a_step_that_does_not_end_holds_up_no_stop(online: ReferenceRecognizer) -> None:
     Stuck.go.clear()
 

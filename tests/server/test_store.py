@@ -52,6 +52,7 @@ from cortado.tests.server.running import (
     END,
     KEPT,
     PATIENCE,
+    Fragile,
     Heard,
     Running,
     Stuck,
@@ -565,6 +566,44 @@ def test_a_stream_whose_engine_failed_goes_on_from_where_it_was_stored(
         heard = say(server.url, resume(token=token), pcm(SPEECH[half:]), END)
         assert heard.messages[0]["received"] == half
         assert heard.messages[-1]["text"] == written(online, SPEECH)[0]
+
+
+def test_of_streams_whose_step_failed_only_the_broken_one_is_lost(
+    online: ReferenceRecognizer, tmp_path: Path
+) -> None:
+    half = len(SPEECH) // 2
+    store = str(tmp_path / "streams.sqlite")
+    with (
+        running(Fragile(online.recognizer), store=store, save_seconds=0.2) as server,
+        connect(server.url) as loud,
+        connect(server.url) as quiet,
+    ):
+        tokens = []
+        for client in (loud, quiet):
+            client.send(KEPT)
+            tokens.append(json.loads(client.recv())["token"])
+            client.send(pcm(SPEECH[:half]))
+            while json.loads(client.recv()).get("received") != half:
+                pass
+        server.service.engine.capacity.window = 1.0  # one batch has both
+        rest = pcm(SPEECH[half:]), pcm(np.ones(half, np.float32))
+        for client, audio in zip((quiet, loud), rest, strict=True):
+            client.send(audio)
+        for client in (loud, quiet):
+            while (message := json.loads(client.recv()))["type"] != "error":
+                assert message["type"] in ("chars", "endpoint", "acknowledged")
+            assert message["code"] == ErrorCode.INTERNAL_ERROR
+        broken = say(server.url, resume(token=tokens[0]), rest[1])
+        assert (broken.types[0], broken.error) == ("ready", ErrorCode.INTERNAL_ERROR)
+        assert say(server.url, resume(token=tokens[0])).error == ErrorCode.UNKNOWN_STREAM
+        with connect(server.url) as again:
+            again.send(resume(token=tokens[1]))
+            received = json.loads(again.recv())["received"]
+            again.send(pcm(SPEECH[received:]))
+            again.send(END)
+            while (message := json.loads(again.recv()))["type"] != "final":
+                pass
+        assert message["text"] == written(online, SPEECH)[0]
 
 
 def test_a_stream_that_cannot_be_detached_leaves_nothing_behind(
