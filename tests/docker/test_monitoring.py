@@ -158,6 +158,28 @@ def test_an_alert_fires_when_it_should_and_no_other_does(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_stalled_server_is_told_with_its_live_streams(promtool: str, tmp_path: Path) -> None:
+    steps, streams = "cortado_step_duration_seconds_count", "cortado_streams_active"
+    stalled = {f'{steps}{{instance="a"}}': "0+0x80", f'{streams}{{instance="a"}}': "7+0x80"}
+    fires = {
+        "exp_labels": {"severity": "critical", "instance": "a"},
+        "exp_annotations": {"summary": "a has 7 live streams, and its model takes no step."},
+    }
+    given = (HEALTHY | stalled).items()
+    case = {
+        "interval": "15s",
+        "input_series": [{"series": one, "values": values} for one, values in given],
+        "alert_rule_test": [
+            {"alertname": "CortadoStalled", "eval_time": "20m", "exp_alerts": [fires]}
+        ],
+    }
+    file = tmp_path / "test.yml"
+    rules = [str(FOLDER / "monitoring" / "alerts.yml")]
+    file.write_text(json.dumps({"rule_files": rules, "tests": [case]}))
+    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_every_file_that_compose_mounts_is_there_or_is_made_by_the_readme() -> None:
     said = readme()
     for name, service in compose()["services"].items():
