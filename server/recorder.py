@@ -149,7 +149,8 @@ class RecordingFile:
             self._close(keep=False)
 
     def _failed(self, error: OSError) -> None:
-        logger.warning("recording failed", extra={"reason": str(error)})
+        reason = error.strerror or str(error)  # without the path, which not every error has
+        logger.warning("recording failed", extra={"path": str(self._path), "reason": reason})
         self._failures.inc()
 
     def _close(self, *, keep: bool) -> None:

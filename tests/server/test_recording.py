@@ -146,7 +146,9 @@ def test_a_disk_that_hangs_holds_up_no_stream_that_begins(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("fault", ["gone", "full"])
-def test_a_recording_that_cannot_be_written_harms_no_stream(fault: str, tmp_path: Path) -> None:
+def test_a_recording_that_cannot_be_written_harms_no_stream(
+    fault: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     metrics, writer = Metrics(), Writer(2)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     recorder = Recorder(tmp_path / "folder", FACTS, metrics.recordings_failed, writer)
@@ -166,6 +168,8 @@ def test_a_recording_that_cannot_be_written_harms_no_stream(fault: str, tmp_path
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert b"cortado_recordings_failed_total 1.0" in metrics.exposition()
     assert list(tmp_path.rglob("*.jsonl")) == []
+    [line] = caplog.records
+    assert vars(line)["path"] == str(tmp_path / "folder" / "1.jsonl")
 
 
 def test_a_disk_that_is_too_slow_costs_the_recording_and_holds_up_no_stream(
