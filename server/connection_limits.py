@@ -1,6 +1,7 @@
 """What all connections together may take: their number, by address, and the processor's time."""
 
 import asyncio
+import logging
 from collections import Counter, deque
 from collections.abc import Callable
 from ipaddress import ip_address, ip_network
@@ -13,6 +14,8 @@ from cortado.server.settings import Settings
 FRAMES_REST = 3  # times as long as it took, a turn is followed by what is none
 HTTP_REST = 7  # as FRAMES_REST
 BEGIN_REST = 1  # the same where a request begins: many clients may come at once
+
+logger = logging.getLogger(__name__)
 
 
 class Turns:
@@ -61,9 +64,9 @@ class Connections:
         """Count a connection in, unless it is refused; return why it is."""
         most = self.settings.max_connections_per_address
         if self._open >= self.settings.max_connections:
-            return self._refused("too_many_connections")
+            return self._refused("too_many_connections", address)
         if self._by_address[address] >= most and not self._speaks_for_many(address):
-            return self._refused("too_many_connections_of_address")
+            return self._refused("too_many_connections_of_address", address)
         self._open += 1
         self._by_address[address] += 1
         return None
@@ -76,8 +79,9 @@ class Connections:
             return self._trusts_all
         return self._trusts_all or found.is_loopback or any(found in one for one in self._trusted)
 
-    def _refused(self, reason: str) -> str:
+    def _refused(self, reason: str, address: str) -> str:
         self._metrics.refused.labels(reason).inc()
+        logger.warning("connection refused", extra={"reason": reason, "address": address})
         return reason
 
     def closed(self, address: str) -> None:

@@ -10,6 +10,7 @@ from cortado.model.features.framing import SAMPLE_RATE, STEP_SECONDS
 from cortado.model.search.phrases import PhrasesError
 from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Update
+from cortado.server.callers import caller
 from cortado.server.detached import DetachedStream
 from cortado.server.engine import Engine, EngineFull
 from cortado.server.engine_stream import EngineStream
@@ -129,7 +130,7 @@ class Streams:
             yield
         except ProtocolError as error:
             self.metrics.refused.labels(error.code.value).inc()
-            logger.warning("stream refused", extra={"code": error.code.value})
+            logger.warning("stream refused", extra={"code": error.code.value} | caller.get().facts)
             raise
 
     def _unsigned(self, resume: Resume) -> DetachedStream:

@@ -1,5 +1,6 @@
 """The web page's files, and their security headers."""
 
+import logging
 import mimetypes
 from collections.abc import Collection
 from pathlib import Path
@@ -12,6 +13,7 @@ from starlette.routing import Match, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cortado.server.callers import unmapped
 from cortado.server.origin import known_host
 
 FOLDER = Path(__file__).resolve().parent.parent / "clients" / "web"
@@ -40,6 +42,8 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Cache-Control": "no-cache",  # kept, but asked about: a page and its scripts stay one version
 }
+
+logger = logging.getLogger(__name__)
 
 
 def page() -> StaticFiles:
@@ -116,6 +120,9 @@ class SecurityHeaders:
         answer: ASGIApp = self._app
         if not known_host(host, self._names):
             self._refused.inc()
+            address, _ = scope.get("client") or ("", 0)
+            facts = {"reason": "unknown_host", "address": unmapped(address)}
+            logger.warning("connection refused", extra=facts)
             answer = unknown(host)
         await answer(scope, receive, send_with_headers)
 

@@ -359,7 +359,7 @@ async def test_a_connection_without_a_request_has_a_deadline(sent: bytes, unsent
     ],
 )
 def test_one_connection_too_many_is_refused_until_another_ends(
-    settings: dict[str, int], reason: str
+    settings: dict[str, int], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     metrics = Metrics()
     limits = Connections(read_settings(**settings, trusted_proxies=("192.0.2.9",)), metrics)
@@ -371,6 +371,9 @@ def test_one_connection_too_many_is_refused_until_another_ends(
         "cortado_connections_refused_total", {"reason": reason}
     )
     assert refused == 1
+    [line] = caplog.records
+    assert line.message == "connection refused"
+    assert (vars(line)["reason"], vars(line)["address"]) == (reason, "192.0.2.1")
 
 
 @pytest.mark.parametrize(
@@ -507,7 +510,9 @@ def test_the_memory_of_a_connection_is_bounded(start: str, blocked: Running) -> 
     assert held / 4 < CONNECTION_BYTES
 
 
-def test_a_page_of_a_rebound_name_sees_nothing(server: Running) -> None:
+def test_a_page_of_a_rebound_name_sees_nothing(
+    server: Running, caplog: pytest.LogCaptureFixture
+) -> None:
     host, port = "127.0.0.1", int(server.page.rpartition(":")[2])
     name, reason = "cortado_connections_refused_total", "unknown_host"
     before = server.metric(name, reason=reason)
@@ -533,6 +538,8 @@ def test_a_page_of_a_rebound_name_sees_nothing(server: Running) -> None:
 
     assert asyncio.run(knock()) == 421
     assert server.metric(name, reason=reason) == before + 5
+    lines = [one for one in caplog.records if one.message == "connection refused"]
+    assert [vars(one)["address"] for one in lines] == ["127.0.0.1"] * 5
 
 
 def test_many_connections_that_say_nothing_end(online: ReferenceRecognizer) -> None:
