@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hi
 
 import typer
 from pydantic import ValidationError
+from typer.core import TyperArgument
 from typer.exceptions import TyperException
+from typer.main import get_command
 from typer.models import OptionInfo
 
 from cortado.clients.commands.failures import EXIT_SIGNAL
@@ -110,9 +112,13 @@ def run(
     app = typer.Typer(**STYLE)
     _name_values(call)
     app.command(**options)(call)
+    command = get_command(app)
+    for one in command.params:
+        if isinstance(one, TyperArgument):  # its help says what it is
+            one.display_type_rich = lambda ctx: None  # type: ignore[method-assign]
     try:
         with handled(_end, *ended_by):
-            code = app(args=arguments, prog_name=f"cortado {name}", standalone_mode=False)
+            code = command(args=arguments, prog_name=f"cortado {name}", standalone_mode=False)
     except typer.Abort as error:  # of a prompt
         if isinstance(error.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
