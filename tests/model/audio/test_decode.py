@@ -36,6 +36,7 @@ CODECS = {
     "opus": "libopus",
     "webm": "libopus",
     "m4a": "aac",
+    "caf": "pcm_s16le",
 }
 
 
