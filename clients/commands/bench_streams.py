@@ -70,7 +70,9 @@ def bench_streams(
     beam: Width = None,
     hold: Hold = None,
     lm: Lm = None,
-    threads: Annotated[int, typer.Option(min=0, help="Of the model; 0 for one a core.")] = 0,
+    threads: Annotated[
+        int, typer.Option(min=0, help="Threads of the model; 0 for one a core.")
+    ] = 0,
     json_file: Json = None,
     svg: Annotated[
         Path | None, typer.Option("--svg", help="Plot delay against streams here.")

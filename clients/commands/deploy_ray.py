@@ -34,8 +34,10 @@ def deploy_ray(
     every_node: Annotated[
         bool, typer.Option("--every-node", help="Listen on every node, not on the head alone.")
     ] = False,
-    host: Annotated[str | None, typer.Option(help="Address to listen on; 127.0.0.1.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; 8000.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; 127.0.0.1 if not set.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 8000 if not set.")] = None,
     checkpoint: Checkpoint = None,
 ) -> None:
     """Run the server as replicas of Ray Serve, or update those that run.

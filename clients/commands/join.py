@@ -14,7 +14,7 @@ EXAMPLES = examples(
 
 
 def join(
-    manifest: Annotated[Path, typer.Argument(help="Of the recordings.")],
+    manifest: Annotated[Path, typer.Argument(help="The manifest of the recordings.")],
     out: Annotated[Path, typer.Argument(help="The folder for the streams and their manifest.")],
     pause: Annotated[
         float, typer.Option(min=0, help="Seconds of the recording's own noise before each.")

@@ -38,9 +38,13 @@ def plan(
     ] = None,
     capacity: Annotated[
         int | None,
-        typer.Option(min=1, help="Streams that a server carries; 200, as two cores of an EPYC."),
+        typer.Option(
+            min=1, help="Streams that a server carries; 200 if not set, as two cores of an EPYC."
+        ),
     ] = None,
-    cores: Annotated[int | None, typer.Option(min=1, help="Cores of a server; 2.")] = None,
+    cores: Annotated[
+        int | None, typer.Option(min=1, help="Cores of a server; 2 if not set.")
+    ] = None,
     price: Annotated[float, typer.Option(min=0, help="Price of a core for an hour.")] = 0.04,
     servers: Annotated[
         int | None,
