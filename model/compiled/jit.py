@@ -76,14 +76,13 @@ class SourceCache(FunctionCache):
         """Return a compiled signature of the function; None if it has to be compiled now."""
         found = self._loaded(signature, *args)
         if found is None:
+            say_once()
             # where that fails, nothing can be kept, so there is nothing to wait for either
             with suppress(OSError):
                 self._held.enter_context(locked(self._lock))
                 found = self._loaded(signature, *args)
                 if found is None and self._parts:
                     ahead.start(self._parts(signature))
-        if found is None:
-            say_once()
         return found
 
     def _loaded(self, *args: Any) -> Any:
