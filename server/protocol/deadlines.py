@@ -72,10 +72,10 @@ class Deadlines:
     def _silent(self) -> ProtocolError:
         if not self._opened:
             seconds = self._limits.start_timeout_seconds
-            message = f"expected start or resume within {seconds:g} s, got nothing"
+            message = f"expected a stream to begin within {seconds:g} s, got none"
             return ProtocolError(ErrorCode.START_TIMEOUT, message)
         seconds = self._limits.idle_timeout_seconds
-        message = f"expected audio, keep_alive or end within {seconds:g} s, got none"
+        message = f"expected audio or a sign of life within {seconds:g} s, got none"
         return ProtocolError(ErrorCode.IDLE_TIMEOUT, message)
 
 

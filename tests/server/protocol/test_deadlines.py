@@ -58,15 +58,15 @@ def test_a_client_has_its_time_for_each_thing_and_no_more(
     assert given_up(prepare, **limits) == expected
 
 
-def test_an_error_names_what_a_client_could_have_sent() -> None:
+def test_an_error_says_what_a_client_of_any_door_could_have_sent() -> None:
     deadlines = Deadlines(Limits(), 100.0)
     late = deadlines.expired(110.0)
     deadlines.expect_audio(110.0)
     silent = deadlines.expired(140.0)
     assert late is not None
-    assert late.message == "expected start or resume within 10 s, got nothing"
+    assert late.message == "expected a stream to begin within 10 s, got none"
     assert silent is not None
-    assert silent.message == "expected audio, keep_alive or end within 30 s, got none"
+    assert silent.message == "expected audio or a sign of life within 30 s, got none"
 
 
 def test_a_client_whose_message_is_being_handled_is_not_to_blame() -> None:
