@@ -118,8 +118,8 @@ class Realtime(Dialect):
             data = base64.b64decode(message.audio, validate=True)
         except ValueError as error:
             got = str(error).lower()
-            message = f"audio: expected base64, got another text: {got}"
-            raise Misunderstood(message) from None
+            expected = "audio: expected base64, got another text"
+            raise Misunderstood(f"{expected}: {got}") from None
         if self._decoder is None:
             chosen = self._configuration.chosen
             start, self._decoder = decoder(
