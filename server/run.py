@@ -221,8 +221,14 @@ class Server(uvicorn.Server):
         logger.info("server started", extra=facts)
 
     async def _watch(self) -> None:
-        """End the process once an engine will never step a stream again."""
-        while (failure := self.service.failure) is None:
+        """End the process once an engine will never step a stream again.
+
+        Two looks in a row have to find that: where all of the process was paused, the first may
+        come before the end of a step that is all right.
+        """
+        failure: str | None = None
+        while failure is None or self.service.failure is None:
+            failure = self.service.failure
             await asyncio.sleep(LOOK_SECONDS)
         logger.critical("engine failed: the process ends", extra={"reason": failure})
         self.exit_code = EXIT_ENGINE_FAILED

@@ -490,6 +490,24 @@ def test_a_retired_model_whose_step_does_not_end_ends_the_server_as_well(
         Stuck.go.set()
 
 
+def test_a_server_that_was_paused_in_the_midst_of_a_step_goes_on(
+    online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first look after a pause comes before the step has ended."""
+    looks: list[str | None] = []
+
+    def failure(service: Service) -> str | None:
+        looks.append("a step has not ended for 20 s" if len(looks) == 1 else None)
+        return looks[-1]
+
+    monkeypatch.setattr(Service, "failure", property(failure))
+    monkeypatch.setattr(run, "LOOK_SECONDS", 0.01)
+    with running(online) as server:
+        assert wait_for(lambda: len(looks) > 3 or server.server.should_exit)
+        assert say(server.url, START, pcm(noise(1, 1.0)), END).close_code == 1000
+        assert server.server.exit_code == 0
+
+
 def test_streams_of_the_old_model_count_until_they_end(
     online: ReferenceRecognizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
