@@ -1,6 +1,7 @@
 """Deepgram's addresses."""
 
 import asyncio
+import json
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
@@ -139,9 +140,11 @@ async def _channels(content: BinaryIO, asked: parameters.Parameters) -> int:
 
 
 def _refusal(error: Exception, invalid: str = "Bad Request") -> JSONResponse:
-    found = failure(error, invalid)
-    body = Refusal(err_code=found.code, err_msg=found.message, request_id=secrets.token_hex(8))
-    return JSONResponse(body.model_dump(), found.status, found.headers)
+    found, name = failure(error, invalid), secrets.token_hex(8)
+    body = Refusal(err_code=found.code, err_msg=found.message, request_id=name).model_dump()
+    # which clients of a websocket show, since most of them do not read the body
+    told = {"dg-error": json.dumps(body), "dg-request-id": name}
+    return JSONResponse(body, found.status, {**(found.headers or {}), **told})
 
 
 def _check_kind(kind: str) -> None:

@@ -1,6 +1,7 @@
 """Deepgram's published SDK, of which only the address is changed."""
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -184,9 +185,13 @@ def test_a_body_that_is_no_audio_is_a_clear_error(
 
 def test_a_wrong_parameter_refuses_the_handshake(at_rest: Running) -> None:
     with pytest.raises(websockets.InvalidStatus) as caught:  # which this SDK passes on
-        listen(at_rest, encoding="g729")
-    assert caught.value.response.status_code == 400
-    assert b"got 'g729'" in (caught.value.response.body or b"")
+        listen(at_rest, encoding="g729é")
+    answer = caught.value.response
+    assert answer.status_code == 400
+    body = json.loads(answer.body or b"")
+    assert "got 'g729é'" in body["err_msg"]
+    assert json.loads(answer.headers["dg-error"]) == body
+    assert answer.headers["dg-request-id"] == body["request_id"]
 
 
 def test_a_client_that_may_not_come_in_is_told_only_that(
