@@ -110,7 +110,10 @@ def read(folder: str | os.PathLike[str] = DEFAULT) -> CheckpointData:
     config = read_config(folder)
     with checkpoint_errors(folder):
         lookahead_ms = int(read_card(folder)["lookahead_ms"])
-        parts = deserialize((folder / WEIGHTS).read_bytes())  # type: ignore[no-untyped-call]
+        try:
+            parts = deserialize((folder / WEIGHTS).read_bytes())  # type: ignore[no-untyped-call]
+        except SafetensorError as error:
+            raise ValueError(f"a broken {WEIGHTS}: {error}") from error
         tensors = {name: _widened(**part) for name, part in parts}
         for name, tensor in tensors.items():
             if not np.isfinite(tensor).all():

@@ -33,7 +33,7 @@ def soak(
 
     capacity = sample(url).capacity  # asked for in any case: it says whether a server is there
     count = streams or max(1, int(0.8 * capacity))
-    typer.echo(f"{count} clients for {minutes:g} minutes")
+    typer.echo(f"clients: {count}, minutes: {minutes:g}")
     load = Soak(url)
     asyncio.run(load.run(count, 60 * minutes, lambda share: typer.echo(f"{share:.0%}", err=True)))
     for kind, number in sorted(load.findings.clients.items()):
