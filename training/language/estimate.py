@@ -65,7 +65,8 @@ def estimate(
         key=lambda word: [letters.index(letter) for letter in word],
     )
     if not lexicon:
-        raise ValueError(f"expected words of {letters!r}, got none")
+        times = f" that occur {seen} times" if seen > 1 else ""
+        raise ValueError(f"expected words of {letters!r}{times}, got none")
     if len(lexicon) > MOST_WORDS:
         raise ValueError(
             f"expected at most {MOST_WORDS} words, got {len(lexicon)}; ask for more"

@@ -151,6 +151,8 @@ def test_text_or_letters_without_words_are_refused(monkeypatch: pytest.MonkeyPat
     for texts in ([], ["", " "], ["Ä 1"]):
         with pytest.raises(ValueError, match=r"expected words of \"bac'\", got none"):
             estimate(texts, LETTERS)
+    with pytest.raises(ValueError, match=r"that occur 3 times, got none"):
+        estimate(["ab ca ab"], LETTERS, seen=3)
     with pytest.raises(ValueError, match="expected distinct letters, got 'aba'"):
         estimate(["ab"], "aba")
     monkeypatch.setattr(estimating, "MOST_WORDS", 2)
