@@ -182,9 +182,12 @@ def ending(output: Path | None) -> Format | None:
 def check_places(*paths: Path | None) -> None:
     """Look, before hours of work, whether files can be written; None is one that is not wanted.
 
-    Raises: ValueError where one cannot.
+    Raises: ValueError where one cannot, or two would be written into one.
     """
-    for path in filter(None, paths):
+    given = [path for path in paths if path]
+    for path in given:
+        if given.count(path) > 1:
+            raise ValueError(f"expected a file for each output, got {path} twice")
         folder = path.absolute().parent
         if path.is_dir() or not folder.is_dir():
             raise ValueError(f"expected a file in a folder that exists, got {path}")

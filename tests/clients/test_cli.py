@@ -154,6 +154,11 @@ def test_whoever_writes_json_says_at_once_where_it_cannot(command: str, capsys: 
     assert line == "cortado: expected a file in a folder that exists, got nowhere/found.json"
 
 
+def test_two_outputs_in_one_file_are_refused(capsys: Capture) -> None:
+    assert cli.main(["evaluate", "dev.jsonl", "--json", "x", "--html", "./x"]) == 2
+    assert one_line(capsys) == "cortado: expected a file for each output, got x twice"
+
+
 @pytest.mark.parametrize(
     ("line", "given", "said"),
     [
