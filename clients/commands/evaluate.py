@@ -114,7 +114,7 @@ def evaluate(
 
     use_one_thread()
     fields = by or []
-    check_places(json_file, html)
+    check_places(json_file, html, given=sets)
     check_folder(trn)
     other = read_other(compare) if compare else None
     chosen = gather(sets)

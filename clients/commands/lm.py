@@ -71,7 +71,7 @@ def lm(
     from cortado.training.language.lexicon import SPECIAL, pronunciations
     from cortado.training.language.pruning import fitted
 
-    check_places(output)
+    check_places(output, given=texts)
     given = {"weight": weight, "bonus": bonus}
     weights = SearchWeights(**{name: one for name, one in given.items() if one is not None})
     everywhere = common_words(common, alphabet) if common else {}

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import FrameType
@@ -179,15 +179,18 @@ def ending(output: Path | None) -> Format | None:
     return "json" if name == "jsonl" else next((one for one in ENDINGS if one == name), None)
 
 
-def check_places(*paths: Path | None) -> None:
+def check_places(*paths: Path | None, given: Iterable[str | Path] = ()) -> None:
     """Look, before hours of work, whether files can be written; None is one that is not wanted.
 
-    Raises: ValueError where one cannot, or two would be written into one.
+    Raises: ValueError where one cannot, two would be written into one, or one would replace what
+        was given to be read.
     """
-    given = [path for path in paths if path]
-    for path in given:
-        if given.count(path) > 1:
+    outputs, kept = [path for path in paths if path], set(map(os.path.abspath, given))
+    for path in outputs:
+        if outputs.count(path) > 1:
             raise ValueError(f"expected a file for each output, got {path} twice")
+        if os.path.abspath(path) in kept:
+            raise ValueError(f"expected another file than one that is read, got {path}")
         folder = path.absolute().parent
         if path.is_dir() or not folder.is_dir():
             raise ValueError(f"expected a file in a folder that exists, got {path}")

@@ -20,6 +20,7 @@ from cortado.clients.commands.terminal import (
     Lm,
     Phrases,
     Width,
+    check_folder,
     check_places,
     ending,
     examples,
@@ -161,11 +162,12 @@ def transcribe(
     if folder is None and chosen == "ctm":
         _check_recordings(paths)
     if folder is None:
-        check_places(output)
-    elif folder.suffix and len(sources) == 1 and not folder.exists():
+        check_places(output, given=[*files, *map(str, paths)])
+    elif folder.suffix and len(sources) == 1 and not folder.is_dir():
         expected = f"expected a file that ends in {', '.join(ENDINGS)}"
         also = "or a folder, which has to exist if its name has a dot"
         raise ValueError(f"{expected}, {also}, got {folder}")
+    check_folder(folder)
     use_one_thread()
     search = beam_from_options(beam, hold, lm)
     loading = Loading(checkpoint or DEFAULT, backend, search, lm, vad)
@@ -230,7 +232,10 @@ def _transcriber(
 
 
 def _is_folder(output: Path) -> bool:
-    return output.is_dir() or (ending(output) is None and not output.exists())
+    from cortado.training.data.corpora.source import AUDIO_SUFFIXES
+
+    is_sound = output.suffix.lower() in AUDIO_SUFFIXES  # which no text replaces
+    return output.is_dir() or (ending(output) is None and (is_sound or not output.exists()))
 
 
 def _into_one(

@@ -125,6 +125,7 @@ def test_mistakes_are_one_line(text: Path, tmp_path: Path, capsys: Capture) -> N
         (bad, output, "bad.jsonl, line 1: expected a JSON object, got"),
         (text, tmp_path, f"expected a file in a folder that exists, got {tmp_path}"),
         (text, tmp_path / "no" / "out", "expected a file in a folder that exists"),
+        (text, text, f"expected another file than one that is read, got {text}"),
     ):
         assert cli.main(["lm", str(path), "-o", str(place)]) == 2
         [line] = capsys.readouterr().err.splitlines()

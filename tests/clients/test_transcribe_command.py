@@ -126,6 +126,7 @@ def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys
     wrong, nothing = tmp_path / "wrong.jsonl", tmp_path / "nothing.txt"
     wrong.write_text('{"audio": "a.wav"}\n{"text": "a"}\n')
     nothing.write_text("\n")
+    (listed := tmp_path / "listed.txt").write_text(f"{archive}/a.wav\n")
     names = "expected recordings of different names in one ctm, or --output FOLDER"
     for arguments, message in (
         ([archive, "--format", "srt"], "expected --output FOLDER for srt of 2 files, got none"),
@@ -151,6 +152,18 @@ def test_mistakes_are_one_line(archive: Path, saved: str, tmp_path: Path, capsys
         (
             [archive / "a.wav", "-o", tmp_path / "a.docx"],
             "expected a file that ends in txt, srt, vtt, json, ctm, or a folder, which has to",
+        ),
+        (
+            [archive / "a.wav", "-o", archive / "deep" / "b.wav"],
+            "expected a file that ends in txt, srt, vtt, json, ctm, or a folder, which has to",
+        ),
+        (
+            [archive, "-o", archive / "a.wav"],
+            f"expected a folder that files can be written to, got {archive / 'a.wav'}",
+        ),
+        (
+            [listed, "-o", listed],
+            f"expected another file than one that is read, got {listed}",
         ),
         ([archive, archive, "-o", tmp_path / "out"], "expected one file for "),
         (["-", archive, "--workers", 2], "expected files for --workers 2, got standard input"),
