@@ -31,8 +31,10 @@ const debug = new URLSearchParams(location.search).has("debug");
 const takes = []; // {name, began, model, timeline} of what stands on the page
 let take = null; // the one that runs, or null
 let again = () => startMicrophone(); // what "Try again" does
-const UNREADABLE = new Set(["not-audio", "too-large"]); // what no further try can mend
+const OF_ONE = new Set(["not-audio", "too-large", "cut-short"]); // of recordings: others may be whole
 let waiting = []; // recordings that were opened together: one is heard after another
+let unread = []; // those of them that could not be read, to be tried again
+let wrong = []; // Failures of those that were not heard whole
 let isSaved = true; // the text was saved or copied, or there is none
 let following = null; // the timer that follows what is played
 let lock = null; // keeps the screen on
@@ -88,12 +90,16 @@ function showText() {
   if (none) byId("download").open = false;
 }
 
-function showFailure(failure) {
+/** Say what went wrong; of several failures one that can be tried again, and the origin of each. */
+function showFailure(...failures) {
+  const failure = failures.findLast(({ code }) => code !== "cut-short") ?? failures[0];
   if (failure.code === "unauthorized") return keyForm.ask();
-  const { title, advice, origin } = words(failure);
-  byId("failure-title").textContent = title;
-  byId("failure-advice").textContent = advice;
-  byId("failure-origin").textContent = origin;
+  const { title, advice } = words(failure);
+  const origin = failures.map((each) => words(each).origin).join("\n");
+  for (const [name, said] of Object.entries({ title, advice, origin })) {
+    const part = byId(`failure-${name}`);
+    if (part.textContent !== said) part.textContent = said; // else it would be read out again
+  }
   byId("retry").hidden = failure.code === "cut-short"; // it would end there again
   byId("failure").hidden = false;
   return undefined;
@@ -136,7 +142,7 @@ function run(source) {
   const timeline = new Timeline(sound, sight, LETTER / SCALE);
   let delay = new Delay();
   player.stop();
-  byId("failure").hidden = true;
+  if (!wrong.length) byId("failure").hidden = true;
   byId("key-form").hidden = true;
   byId("meter").hidden = !source.live;
   byId("progress").hidden = source.live;
@@ -167,25 +173,21 @@ function run(source) {
       showLevel(0);
       status.say("Waiting for the last characters");
     },
-    done: () => {
-      leave(captionOf());
-      hearOthers();
-    },
-    cancelled: () => leave(captionOf()),
+    done: () => end(),
+    cancelled: () => end(),
     failed: (failure) => {
       leave(`${captionOf()}, broken off`);
-      if (failure.code === "cut-short") hearOthers(failure); // what there is of it was heard
-      else showFailure(failure);
-      const others = waiting;
-      if (UNREADABLE.has(failure.code) && others.length) again = () => startRecordings(others);
+      if (!source.file || !OF_ONE.has(failure.code)) return showFailure(failure);
+      if (failure.code !== "cut-short") unread.push(source.file); // what there is of that was heard
+      wrong.push(failure);
+      return setTimeout(hearOthers);
     },
   };
 
-  /** Hear the recordings that wait, beside what was wrong with this one. */
-  const hearOthers = (failure) => setTimeout(() => { // once this take has left
-    startRecordings(waiting);
-    if (failure) showFailure(failure);
-  });
+  function end() {
+    leave(captionOf());
+    setTimeout(hearOthers); // once this take has left
+  }
 
   const captionOf = () =>
     [`${source.name}, ${seconds(sound.seconds, 1)}`, source.words && `what was read: “${source.words}”`]
@@ -266,10 +268,10 @@ function run(source) {
   take.run();
 }
 
-function start(source, anew, others = []) {
+function start(source, anew) {
   if (take) return;
   again = anew;
-  waiting = others;
+  [waiting, unread, wrong] = [[], [], []];
   run(source);
 }
 
@@ -277,10 +279,25 @@ const startMicrophone = () => start(microphone(form.device(), form.cleanUp()), s
 const startSample = () => start(new Sample(), startSample);
 const startShared = () => start(sharedSound(), startShared);
 
-function startRecordings([first, ...others]) {
-  if (!first) return;
-  if (take) status.note("Stop first, then open the recording again");
-  else start(new Recording(first), () => startRecordings([first, ...others]), others);
+function startRecordings(files) {
+  if (!files.length) return;
+  if (take) return status.note("Stop first, then open the recording again");
+  [unread, wrong] = [[], []];
+  return hear(files);
+}
+
+function hear([first, ...others]) {
+  again = () => hear([first, ...others]);
+  waiting = others;
+  run(new Recording(first));
+}
+
+/** Hear the recordings that wait; when none does, those that were not read can be tried again. */
+function hearOthers() {
+  if (take) return;
+  if (waiting.length) hear(waiting);
+  else again = () => startRecordings(unread);
+  if (wrong.length) showFailure(...wrong);
 }
 
 /** Keep the screen on while a take runs: captions are read, and a telephone that sleeps hears nothing. */

@@ -72,7 +72,7 @@ const WORDS = {
     "Ten minutes of sound were waiting to be sent. Start again on a faster network.",
   ],
   "not-audio": [
-    "This file could not be read as sound.",
+    "A file could not be read as sound.",
     "The browser reads wav, mp3, m4a, flac, ogg and webm, and has no room for much more than three hours. "
       + "Other files, and any length, go by: cortado transcribe FILE.",
   ],
@@ -81,7 +81,7 @@ const WORDS = {
     "Its text ends where its sound does. Copy or download the whole file again.",
   ],
   "too-large": [
-    "This file is too large for the page.",
+    "A file is too large for the page.",
     "Up to 200 MB and three hours go through the browser; others go by: cortado transcribe FILE.",
   ],
   // From here on: the codes of the server's own error messages.

@@ -79,7 +79,7 @@ def test_a_file_that_is_no_sound_is_told(page: Page, tmp_path: Path) -> None:
     text = tmp_path / "poem.wav"
     text.write_text("no sound at all")
     page.open_file(text)
-    assert wait_for_failure(page) == "This file could not be read as sound."
+    assert wait_for_failure(page) == "A file could not be read as sound."
     assert "poem.wav" in page.text("failure-origin")
 
 
@@ -109,6 +109,30 @@ def test_a_recording_that_is_cut_short_does_not_keep_the_others_waiting(
     assert page.evaluate("document.getElementById('retry').hidden")
 
 
+def test_recordings_that_cannot_be_read_wait_for_another_try_and_hold_up_no_others(
+    page: Page, recording: Path, tmp_path: Path
+) -> None:
+    poem, late, away = (tmp_path / name for name in ("poem.wav", "late.wav", "away"))
+    poem.write_text("no sound at all")
+    late.write_bytes(recording.read_bytes())
+    page.open_file(poem, recording, late)
+    late.rename(away)  # as with a disk that is unplugged
+    captions = "[...document.querySelectorAll('.caption')].map((one) => one.textContent)"
+    origins = "document.getElementById('failure-origin').textContent.split('\\n')"
+    page.wait_for(f"{origins}.length === 2 && document.body.dataset.state === 'idle'")
+    assert [one[:20] for one in page.evaluate(origins)] == [
+        "not-audio: poem.wav:",
+        "not-audio: late.wav:",
+    ]
+    assert [one[:11] for one in page.evaluate(captions)] == ["speech.wav,"]
+    away.rename(late)
+    page.click("retry")
+    page.wait_for(f"{captions}.length === 2 && document.body.dataset.state === 'idle'")
+    assert page.evaluate(captions)[1].startswith("late.wav,")
+    assert page.text("failure-origin").startswith("not-audio: poem.wav:")
+    assert page.evaluate(origins + ".length") == 1
+
+
 def test_a_recording_that_is_too_long_is_told_before_it_is_decoded(
     page: Page, tmp_path: Path
 ) -> None:
@@ -121,7 +145,7 @@ def test_a_recording_that_is_too_long_is_told_before_it_is_decoded(
     long.write_bytes(head)
     os.truncate(long, len(head) + 8000 * seconds)  # without any room on the disk
     page.open_file(long)
-    assert wait_for_failure(page) == "This file is too large for the page."
+    assert wait_for_failure(page) == "A file is too large for the page."
     assert page.text("failure-origin") == "too-large: long.wav: 3:01:00"
 
 
