@@ -26,6 +26,7 @@ DECODE_LIMIT = 4 * HOUR  # seconds that `decode` holds in memory: 0.9 GB
 DURATION_TOLERANCE = 0.05  # seconds; codecs prime and round, less than a block of flac
 PADDED = ("matroska,webm", "caf")  # formats that state the codec's first and last padding, too
 GUESSED = ("aac", "ac3", "amr", "mpegts", "mpeg")  # formats that state no duration: FFmpeg guesses
+INDEX_FIRST = "a file, or mp4 audio with its index first"  # for which players seek
 LEAST_RATE = 16  # bytes a second beyond the first hour: speech takes 80, packed silence can take 2
 
 
@@ -106,7 +107,12 @@ def _decoded(path: Path, file: BinaryIO, channel: Channel | None) -> Generator[S
         end = _stated_end(container, length, timeline)
         size = os.fstat(file.fileno()).st_size if seekable else inf
         pieces = _mono_pieces(path, container, channel, timeline)
-        heard = yield from _resampled(path, pieces, lambda: size)
+        try:
+            heard = yield from _resampled(path, pieces, lambda: size)
+        except AudioError as error:
+            if seekable or timeline.longest or "mp4" not in container.format.name:
+                raise
+            raise AudioError(path, INDEX_FIRST, error.facts[2]) from error
         tolerance = max(DURATION_TOLERANCE, _padding(container, timeline.longest))
     if missing:
         raise AudioError(path, "a whole file", f"one cut {missing} bytes short")

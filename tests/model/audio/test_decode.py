@@ -6,7 +6,7 @@ import struct
 import tracemalloc
 import wave
 from fractions import Fraction
-from io import FileIO
+from io import BytesIO, FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -288,6 +288,16 @@ def test_corrupt_data_in_the_middle_is_an_error(tmp_path: Path, suffix: str) -> 
     data[middle : middle + 400] = np.random.default_rng(1).bytes(400)
     path.write_bytes(data)
     error_of(path)
+
+
+def test_a_pipe_with_an_index_behind_its_sound_says_what_helps(tmp_path: Path) -> None:
+    class Pipe(BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+    sound = Pipe(write(tmp_path / "talk.m4a", 48000, 1, seconds=20).read_bytes())
+    with pytest.raises(AudioError, match="standard input: expected a file, or mp4 audio with its"):
+        list(decoded(Path("-"), sound))
 
 
 def test_a_disk_that_fails_is_named(tmp_path: Path) -> None:
