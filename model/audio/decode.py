@@ -148,8 +148,8 @@ def _stated_end(container: InputContainer, mp3: Mp3Length | None, timeline: Time
         return mp3.seconds(audio.rate) if mp3 and audio.rate else 0.0
     if name in GUESSED:
         return 0.0
-    if name == "caf" and audio.frames and audio.rate:  # else FFmpeg takes the length of the file
-        return audio.frames / audio.rate
+    if name == "caf" and audio.frames and audio.time_base:  # FFmpeg's duration is the file's length
+        return float(audio.frames * audio.time_base)
     if audio.duration is not None and audio.time_base is not None:
         start = audio.start_time if timeline.is_timed and audio.start_time else 0
         return float((start + audio.duration) * audio.time_base)
