@@ -173,8 +173,8 @@ function run(source) {
       showLevel(0);
       status.say("Waiting for the last characters");
     },
-    done: () => end(),
-    cancelled: () => end(),
+    done: end,
+    cancelled: end,
     failed: (failure) => {
       leave(`${captionOf()}, broken off`);
       if (!source.file || !OF_ONE.has(failure.code)) return showFailure(failure);
