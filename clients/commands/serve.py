@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cortado.clients.commands.terminal import examples, run
+from cortado.clients.commands.terminal import examples, run, value_of
 
 EXAMPLES = examples(
     "cortado serve", "CORTADO_PORT=9000 cortado serve --host 0.0.0.0 --keys keys.json"
@@ -63,7 +63,7 @@ def _with_flags_of_the_settings(
         text = " ".join(str(field.description).split()) + default
         switch = field.annotation is bool
         names = f"--{flag(name)}/--no-{flag(name)}" if switch else f"--{flag(name)}"
-        option = typer.Option(names, metavar=None if switch else "VALUE", help=text)
+        option = typer.Option(names, metavar=value_of(field.annotation), help=text)
         kind: Any = Annotated[bool | None if switch else str | None, option]
         parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind))
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]

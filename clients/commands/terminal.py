@@ -139,7 +139,12 @@ def _name_values(call: Callable[..., None]) -> None:
     for hint in get_type_hints(call, include_extras=True).values():
         for option in get_args(hint):
             if isinstance(option, OptionInfo) and option.metavar is None:
-                option.metavar = "|".join(_values(hint)) or None
+                option.metavar = value_of(hint)
+
+
+def value_of(kind: Any) -> str | None:
+    """Return what the help calls a value of a type, as NUMBER; None for a switch."""
+    return "|".join(dict.fromkeys(_values(kind))) or None
 
 
 def _values(kind: Any) -> Iterator[str]:

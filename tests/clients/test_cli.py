@@ -68,6 +68,13 @@ def test_help_has_words_in_place_of_types(command: str, capsys: Capture) -> None
     assert re.findall(r"^ .*<.*>", capsys.readouterr().out, re.MULTILINE) == []
 
 
+def test_the_servers_help_says_what_its_settings_are(capsys: Capture) -> None:
+    assert cli.main(["serve", "--help"]) == 0
+    said = capsys.readouterr().out
+    for one in ("--port NUMBER", "--keys PATH", "--host TEXT", "--log-format text|json"):
+        assert one in said
+
+
 def test_the_version_is_that_of_the_project(capsys: Capture) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert cli.main(["--version"]) == 0
