@@ -57,6 +57,15 @@ def test_what_is_done_is_passed_over_and_what_is_new_or_broken_is_not(
     assert json.loads((out / "deep" / "b.json").read_text())["duration"] == 0.7
 
 
+def test_a_transcript_beside_its_recording_is_kept_however_old(archive: Path, saved: str) -> None:
+    own = archive / "a.txt"
+    own.write_text("what was said")
+    os.utime(own, (1, 1))
+    assert run(saved, archive, "-o", archive) == 0
+    assert own.read_text() == "what was said"
+    assert (archive / "deep" / "b.txt").exists()
+
+
 def test_a_result_is_whole_or_not_there(
     archive: Path, saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
