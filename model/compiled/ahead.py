@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from threading import Thread
 from typing import Any
 
 from cortado.model.cores import usable_cores
@@ -35,6 +36,7 @@ def start(parts: Iterable[Part]) -> subprocess.Popen[bytes] | None:
     assert process.stdin is not None
     with process.stdin:
         pickle.dump(named, process.stdin)
+    Thread(target=process.wait, daemon=True).start()  # else its entry stays until this process ends
     return process
 
 
