@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 from fastapi import APIRouter, Request, Response, WebSocket
 from fastapi.responses import JSONResponse, StreamingResponse
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
@@ -42,6 +43,7 @@ from cortado.server.service import Service
 
 MAX_FIELDS = 128  # of a form, those of 100 phrases among them
 FIELD_BYTES = 65_536  # of each field of a form but the file, and of all around it
+CHARSETS = (b"utf-8", b"us-ascii", b"iso-8859-1")  # to read one of punycode takes seconds
 
 
 def routes(service: Service) -> APIRouter:
@@ -137,10 +139,17 @@ def routes(service: Service) -> APIRouter:
 
 
 async def _form(service: Service, request: Request) -> FormData:
-    """Return a form with a file.
+    """Return a form with a file; an empty one for a body of another kind, which has none.
 
-    Raises: ProtocolError if it has more bytes than a file may have, or the server leaves.
+    Raises:
+        ValueError: it is in a charset that may take long to read.
+        ProtocolError: it has more bytes than a file may have, or the server leaves.
     """
+    kind, said = parse_options_header(request.headers.get("content-type"))
+    if kind != b"multipart/form-data":
+        return FormData()
+    if said.get(b"charset", CHARSETS[0]).lower() not in CHARSETS:
+        raise ValueError("body: expected a form in UTF-8, got one in another charset")
     limit = service.settings.max_upload_bytes
     expected = f"a file of at most {limit} bytes"
     whole = bounded(request, limit + FIELD_BYTES, expected, service.streams.draining)
@@ -182,11 +191,6 @@ def _asked(service: Service, form: FormData) -> tuple[BinaryIO, transcription.Wa
     if not isinstance(file, UploadFile):
         raise ValueError("file: expected a file, got none")
     fields = {name: [v for v in form.getlist(name) if isinstance(v, str)] for name in form}
-    for name, values in fields.items():
-        try:
-            "".join([name, *values]).encode()
-        except UnicodeEncodeError:  # another charset can spell what is no character
-            raise ValueError("body: expected fields of Unicode's characters, got others") from None
     weighs = service.weighs_phrases
     return file.file, transcription.read(fields, service.model_name, weighs_phrases=weighs)
 

@@ -3,7 +3,8 @@
 import base64
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 
@@ -103,17 +104,31 @@ def test_a_file_that_is_none_is_a_clear_error(stream: bool, at_rest: Running) ->
     assert caught.value.type == "invalid_request_error"
 
 
-def test_fields_of_another_charset_are_refused_where_they_spell_no_text(
-    online: ReferenceRecognizer,
+@pytest.mark.parametrize("charset", ["unicode_escape", "punycode"])
+def test_a_form_in_a_charset_that_takes_long_to_read_is_refused(
+    charset: str, at_rest: Running
 ) -> None:
+    """A field of 64 KiB in punycode takes 1.6 s, in which no stream would have its turn."""
     form = b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
     body = form % (b"model", rb"\ud800") + form % (b'file"; filename="a.wav', wav(SPEECH[:4000]))
-    kind = "multipart/form-data; boundary=x; charset=unicode_escape"
-    with running(online) as server:
-        address = f"{server.page}/v1/audio/transcriptions"
-        got = httpx.post(address, content=body + b"--x--\r\n", headers={"Content-Type": kind})
+    kind = f"multipart/form-data; boundary=x; charset={charset}"
+    address = f"{at_rest.page}/v1/audio/transcriptions"
+    got = httpx.post(address, content=body + b"--x--\r\n", headers={"Content-Type": kind})
     assert got.status_code == 400
-    assert "Unicode's characters" in got.json()["error"]["message"]
+    assert "in UTF-8" in got.json()["error"]["message"]
+
+
+def test_a_form_that_can_have_no_file_is_not_read(at_rest: Running) -> None:
+    """To read 100 MB of `&` takes a minute of the event loop."""
+    host, port = at_rest.page.removeprefix("http://").split(":")
+    with closing(HTTPConnection(host, int(port), timeout=PATIENCE)) as connection:
+        connection.putrequest("POST", "/v1/audio/transcriptions")
+        connection.putheader("Content-Type", "application/x-www-form-urlencoded")
+        connection.putheader("Content-Length", "100000")
+        connection.endheaders(b"&" * 1000)
+        answer = connection.getresponse()
+        assert answer.status == 400
+        assert b"expected a form (multipart/form-data)" in answer.read()
 
 
 def test_a_file_is_closed_even_if_a_later_field_has_its_name(
