@@ -84,7 +84,9 @@ class NormalRequests:
     """Middleware: rewrites requests to the method and path that routes know.
 
     HEAD is answered as GET, whose body the server leaves out (RFC 9110, 9.3.2). A whole address, as
-    for a proxy, means its path (RFC 9112, 3.2.2).
+    for a proxy, means its path (RFC 9112, 3.2.2), but not where a proxy has passed it on. Of such
+    an address its rules have not seen the path: asked for `http:http://x/metrics`, Caddy asks for
+    `http://x/metrics`, whatever it does with `/metrics`.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -95,7 +97,8 @@ class NormalRequests:
         """Answer one request."""
         if scope.get("method") == "HEAD":
             scope = {**scope, "method": "GET"}
-        if (path := scope.get("path", "")).lower().startswith(("http://", "https://")):
+        is_whole = (path := scope.get("path", "")).lower().startswith(("http://", "https://"))
+        if is_whole and "x-forwarded-for" not in Headers(scope=scope):
             scope = {**scope, "path": f"/{''.join(path.split('/', 3)[3:])}"}
         await self._app(scope, receive, send)
 

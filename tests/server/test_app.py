@@ -226,6 +226,16 @@ def test_a_whole_address_means_its_path(path: str, status: int, server: Running)
             assert connection.getresponse().status == status
 
 
+def test_a_whole_address_that_a_proxy_has_passed_on_means_nothing(server: Running) -> None:
+    """The proxy may have rules for the path, and has not seen it."""
+    host, port = server.page.removeprefix("http://").split(":")
+    with closing(HTTPConnection(host, int(port))) as connection:
+        connection.request(
+            "GET", server.page + "/metrics", headers={"X-Forwarded-For": "192.0.2.1"}
+        )
+        assert connection.getresponse().status == 404
+
+
 def test_a_websocket_that_is_not_there_is_not_found(server: Running) -> None:
     with pytest.raises(websockets.InvalidStatus) as caught:
         say(server.url + "/nothing")
