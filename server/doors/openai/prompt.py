@@ -48,8 +48,9 @@ def expected(prompt: str, keywords: Sequence[str] = ()) -> Expected:
     found = list(dict.fromkeys(_trimmed(given)))
     kept, room = list[str](), LETTERS
     for phrase in found:
-        letters = _letters(phrase)
-        if len(kept) < MAX_PHRASES and len(phrase) <= MAX_PHRASE and letters <= room:
+        if len(kept) == MAX_PHRASES or len(phrase) > MAX_PHRASE:  # to normalise a long one is slow
+            continue
+        if (letters := _letters(phrase)) <= room:
             kept.append(phrase)
             room -= letters
     return Expected(tuple(kept), len(found) - len(kept))
