@@ -51,7 +51,7 @@ def formatter(form: str) -> logging.Formatter:
         ],
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            *([structlog.processors.format_exc_info] if machine else [_time_for_people]),
+            *([structlog.processors.format_exc_info] if machine else [_for_people]),
             renderer,
         ],
     )
@@ -63,9 +63,20 @@ def _without_ray(logger: WrappedLogger, method: str, event: EventDict) -> EventD
     return event
 
 
-def _time_for_people(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Return an event as the renderer for people expects it."""
-    return {"timestamp": event.pop("time"), **event}
+def _for_people(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Return an event as the renderer for people expects it, without what a terminal obeys.
+
+    A field may be a stranger's, such as an address that a proxy has passed on.
+    """
+    said = event.pop("event")
+    fields = {name: _printable(value) for name, value in event.items()}
+    return {"timestamp": fields.pop("time"), "event": said, **fields}
+
+
+def _printable(value: object) -> object:
+    if not isinstance(value, str) or value.isprintable():
+        return value
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
 
 
 class FloodFilter(logging.Filter):

@@ -574,6 +574,14 @@ def test_a_fault_is_logged_without_what_was_in_hand(form: str) -> None:
     assert said not in text
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_terminal_obeys_nothing_that_a_log_line_says(form: str) -> None:
+    text = logs.formatter(form).format(record(address="\x1b]0;é\x07\n"))
+    assert text.isprintable()
+    if form == "text":
+        assert r"address=\x1b]0;é\x07\n" in text
+
+
 def test_a_flood_of_log_lines_is_counted_and_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(logs, "monotonic", lambda: now)
