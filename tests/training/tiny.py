@@ -62,9 +62,14 @@ def spoken(text: str) -> NDArray[np.float32]:
     return (0.3 * np.concatenate(tones) + noise).astype(np.float32)
 
 
-def corpus(folder: Path, texts: list[str] = TEXTS, name: str = "train") -> Path:
-    """Write the recordings of texts; return their manifest."""
-    return write_corpus(folder, ((spoken(text), text) for text in texts), name)
+def corpus(
+    folder: Path,
+    texts: list[str] = TEXTS,
+    name: str = "train",
+    speakers: Sequence[str] = ("somebody",),
+) -> Path:
+    """Write the recordings of texts, of the speakers in turn; return their manifest."""
+    return write_corpus(folder, ((spoken(text), text) for text in texts), name, speakers)
 
 
 def letters_as_states(tones: CachedCorpus) -> States:

@@ -1,6 +1,5 @@
 """Batches are a function of the seed and the step, and their padding is silence."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -256,10 +255,7 @@ def test_utterances_follow_another_of_their_speaker_behind_a_pause(sampler: Samp
 
 
 def test_nobody_follows_a_stranger(tmp_path: Path) -> None:
-    manifest = corpus(tmp_path)
-    lines = manifest.read_text().splitlines()
-    rows = [json.loads(line) | {"speaker": "unknown"} for line in lines]
-    manifest.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    manifest = corpus(tmp_path, speakers=["unknown"])
     alone = Sampler([cached(manifest, tmp_path / "cache")], [1.0], Vocabulary(), 400, 9.0, 7)
     drawn = [one for batch in alone.pool(0, replace(PLAIN, follow=1.0)) for one in batch]
     assert all(one.after is None for one in drawn)

@@ -26,7 +26,7 @@ from cortado.model.streaming.recordings import transcribe, transcribe_many
 from cortado.model.vocabulary import Vocabulary
 from cortado.tests.model.test_adaptation import CONFIG, recognizer
 from cortado.tests.model.untrained import noise
-from cortado.tests.training.recorded import rows_of, write_corpus, write_rows
+from cortado.tests.training.recorded import rows_of, write_corpus
 from cortado.tests.training.scoring.heard import printed
 from cortado.tests.training.tiny import PLAIN, TEXTS, corpus, recipe
 from cortado.training.data.augment import Augmentation
@@ -59,17 +59,10 @@ class Said(NamedTuple):
     speaker: str
 
 
-def spoken_by(manifest: Path, speakers: list[str]) -> Path:
-    """Give the utterances of a manifest to speakers."""
-    rows = enumerate(rows_of(manifest))
-    return write_rows(manifest, [row | {"speaker": speakers[k % len(speakers)]} for k, row in rows])
-
-
 @pytest.fixture(scope="module")
 def tones(tmp_path_factory: pytest.TempPathFactory) -> CachedCorpus:
     folder = tmp_path_factory.mktemp("tones")
-    manifest = spoken_by(corpus(folder / "tones"), ["a", "b"])
-    return cached(manifest, folder / "cache")
+    return cached(corpus(folder / "tones", speakers="ab"), folder / "cache")
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +147,7 @@ def plan(manifest: Path) -> Recipe:
 
 
 def test_training_learns_from_standardised_frames_and_says_so(tmp_path: Path) -> None:
-    manifest = spoken_by(corpus(tmp_path / "tones"), ["a", "b"])
+    manifest = corpus(tmp_path / "tones", speakers="ab")
     tones = cached(manifest, tmp_path / "cache")
     trainer = Trainer(plan(manifest), [tones], tmp_path / "run")
     assert [len(one) for one in trainer.sampler.speakers] == [len(TEXTS)]
