@@ -10,6 +10,7 @@ import yaml
 from cortado.clients.commands.plan import SERVER_GIB, STREAM_GIB
 from cortado.server.settings import ENV_PREFIX, Settings
 from cortado.tests.docker.dockerfile import read
+from cortado.tests.docker.test_monitoring import compose, readme
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "docker"
@@ -19,13 +20,9 @@ COMPILED_GIB = 0.03  # of kernels, for the build's CPU and for another
 UPLOADS = 9  # at once, of the largest size, as docker/README.md says
 
 
-def readme() -> str:
-    return (FOLDER / "README.md").read_text()
-
-
 @pytest.fixture(scope="module")
 def service() -> dict[str, Any]:
-    document = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+    document = compose("compose.yaml")
     assert list(document["services"]) == ["cortado"]
     found = document["services"]["cortado"]
     assert isinstance(found, dict)

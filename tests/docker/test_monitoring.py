@@ -34,8 +34,8 @@ def readme() -> str:
     return (FOLDER / "README.md").read_text()
 
 
-def compose() -> dict[str, Any]:
-    found = yaml.load((FOLDER / "compose.monitoring.yaml").read_text(), Loader)
+def compose(name: str = "compose.monitoring.yaml") -> dict[str, Any]:
+    found = yaml.load((FOLDER / name).read_text(), Loader)
     assert isinstance(found, dict)
     return found
 
@@ -115,6 +115,15 @@ HEALTHY = {
 }
 
 
+def try_rules(promtool: str, folder: Path, case: dict[str, Any]) -> None:
+    """Check that the alerts fire as Prometheus' own test of rules says."""
+    file = folder / "test.yml"
+    rules = [str(FOLDER / "monitoring" / "alerts.yml")]
+    file.write_text(json.dumps({"rule_files": rules, "tests": [case]}))
+    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("alert", "series", "values"),
     [
@@ -151,11 +160,7 @@ def test_an_alert_fires_when_it_should_and_no_other_does(
         "input_series": [{"series": one, "values": those} for one, those in given.items()],
         "promql_expr_test": [{"expr": firing, "eval_time": "20m", "exp_samples": expected}],
     }
-    file = tmp_path / "test.yml"
-    rules = [str(FOLDER / "monitoring" / "alerts.yml")]
-    file.write_text(json.dumps({"rule_files": rules, "tests": [case]}))
-    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    try_rules(promtool, tmp_path, case)
 
 
 def test_a_stalled_server_is_told_with_its_live_streams(promtool: str, tmp_path: Path) -> None:
@@ -173,11 +178,7 @@ def test_a_stalled_server_is_told_with_its_live_streams(promtool: str, tmp_path:
             {"alertname": "CortadoStalled", "eval_time": "20m", "exp_alerts": [fires]}
         ],
     }
-    file = tmp_path / "test.yml"
-    rules = [str(FOLDER / "monitoring" / "alerts.yml")]
-    file.write_text(json.dumps({"rule_files": rules, "tests": [case]}))
-    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    try_rules(promtool, tmp_path, case)
 
 
 def test_every_file_that_compose_mounts_is_there_or_is_made_by_the_readme() -> None:
@@ -211,7 +212,7 @@ def test_compose_gives_the_server_settings_that_it_has() -> None:
 
 @pytest.mark.parametrize("name", ["monitoring", "replicas"])
 def test_no_other_service_gets_the_proxy_s_address_before_it_starts(name: str) -> None:
-    document = yaml.load((FOLDER / f"compose.{name}.yaml").read_text(), Loader)
+    document = compose(f"compose.{name}.yaml")
     [network] = document["networks"]["inside"]["ipam"]["config"]
     whole, given = ip_network(network["subnet"]), ip_network(network["ip_range"])
     proxy = ip_address(document["services"]["cortado"]["environment"]["CORTADO_TRUSTED_PROXIES"])
@@ -221,7 +222,7 @@ def test_no_other_service_gets_the_proxy_s_address_before_it_starts(name: str) -
 
 
 def test_the_server_may_write_where_compose_stores_its_streams() -> None:
-    document = yaml.load((FOLDER / "compose.yaml").read_text(), Loader)
+    document = compose("compose.yaml")
     steps = [it for it in read(FOLDER / "Dockerfile") if it.stage == "serve"]
     [folder] = [
         word.split("=")[1] for it in steps for word in it.text.split() if "STATE_DIR" in word

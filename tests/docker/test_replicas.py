@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-import yaml
 
 from cortado.clients.stream import connect
 from cortado.model.checkpoint_reader import DEFAULT
@@ -21,7 +19,7 @@ from cortado.tests import needs
 from cortado.tests.clients.serving import Served, serving, transcribe
 from cortado.tests.clients.speech import speech, write
 from cortado.tests.clients.voices import Said, Voices, beside
-from cortado.tests.docker.test_monitoring import Loader
+from cortado.tests.docker.test_monitoring import compose
 from cortado.tests.ports import unused_port
 from cortado.tests.server.running import PATIENCE, rounded, wait_for
 
@@ -103,14 +101,8 @@ def test_voices_move_between_servers_that_are_killed_stopped_and_started(tmp_pat
     assert {text for text, _ in found} == {"".join(one["text"] for one in whole["characters"])}
 
 
-def compose() -> dict[str, Any]:
-    found = yaml.load((FOLDER / "compose.replicas.yaml").read_text(), Loader)
-    assert isinstance(found, dict)
-    return found
-
-
 def test_compose_gives_its_servers_one_store_one_key_and_the_balancer_s_address() -> None:
-    services = compose()["services"]
+    services = compose("compose.replicas.yaml")["services"]
     one, other = services["cortado"]["environment"], services["other"]["environment"]
     assert one == other
     assert {name.removeprefix(ENV_PREFIX).lower() for name in one} <= set(Settings.model_fields)
@@ -123,7 +115,7 @@ def test_compose_gives_its_servers_one_store_one_key_and_the_balancer_s_address(
 
 
 def test_the_balancer_of_compose_knows_all_servers_and_only_it_can_be_reached() -> None:
-    services = compose()["services"]
+    services = compose("compose.replicas.yaml")["services"]
     named = services["balancer"]["environment"]
     servers = [name for name in services if name not in ("balancer", "redis")]
     assert named["REPLICAS"].split() == [f"{name}:8000" for name in servers]
