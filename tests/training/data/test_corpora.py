@@ -25,6 +25,7 @@ from cortado.tests.training.data.discs import (
     write_timit,
     write_wsj,
 )
+from cortado.tests.training.recorded import write_rows
 from cortado.training.data.corpora import commonvoice, folder, jsonlines, kaldi, libri, timit, wsj
 from cortado.training.data.corpora.english import english
 from cortado.training.data.corpora.source import Corpus, Found
@@ -296,8 +297,7 @@ def test_transcripts_of_whose_words_the_recogniser_was_sure(
         heard("silent.mp3"),
         {"file": "manifest.mp3", "duration": 1.0, "text": "so"},
     ]
-    path = tmp_path / "own.json"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = write_rows(tmp_path / "own.json", rows)
     corpus = jsonlines.read_transcripts([path])
     assert parts(corpus) == {"own": ["long-0.000", "long-4.500", "x/whole"]}
     whole, later = one(corpus, "x/whole"), one(corpus, "long-4.500")

@@ -1,6 +1,5 @@
 """Streams with pauses are a speaker's recordings and noise like theirs, and nothing else."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ import soundfile
 
 from cortado.model.audio.decode import decode
 from cortado.model.features.framing import SAMPLE_RATE
+from cortado.tests.training.recorded import write_rows
 from cortado.training.data.evaluation_sets import gather
 from cortado.training.data.join import MANIFEST, join, noise_like
 
@@ -22,9 +22,7 @@ def corpus(folder: Path) -> Path:
         soundfile.write(folder / f"{n}.flac", sound, SAMPLE_RATE)
         texts = {"audio": f"{n}.flac", "duration": seconds, "speaker": speaker}
         rows.append(texts | {"id": str(n), "text": f"word {n}"})
-    manifest = folder / "dev.jsonl"
-    manifest.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return manifest
+    return write_rows(folder / "dev.jsonl", rows)
 
 
 def test_a_stream_is_a_speakers_recordings_behind_pauses(tmp_path: Path) -> None:

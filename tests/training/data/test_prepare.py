@@ -1,6 +1,5 @@
 """Manifests of miniature corpora: what is in them, what is said of flaws, the same bytes twice."""
 
-import json
 import math
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 import soundfile
 
 from cortado.tests.training.data.discs import tone, write_timit, write_wsj
-from cortado.tests.training.recorded import rows_of
+from cortado.tests.training.recorded import rows_of, write_rows
 from cortado.training.data import recordings
 from cortado.training.data.corpora.source import Problem, Published
 from cortado.training.data.manifest import OURS, Utterance, read
@@ -135,8 +134,8 @@ def test_parts_of_recordings_keep_their_place(tmp_path: Path) -> None:
         {"audio_filepath": "a.wav", "offset": math.nan, "duration": 1.0, "text": "x", "id": "n"},
         {"audio_filepath": "a.wav", "text": "x", "id": "w", "words": [["x", 0.5, 0.25]]},
     ]
-    (tmp_path / "in/nemo.json").write_text("\n".join(map(json.dumps, lines)))
-    _, problems = prepare("nemo", [tmp_path / "in/nemo.json"], tmp_path / "out")
+    given = write_rows(tmp_path / "in/nemo.json", lines)
+    _, problems = prepare("nemo", [given], tmp_path / "out")
     parts = read(tmp_path / "out/nemo.jsonl")
     assert [len(samples_of(part)) for part in parts] == [8000, 24000]
     assert (

@@ -1,10 +1,10 @@
 """The corpora's files, in miniatures, and the words of a vocabulary."""
 
-import json
 from pathlib import Path
 
 import pytest
 
+from cortado.tests.training.recorded import write_rows
 from cortado.training.text.readers import Pair, read
 from cortado.training.text.vocabulary import Words
 
@@ -29,7 +29,7 @@ def write(path: Path, text: str) -> Path:
 
 def test_json_lines_are_pairs_cut_at_the_longest(tmp_path: Path) -> None:
     rows = [{"source": "a b c", "target": "x y"}, {"source": "", "target": "none"}]
-    path = write(tmp_path / "a.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    path = write_rows(tmp_path / "a.jsonl", rows)
     assert read((path,), 2, 1) == [Pair(("a", "b"), ("x",))]
     assert read((path,), 2, None) == [Pair(("a", "b"), ("x", "y"))]
 

@@ -10,6 +10,7 @@ import pytest
 from cortado.clients import cli
 from cortado.model.lock import LOCK
 from cortado.tests.model.locking import another_process_holding
+from cortado.tests.training.recorded import write_rows
 from cortado.tests.training.tiny import RECIPES
 from cortado.training.text import recipe as recipes
 from cortado.training.text.evaluate import evaluate, score
@@ -69,7 +70,7 @@ def miniature(folder: Path, task: str, copies: bool, updates: int = 4) -> Path:
     """Write a recipe and its data; return the recipe."""
     rows = [{"source": f"a {word} cat", "target": f"{word} cat"} for word in ("big", "red", "shy")]
     for name in ("train", "test"):
-        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+        write_rows(folder / f"{name}.jsonl", rows)
     path = folder / "mini.toml"
     path.write_text(MINIATURE.format(task=task, copies=str(copies).lower(), updates=updates))
     return path
@@ -126,7 +127,7 @@ def test_targets_are_scored_whole(tmp_path: Path) -> None:
     train(recipe, row, 1, tmp_path)
     for more in ("", " and a dog"):
         pair = {"source": "a big cat", "target": f"big cat and a red cat{more}"}
-        (tmp_path / "test.jsonl").write_text(json.dumps(pair) + "\n")
+        write_rows(tmp_path / "test.jsonl", [pair])
         path = evaluate(recipe, row, 1, tmp_path, tmp_path / "out")
         scores.append(json.loads(path.read_text()))
     short, long = scores
