@@ -39,8 +39,8 @@ def worth(letters: str) -> int:
 
 def begun(of: list[str], text: str) -> str:
     """The longest end of a text, from a word's beginning on, with which a phrase begins."""
-    words = [n for n in range(len(text) + 1) if n == 0 or text[n - 1] == " "]
-    return next(text[n:] for n in words if any(one.startswith(text[n:]) for one in of))
+    ends = (text[n:] for n in range(len(text) + 1) if n == 0 or text[n - 1] == " ")
+    return next((end for end in ends if any(one.startswith(end) for one in of)), "")
 
 
 @lasting
@@ -53,18 +53,10 @@ def test_a_letter_gains_what_the_text_has_more_of_a_phrase_behind_it(
     wanted = [one for one in wanted if one not in longer]
     text = "".join(" ".join(words) + " " for words in said)
     for n, gained in enumerate(gains(wanted, text)):
-        before, after = (
-            begun(wanted, text[: n + more]) if _inside(wanted, text[: n + more]) else ""
-            for more in (0, 1)
-        )
+        before, after = begun(wanted, text[:n]), begun(wanted, text[: n + 1])
         ended = [one for one in wanted if text[n] == " " and f" {before}".endswith(f" {one}")]
         kept = max(map(worth, ended), default=0)  # `ba` stays where `a baa` is left at `a ba `
         assert gained == worth(after) - (worth(before) - kept)
-
-
-def _inside(of: list[str], text: str) -> bool:
-    words = [n for n in range(len(text) + 1) if n == 0 or text[n - 1] == " "]
-    return any(one.startswith(text[n:]) for one in of for n in words)
 
 
 def test_what_a_whole_phrase_has_gained_stays_and_the_rest_is_given_back() -> None:
@@ -137,10 +129,7 @@ def letters(word: Sequence[int]) -> tuple[list[int], list[int]]:
 def sounds(of: list[str], text: str) -> str:
     """The phones of the unfinished word behind a text."""
     tree, phones = expecting(of, VOCABULARY, letters)
-    node = ROOT
-    for symbol in VOCABULARY.encode(text):
-        node = phrases.followed(tree, node, symbol)
-    return VOCABULARY.decode(phrases.spoken(tree, phones, node))
+    return VOCABULARY.decode(phrases.spoken(tree, phones, _place(tree, text)))
 
 
 def test_an_unfinished_word_has_the_phones_of_its_letters() -> None:
