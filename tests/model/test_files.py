@@ -2,7 +2,6 @@
 
 import io
 import json
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,17 +10,11 @@ import soundfile
 
 from cortado.model.audio.decode import decode
 from cortado.model.audio.error import AudioError
-from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.files import transcripts
 from cortado.model.streaming.live import listen
 from cortado.model.streaming.recordings import transcribe
 from cortado.model.writing import write_results, write_text
-from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
-
-
-@cache
-def online() -> ReferenceRecognizer:
-    return untrained(TINY, TINY_SEED)
+from cortado.tests.model.untrained import noise, online
 
 
 def wav(path: Path, seed: int, seconds: float = 1.0, rate: int = 16_000) -> Path:

@@ -52,6 +52,12 @@ def untrained(config: RecognizerConfig | None = None, seed: int = SEED) -> Refer
 
 
 @cache
+def online() -> ReferenceRecognizer:
+    """A tiny one that tests share: none changes its weights."""
+    return untrained(TINY, TINY_SEED)
+
+
+@cache
 def _made(config: RecognizerConfig, seed: int) -> Recognizer:
     """Untrained encoders give nearly the same frame for all audio, so what reads the frames is
     set to standardise them: what is left is what differs.

@@ -13,21 +13,15 @@ from hypothesis import strategies as st
 from cortado.model.arrays import Samples
 from cortado.model.audio.decode import decode
 from cortado.model.backends.choice import load_recognizer
-from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.streaming.endpoint import Rule
 from cortado.model.streaming.live import LiveStream
 from cortado.model.streaming.snapshot import SnapshotError
 from cortado.model.streaming.update import Update
 from cortado.tests import needs
-from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
+from cortado.tests.model.untrained import noise, online
 
 ROOT = Path(__file__).parents[3]
 RULES = (Rule(silence=0.12), Rule(length=0.4))  # short, as is what an untrained model hears
-
-
-@cache
-def online(seed: int = TINY_SEED) -> ReferenceRecognizer:
-    return untrained(TINY, seed)
 
 
 def speech(seconds: float = 1.5) -> Samples:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from cortado.model.arrays import Samples
 from cortado.model.audio.decode import decode
-from cortado.model.backends.reference import ReferenceRecognizer
 from cortado.model.emission import Character
 from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
 from cortado.model.streaming.endpoint import QUIET_RULES, Rule
@@ -25,7 +24,7 @@ from cortado.model.streaming.snapshot import Snapshot, SnapshotError
 from cortado.model.streaming.update import Update
 from cortado.model.streaming.vad import SPEECH, TILE, Vad, load_vad
 from cortado.tests import needs
-from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
+from cortado.tests.model.untrained import noise, online
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("silero_vad")
@@ -40,11 +39,6 @@ RULES = Rule(silence=0.08, quiet=0.12), Rule(length=0.8)  # short, as is what no
 @cache
 def vad() -> Vad:
     return load_vad()
-
-
-@cache
-def online() -> ReferenceRecognizer:
-    return untrained(TINY, TINY_SEED)
 
 
 @cache
