@@ -19,6 +19,7 @@ from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.progress import Count, unwatched
 from cortado.model.whole_file import named, write_tree, write_whole
 from cortado.training.data.corpora import source
+from cortado.training.data.corpora.english import unwritable
 from cortado.training.data.parallel import parallel_map
 from cortado.training.synthesis.effects import draw_effects, trim
 from cortado.training.synthesis.engines import (
@@ -142,8 +143,7 @@ def sentences(path: Path) -> list[str]:
     lines = []
     for number, line in enumerate(source.read_text(path).splitlines(), start=1):
         words = line.split(" ")
-        odd = sorted(set(line) - set("abcdefghijklmnopqrstuvwxyz' "))
-        if odd:
+        if odd := unwritable(line):
             raise ValueError(f"{path}, line {number}: expected a-z, ' and space, got {odd[0]!r}")
         if any(word and not word.strip("'") for word in words):
             raise ValueError(f"{path}, line {number}: expected words, got a lone apostrophe")
