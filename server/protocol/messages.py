@@ -98,8 +98,8 @@ class Start(Said):
     keep: bool = False
     """Whether the server keeps the stream for a while if its connection is lost."""
     phrases: Phrases = ()
-    """Up to 100 phrases that are likely to be said, such as names; at most 100 characters each, and
-    511 letters in all."""
+    """Up to 100 phrases that are likely to be said, such as names; each with a letter and at most
+    100 characters, and 511 letters and spaces in all, beginnings that they share counted once."""
     alternatives: Annotated[int, Field(ge=0, le=MAX_ALTERNATIVES)] = 0
     """How many alternatives of a word and texts of an utterance are sent at most, up to 10."""
 
@@ -187,8 +187,8 @@ class Ready(Answer):
     """Samples of the stream, at `sample_rate`, that the server has: 0 for a new stream. A client
     that resumes sends from this sample on."""
     token: str | None = None
-    """With `keep`: what `resume` needs if the connection is lost. Absent if the stream is not kept.
-    """
+    """With `keep`: what `resume` needs if the connection is lost, the same for all connections of
+    the stream. Absent if the stream is not kept."""
 
 
 class TimedText(Answer):

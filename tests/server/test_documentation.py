@@ -39,6 +39,16 @@ def test_every_error_has_its_reason() -> None:
     assert all(1001 < reason.close < 1016 for reason in REASONS.values())
 
 
+def test_every_word_with_which_a_request_is_refused_is_on_the_page() -> None:
+    words = r'_refused\((?:\d+, )?"(\w+)"|return "(too_many_\w+)"'
+    sources = ("access.py", "callers.py", "connection_limits.py")
+    text = "".join((DOCS.parent / "server" / name).read_text() for name in sources)
+    found = {one or other for one, other in re.findall(words, text)}
+    page = (DOCS / "protocol.md").read_text()
+    assert len(found) == 7
+    assert [word for word in found if f"`{word}`" not in page] == []
+
+
 def test_every_metric_is_listed_and_has_a_help_text() -> None:
     page = (DOCS / "metrics.md").read_text()
     for family in Metrics().registry.collect():
