@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,7 +128,7 @@ def test_raw_text_keeps_everything(tmp_path: Path) -> None:
 
 def test_parts_of_recordings_keep_their_place(tmp_path: Path) -> None:
     said(tmp_path / "in/a.wav", "", 2.0)
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"audio_filepath": "a.wav", "offset": 0.0, "duration": 0.5, "text": "one", "id": "x"},
         {"audio_filepath": "a.wav", "offset": 0.5, "duration": 1.5, "text": "two", "id": "y"},
         {"audio_filepath": "a.wav", "offset": 1.0, "duration": 1.5, "text": "late", "id": "z"},
