@@ -20,6 +20,7 @@ from cortado.training.learning import recipe as recipes
 from cortado.training.learning.recipe import Recipe
 
 DIGITS = 12  # of a digest
+EARLIER = {"final_learning_rate": 1e-3}  # defaults once, which stored digests lack as well
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ def _chosen(value: Any) -> Any:
     for field in dataclasses.fields(value):
         made = field.default_factory
         default = field.default if made is dataclasses.MISSING else made()
-        if getattr(value, field.name) != default:
-            found[field.name] = _chosen(getattr(value, field.name))
+        chosen = getattr(value, field.name)
+        if chosen not in (default, EARLIER.get(field.name, default)):
+            found[field.name] = _chosen(chosen)
     return found
