@@ -75,8 +75,8 @@ def test_a_secret_that_cannot_be_used_is_not_shown(monkeypatch: pytest.MonkeyPat
 
 def test_every_setting_is_a_flag_of_serve(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--help"]) == 0
-    shown = set(re.findall(r"--([a-z-]+)(?: VALUE| / --no-\1)", capsys.readouterr().out))
-    assert shown == {flag(name) for name in Settings.model_fields}
+    shown = set(re.findall(r"^  --([a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+    assert shown - {"help"} == {flag(name) for name in Settings.model_fields}
 
 
 @pytest.mark.parametrize(("name", "most"), [("beam", MAX_WIDTH), ("hold", MAX_WAIT_MS)])
