@@ -95,8 +95,10 @@ def read_config(folder: str | os.PathLike[str] = DEFAULT) -> RecognizerConfig:
 
     Raises: CheckpointError where the checkpoint is missing, or its `model.json` broken.
     """
-    folder = Path(folder)
-    content = read_card(folder)
+    return _built(Path(folder), read_card(folder))
+
+
+def _built(folder: Path, content: dict[str, Any]) -> RecognizerConfig:
     with checkpoint_errors(folder):
         return build(RecognizerConfig, content["config"], str(folder / CARD), folder)
 
@@ -107,9 +109,10 @@ def read(folder: str | os.PathLike[str] = DEFAULT) -> CheckpointData:
     Raises: CheckpointError where the checkpoint is missing or broken.
     """
     folder = Path(folder)
-    config = read_config(folder)
+    content = read_card(folder)
+    config = _built(folder, content)
     with checkpoint_errors(folder):
-        lookahead_ms = int(read_card(folder)["lookahead_ms"])
+        lookahead_ms = int(content["lookahead_ms"])
         try:
             parts = deserialize((folder / WEIGHTS).read_bytes())  # type: ignore[no-untyped-call]
         except SafetensorError as error:
