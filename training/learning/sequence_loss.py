@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from cortado.training.data.tied_states import UNKNOWN
+from cortado.training.learning.path_sums import CompiledLogSum
 
 TOLERANCE = 1  # encoder frames by which a phone may begin sooner or end later than aligned
 BACK_OFF = 5.0  # occurrences by which a shorter context counts
@@ -59,8 +60,8 @@ def sequence_loss(head: nn.Linear, encoded: Tensor, targets: Tensor, trigram: Te
         return encoded.sum() * 0
     scores = head(encoded.to(head.weight.dtype))
     far = ~near(targets, scores.shape[2])
-    both = torch.cat([scores, scores.masked_fill(far & known.unsqueeze(2), -torch.inf)])
-    every, said = log_sum(both, known.repeat(2, 1), trigram).chunk(2)
+    near_ones = scores.masked_fill(far & known.unsqueeze(2), -torch.inf)
+    every, said = (log_sum(one, known, trigram) for one in (scores, near_ones))
     return (every - said).sum() / known.sum()
 
 
@@ -81,11 +82,12 @@ def log_sum(scores: Tensor, known: Tensor, trigram: Tensor) -> Tensor:
         known: (B, T) the frames that count, at least one in each row that counts.
         trigram: (P, P, P) of `phone_trigram`.
     """
-    found: Tensor = _LogSum.apply(scores, known, trigram)  # type: ignore[no-untyped-call]
+    sums = CompiledLogSum if scores.device.type == "cpu" else LogSum
+    found: Tensor = sums.apply(scores, known, trigram)  # type: ignore[no-untyped-call]
     return found
 
 
-class _LogSum(torch.autograd.Function):
+class LogSum(torch.autograd.Function):
     """Forward and backward sums, normalised at each frame.
 
     Sums (P, B, P) are of paths whose last two phones are [last but one, last]. A path that

@@ -14,8 +14,10 @@ from cortado.tests.training.learning.test_trainer import Killed, Killer, equal, 
 from cortado.tests.training.tiny import MODEL, PLAIN, corpus, letters_as_states, recipe
 from cortado.training.data.log_mel_cache import cached
 from cortado.training.data.tied_states import UNKNOWN
+from cortado.training.learning.path_sums import CompiledLogSum
 from cortado.training.learning.sequence_loss import (
     TOLERANCE,
+    LogSum,
     log_sum,
     near,
     phone_trigram,
@@ -77,6 +79,20 @@ def test_the_sum_is_that_over_all_paths(trigram: Tensor) -> None:
     known = torch.ones(2, FRAMES, dtype=torch.bool)
     expected = torch.stack([path_sum(row, trigram) for row in given])
     torch.testing.assert_close(log_sum(given, known, trigram), expected)
+
+
+def test_compiled_sums_are_those_of_tensors(trigram: Tensor) -> None:
+    given = scores(3)
+    given[1, 2, 0] = given[2, 1:, :2] = -torch.inf  # phones that cannot be said
+    known = torch.ones(3, FRAMES, dtype=torch.bool)
+    known[0, :2] = known[2, 4] = False
+    found = []
+    for sums in (LogSum, CompiledLogSum):
+        one = given.clone().requires_grad_()
+        total = sums.apply(one, known, trigram)  # type: ignore[no-untyped-call]
+        found.append((total, *torch.autograd.grad(total @ torch.arange(3.0).double(), one)))
+    for tensor, compiled in zip(*found, strict=True):
+        torch.testing.assert_close(compiled, tensor)
 
 
 def test_frames_that_nobody_aligned_do_not_count(trigram: Tensor) -> None:
