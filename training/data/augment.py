@@ -4,6 +4,7 @@ They act on the cached frames, where they cost little: a stretch of time is an i
 frames, a shorter vocal tract a warp of the mel axis, and added noise an addition of powers.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -68,13 +69,16 @@ def retimed(logmel: Frames, config: Augmentation, rng: np.random.Generator) -> F
 
 
 def augmented(
-    logmel: Frames, other: Frames | None, config: Augmentation, rng: np.random.Generator
+    logmel: Frames,
+    other: Callable[[], Frames] | None,
+    config: Augmentation,
+    rng: np.random.Generator,
 ) -> Frames:
     """Return augmented (T, F) log-mel frames of the same length and timing.
 
     Args:
         logmel: (T, F), after `retimed`.
-        other: an utterance to mix in as babble; None for none.
+        other: loads an utterance to mix in as babble; None for none.
         config: which changes, and how strong.
         rng: random numbers.
     """
@@ -82,8 +86,9 @@ def augmented(
     if config.warp:
         frames = frames @ warp_matrix(int(rng.integers(WARPS)), config.warp, bands)
     if other is not None and rng.random() < config.babble:
-        level = _level(frames) - _level(other) - rng.uniform(2.0, 6.0)
-        frames = np.logaddexp(frames, np.resize(other, frames.shape) + level)
+        babble = other()
+        level = _level(frames) - _level(babble) - rng.uniform(2.0, 6.0)
+        frames = np.logaddexp(frames, np.resize(babble, frames.shape) + level)
     if config.reverberation and rng.random() < config.reverberation:
         frames = reverberated(frames, rng.uniform(0.2, 0.8), rng.uniform(0.0, 2.5))
     if rng.random() < config.noise:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -210,7 +210,8 @@ class Sampler:
                 targets.append([])
                 continue
             corpus = self.corpora[one.corpus]
-            other = corpus.logmel(int(rng.integers(len(corpus)))) if config.babble else None
+            babbling = int(rng.integers(len(corpus))) if config.babble else 0
+            other = partial(corpus.logmel, babbling) if config.babble else None
             frames.append(augmented(logmel, other, own, rng))
             text = " ".join(corpus.utterances[index].text for index in one.said)
             targets.append(self.vocabulary.encode(text))

@@ -93,7 +93,8 @@ class CachedCorpus:
         """Return the (T, F) log-mel frames of an utterance."""
         utterance = self.utterances[index]
         stop = utterance.start + utterance.frames
-        return self._frames[utterance.start : stop].astype(np.float32)
+        halves = torch.from_numpy(self._frames[utterance.start : stop].copy())
+        return halves.float().numpy()  # numpy's own conversion takes thrice the time
 
 
 def _frames(played: tuple[Utterance, float], features: FeatureConfig) -> NDArray[np.float16]:

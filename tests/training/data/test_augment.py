@@ -47,7 +47,8 @@ def changed(
     logmel: Frames, other: Frames | None, config: Augmentation, rng: np.random.Generator
 ) -> Frames:
     """Change frames as a batch with one view does."""
-    return augmented(retimed(logmel, config, rng), other, config, rng)
+    babble = None if other is None else lambda: other
+    return augmented(retimed(logmel, config, rng), babble, config, rng)
 
 
 def test_a_configuration_of_nothing_changes_nothing() -> None:
