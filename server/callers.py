@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
 from cortado.server.settings import Settings
@@ -45,6 +45,20 @@ def unmapped(address: str) -> str:
     return str(mapped or found)
 
 
+def counted_as(address: str) -> str:
+    """Return what limits by address count one as: of IPv6's public ones their network of 64 bits.
+
+    Whoever has one address of such a network has all of them; in a private one each has its own.
+    """
+    try:
+        found = ip_address(unmapped(address))
+    except ValueError:
+        return address
+    if found.version == 4 or found.is_private:
+        return str(found)
+    return str(ip_network((found, 64), strict=False))
+
+
 class Callers:
     """The streams of each key and of each address, and their limits."""
 
@@ -58,7 +72,7 @@ class Callers:
         of_key = self._streams["key", who.key or ""] + streams
         if 0 < limits.max_streams_per_key < of_key and who.key:
             return "too_many_streams_of_key"
-        of_address = self._streams["address", who.address] + streams
+        of_address = self._streams["address", counted_as(who.address)] + streams
         if of_address > limits.max_streams_per_address and not is_loopback(who.address):
             return "too_many_streams_of_address"
         return None
@@ -66,7 +80,7 @@ class Callers:
     @contextmanager
     def counted(self, who: Caller, streams: int = 1) -> Iterator[None]:
         """Count so many streams of who calls, as long as they last."""
-        places = [("key", who.key or ""), ("address", who.address)] * streams
+        places = [("key", who.key or ""), ("address", counted_as(who.address))] * streams
         self._streams.update(places)
         try:
             yield

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ipaddress import ip_address, ip_network
 from time import thread_time
 
+from cortado.server.callers import counted_as
 from cortado.server.metrics import Metrics
 from cortado.server.origin import ANY
 from cortado.server.settings import Settings
@@ -65,10 +66,10 @@ class Connections:
         most = self.settings.max_connections_per_address
         if self._open >= self.settings.max_connections:
             return self._refused("too_many_connections", address)
-        if self._by_address[address] >= most and not self._speaks_for_many(address):
+        if self._by_address[counted_as(address)] >= most and not self._speaks_for_many(address):
             return self._refused("too_many_connections_of_address", address)
         self._open += 1
-        self._by_address[address] += 1
+        self._by_address[counted_as(address)] += 1
         return None
 
     def _speaks_for_many(self, address: str) -> bool:
@@ -87,6 +88,7 @@ class Connections:
     def closed(self, address: str) -> None:
         """Count a connection out."""
         self._open -= 1
-        self._by_address[address] -= 1
-        if not self._by_address[address]:
-            del self._by_address[address]
+        counted = counted_as(address)
+        self._by_address[counted] -= 1
+        if not self._by_address[counted]:
+            del self._by_address[counted]

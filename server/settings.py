@@ -91,13 +91,13 @@ class Settings(Limits, BaseSettings):
     """Connections at once; one more is answered HTTP 503."""
     max_connections_per_address: Annotated[int, Field(ge=1, le=65_536)] = 256
     """Connections at once of one address, unless it is this machine's own; one more is answered
-    HTTP 503."""
+    HTTP 503. Public addresses of IPv6 count as one where the first 64 bits are the same."""
     max_streams_per_key: Annotated[int, Field(ge=0)] = 0
     """Streams at once of one API key, files over HTTP among them; 0 for no limit but
     max_streams."""
     max_streams_per_address: Annotated[int, Field(ge=1)] = 64
     """Streams at once of one address, files over HTTP among them, unless it is this machine's
-    own."""
+    own. Addresses count as for connections."""
     trusted_proxies: Names = ()
     """Addresses or networks, separated by commas, of proxies that are believed about whom they
     speak for (X-Forwarded-For and X-Forwarded-Proto), such as 10.0.0.0/8; * for any."""

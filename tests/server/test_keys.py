@@ -259,6 +259,15 @@ def test_streams_are_counted_by_address_but_not_this_machine_s() -> None:
     assert callers.full(stranger) is None
 
 
+def test_who_has_one_public_address_of_ipv6_has_all_of_its_network() -> None:
+    callers = Callers(read_settings(max_streams_per_address=1))
+    with callers.counted(Caller(None, "2a00:1450:4001:80e::1")):
+        assert callers.full(Caller(None, "2a00:1450:4001:80e:ffff::2"))
+        assert not callers.full(Caller(None, "2a00:1450:4001:80f::1"))
+    with callers.counted(Caller(None, "fd00::1")):
+        assert not callers.full(Caller(None, "fd00::2")), "a network of one's own has many people"
+
+
 @pytest.mark.usefixtures("logging_as_it_was")
 def test_no_key_is_written_down(locked: Locked, capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(read_settings(log_level="debug"))

@@ -376,6 +376,15 @@ def test_one_connection_too_many_is_refused_until_another_ends(
     assert (vars(line)["reason"], vars(line)["address"]) == (reason, "192.0.2.1")
 
 
+def test_connections_from_one_network_of_ipv6_count_as_one_address() -> None:
+    limits = Connections(read_settings(max_connections_per_address=1), Metrics())
+    assert limits.opened("2a00:1450:4001:80e::1") is None
+    assert limits.opened("2a00:1450:4001:80e::2") == "too_many_connections_of_address"
+    limits.closed("2a00:1450:4001:80e::1")
+    assert not limits._by_address
+    assert limits.opened("2a00:1450:4001:80e::2") is None
+
+
 @pytest.mark.parametrize(
     ("proxies", "address"),
     [
