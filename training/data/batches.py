@@ -82,6 +82,7 @@ class Sampler:
     speakers: Sequence[Sequence[Statistics]] = ()  # of each corpus's utterances; or none
     states: Sequence[States] = ()  # of each corpus' frames; none: batches have none
     lookahead: int = 0  # frames of 10 ms that an encoder frame looks ahead
+    phone_delay: int = 0  # of the recipe
 
     def __post_init__(self) -> None:
         self._check_lengths(self.weights, self.max_seconds)
@@ -254,7 +255,7 @@ class Sampler:
             if one.after is not None:
                 before = retimed_states(states, utterances[one.after], len(parts[0]))
                 said = [before, np.full(one.pause, SILENCE, np.int16), *said]
-            own = encoder_targets(np.concatenate(said), one.lead, self.lookahead)
+            own = encoder_targets(np.concatenate(said), one.lead, self.lookahead, self.phone_delay)
             row[: len(own)] = own
         return torch.from_numpy(found)
 

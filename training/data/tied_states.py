@@ -99,16 +99,17 @@ def retimed_states(states: States, utterance: CachedUtterance, frames: int) -> S
     return own[np.arange(frames) * len(own) // frames]
 
 
-def encoder_targets(states: States, lead: int, lookahead: int) -> States:
+def encoder_targets(states: States, lead: int, lookahead: int, delay: int = 0) -> States:
     """Return the state (T',) that each encoder frame learns, UNKNOWN in the lead.
 
     Args:
         states: (T,) of the frames of 10 ms.
         lead: frames before them; below 0 so many of them are left out.
         lookahead: frames that the encoder and the features look ahead.
+        delay: frames more by which it lags its target: what follows a phone tells of it.
     """
     ends = np.arange(FRAMES_PER_STEP - 1, len(states) + lead, FRAMES_PER_STEP)
-    at = ends - round(TARGET_DELAY * lookahead) - lead
+    at = ends - round(TARGET_DELAY * lookahead) - delay - lead
     return np.where(at >= 0, states[np.clip(at, 0, len(states) - 1)], UNKNOWN).astype(np.int16)
 
 

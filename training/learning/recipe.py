@@ -89,6 +89,7 @@ class Recipe:
     frozen: tuple[str, ...] = ()  # weights whose names begin so stay as they are
     speeds: tuple[Speed, ...] = (1.0,)  # recordings are drawn at one of them; 1 is their own
     tied_states: PositiveInt = 1200  # that an aligner learns at most, for stages that weigh them
+    phone_delay: Count = 0  # frames of 10 ms by which the heads of states and phones wait for more
     seed: Count = 0
     batch_seconds: PositiveFloat = 80.0  # of padded audio in one process's batch
     batch_utterances: PositiveInt | None = None  # in one process's batch, at most

@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from cortado.model.features.framing import FRAMES_PER_STEP
 from cortado.training.data.tied_states import UNKNOWN, States
+from cortado.training.learning.device import mixed_precision
 from cortado.training.learning.losses import add
 from cortado.training.learning.recipe import Recipe
 from cortado.training.learning.sequence_loss import phone_trigram, sequence_loss
@@ -106,4 +107,6 @@ def frame_loss(head: nn.Linear, encoded: Tensor, targets: Tensor) -> Tensor:
     known = targets != UNKNOWN
     if not known.any():
         return encoded.sum() * 0
-    return cross_entropy(head(encoded[known].float()), targets[known], label_smoothing=SMOOTHING)
+    with mixed_precision(encoded.device):
+        logits = head(encoded[known].to(head.weight.dtype))
+    return cross_entropy(logits.float(), targets[known], label_smoothing=SMOOTHING)

@@ -90,6 +90,7 @@ class Trainer:
             ],
             states=states if recipe.learns_states else (),
             lookahead=self.model.lookahead // HOP,
+            phone_delay=recipe.phone_delay,
         )
         self.text = (
             TextSampler(recipe.text, recipe.model.vocabulary, recipe.seed) if recipe.text else None
