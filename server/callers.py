@@ -51,7 +51,7 @@ def counted_as(address: str) -> str:
     Whoever has one address of such a network has all of them; in a private one each has its own.
     """
     try:
-        found = ip_address(unmapped(address))
+        found = ip_address(address)
     except ValueError:
         return address
     if found.version == 4 or found.is_private:
