@@ -3,7 +3,7 @@
 A field is stated as `Annotated[Array, F32, "S", "4 D"]`: its type and its dimensions.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from math import prod
 from typing import Any, TypeVar, get_type_hints
@@ -33,6 +33,15 @@ def as_samples(given: Any) -> Samples:
     if not loudest <= LOUDEST:  # so written, NaN is caught too
         raise ValueError(f"{expected}, got {loudest:g}")
     return given.astype(np.float32, copy=False)
+
+
+def buffers(parts: Iterable[Any]) -> Iterator[bytes]:
+    """Yield the bytes of all numbers in nested tuples."""
+    for part in parts:
+        if isinstance(part, tuple):
+            yield from buffers(part)
+        else:
+            yield np.asarray(part).tobytes()
 
 
 def zeros(

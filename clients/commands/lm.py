@@ -11,6 +11,7 @@ from cortado.clients.commands.terminal import check_places, examples
 EXAMPLES = examples(
     "cortado lm sentences.txt -o mine.safetensors",
     "cortado lm train.jsonl books.txt --megabytes 13 --common 50000 -o mine.safetensors",
+    "cortado lm train.jsonl books.txt --neural 1 -o mine.safetensors",
 )
 
 NOTABLE = 0.05  # share of a text's words that are unknown
@@ -56,6 +57,14 @@ def lm(
             help="Nats that each written symbol gains, against short texts; 0.6 if not set.",
         ),
     ] = None,
+    neural: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Passes over the text by which a neural model of five words learns, which the "
+            "search mixes with the trigram; 0 for none.",
+        ),
+    ] = 0,
     alphabet: Annotated[
         str, typer.Option(help="Letters that words have; a word with another is not known.")
     ] = "'abcdefghijklmnopqrstuvwxyz",
@@ -75,10 +84,9 @@ def lm(
     given = {"weight": weight, "bonus": bonus}
     weights = SearchWeights(**{name: one for name, one in given.items() if one is not None})
     everywhere = common_words(common, alphabet) if common else {}
-    sentences = _sentences(texts)
-    if "’" not in alphabet:
-        sentences = (sentence.replace("’", "'") for sentence in sentences)
-    model = estimate(sentences, alphabet, seen, everywhere)
+    if neural:  # needs packages that may be missing: at once, not after the trigram
+        from cortado.training.language.neural import train
+    model = estimate(_sentences(texts, alphabet), alphabet, seen, everywhere)
     arrays = model.arrays
     try:
         arrays |= pronunciations(arrays, alphabet)
@@ -86,6 +94,13 @@ def lm(
         typer.echo(
             f"without the words' pronunciations, which the search may weigh: {error}", err=True
         )
+    if neural:
+        from cortado.clients.progress import progress_bar
+
+        with progress_bar() as progress:
+            learnt = train(_sentences(texts, alphabet), arrays, alphabet, neural, progress)
+        arrays |= learnt.arrays
+        typer.echo(f"neural language model: perplexity {learnt.perplexity:.0f} while it learnt")
     if megabytes is not None:
         arrays = fitted(model, round(megabytes * 1e6))
     write(output, arrays, alphabet, weights)
@@ -102,11 +117,18 @@ def lm(
     )
 
 
-def _sentences(paths: Iterable[Path]) -> Iterable[str]:
-    """Yield the sentences of files.
+def _sentences(paths: Iterable[Path], alphabet: str) -> Iterable[str]:
+    """Yield the sentences of files, their apostrophes as the alphabet has them.
 
     Raises: ValueError where a manifest is none.
     """
+    sentences = _written(paths)
+    if "’" in alphabet:
+        return sentences
+    return (sentence.replace("’", "'") for sentence in sentences)
+
+
+def _written(paths: Iterable[Path]) -> Iterable[str]:
     from cortado.model.audio.remote import text_of
     from cortado.training.data.manifest import read
 

@@ -183,7 +183,7 @@ class ReferenceStepper:
         search = self._state[-1]
         if not isinstance(search, SearchState):
             return np.full(len(rows), -1, np.int32)
-        return pending(rows, self._recognizer.beam, search.own_hypotheses())
+        return pending(rows, search.own_hypotheses())
 
     def spoken(self, rows: Rows) -> NDArray[np.float32]:
         found = select(self._state, self._index(rows))[-1]

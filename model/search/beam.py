@@ -136,6 +136,7 @@ def _add(
         node, before, last = e.words[r, parent]
         found = language.followed(beam.words, node, before, last, symbol)
         e.words[r, k, 0], e.words[r, k, 1], e.words[r, k, 2] = found
+        _follow_earlier(symbol == beam.words.space and node != language.ROOT, r, parent, k, e)
         if beam.phones > 0:
             begun = e.begun[r, parent]
             if symbol == beam.words.space and node != language.ROOT:
@@ -148,6 +149,29 @@ def _add(
             pronunciation.rebase(begun, total, e.begun[r, k])
             score += np.float32(beam.phones) * total
     e.scores[r, k] = score
+
+
+@inlined
+def _follow_earlier(ends: bool, r: int, parent: int, k: int, e: Candidates) -> None:
+    """Give candidate `k` the words before its last two, from `parent`, whose word may end."""
+    old, new = e.earlier[r, parent], e.earlier[r, k]
+    for n in range(len(new)):
+        if not ends:
+            new[n] = old[n]
+        elif n == 0:
+            new[n] = e.words[r, parent, 1]
+        else:
+            new[n] = old[n - 1]
+
+
+@inlined
+def _mixed(r: int, k: int, beam: Beam, e: Candidates) -> np.float32:
+    """Return what the neural language model adds where the word of candidate `k` ends."""
+    node, before, last = e.words[r, k]
+    if not language.ends_word(beam.words, node):
+        return np.float32(0)
+    earlier = e.earlier[r, k]
+    return language.mixture_gain(beam.words, e.histories, node, before, last, earlier)
 
 
 @inlined
@@ -193,9 +217,11 @@ def extend(
                 node, before, last = e.words[r, e.stopping[end, 1]]
                 of_space = scores[beam.words.space]
                 look_ahead.weigh(beam.words, node, before, last, least, e.known, scores)
+                is_weighed = of_space >= least - np.float32(beam.words.bonus)
+                if beam.words.neural.share > 0 and is_weighed:
+                    scores[beam.words.space] += _mixed(r, e.stopping[end, 1], beam, e)
                 if e.expecting[r]:
                     tree, phrase = e.trees[r], e.phrase[r, e.stopping[end, 1]]
-                    is_weighed = of_space >= least - np.float32(beam.words.bonus)
                     look_ahead.waive_leaving(beam.words, node, tree, phrase, is_weighed, scores)
             end += 1
         scanning = _extend_stream(r, n, end, logits, least, vocabulary, slot, beam, e, scanning)

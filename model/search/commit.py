@@ -21,6 +21,7 @@ from cortado.model.emission import CERTAIN, Emissions
 from cortado.model.search import language_model as language
 from cortado.model.search import look_ahead, phrases
 from cortado.model.search.hypotheses import NOTHING, Candidates, Hypotheses, place
+from cortado.model.search.neural_language_model import Histories
 from cortado.model.search.settings import Beam
 from cortado.model.search.voice import strangeness
 
@@ -65,9 +66,9 @@ def commit(
         row = rows[r]
         symbols[r], late[r] = -1, 0
         first = h.first[row, 0]
-        choose_by(h, row, beam, e.chosen)
-        best = _best(e.chosen)
-        texts = Texts(e.chosen, h.lengths[row], h.symbols[row], h.frames[row], first)
+        choose_by(h, row, beam, e.histories)
+        best = _best(h.chosen[row])
+        texts = Texts(h.chosen[row], h.lengths[row], h.symbols[row], h.frames[row], first)
         own, frames, lengths = texts.symbols[best], texts.frames[best], texts.lengths
         count = _agreed(texts, best, beam.agreement, e.shares)
         now = h.clock[row, 0] - 1  # the newest frame
@@ -90,13 +91,13 @@ def commit(
 
 
 @uncounted(cached=True)
-def choose_by(h: Hypotheses, row: int, beam: Beam, found: Array) -> None:
-    """Set `found` (K,) to what a stream's hypotheses are weighed by against another, in nats."""
-    less = np.float32(beam.deciding - 1)
+def choose_by(h: Hypotheses, row: int, beam: Beam, m: Histories) -> None:
+    """Set what a stream's hypotheses are weighed by against another, in nats."""
+    less, found = np.float32(beam.deciding - 1), h.chosen[row]
     for k in range(len(found)):
         found[k] = h.scores[row, k] + less * h.decoded[row, k]
         if found[k] != NOTHING and _rests(h, row, k, beam.pause):
-            found[k] += _ended(h, row, k, beam)
+            found[k] += _ended(h, row, k, beam, m)
 
 
 @uncounted(forceinline=True)
@@ -109,7 +110,7 @@ def _rests(h: Hypotheses, row: int, k: int, pause: int) -> bool:
 
 
 @uncounted(forceinline=True)
-def _ended(h: Hypotheses, row: int, k: int, beam: Beam) -> np.float32:
+def _ended(h: Hypotheses, row: int, k: int, beam: Beam, m: Histories) -> np.float32:
     """Return what a hypothesis gains where its unfinished word ends; an expected one is free.
 
     What an unfinished phrase has gained is given back.
@@ -124,6 +125,8 @@ def _ended(h: Hypotheses, row: int, k: int, beam: Beam) -> np.float32:
         if phrases.ends_word(tree, phrase):
             return gained
         gained += look_ahead.waived(beam.words, node, phrase)
+    if known and beam.words.neural.share > 0:
+        gained += language.mixture_gain(beam.words, m, node, before, last, h.earlier[row, k])
     return gained + language.word_end_gain(beam.words, node, before, last)
 
 
@@ -241,26 +244,25 @@ def _drop_rivals(texts: Texts, best: int, count: int, due: int, scores: Array) -
         if same and texts.lengths[k] > count:
             same = texts.frames[k, next_one] > due
         if not same:
-            scores[k] = NOTHING
+            scores[k] = texts.scores[k] = NOTHING
 
 
-def pending(rows: Array, beam: Beam, h: Hypotheses) -> NDArray[np.int32]:
+def pending(rows: Array, h: Hypotheses) -> NDArray[np.int32]:
     """Return the frames (R,) since the newest uncommitted symbol of the streams in (R,) rows.
 
     It is the best hypothesis' own; -1 where that has none.
     """
     found = np.empty(len(rows), np.int32)
-    _pending(rows, beam, h, np.empty_like(h.scores[0]), found)
+    _pending(rows, h, found)
     return found
 
 
 @uncounted(cached=True)
-def _pending(rows: Array, beam: Beam, h: Hypotheses, chosen: Array, found: Array) -> None:
+def _pending(rows: Array, h: Hypotheses, found: Array) -> None:
     ring = h.symbols.shape[2]
     for r in range(len(rows)):
         row = rows[r]
-        choose_by(h, row, beam, chosen)
-        best = _best(chosen)
+        best = _best(h.chosen[row])
         count, first = h.lengths[row, best], h.first[row, 0]
         newest = h.frames[row, best, place(first, count - 1, ring)] if count else h.clock[row, 0]
         found[r] = h.clock[row, 0] - 1 - newest
@@ -268,9 +270,7 @@ def _pending(rows: Array, beam: Beam, h: Hypotheses, chosen: Array, found: Array
 
 def uncommitted(rows: Array, beam: Beam, h: Hypotheses) -> Emissions:
     """Return the uncommitted symbols of the best hypotheses of the streams in (R,) rows."""
-    scores = np.empty_like(h.scores[rows])
-    for n, row in enumerate(rows):
-        choose_by(h, row, beam, scores[n])
+    scores = h.chosen[rows]
     best = scores.argmax(1)
     lengths = h.lengths[rows, best]
     found = Emissions.nothing(len(rows), int(lengths.max(initial=0)))

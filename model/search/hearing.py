@@ -50,6 +50,7 @@ def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candid
                 copy_rows(forward, e.forward[r, count])
             copy(h.last[row, k], e.last[r, count])
             copy(h.words[row, k], e.words[r, count])
+            copy(h.earlier[row, k], e.earlier[r, count])
             e.phrase[r, count] = h.phrase[row, k]
             if beam.phones > 0:
                 begun = h.begun[row, k]

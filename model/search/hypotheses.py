@@ -9,6 +9,7 @@ from cortado.model.compiled.jit import uncounted
 from cortado.model.search import ctc_score as ctc
 from cortado.model.search import phrases, pronunciation
 from cortado.model.search.look_ahead import Known, known
+from cortado.model.search.neural_language_model import Histories, histories
 from cortado.model.search.settings import Beam, max_committed
 
 F32, I16, I32, I64 = np.float32, np.int16, np.int32, np.int64
@@ -22,7 +23,9 @@ class Hypotheses(NamedTuple):
     scores: Annotated[Array, F32, "S", "K"]  # nats below the best; -inf for no hypothesis
     decoded: Annotated[Array, F32, "S", "K"]  # nats by the decoder alone, as above
     hashes: Annotated[Array, I64, "S", "K"]  # of the whole text
+    chosen: Annotated[Array, F32, "S", "K"]  # nats by which they are weighed for what is committed
     words: Annotated[Array, I32, "S", "K", 3]  # language model state: tree node, the two last words
+    earlier: Annotated[Array, I32, "S", "K", "N-2"]  # and the words before those, newest first
     lengths: Annotated[Array, I32, "S", "K"]  # number of uncommitted symbols
     symbols: Annotated[Array, I16, "S", "K", "N"]  # uncommitted symbols, a ring from `first` on
     frames: Annotated[Array, I32, "S", "K", "N"]  # the frame of each
@@ -50,6 +53,7 @@ class Candidates(NamedTuple):
     decoded: Annotated[Array, F32, "R", "E"]  # nats by the decoder alone
     hashes: Annotated[Array, I64, "R", "E"]
     words: Annotated[Array, I32, "R", "E", 3]
+    earlier: Annotated[Array, I32, "R", "E", "N-2"]
     forward: Annotated[Array, F32, "R", "E", ctc.PLACES, 2]
     last: Annotated[Array, I32, "R", "E", ctc.LAG + 1]
     heard: Annotated[Array, F32, "R", ctc.NOW, "V+1"]
@@ -61,10 +65,10 @@ class Candidates(NamedTuple):
     expecting: Annotated[Array, np.bool_, "R"]  # which do
     ended: Annotated[Array, F32, "history"]  # memory
     oldest: Annotated[Array, F32, "places"]  # memory
-    chosen: Annotated[Array, F32, "K"]  # memory: scores by which hypotheses are weighed
     shares: Annotated[Array, F32, "N+1"]  # memory
     gains: Annotated[Array, F32, 3, "V"]  # memory
     known: Known  # what the language model gives texts (look_ahead.py)
+    histories: Histories  # and what the neural one makes of words (neural_language_model.py)
     origins: Annotated[Array, I64, "R", "E"]  # the hypothesis before the frame that it extends
     slots: Annotated[Array, I64, "R", "E"]  # of its decoder state; -1 for its origin's
     written_count: Annotated[Array, I64, "R", "E"]  # number of symbols written at this frame
@@ -84,6 +88,7 @@ def hypotheses(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
     found = zeros(Hypotheses, {"S": streams} | _sizes(beam, cap, vocabulary, phones))
     found.scores[:] = NOTHING
     found.scores[:, 0] = 0
+    found.chosen[:] = found.scores
     _begin(found.forward, found.last, found.begun)
     return found
 
@@ -91,13 +96,19 @@ def hypotheses(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
 def candidates(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int = 0) -> Candidates:
     """Return memory for a frame of so many streams, for at most `cap` symbols a frame."""
     sizes = {"R": streams} | _sizes(beam, cap, vocabulary, phones)
-    return zeros(Candidates, sizes, known=known(beam.words, vocabulary))
+    return zeros(
+        Candidates,
+        sizes,
+        known=known(beam.words, vocabulary),
+        histories=histories(beam.words.neural),
+    )
 
 
 def _sizes(beam: Beam, cap: int, vocabulary: int, phones: int) -> dict[str, int]:
     spoken = (pronunciation.HISTORY, pronunciation.PLACES) if beam.phones > 0 else (0, 0)
     each = {"K": beam.width, "E": beam.width * (cap + 1), "N": max_committed(beam, cap), "C": cap}
     each["N+1"] = each["N"] + 1
+    each["N-2"] = max(beam.words.neural.words - 2, 0)
     heads = {"V": vocabulary, "V+1": vocabulary + 1, "P": phones}
     return each | heads | dict(zip(("history", "places"), spoken, strict=True))
 
@@ -134,9 +145,11 @@ def restart(rows: Array, h: Hypotheses) -> None:
     """Reset the streams in (R,) rows to one empty hypothesis; phrases and voices stay."""
     h.scores[rows] = NOTHING
     h.scores[rows, 0] = 0
+    h.chosen[rows] = h.scores[rows]
     h.decoded[rows] = 0
     h.hashes[rows] = 0
     h.words[rows] = 0
+    h.earlier[rows] = 0
     h.lengths[rows] = 0
     h.phrase[rows] = 0
     for row in np.atleast_1d(rows):

@@ -9,8 +9,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from cortado.model.arrays import Array
-from cortado.model.search import source_model
+from cortado.model.search import neural_language_model, source_model
 from cortado.model.search.language_model import NONE, UNKNOWN, Language, levels
+from cortado.model.search.neural_language_model import Neural
 from cortado.model.vocabulary import Vocabulary
 
 FILE = "language.safetensors"  # in a checkpoint's folder
@@ -20,6 +21,10 @@ STEPS = 16  # of a nat, in which a packed file has the logarithms of bigrams and
 INDICES = ("children", "words", "lows", "highs", "starts", "seconds", "ends", "thirds")
 PRONUNCIATION = ("spoken", "spoken_starts", "likeliest", "said")  # what a file may lack
 LETTERS = "taken"  # of pronunciations: what an older file lacks
+NEURAL = "neural_"  # begins the names of what a file has of a neural model
+SHARE = "neural_share"  # of its probability in the mixture
+VECTORS = "neural_vectors"
+LAYERS = ("hidden", "hidden_biases", "output", "output_biases")
 BROKEN = (  # what reading a file raises whose arrays are not as they should be
     AttributeError,
     KeyError,
@@ -116,6 +121,7 @@ def _built(
         raise ValueError(f"expected a weight above 0 and prices at most 1, got {numbers}")
     symbols = letters[whole.pop("letters")]
     everything: dict[str, Any] = numbers | whole | _pronunciation(parts, len(unigram))
+    everything["neural"] = _neural(about, parts, unigram)
     return NONE._replace(
         **everything,
         space=index[" "],
@@ -169,6 +175,43 @@ def _pronunciation(parts: Mapping[str, Array], words: int) -> dict[str, Array]:
     if LETTERS in parts:
         found[LETTERS] = unpacked_counts(_indices(LETTERS, parts), _letters(parts))
     return found
+
+
+def _neural(about: Mapping[str, str], parts: Mapping[str, Array], unigram: Array) -> Neural:
+    """Return the neural language model of a file, or none if it has none.
+
+    A file has its words' vectors in bytes, and what a byte's step is for each.
+    """
+    if VECTORS not in parts:
+        return neural_language_model.NONE
+    share = float(about[SHARE])
+    if not 0 < share < 1:
+        raise ValueError(f"expected {SHARE} between 0 and 1, got {share}")
+    found = {name: parts[NEURAL + name].astype(np.float32) for name in ("steps", "biases", *LAYERS)}
+    codes, words = parts[VECTORS], len(unigram)
+    if codes.ndim != 2 or codes.dtype != np.int8 or not codes.size:
+        raise ValueError(f"expected {VECTORS} as bytes, got {codes.dtype} of shape {codes.shape}")
+    (count, size), width = codes.shape, len(found["hidden_biases"])
+    shapes = {
+        "steps": (count,),
+        "biases": (count,),
+        "hidden": (len(found["hidden"]) // size * size, width),
+        "output": (width, size),
+        "output_biases": (size,),
+    }
+    for name, shape in shapes.items():
+        if found[name].shape != shape:
+            raise ValueError(f"expected {NEURAL}{name} of shape {shape}, got {found[name].shape}")
+    if len(found["hidden"]) < 2 * size:
+        raise ValueError(f"expected a history of at least 2 words, got {NEURAL}hidden for less")
+    if not all(np.isfinite(part).all() for part in found.values()):
+        raise ValueError("expected finite weights of the neural model, got others")
+    rows = _indices(NEURAL + "rows", parts)
+    _check_range({"rows": rows}, "rows", words, 0, count - 1)
+    within = np.log(unigram / np.bincount(rows, unigram, count)[rows]).astype(np.float32)
+    vectors = codes * found["steps"][:, None]
+    layers = (found[name] for name in LAYERS)
+    return Neural(share, rows, within, vectors, found["biases"], *layers)
 
 
 def _letters(parts: Mapping[str, Array]) -> int:

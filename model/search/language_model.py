@@ -6,6 +6,9 @@ every letter has a score at once, before its word ends (look-ahead of Ortmanns e
 are numbered in the tree's order, so the words below a node are a range, and their probability is a
 difference of cumulative sums: a few binary searches, whatever the number of words.
 
+Where a word ends, a neural language model may be mixed in, which has more words before it
+(neural_language_model.py).
+
 A word outside the lexicon may be written, too. It costs a price for leaving the tree and one for
 each letter from there on, both constants of the file (language_file.py).
 """
@@ -18,7 +21,8 @@ import numpy as np
 from cortado.model.arrays import Array
 from cortado.model.compiled.functions import log
 from cortado.model.compiled.jit import inlined, uncounted
-from cortado.model.search import source_model
+from cortado.model.search import neural_language_model, source_model
+from cortado.model.search.neural_language_model import Histories, Neural
 
 BEGIN, END, UNKNOWN = 0, 1, 2  # words besides those of the lexicon, which follow
 MOST_TAKEN = 3  # phones of a letter; a word with more for one has none for all of its letters
@@ -54,6 +58,7 @@ class Language(NamedTuple):
     said: Array  # (N,) int32: how many of its phones the letters up to the node take
     source: Array  # (V + 1, V + 1, V) float32: what is taken off a symbol's score (source_model.py)
     taken: Array  # (L,) uint8: how many phones each letter of the words takes, word by word
+    neural: Neural = neural_language_model.NONE  # what the trigram is mixed with
 
     @property
     def pronounces(self) -> bool:
@@ -71,13 +76,14 @@ class Language(NamedTuple):
         return max(len(self.left1) - UNKNOWN - 1, 0)
 
 
-NONE = Language(
+_NOTHING: list[Any] = [
     *(0.0, 0.0, 0.0, 0.0, -1),
     *(np.zeros(0, np.int32) for _ in range(9)),
     *(np.zeros(0) for _ in range(5)),
     *(np.zeros(0, np.int32) for _ in range(4)),
     *[source_model.NONE, np.zeros(0, np.uint8)],
-)
+]
+NONE = Language(*_NOTHING)
 
 
 def levels(children: Array) -> Iterator[tuple[int, int]]:
@@ -162,6 +168,29 @@ def word_end_gain(lm: Language, node: int, before: int, last: int) -> np.float32
     end = lm.words[node] + 1
     part = max(mass_below(lm, a, end, placed(lm, end, low, high)) - first, LEAST)
     return np.float32(lm.weight * log(np.float32(part / whole)))
+
+
+@uncounted(cached=True)
+def mixture_gain(
+    lm: Language, m: Histories, node: int, before: int, last: int, earlier: Array
+) -> np.float32:
+    """Return what a text gains, in nats, where its word ends and the neural model is mixed in.
+
+    Args:
+        lm: the language model.
+        m: what is remembered of the neural one.
+        node: at which a word of the lexicon ends.
+        before: the word before the last one.
+        last: the last whole word.
+        earlier: (N - 2,) the words before those, newest first.
+    """
+    word, a = lm.words[node], after(lm, before, last)
+    here = placed(lm, word, a.start, a.end)
+    part = mass_below(lm, a, word + 1, placed(lm, word + 1, here, a.end))
+    part -= mass_below(lm, a, word, here)
+    trigram = log(np.float32(max(part, LEAST)))
+    gained = neural_language_model.gain(lm.neural, m, earlier, before, last, word, trigram)
+    return np.float32(lm.weight) * gained
 
 
 @uncounted(cached=True, forceinline=True)

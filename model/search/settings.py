@@ -3,6 +3,7 @@
 from numbers import Integral
 from typing import NamedTuple
 
+from cortado.model.arrays import buffers
 from cortado.model.config import UNCALIBRATED, Confidence
 from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import STEP_SECONDS
@@ -86,7 +87,7 @@ def search_identity(name: str, beam: Beam) -> bytes:
     if beam.width == 1:
         return name.encode()
     numbers = repr((*beam[:-1], *beam.words[:5])).encode()
-    return b"".join([name.encode(), numbers, *(part.tobytes() for part in beam.words[5:])])
+    return b"".join([name.encode(), numbers, *buffers(beam.words[5:])])
 
 
 def max_committed(beam: Beam, cap: int) -> int:

@@ -125,6 +125,7 @@ def _move_in(r: int, row: int, moves: Array, h: Hypotheses, e: Candidates) -> No
         h.decoded[row, free] = e.decoded[r, chosen]
         h.phrase[row, free] = e.phrase[r, chosen]
         copy(e.words[r, chosen], h.words[row, free])
+        copy(e.earlier[r, chosen], h.earlier[row, free])
         copy(e.last[r, chosen], h.last[row, free])
         copy(e.begun[r, chosen], h.begun[row, free])
         copy_rows(e.forward[r, chosen], h.forward[row, free])

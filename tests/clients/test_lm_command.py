@@ -8,6 +8,7 @@ import pytest
 import soundfile
 
 from cortado.clients import cli
+from cortado.model.arrays import buffers
 from cortado.model.search.language_file import FILE, read_language
 from cortado.model.search.language_model import Language
 from cortado.model.vocabulary import ENGLISH, Vocabulary
@@ -44,7 +45,7 @@ def made(path: Path, *arguments: str | Path) -> Language:
 
 
 def same(a: Language, b: Language) -> bool:
-    return all((one == other).all() for one, other in zip(a[5:], b[5:], strict=True))
+    return list(buffers(a[5:])) == list(buffers(b[5:]))
 
 
 def test_it_says_what_it_has_made(text: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -86,6 +87,16 @@ def test_a_manifest_may_have_another_alphabet(
     wanted = ["--alphabet", f"{ENGLISH.strip()}ü", "--output", str(tmp_path / "mine")]
     assert cli.main(["lm", str(manifest), *wanted]) == 0
     assert ": 6 words, " in capsys.readouterr().out
+
+
+def test_a_neural_model_learns_from_the_same_text(
+    text: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    lm = made(tmp_path / "mine", text, "--neural", "2", "--megabytes", "1")
+    assert (lm.neural.share, lm.neural.words) == (0.5, 5)
+    assert len(lm.neural.vectors) == 9  # of six words, and of no word in particular
+    assert capsys.readouterr().out.startswith("neural language model: perplexity ")
+    assert cli.main(["lm", str(text), "-o", str(tmp_path / "mine"), "--neural", "-1"]) == 2
 
 
 def test_a_file_has_no_more_megabytes_than_asked_for(tmp_path: Path, capsys: Capture) -> None:

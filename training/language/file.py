@@ -8,7 +8,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from cortado.model.arrays import Array
-from cortado.model.search.language_file import BOUNDS, FORMAT, PACKED, STEPS
+from cortado.model.search.language_file import BOUNDS, FORMAT, PACKED, SHARE, STEPS, VECTORS
 from cortado.model.whole_file import write_whole
 
 
@@ -19,11 +19,14 @@ class SearchWeights(NamedTuple):
     bonus: float = 0.6
     leaving: float = -4.0
     letter: float = -2.0
+    neural_share: float = 0.5  # of the neural model in the mixture, where there is one
 
 
 def write(path: Path, arrays: Mapping[str, Array], letters: str, weights: SearchWeights) -> None:
     """Write a language model's file: logarithms in 16 bits, words in as few bytes as they need."""
     about = {name: str(value) for name, value in weights._asdict().items()}
+    if VECTORS not in arrays:
+        del about[SHARE]
     about |= {"format": PACKED if is_packed(arrays) else FORMAT, "letters": letters}
     write_whole(path, save({name: compact(part) for name, part in arrays.items()}, about))
 
@@ -47,6 +50,8 @@ def compact(part: Array) -> Array:
     """Return an array as it is in a file."""
     if part.dtype.kind == "f":
         part = part.astype(np.float16)
+    elif part.dtype == np.int8:
+        pass
     elif len(part) and part.min() >= 0 and part.max() < 1 << 16:
         part = part.astype(np.uint8 if part.max() < 1 << 8 else np.uint16)
     else:

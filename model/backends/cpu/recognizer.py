@@ -4,14 +4,13 @@ docs/engine.md says how it works and where its results are the same to the bit.
 """
 
 import dataclasses
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.arrays import Array, Rows, Samples
+from cortado.model.arrays import Array, Rows, Samples, buffers
 from cortado.model.backends.cpu import weights
 from cortado.model.backends.cpu.kernel import kernel
 from cortado.model.backends.cpu.layout import (
@@ -100,15 +99,6 @@ def unsupported(recognizer: Parameters) -> str | None:
     return None
 
 
-def _buffers(weights: tuple[Any, ...]) -> Iterator[bytes]:
-    """Yield the bytes of all numbers in nested tuples."""
-    for part in weights:
-        if isinstance(part, tuple):
-            yield from _buffers(part)
-        else:
-            yield np.asarray(part).tobytes()
-
-
 class FastRecognizer:
     """A streaming recogniser whose step is compiled for this CPU."""
 
@@ -143,8 +133,8 @@ class FastRecognizer:
         self.phones = recognizer.config.phones
         self.sizes = weights.sizes(recognizer)
         self.weights = weights.pack_weights(recognizer, self.packed_type, products == INTEGERS)
-        parts = _buffers(self.weights)
-        self.digest = digest([search_identity(self.name, beam), *parts])
+        identity = search_identity(self.name, beam)
+        self.digest = digest([identity, *buffers(self.weights)])
 
     def stepper(self, streams: int, threads: int | None = None) -> "FastStepper":
         """Return new states of `streams` streams, stepped by `threads` threads.
@@ -213,7 +203,7 @@ class FastStepper:
         return self._state.blank[rows, 0] != 0
 
     def pending(self, rows: Rows) -> NDArray[np.int32]:
-        return pending(rows, self._recognizer.beam, self._hypotheses)
+        return pending(rows, self._hypotheses)
 
     def spoken(self, rows: Rows) -> NDArray[np.float32]:
         return self._hypotheses.spoken[rows]

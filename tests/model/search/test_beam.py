@@ -17,10 +17,12 @@ from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search import beam as search
 from cortado.model.search import ctc_score, look_ahead, phrases
 from cortado.model.search import language_model as language
-from cortado.model.search.commit import _rate, commit, uncommitted
+from cortado.model.search.commit import _rate, choose_by, commit, uncommitted
 from cortado.model.search.hearing import begin_frame
 from cortado.model.search.hypotheses import Hypotheses, candidates, hypotheses, restart
 from cortado.model.search.language_model import NONE, Language
+from cortado.model.search.neural_language_model import NONE as NO_NEURAL
+from cortado.model.search.neural_language_model import histories
 from cortado.model.search.phrases import expecting
 from cortado.model.search.settings import (
     DEFAULT_BEAM,
@@ -32,7 +34,7 @@ from cortado.model.search.voice import FIRST
 from cortado.model.streaming.recordings import transcribe
 from cortado.model.vocabulary import ENGLISH, Vocabulary
 from cortado.tests.model.search.test_ctc_score import probability
-from cortado.tests.model.search.words import spoken
+from cortado.tests.model.search.words import spoken, with_neural
 from cortado.tests.model.untrained import noise, untrained
 from cortado.tests.training.trigram import sentences
 from cortado.training.language.file import SearchWeights
@@ -77,15 +79,25 @@ def ones_less_a_source() -> Language:
     return ones()._replace(source=source.astype(np.float32))
 
 
+@cache
+def ones_with_a_neural_model() -> Language:
+    return with_neural(ones(), history=3)
+
+
 def factors(words: Language, text: Text) -> NDArray[np.float64]:
     """What a language model multiplies the probability of each symbol with after a text."""
     found = np.zeros(SYMBOLS, np.float32)
     if words.weight:
-        node, before, last = 0, 0, 0
+        node, earlier, before, last = 0, 0, 0, 0
         for symbol in text:
+            if symbol == words.space and node:
+                earlier = before
             node, before, last = language.followed(words, node, before, last, symbol)
         fresh = look_ahead.known(words, SYMBOLS)
         look_ahead.weigh(words, node, before, last, np.float32(-np.inf), fresh, found)
+    if words.neural.share > 0 and language.ends_word(words, node):
+        memory, history = histories(words.neural), np.array([earlier], np.int32)
+        found[words.space] += language.mixture_gain(words, memory, node, before, last, history)
     if len(words.source):
         older, newer = (-1, -1, *text)[-2:]
         found -= words.source[newer + 1, older + 1]
@@ -187,7 +199,7 @@ class Searched:
 @given(
     seed=st.integers(0, 10_000),
     frames=st.integers(1, 4),
-    made=st.sampled_from([lambda: NONE, ones, ones_less_a_source]),
+    made=st.sampled_from([lambda: NONE, ones, ones_less_a_source, ones_with_a_neural_model]),
     letters=st.sampled_from([1.0, 0.6]),
 )
 def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
@@ -205,6 +217,7 @@ def test_a_search_that_gives_nothing_up_finds_the_probability_of_every_text(
             assert score == pytest.approx(np.log(wanted[one.texts[k]] / most), abs=2e-4)
     restart(np.zeros(1, np.int64), one.h)
     assert not one.h.words.any()
+    assert not one.h.earlier.any()
 
 
 def test_a_further_symbol_at_a_frame_takes_a_likelier_stop() -> None:
@@ -318,12 +331,14 @@ def two_of_a_symbol(beam: Beam) -> Hypotheses:
     """One stream's, of which the other lies a nat behind the best and has another symbol."""
     h = hypotheses(1, beam, CAP, SYMBOLS)
     h.scores[0], h.lengths[0], h.symbols[0, :, 0], h.clock[0] = (0, -1), 1, (0, 1), 3
+    choose_by(h, 0, beam, histories(NO_NEURAL))
     return h
 
 
 def only_committed(beam: Beam, h: Hypotheses) -> Emission:
     """The symbol that is committed, which is the one that was not yet."""
     row, found = np.zeros(1, np.int64), Emissions.nothing(1, max_committed(beam, CAP))
+    choose_by(h, 0, beam, histories(NO_NEURAL))
     [[rest]] = uncommitted(row, beam, h).lists()
     commit(row, beam, h, candidates(1, beam, CAP, SYMBOLS), *found)
     [[committed]] = found.lists()

@@ -279,6 +279,63 @@ def test_what_the_decoder_knows_goes_with_the_weight_of_any_words(
 
 def test_without_a_language_model_there_is_no_weight() -> None:
     assert NONE.weight == 0
-    kinds = [part.dtype for part in NONE[5:]]  # of which the search is compiled, with or without
-    assert kinds == [part.dtype for part in made(1)[5:]]
+    kinds = [part.dtype for part in NONE[5:-1]]  # of which the search is compiled, with or without
+    assert kinds == [part.dtype for part in made(1)[5:-1]]
     assert {*map(type, NONE[:5])} == {*map(type, made(1)[:5])}
+
+
+def with_neural(parts: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """What a file has of a neural model of 3 words, with vectors of 2 and 4 units."""
+    words, random = len(parts["unigrams"]), np.random.default_rng(0)
+    return {
+        "neural_rows": np.arange(words, dtype=np.uint8) % 5,
+        "neural_vectors": random.integers(-127, 128, (5, 2)).astype(np.int8),
+        "neural_steps": np.full(5, 0.01, np.float16),
+        "neural_biases": random.normal(-3, 1, 5).astype(np.float16),
+        "neural_hidden": random.normal(0, 1, (6, 4)).astype(np.float16),
+        "neural_hidden_biases": np.zeros(4, np.float16),
+        "neural_output": random.normal(0, 1, (4, 2)).astype(np.float16),
+        "neural_output_biases": np.zeros(2, np.float16),
+    }
+
+
+def test_a_file_may_have_a_neural_model(good: Path) -> None:
+    about, parts = contents(good)
+    assert read_language(good, VOCABULARY).neural.share == 0
+    more = with_neural(parts)
+    save_file(parts | more, good, about | {"neural_share": "0.25"})
+    neural = read_language(good, VOCABULARY).neural
+    assert (neural.share, neural.words) == (0.25, 3)
+    assert neural.vectors == pytest.approx(more["neural_vectors"] * 0.01, rel=1e-3)
+    whole = np.exp(parts["unigrams"][:, 0].astype(float))
+    for row in range(5):
+        shares = np.exp(neural.within[neural.rows == row])
+        own = whole[neural.rows == row]
+        assert shares == pytest.approx(own / own.sum(), rel=1e-3)
+
+
+@pytest.mark.parametrize("name", list(with_neural({"unigrams": np.zeros((9, 2))})))
+def test_a_neural_model_that_is_broken_is_refused(name: str, good: Path) -> None:
+    about, parts = contents(good)
+    more, about = with_neural(parts), about | {"neural_share": "0.25"}
+    part = more[name]
+    others = [part[:-1], part[:0], part[None]]
+    if part.dtype.kind == "f":
+        others.append(np.full_like(part, np.nan))
+    if name == "neural_rows":
+        others += [part + 5, part.astype(np.int16) - 1, part.astype(np.float32)]
+    for other in others:
+        check_refused(parts | more | {name: np.ascontiguousarray(other)}, about, good)
+    if name != "neural_vectors":
+        save_file(parts | {key: one for key, one in more.items() if key != name}, good, about)
+        with pytest.raises(LanguageError, match=rf"good, got .*KeyError: '{name}'"):
+            read_language(good, VOCABULARY)
+
+
+@pytest.mark.parametrize("share", ["0", "1", "-0.5", "nan", "much", None])
+def test_a_neural_model_has_a_share(share: str | None, good: Path) -> None:
+    about, parts = contents(good)
+    said = {"neural_share": share} if share is not None else {}
+    save_file(parts | with_neural(parts), good, about | said)
+    with pytest.raises(LanguageError, match=r"good, got .*(Error)"):
+        read_language(good, VOCABULARY)

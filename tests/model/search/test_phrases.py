@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cortado.model.search import commit, look_ahead, phrases
 from cortado.model.search import language_model as language
 from cortado.model.search.language_model import Language
+from cortado.model.search.neural_language_model import NONE, histories
 from cortado.model.search.phrases import FREE, NODES, OUTSIDE, ROOT, PhrasesError, expecting
 from cortado.model.search.settings import DEFAULT_BEAM
 from cortado.model.vocabulary import ENGLISH, Vocabulary
@@ -213,11 +214,12 @@ def test_a_text_that_ends_within_a_phrase_gives_back_what_it_gained() -> None:
     def ended(text: str, phrase: int) -> float:
         state = np.array([[[_node(lm, text), 0, 0]]], np.int32)
         h = SimpleNamespace(words=state, phrase=np.array([[phrase]]), trees=tree[None])
-        return float(commit._ended.py_func(h, 0, 0, beam))
+        return float(commit._ended.py_func(h, 0, 0, beam, histories(NONE)))
 
     def alone(text: str) -> float:
         h = SimpleNamespace(phrase=np.array([[_place(tree, text)]]), trees=tree[None])
-        return float(commit._ended.py_func(h, 0, 0, beam._replace(words=language.NONE)))
+        without = beam._replace(words=language.NONE)
+        return float(commit._ended.py_func(h, 0, 0, without, histories(NONE)))
 
     def lent(text: str) -> float:
         last = text.rpartition(" ")[2]

@@ -5,9 +5,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cortado.model.search.language_file import read_language
 from cortado.model.search.language_model import Language
+from cortado.model.search.neural_language_model import Neural
 from cortado.model.vocabulary import ENGLISH, Vocabulary
 from cortado.tests.training.trigram import sentences
 from cortado.training.language.estimate import estimate
@@ -25,14 +27,32 @@ def spoken(characters: str, texts: list[str], numbers: SearchWeights) -> Languag
         return read_language(Path(folder) / "lm", Vocabulary(characters))
 
 
+def with_neural(language: Language, history: int, seed: int = 0) -> Language:
+    """Return a language model mixed with a neural one of random numbers."""
+    random, size, units = np.random.default_rng(seed), 4, 6
+
+    def numbers(*shape: int) -> NDArray[np.float32]:
+        return random.normal(0, 1, shape).astype(np.float32)
+
+    words = len(language.left1)
+    rows = random.integers(0, words // 2 + 1, words).astype(np.int32)  # some words share one
+    vectors, biases = numbers(words // 2 + 1, size), numbers(words // 2 + 1) - 3
+    layers = numbers(history * size, units), numbers(units), numbers(units, size), numbers(size)
+    neural = Neural(0.4, rows, -abs(numbers(words)), vectors, biases, *layers)
+    return language._replace(neural=neural)
+
+
 @cache
 def said(seed: int = 2, weight: float = WEIGHTS.weight, pronounced: bool = False) -> Language:
-    """Return a language model of words that nobody says, perhaps with a phone for each letter."""
+    """Return a language model of words that nobody says, perhaps with all that one may have.
+
+    That is a phone for each letter, and a neural model.
+    """
     random = np.random.default_rng(seed)
     lengths = random.integers(1, 4, 300)
     words = ["".join(random.choice([*ENGLISH[1:]], length)) for length in lengths]
     found = spoken(ENGLISH, sentences(seed, 400, words), WEIGHTS._replace(weight=weight))
-    return with_phones(found) if pronounced else found
+    return with_neural(with_phones(found), 4) if pronounced else found
 
 
 def with_phones(language: Language) -> Language:
