@@ -17,7 +17,7 @@ class SearchWeights(NamedTuple):
 
     weight: float = 0.3
     bonus: float = 0.6
-    leaving: float = -4.0
+    leaving: float = -8.0
     letter: float = -2.0
     neural_share: float = 0.5  # of the neural model in the mixture, where there is one
 
