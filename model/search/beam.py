@@ -136,10 +136,11 @@ def _add(
         node, before, last = e.words[r, parent]
         found = language.followed(beam.words, node, before, last, symbol)
         e.words[r, k, 0], e.words[r, k, 1], e.words[r, k, 2] = found
-        _follow_earlier(symbol == beam.words.space and node != language.ROOT, r, parent, k, e)
+        ends = symbol == beam.words.space and node != language.ROOT
+        _follow_earlier(ends, r, parent, k, e)
         if beam.phones > 0:
             begun = e.begun[r, parent]
-            if symbol == beam.words.space and node != language.ROOT:
+            if ends:
                 phones = word_phones(r, parent, node, beam, e)
                 pronunciation.fit(begun, e.spoken[r], phones, e.ended)
                 pronunciation.finish(e.ended, e.spoken[r], e.begun[r, k])

@@ -150,6 +150,15 @@ def mass_below(lm: Language, a: After, word: int, place: Place) -> float:
     return a.left2 * (a.left1 * lm.sums1[word] + second) + third
 
 
+@uncounted(forceinline=True)
+def log_probability(lm: Language, a: After, low: int, high: int) -> np.float32:
+    """Return the log-probability of the words from `low` to before `high`, in nats."""
+    place = placed(lm, low, a.start, a.end)
+    part = mass_below(lm, a, high, placed(lm, high, place, a.end))
+    part -= mass_below(lm, a, low, place)
+    return log(np.float32(max(part, LEAST)))
+
+
 @uncounted(cached=True)
 def word_end_gain(lm: Language, node: int, before: int, last: int) -> np.float32:
     """Return what a text gains, in nats, where its unfinished word ends at a node.
@@ -184,11 +193,8 @@ def mixture_gain(
         last: the last whole word.
         earlier: (N - 2,) the words before those, newest first.
     """
-    word, a = lm.words[node], after(lm, before, last)
-    here = placed(lm, word, a.start, a.end)
-    part = mass_below(lm, a, word + 1, placed(lm, word + 1, here, a.end))
-    part -= mass_below(lm, a, word, here)
-    trigram = log(np.float32(max(part, LEAST)))
+    word = lm.words[node]
+    trigram = log_probability(lm, after(lm, before, last), word, word + 1)
     gained = neural_language_model.gain(lm.neural, m, earlier, before, last, word, trigram)
     return np.float32(lm.weight) * gained
 

@@ -13,12 +13,11 @@ The attention and the CTC head do not count: they have heard the committed lette
 import numpy as np
 
 from cortado.model.arrays import Array
-from cortado.model.compiled.functions import log
 from cortado.model.compiled.jit import cached_njit
 from cortado.model.compiled.viterbi import IMPOSSIBLE
 from cortado.model.search import language_model as language
 from cortado.model.search import pronunciation
-from cortado.model.search.language_model import LEAST, NOWHERE, ROOT, Language
+from cortado.model.search.language_model import NOWHERE, ROOT, Language
 from cortado.model.search.pronunciation import FORGOTTEN, HISTORY, NOW
 
 MOST = 10  # alternatives of a word
@@ -136,10 +135,7 @@ def _search(
 @cached_njit(forceinline=True)
 def _probability(lm: Language, after: language.After, low: int, high: int) -> np.float32:
     """Return the weighed log-probability of the words from `low` to before `high`, in nats."""
-    place = language.placed(lm, low, after.start, after.end)
-    part = language.mass_below(lm, after, high, language.placed(lm, high, place, after.end))
-    part -= language.mass_below(lm, after, low, place)
-    return np.float32(lm.weight) * log(np.float32(max(part, LEAST)))
+    return np.float32(lm.weight) * language.log_probability(lm, after, low, high)
 
 
 @cached_njit(forceinline=True)
