@@ -43,6 +43,7 @@ from cortado.model.search.settings import Beam
 
 ONE = np.float32(1)
 MULTIPLIER = np.int64(6364136223846793005)  # of a text's hash (Knuth's MMIX)
+MOST_MIXED = np.float32(3)  # nats; a word that needs more of the neural model is given up
 WORK, SHARES = 0, 2  # rows of `Candidates.gains`
 
 
@@ -142,12 +143,14 @@ def _add(
             begun = e.begun[r, parent]
             if ends:
                 phones = word_phones(r, parent, node, beam, e)
-                pronunciation.fit(begun, e.spoken[r], phones, e.ended)
+                pronunciation.fit(begun, e.spoken[r], phones, e.ended, e.ways)
                 pronunciation.finish(e.ended, e.spoken[r], e.begun[r, k])
                 begun = e.begun[r, k]
             phones = begun_phones(r, k, found[0], beam, e)
-            total = pronunciation.fit(begun, e.spoken[r], phones, e.ended)
+            reached = e.reached[r, k]
+            total = pronunciation.fit(begun, e.spoken[r], phones, e.ended, reached)
             pronunciation.rebase(begun, total, e.begun[r, k])
+            pronunciation.rebase(reached, total, reached)
             score += np.float32(beam.phones) * total
     e.scores[r, k] = score
 
@@ -219,7 +222,8 @@ def extend(
                 of_space = scores[beam.words.space]
                 look_ahead.weigh(beam.words, node, before, last, least, e.known, scores)
                 is_weighed = of_space >= least - np.float32(beam.words.bonus)
-                if beam.words.neural.share > 0 and is_weighed:
+                is_near = scores[beam.words.space] >= least - MOST_MIXED
+                if beam.words.neural.share > 0 and is_weighed and is_near:
                     scores[beam.words.space] += _mixed(r, e.stopping[end, 1], beam, e)
                 if e.expecting[r]:
                     tree, phrase = e.trees[r], e.phrase[r, e.stopping[end, 1]]

@@ -55,7 +55,7 @@ def begin_frame(rows: Array, logits: Array, beam: Beam, h: Hypotheses, e: Candid
             if beam.phones > 0:
                 begun = h.begun[row, k]
                 phones = begun_phones(r, count, h.words[row, k, 0], beam, e)
-                score += _advance(begun, e.spoken[r], phones, beam, e)
+                score += _advance(begun, h.reached[row, k], e.spoken[r], phones, beam, e)
                 copy(begun, e.begun[r, count])
             e.best[r] = max(e.best[r], score)
             e.scores[r, count], e.hashes[r, count] = score, h.hashes[row, k]
@@ -96,12 +96,15 @@ def _forget_oldest(remembered: Array, working: Array) -> None:
 
 
 @inlined
-def _advance(begun: Array, heard: Array, phones: Array, beam: Beam, e: Candidates) -> np.float32:
-    """Move the ends of the words of a text on by a frame; return what its score gains."""
+def _advance(
+    begun: Array, reached: Array, heard: Array, phones: Array, beam: Beam, e: Candidates
+) -> np.float32:
+    """Move the words of a text on by a frame; return what its score gains."""
     pronunciation.advance(begun, heard)
-    total = pronunciation.fit(begun, heard, phones, e.ended)
-    pronunciation.remember(begun, heard, phones, e.ended, e.oldest)
+    total = pronunciation.follow(begun, heard[pronunciation.NOW], phones, reached)
+    pronunciation.remember(begun, heard, phones, e.ended, e.ways, e.oldest)
     pronunciation.rebase(begun, total, begun)
+    pronunciation.rebase(reached, total, reached)
     return np.float32(beam.phones) * total
 
 

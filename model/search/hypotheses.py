@@ -37,6 +37,7 @@ class Hypotheses(NamedTuple):
     heard: Annotated[Array, F32, "S", ctc.NOW, "V+1"]  # the CTC head's last probabilities
     voice: Annotated[Array, F32, "S", 2]  # how strange the voice is (voice.py)
     begun: Annotated[Array, F32, "S", "K", "places"]  # scores of pronunciations (pronunciation.py)
+    reached: Annotated[Array, F32, "S", "K", "reached"]  # and of their last words' phones
     spoken: Annotated[Array, F32, "S", "history", "P"]  # the phone head's scores of the last frames
     phrase: Annotated[Array, I16, "S", "K"]  # the node of the tree of phrases
     trees: Annotated[Array, I16, "S", phrases.NODES, phrases.PARTS]  # of expected phrases
@@ -58,6 +59,7 @@ class Candidates(NamedTuple):
     last: Annotated[Array, I32, "R", "E", ctc.LAG + 1]
     heard: Annotated[Array, F32, "R", ctc.NOW, "V+1"]
     begun: Annotated[Array, F32, "R", "E", "places"]
+    reached: Annotated[Array, F32, "R", "E", "reached"]
     spoken: Annotated[Array, F32, "R", "history", "P"]
     phrase: Annotated[Array, I16, "R", "E"]
     trees: Annotated[Array, I16, "R", phrases.NODES, phrases.PARTS]  # of expected phrases
@@ -65,6 +67,7 @@ class Candidates(NamedTuple):
     expecting: Annotated[Array, np.bool_, "R"]  # which do
     ended: Annotated[Array, F32, "history"]  # memory
     oldest: Annotated[Array, F32, "places"]  # memory
+    ways: Annotated[Array, F32, "reached"]  # memory
     shares: Annotated[Array, F32, "N+1"]  # memory
     gains: Annotated[Array, F32, 3, "V"]  # memory
     known: Known  # what the language model gives texts (look_ahead.py)
@@ -89,7 +92,7 @@ def hypotheses(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
     found.scores[:] = NOTHING
     found.scores[:, 0] = 0
     found.chosen[:] = found.scores
-    _begin(found.forward, found.last, found.begun)
+    _begin(found.forward, found.last, found.begun, found.reached)
     return found
 
 
@@ -105,12 +108,14 @@ def candidates(streams: int, beam: Beam, cap: int, vocabulary: int, phones: int 
 
 
 def _sizes(beam: Beam, cap: int, vocabulary: int, phones: int) -> dict[str, int]:
-    spoken = (pronunciation.HISTORY, pronunciation.PLACES) if beam.phones > 0 else (0, 0)
+    spoken = pronunciation.HISTORY, pronunciation.PLACES, pronunciation.REACHED
+    if beam.phones == 0:
+        spoken = 0, 0, 0
     each = {"K": beam.width, "E": beam.width * (cap + 1), "N": max_committed(beam, cap), "C": cap}
     each["N+1"] = each["N"] + 1
     each["N-2"] = max(beam.words.neural.words - 2, 0)
     heads = {"V": vocabulary, "V+1": vocabulary + 1, "P": phones}
-    return each | heads | dict(zip(("history", "places"), spoken, strict=True))
+    return each | heads | dict(zip(("history", "places", "reached"), spoken, strict=True))
 
 
 @uncounted(forceinline=True)
@@ -134,11 +139,11 @@ def place(first: int, n: int, ring: int) -> int:
     return at - ring if at >= ring else at
 
 
-def _begin(forward: Array, last: Array, begun: Array) -> None:
+def _begin(forward: Array, last: Array, begun: Array, reached: Array) -> None:
     """Set what the heads say of hypotheses to what they say of empty texts."""
     ctc.begin(forward, last)
     if begun.shape[-1]:
-        pronunciation.begin(begun)
+        pronunciation.begin(begun, reached)
 
 
 def restart(rows: Array, h: Hypotheses) -> None:
@@ -153,4 +158,4 @@ def restart(rows: Array, h: Hypotheses) -> None:
     h.lengths[rows] = 0
     h.phrase[rows] = 0
     for row in np.atleast_1d(rows):
-        _begin(h.forward[row], h.last[row], h.begun[row])
+        _begin(h.forward[row], h.last[row], h.begun[row], h.reached[row])

@@ -18,7 +18,7 @@ from cortado.model.compiled.viterbi import IMPOSSIBLE
 from cortado.model.search import language_model as language
 from cortado.model.search import pronunciation
 from cortado.model.search.language_model import NOWHERE, ROOT, Language
-from cortado.model.search.pronunciation import FORGOTTEN, HISTORY, NOW
+from cortado.model.search.pronunciation import FORGOTTEN, HISTORY, NOW, REACHED
 
 MOST = 10  # alternatives of a word
 WIDTH = 64  # nodes of the tree that are kept at each letter
@@ -88,8 +88,8 @@ def _end_word(
     node, before, last, age = text
     if age + DELAY < HISTORY:
         _search(begun, heard, lm, node, language.after(lm, before, last), nodes, scores)
-    ended = np.zeros(HISTORY, np.float32)
-    pronunciation.fit(begun, heard, language.word_phones(lm, node), ended)
+    ended, reached = np.zeros(HISTORY, np.float32), np.zeros(REACHED, np.float32)
+    pronunciation.fit(begun, heard, language.word_phones(lm, node), ended, reached)
     pronunciation.finish(ended, heard, begun)
     text[0], text[1], text[2] = language.followed(lm, node, before, last, lm.space)
 
@@ -105,7 +105,7 @@ def _search(
     scores: Array,
 ) -> None:
     """Find the likeliest words but the one at node `own`; arguments as for `follow`."""
-    ended = np.zeros(HISTORY, np.float32)
+    ended, reached = np.zeros(HISTORY, np.float32), np.zeros(REACHED, np.float32)
     kept, bounds = np.zeros(WIDTH, np.int32), np.zeros(WIDTH, np.float32)
     level = np.zeros(1, np.int32)  # the root
     while len(level):
@@ -119,13 +119,14 @@ def _search(
                     score = _probability(lm, after, word, word + 1)
                     if score > scores[-1]:
                         phones = language.word_phones(lm, child)
-                        score += PHONES * pronunciation.fit(begun, heard, phones, ended)
+                        fit = pronunciation.fit(begun, heard, phones, ended, reached)
+                        score += PHONES * fit
                         _insert(score, child, scores, nodes)
                 bound = _probability(lm, after, lm.lows[child], lm.highs[child])
                 if bound > max(bounds[-1], scores[-1]):
                     phones = language.begun_phones(lm, child)
                     if len(phones):
-                        pronunciation.fit(begun, heard, phones, ended)
+                        pronunciation.fit(begun, heard, phones, ended, reached)
                         bound += PHONES * ended.max()
                     if bound > scores[-1]:
                         _insert(bound, child, bounds, kept)

@@ -172,13 +172,16 @@ def _look_up(
     if node != ROOT:
         high = placed(lm, lm.highs[node], low, a.end)
         whole = max(mass_below(lm, a, lm.highs[node], high) - first, LEAST)
+    passed, there = lm.lows[node], low  # a word and its place: children's words ascend
     for child in range(lm.children[node], lm.children[node + 1]):
         symbol = lm.symbols[child]
         if symbol >= 0 and scores[symbol] >= reached and gains[symbol] == UNKNOWN:
             begin, end = lm.lows[child], lm.highs[child]
-            there = placed(lm, begin, low, high)
-            part = mass_below(lm, a, end, placed(lm, end, there, high))
-            part -= mass_below(lm, a, begin, there)
+            if begin != passed:
+                there = placed(lm, begin, there, high)
+            part = -mass_below(lm, a, begin, there)
+            passed, there = end, placed(lm, end, there, high)
+            part += mass_below(lm, a, end, there)
             gained = log(np.float32(max(part, LEAST) / whole)) - outside
             gains[symbol] = np.float32(lm.weight * gained)
     if scores[lm.space] >= reached and gains[lm.space] == UNKNOWN:

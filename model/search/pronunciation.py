@@ -12,6 +12,9 @@ score of its own at the same cost (`LOST`).
 Which phones the letters of an unfinished word have is not certain before it ends. The language
 model names the likeliest word that begins so, and how many of its phones these letters take.
 
+A frame more needs one step of that algorithm: `reached` holds the scores of the ways by the phone
+where they are. A letter more changes the phones, which are laid on all frames anew.
+
 A frame's scores are relative to its likeliest phone, those of ways to the best way of the text.
 """
 
@@ -27,6 +30,7 @@ LOST = HISTORY  # the place behind: the unfinished word's own score, its beginni
 PLACES = HISTORY + 1
 SHORT = 16  # phones of most words, and one more, which a register or two hold
 LONGEST = 31  # phones of a word that count
+REACHED = LONGEST + 1  # those, and the place behind the last
 SILENCE = 0  # output of the head
 FORGOTTEN = np.float32(-20)  # nats below the best way
 # what departs from a pronunciation costs, in nats
@@ -35,7 +39,7 @@ MISSED = np.float32(2)  # a phone left out
 UNSPOKEN = np.float32(1)  # a last phone that is not heard yet
 
 
-_lay_short, _lay_long = viterbi(SHORT), viterbi(LONGEST + 1)
+_lay_short, _lay_long = viterbi(SHORT), viterbi(REACHED)
 
 
 @uncounted()
@@ -48,14 +52,14 @@ def relative(logits: Array, found: Array) -> None:
         found[p] = logits[p] - most
 
 
-def begin(begun: Array) -> None:
-    """Set (..., PLACES) scores to those of empty texts."""
-    begun[:] = IMPOSSIBLE
+def begin(begun: Array, reached: Array) -> None:
+    """Set (..., PLACES) and (..., REACHED) scores to those of empty texts."""
+    begun[:], reached[:] = IMPOSSIBLE, IMPOSSIBLE
     begun[..., NOW] = 0
 
 
 @uncounted()
-def fit(begun: Array, heard: Array, phones: Array, ended: Array) -> np.float32:
+def fit(begun: Array, heard: Array, phones: Array, ended: Array, reached: Array) -> np.float32:
     """Return the score in nats of a text with an unfinished word.
 
     Args:
@@ -64,6 +68,7 @@ def fit(begun: Array, heard: Array, phones: Array, ended: Array) -> np.float32:
         phones: (Q,) of the letters of the unfinished word.
         ended: (HISTORY,) set to the scores by the frame at which the last phone ended; without
             phones, by the frame up to which anything may have been said.
+        reached: (REACHED,) set to the scores by the phone that is reached at the newest frame.
     """
     count, first = min(len(phones), LONGEST), 0
     while first < NOW and begun[first] == IMPOSSIBLE:
@@ -73,11 +78,37 @@ def fit(begun: Array, heard: Array, phones: Array, ended: Array) -> np.float32:
     row, lost = heard.shape[1], begun[LOST]
     words = begun, heard, row, phones, count, first, HISTORY
     if count < SHORT:
-        total = _lay_short(*words, MISSED, BEYOND, UNSPOKEN, ended)
+        total = _lay_short(*words, MISSED, BEYOND, UNSPOKEN, ended, reached)
+        reached[SHORT:] = IMPOSSIBLE
     else:
-        total = _lay_long(*words, MISSED, BEYOND, UNSPOKEN, ended)
+        total = _lay_long(*words, MISSED, BEYOND, UNSPOKEN, ended, reached)
     ended[NOW] = max(ended[NOW], lost)
     return max(total, lost, begun[NOW] - np.float32(count) * UNSPOKEN)
+
+
+@uncounted()
+def follow(begun: Array, now: Array, phones: Array, reached: Array) -> np.float32:
+    """Return the score that `fit` gave a text a frame ago, moved on to the newest frame.
+
+    Args:
+        begun: (PLACES,) as for `fit`, moved on.
+        now: (P,) of the phones at the newest frame.
+        phones: (Q,) as for `fit`, the same as a frame ago.
+        reached: (REACHED,) as it was set a frame ago; moved on.
+    """
+    count = min(len(phones), LONGEST)
+    total = max(begun[LOST], begun[NOW] - np.float32(count) * UNSPOKEN)
+    one = two = begun[NOW - 1]  # of the ways that were one and two phones before
+    for q in range(count):
+        same = reached[q]
+        best = max(same, one)
+        if q:
+            best = max(best, two - MISSED)
+        reached[q] = best + now[phones[q]]
+        total = max(total, reached[q] - np.float32(count - 1 - q) * UNSPOKEN)
+        one, two = same, one
+    reached[count] = max(reached[count], one) - BEYOND
+    return max(total, reached[count])
 
 
 @uncounted()
@@ -90,15 +121,17 @@ def advance(begun: Array, heard: Array) -> None:
 
 
 @uncounted()
-def remember(begun: Array, heard: Array, phones: Array, ended: Array, oldest: Array) -> None:
+def remember(
+    begun: Array, heard: Array, phones: Array, ended: Array, reached: Array, oldest: Array
+) -> None:
     """Keep the score of a word from the oldest frame in `LOST`.
 
-    Its arguments are those of `fit`, and (PLACES,) memory.
+    Its arguments are those of `fit`, of which the last two are memory here, and (PLACES,) memory.
     """
     if len(phones) and begun[0] != IMPOSSIBLE:
         oldest[:] = IMPOSSIBLE
         oldest[0] = begun[0]
-        lost = fit(oldest, heard, phones, ended)
+        lost = fit(oldest, heard, phones, ended, reached)
         begun[LOST] = max(begun[LOST], lost)
 
 
@@ -113,7 +146,7 @@ def finish(ended: Array, heard: Array, begun: Array) -> None:
 
 @uncounted()
 def rebase(begun: Array, total: np.float32, found: Array) -> None:
-    """Set `found` to scores (PLACES,) relative to a text's `total`; forget those far below."""
-    for n in range(PLACES):
+    """Set `found` (N,) to scores (N,) relative to a text's `total`; forget those far below."""
+    for n in range(len(begun)):
         score = begun[n] - total
         found[n] = score if score > FORGOTTEN else IMPOSSIBLE

@@ -128,6 +128,7 @@ def _move_in(r: int, row: int, moves: Array, h: Hypotheses, e: Candidates) -> No
         copy(e.earlier[r, chosen], h.earlier[row, free])
         copy(e.last[r, chosen], h.last[row, free])
         copy(e.begun[r, chosen], h.begun[row, free])
+        copy(e.reached[r, chosen], h.reached[row, free])
         copy_rows(e.forward[r, chosen], h.forward[row, free])
         symbols, frames = h.symbols[row, free], h.frames[row, free]
         _copy_ring(first, lengths[free], e.symbols[n], e.frames[n], symbols, frames)

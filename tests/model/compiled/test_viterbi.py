@@ -21,17 +21,27 @@ lay: Any = viterbi(LANES)
 
 
 def _compiled(
-    begun: Floats, heard: Floats, phones: NDArray[np.int32], first: int, ended: Floats
+    begun: Floats,
+    heard: Floats,
+    phones: NDArray[np.int32],
+    first: int,
+    ended: Floats,
+    reached: Floats,
 ) -> np.float32:
     word = begun, heard, heard.shape[1], phones, len(phones), first, len(heard)
-    return lay(*word, MISSED, BEYOND, UNSPOKEN, ended)
+    return lay(*word, MISSED, BEYOND, UNSPOKEN, ended, reached)
 
 
 compiled: Any = numba.njit(_compiled)
 
 
 def plain(
-    begun: Floats, heard: Floats, phones: NDArray[np.int32], first: int, ended: Floats
+    begun: Floats,
+    heard: Floats,
+    phones: NDArray[np.int32],
+    first: int,
+    ended: Floats,
+    reached: Floats,
 ) -> np.float32:
     """The definition, a phone and a frame at a time."""
     count = len(phones)
@@ -48,6 +58,7 @@ def plain(
         ended[n] = ways[-1] if count else after
         if count > 1:
             ended[n] = max(ended[n], ways[-2] - MISSED)
+    reached[: count + 1] = [*ways, after]
     lacking = [ways[q] - np.float32(count - 1 - q) * UNSPOKEN for q in range(count)]
     return max([after, *lacking])
 
@@ -65,13 +76,15 @@ def test_a_word_is_laid_on_frames_as_by_the_definition(seed: int, count: int, fi
     heard = -12 * random.random((FRAMES, PHONES), np.float32)
     phones = random.integers(0, PHONES, count).astype(np.int32)
     ended = np.zeros((2, FRAMES), np.float32)
-    found = compiled(begun, heard, phones, first, ended[0])
-    assert found == plain(begun, heard, phones, first, ended[1])
+    reached = np.zeros((2, LANES), np.float32)
+    found = compiled(begun, heard, phones, first, ended[0], reached[0])
+    assert found == plain(begun, heard, phones, first, ended[1], reached[1])
     assert ended[0].tobytes() == ended[1].tobytes()
+    assert (reached[0] == reached[1])[: count + 1].all()
 
 
 def test_an_array_with_gaps_is_refused() -> None:
     begun, ended = np.zeros((2, FRAMES), np.float32)
     heard = np.zeros((FRAMES, 2 * PHONES), np.float32)[:, ::2]
     with pytest.raises(numba.TypingError):
-        compiled(begun, heard, np.zeros(2, np.int32), 0, ended)
+        compiled(begun, heard, np.zeros(2, np.int32), 0, ended, np.zeros(LANES, np.float32))

@@ -100,10 +100,11 @@ def test_the_alternatives_of_a_word_are_the_best_others_of_the_lexicon(
     nodes, scores = Stream(np.roll(begun, 1)).follow(f"{spelt(own)} ", heard)
     assert (nodes[:-2] < 0).all()  # within the word
     words, ended = range(3, 3 + lm.known), np.zeros(HISTORY, np.float32)
+    reached = np.zeros(pronunciation.REACHED, np.float32)
     wanted = []
     for word in words:
         phones = language.word_phones(lm, node_of(word))
-        fit = float(pronunciation.fit(begun, heard, phones, ended))
+        fit = float(pronunciation.fit(begun, heard, phones, ended, reached))
         wanted.append(probability(0, 0, word) + float(lexicon_search.PHONES) * fit)
     best = sorted((score, word) for score, word in zip(wanted, words, strict=True) if word != own)
     expected = [score for score, _ in best[: -MOST - 1 : -1]]

@@ -17,6 +17,7 @@ from cortado.model.search.pronunciation import (
     MISSED,
     NOW,
     PLACES,
+    REACHED,
     SILENCE,
     UNSPOKEN,
 )
@@ -37,9 +38,9 @@ def frames(seed: int) -> Floats:
 
 
 def fitted(begun: Floats, heard: Floats, phones: list[int]) -> tuple[float, Floats]:
-    ended = np.zeros(HISTORY, np.float32)
+    ended, reached = np.zeros(HISTORY, np.float32), np.zeros(REACHED, np.float32)
     of = np.array(phones, np.int32)
-    return float(pronunciation.fit(begun, heard, of, ended)), ended
+    return float(pronunciation.fit(begun, heard, of, ended, reached)), ended
 
 
 def ways(heard: Floats, phones: list[int], frame: int, place: int) -> Iterator[tuple[int, float]]:
@@ -90,6 +91,32 @@ def test_the_score_is_that_of_the_best_way_through_the_frames(
     assert fitted(begun, heard, phones)[0] == pytest.approx(wanted, abs=1e-4)
 
 
+@lasting
+@given(
+    seed=st.integers(0, 10_000),
+    phones=st.lists(st.integers(1, PHONES - 1), max_size=20),
+    start=st.integers(HISTORY // 2, NOW),
+    frames_more=st.integers(1, HISTORY // 2),
+)
+def test_following_a_word_frame_by_frame_gives_the_scores_of_laying_it_on_all_frames(
+    seed: int, phones: list[int], start: int, frames_more: int
+) -> None:
+    heard, of = frames(seed), np.array(phones, np.int32)
+    begun = np.full(PLACES, IMPOSSIBLE, np.float32)
+    begun[start] = 0
+    ended, reached, anew = np.zeros(HISTORY, np.float32), *np.zeros((2, REACHED), np.float32)
+    pronunciation.fit(begun, heard, of, ended, reached)
+    for frame in frames(seed + 1)[:frames_more]:
+        heard[:NOW], heard[NOW] = heard[1:].copy(), frame
+        pronunciation.advance(begun, heard)
+        total = pronunciation.follow(begun, heard[NOW], of, reached)
+        assert total == pytest.approx(pronunciation.fit(begun, heard, of, ended, anew), abs=1e-3)
+        count = len(phones) + 1
+        possible = anew[:count] > IMPOSSIBLE / 2
+        assert reached[:count][possible] == pytest.approx(anew[:count][possible], abs=1e-3)
+        assert (reached[:count][~possible] < IMPOSSIBLE / 2).all()
+
+
 def test_words_and_the_silence_between_them_follow_each_other() -> None:
     heard = np.full((HISTORY, PHONES), -9, np.float32)
     said = [(2, 1), (2, 2), (3, SILENCE), (3, 3)]  # frames and the phone that they have
@@ -115,8 +142,8 @@ def test_a_word_whose_pronunciation_is_not_known_costs_a_constant_for_each_frame
 
 
 def test_what_ended_long_ago_is_forgotten_and_silence_is_not() -> None:
-    begun = np.zeros((1, PLACES), np.float32)
-    pronunciation.begin(begun)
+    begun, reached = np.zeros((1, PLACES), np.float32), np.zeros((1, REACHED), np.float32)
+    pronunciation.begin(begun, reached)
     heard = frames(2)
     for _ in range(3 * HISTORY):
         heard[:, SILENCE] = 0
@@ -151,7 +178,8 @@ def test_a_long_pause_behind_an_unfinished_word_costs_a_constant_for_each_frame(
         pronunciation.advance(begun, heard)
         gained, ended = fitted(begun, heard, phones)
         of = np.array(phones, np.int32)
-        pronunciation.remember(begun, heard, of, ended, np.empty_like(begun))
+        ways, oldest = np.empty(REACHED, np.float32), np.empty_like(begun)
+        pronunciation.remember(begun, heard, of, ended, ways, oldest)
         pronunciation.rebase(begun, np.float32(gained), begun)
         assert gained == pytest.approx(-float(BEYOND), abs=1e-4)
     _, ended = fitted(begun, heard, phones)
