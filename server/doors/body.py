@@ -19,7 +19,14 @@ def bounded(request: Request, limit: int, expected: str, draining: asyncio.Event
 
     To read more of it, after the client has hung up, or once the server is `draining`, raises a
     ProtocolError, which says what was `expected`.
+
+    Raises: ProtocolError if the body is announced as longer, before any of it is read.
     """
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > limit:
+        raise ProtocolError(
+            ErrorCode.MESSAGE_TOO_BIG, f"expected {expected}, got {announced} bytes"
+        )
     left = limit
 
     async def receive() -> Any:

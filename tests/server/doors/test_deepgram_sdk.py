@@ -298,11 +298,15 @@ def test_each_channel_counts_as_a_stream(online: ReferenceRecognizer, tmp_path: 
         assert server.is_at_rest()
 
 
-def test_a_file_over_the_limit_is_refused(online: ReferenceRecognizer) -> None:
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_a_file_over_the_limit_is_refused(online: ReferenceRecognizer, is_announced: bool) -> None:
+    file = wav(SPEECH)
+    content = file if is_announced else iter([file])
     with running(online, max_upload_bytes=2000) as server:
-        answer = httpx.post(f"{server.page}/v1/listen", content=wav(SPEECH), timeout=PATIENCE)
+        answer = httpx.post(f"{server.page}/v1/listen", content=content, timeout=PATIENCE)
     assert answer.status_code == 413
-    assert answer.json()["err_msg"] == "expected a file of at most 2000 bytes, got more"
+    found = f"{len(file)} bytes" if is_announced else "more"
+    assert answer.json()["err_msg"] == f"expected a file of at most 2000 bytes, got {found}"
 
 
 @pytest.mark.parametrize("address", ["listen", "audio/transcriptions"])
