@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cortado.model.arrays import Array
-from cortado.model.compiled.functions import FAST, exp, log
+from cortado.model.compiled.functions import exp, log
 from cortado.model.compiled.jit import inlined, uncounted
 
 REMEMBERED = 4096  # histories: a power of two
@@ -71,7 +71,7 @@ def histories(n: Neural) -> Histories:
     )
 
 
-@uncounted(cached=True, fastmath=FAST, error_model="numpy")
+@uncounted(cached=True)
 def gain(
     n: Neural, m: Histories, earlier: Array, before: int, last: int, word: int, trigram: np.float32
 ) -> np.float32:
