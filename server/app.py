@@ -68,6 +68,7 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
             allow_headers=["Authorization", "Content-Type"],
         )
     app.add_middleware(web.NormalRequests)
+    app.add_middleware(web.OneLength)
     app.add_middleware(web.SecurityHeaders, names=names, refusals=service.metrics.refused)
     if service.tracing:
         service.tracing.add_to(app)

@@ -28,6 +28,7 @@ TYPES = {
     ".webmanifest": "application/manifest+json",
 }
 
+LENGTHS = {"content-length", "transfer-encoding"}
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 HEADERS = {
@@ -101,6 +102,27 @@ class NormalRequests:
         if is_whole and "x-forwarded-for" not in Headers(scope=scope):
             scope = {**scope, "path": f"/{''.join(path.split('/', 3)[3:])}"}
         await self._app(scope, receive, send)
+
+
+class OneLength:
+    """Middleware: no answer but a refusal to a request that tells the length of its body twice.
+
+    A proxy before the server might believe the other one, and take what follows for another
+    request (RFC 9112, 6.3).
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Serve `app`."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        answer = self._app
+        if scope["type"] == "http" and set(Headers(scope=scope)) >= LENGTHS:
+            message = "expected Content-Length or Transfer-Encoding, got both"
+            told = {"error": "invalid_request", "message": message}
+            answer = JSONResponse(told, 400, {"Connection": "close"})
+        await answer(scope, receive, send)
 
 
 class SecurityHeaders:

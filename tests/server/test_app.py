@@ -215,6 +215,17 @@ def test_a_probe_may_ask_for_the_head_alone(path: str, server: Running) -> None:
     assert answer.headers["content-type"] == httpx.get(server.page + path).headers["content-type"]
 
 
+def test_a_request_with_two_lengths_is_refused_and_ends_its_connection(server: Running) -> None:
+    host, port = server.page.removeprefix("http://").split(":")
+    with closing(HTTPConnection(host, int(port))) as connection:
+        lengths = {"Content-Length": "5", "Transfer-Encoding": "chunked"}
+        connection.request("POST", "/v1/secrets", b"0\r\n\r\n", lengths)
+        answer = connection.getresponse()
+        assert answer.status == 400
+        assert json.load(answer)["message"].endswith("got both")
+        assert connection.sock is None, "it stays open"
+
+
 @pytest.mark.parametrize(
     ("path", "status"), [("/health", 200), ("", 200), ("/", 200), ("//health", 404), ("/no", 404)]
 )
