@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors.torch import save as serialized
@@ -14,6 +14,7 @@ from cortado.model.checkpoint_reader import (
     CARD,
     DEFAULT,
     FORMAT,
+    STEPS,
     WEIGHTS,
     CheckpointData,
     check_shape,
@@ -24,12 +25,16 @@ from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.recognizer import Recognizer
 from cortado.model.whole_file import write_tree, write_whole
 
+Bits = Literal[8, 16, 32]  # of a stored matrix' numbers
+LARGE = 1 << 14  # numbers in a matrix that 8 bits hold; smaller ones keep 16
+MAX_CODE = 127
+
 
 def save(
     recognizer: Recognizer,
     folder: str | os.PathLike[str],
     card: dict[str, Any] | None = None,
-    half: bool = False,
+    bits: Bits = 32,
 ) -> None:
     """Write a checkpoint.
 
@@ -37,11 +42,11 @@ def save(
         recognizer: what to keep.
         folder: where; made if it is not there.
         card: how the model was trained and what it scores.
-        half: keep matrices in 16 bits, which halves the file; vectors stay in 32.
+        bits: of a matrix' numbers; vectors stay in 32. With 8, small matrices have 16.
     """
     folder = Path(folder)
     # The library's own writer lets nobody but the owner read the file.
-    write_whole(folder / WEIGHTS, serialized(stored(recognizer, half)))
+    write_whole(folder / WEIGHTS, serialized(stored(recognizer, bits)))
     content = {
         "format": FORMAT,
         "config": dataclasses.asdict(recognizer.config),
@@ -52,12 +57,20 @@ def save(
     write_tree(folder / CARD, content | {"card": card or {}})
 
 
-def stored(recognizer: Recognizer, half: bool) -> dict[str, Tensor]:
-    """Return weights and statistics as `save` stores them."""
-    return {
-        name: (tensor.half() if half and tensor.dim() > 1 else tensor).contiguous()
-        for name, tensor in recognizer.state_dict().items()
-    }
+def stored(recognizer: Recognizer, bits: Bits) -> dict[str, Tensor]:
+    """Return weights and statistics as `save` stores them.
+
+    A matrix in 8 bits has beside it the steps that its rows are multiples of.
+    """
+    found: dict[str, Tensor] = {}
+    for name, tensor in recognizer.state_dict().items():
+        if bits == 8 and tensor.dim() == 2 and tensor.numel() >= LARGE:
+            steps = tensor.abs().amax(1) / MAX_CODE
+            codes = (tensor / steps.where(steps > 0, 1)[:, None]).round()
+            found |= {name: codes.to(torch.int8), name + STEPS: steps}
+        else:
+            found[name] = (tensor.half() if bits < 32 and tensor.dim() > 1 else tensor).contiguous()
+    return found
 
 
 def load(folder: str | os.PathLike[str] = DEFAULT) -> Recognizer:

@@ -19,7 +19,8 @@ DEFAULT = Path(__file__).parent / "pretrained" / "small-en"
 WEIGHTS, CARD = "model.safetensors", "model.json"
 FORMAT = 1
 FACTS = {"config", "lookahead_ms", "parameters", "card"}
-KINDS = {"F16": "<f2", "BF16": "<u2", "F32": "<f4", "F64": "<f8", "I64": "<i8"}
+KINDS = {"F16": "<f2", "BF16": "<u2", "F32": "<f4", "F64": "<f8", "I64": "<i8", "I8": "i1"}
+STEPS = ":steps"  # ends the name of what the rows of an 8-bit matrix are multiplied by
 # what files that `save` did not write, or sizes that no model has, make of building and loading
 _BROKEN = (KeyError, TypeError, ValueError, ArithmeticError, OSError, RuntimeError, SafetensorError)
 
@@ -104,7 +105,7 @@ def _built(folder: Path, content: dict[str, Any]) -> RecognizerConfig:
 
 
 def read(folder: str | os.PathLike[str] = DEFAULT) -> CheckpointData:
-    """Return the configuration and the tensors of a checkpoint, 16-bit ones widened.
+    """Return the configuration and the tensors of a checkpoint, those of 8 and 16 bits widened.
 
     Raises: CheckpointError where the checkpoint is missing or broken.
     """
@@ -117,7 +118,7 @@ def read(folder: str | os.PathLike[str] = DEFAULT) -> CheckpointData:
             parts = deserialize((folder / WEIGHTS).read_bytes())  # type: ignore[no-untyped-call]
         except SafetensorError as error:
             raise ValueError(f"a broken {WEIGHTS}: {error}") from error
-        tensors = {name: _widened(**part) for name, part in parts}
+        tensors = _multiplied({name: _widened(**part) for name, part in parts})
         for name, tensor in tensors.items():
             if not np.isfinite(tensor).all():
                 raise ValueError(f"{name} with values that are not finite")
@@ -132,6 +133,22 @@ def check_shape(name: str, got: tuple[int, ...] | None, expected: tuple[int, ...
     if got != expected:
         found, own = ("none" if shape is None else shape for shape in (got, expected))
         raise ValueError(f"{name} of shape {found}, where the model has {own}")
+
+
+def _multiplied(tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return tensors whose 8-bit matrices are multiplied by their rows' steps.
+
+    Raises:
+        KeyError: such a matrix lacks its steps.
+        ValueError: it has those of another.
+    """
+    found = {name: tensor for name, tensor in tensors.items() if not name.endswith(STEPS)}
+    for name, tensor in found.items():
+        if tensor.dtype == np.int8:
+            steps = tensors[name + STEPS]
+            check_shape(name + STEPS, steps.shape, tensor.shape[:1])
+            found[name] = tensor * np.expand_dims(steps, 1)
+    return found
 
 
 def _widened(dtype: str, shape: list[int], data: bytes) -> NDArray[Any]:

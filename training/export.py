@@ -25,10 +25,9 @@ def export(
     shares: Sequence[float] = (),
     lm: str | None = None,
     name: str | None = None,
+    bits: checkpoint.Bits = 16,
 ) -> int:
     """Write a checkpoint that holds all that serving needs; return its bytes.
-
-    Its matrices have 16 bits.
 
     Means of the weights of one run, or of runs that began alike, are often better than each of
     them (checkpoint averaging; Izmailov et al. 2018).
@@ -40,6 +39,7 @@ def export(
         lm: a language model's file, or a folder that has one; "none"; or None for that of the first
             checkpoint that has one.
         name: what the card calls the recipe; that of the first checkpoint if None.
+        bits: of the matrices' numbers.
 
     Raises:
         ValueError: shares that do not fit, or checkpoints that differ in more than their weights.
@@ -57,7 +57,7 @@ def export(
     if len(folders) > 1:
         card = {key: value for key, value in card.items() if key not in OF_SCORES}
         card["mean"] = _described(folders, parts)
-    checkpoint.save(recognizer, output, card | ({"recipe": name} if name else {}), half=True)
+    checkpoint.save(recognizer, output, card | ({"recipe": name} if name else {}), bits)
     if words:
         shutil.copyfile(words, output / FILE)
     learnt = next(filter(Path.exists, (one / source_model.FILE for one in folders)), None)

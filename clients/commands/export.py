@@ -1,7 +1,7 @@
 """`cortado export`: put a model together for serving."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -36,6 +36,9 @@ def export(
     name: Annotated[
         str | None, typer.Option(help="What its card calls the recipe; as before if not set.")
     ] = None,
+    bits: Annotated[
+        Literal["8", "16"], typer.Option(help="Bits of the large matrices' numbers.")
+    ] = "16",
 ) -> None:
     """Put a model together for serving.
 
@@ -45,7 +48,7 @@ def export(
     from cortado.model.description import describe
     from cortado.training.export import export as run
 
-    written = run(checkpoints, output, share or (), lm, name)
+    written = run(checkpoints, output, share or (), lm, name, 8 if bits == "8" else 16)
     found = describe(output)
     words = f"{found.words:,} words" if found.words else "no language model"
     way = found.not_streamed or f"streams by {found.backend}"

@@ -98,6 +98,14 @@ def test_one_checkpoint_keeps_its_scores_and_takes_words(
     assert said.endswith("streams by reference-beam48-lm")
 
 
+def test_large_matrices_in_8_bits_take_half_the_room(tmp_path: Path) -> None:
+    one = stored(tmp_path / "one", 1, replace(MODEL, encoder=replace(MODEL.encoder, width=128)))
+    assert run(one, "-o", tmp_path / "16") == 0
+    assert run(one, "--bits", "8", "-o", tmp_path / "8") == 0
+    long, short = ((tmp_path / bits / "model.safetensors").stat().st_size for bits in ("16", "8"))
+    assert 0.5 < short / long < 0.65
+
+
 def test_a_mean_searches_as_the_first_of_its_checkpoints(one: Path, tmp_path: Path) -> None:
     decoder = replace(MODEL.decoder, ctc_weight=0.3, deciding=0.5, confidence=Confidence(2.0))
     two = stored(tmp_path / "two", 2, replace(MODEL, decoder=decoder))

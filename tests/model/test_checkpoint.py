@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from cortado.model import checkpoint
 from cortado.model.attention import AttentionConfig
 from cortado.model.checkpoint import load, save
 from cortado.model.checkpoint_reader import CARD, WEIGHTS, CheckpointError, read_card
@@ -59,8 +60,8 @@ def test_the_card_says_what_the_model_is_and_how_it_was_trained(folder: Path) ->
     assert "é" in (folder / CARD).read_text(encoding="utf-8")  # for people to read
 
 
-def test_half_a_checkpoint_keeps_matrices_in_16_bits(tmp_path: Path) -> None:
-    save(recognizer(), tmp_path, half=True)
+def test_a_checkpoint_of_16_bits_keeps_matrices_in_16(tmp_path: Path) -> None:
+    save(recognizer(), tmp_path, bits=16)
     loaded, wanted = load(tmp_path).state_dict(), recognizer().state_dict()
     for name, tensor in loaded.items():
         assert tensor.dtype == wanted[name].dtype
@@ -68,6 +69,21 @@ def test_half_a_checkpoint_keeps_matrices_in_16_bits(tmp_path: Path) -> None:
         assert torch.equal(
             tensor, wanted[name] if exact else wanted[name].half().to(wanted[name].dtype)
         )
+
+
+def test_a_checkpoint_of_8_bits_keeps_each_row_of_a_large_matrix_in_127_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "LARGE", 64)
+    save(recognizer(), tmp_path, bits=8)
+    loaded, wanted = load(tmp_path).state_dict(), recognizer().state_dict()
+    kept = load_file(tmp_path / WEIGHTS)
+    assert {tensor.dtype for tensor in kept.values()} >= {torch.int8, torch.float16}
+    for name, tensor in wanted.items():
+        assert loaded[name].dtype == tensor.dtype
+        if kept[name].dtype == torch.int8:
+            off = (loaded[name] - tensor).abs() / tensor.abs().amax(1, keepdim=True)
+            assert off.max() <= 0.501 / 127
 
 
 def test_weights_in_bfloat16_are_read(folder: Path) -> None:
@@ -165,6 +181,10 @@ BREAKS: dict[str, tuple[Callable[[Path], object], str]] = {
         "expected a checkpoint in .*, got",
     ),
     "a missing tensor": (weights(lambda t: t.pop("ctc.weight")), r"ctc\.weight of shape none"),
+    "8 bits without steps": (
+        weights(lambda t: t.update({"ctc.weight": torch.ones(6, 6, dtype=torch.int8)})),
+        r"no 'ctc\.weight:steps'",
+    ),
     "a tensor too many": (weights(lambda t: t.update(x=torch.zeros(1))), r"x of shape \(1,\)"),
 }
 

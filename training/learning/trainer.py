@@ -168,7 +168,7 @@ class Trainer:
 
         Raises: ValueError where weights are infinite or no numbers, as after too high a rate.
         """
-        for name, value in checkpoint.stored(self.average, half=True).items():
+        for name, value in checkpoint.stored(self.average, bits=16).items():
             if not value.isfinite().all():
                 raise ValueError(
                     f"expected finite weights after {self.step} updates, got others in {name}: a "
@@ -201,7 +201,7 @@ class Trainer:
                 card["description"] = self.recipe.description
             if self.recipe.best and self.best is not None:
                 card["validation"] = {self.recipe.best: self.best}
-            checkpoint.save(self.average, self.output / "checkpoint", card, half=True)
+            checkpoint.save(self.average, self.output / "checkpoint", card, bits=16)
             self._write_source()
 
     def _write_source(self) -> None:
