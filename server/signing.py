@@ -9,6 +9,7 @@ import base64
 import hmac
 import os
 import secrets
+import stat
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +18,7 @@ from cortado.server.protocol.messages import ErrorCode, ProtocolError
 
 SIZE = sha256().digest_size
 LEAST_SECRET = 16  # characters
+OF_OTHERS = stat.S_IROTH | stat.S_IWOTH
 
 
 class Signer:
@@ -65,7 +67,7 @@ def state_key(folder: Path) -> str:
 
     Raises:
         OSError: it cannot be read or made.
-        ValueError: the file that is there has none.
+        ValueError: the file that is there has none, or one that every user of the machine may know.
     """
     path = folder / "state.key"
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,6 +83,11 @@ def state_key(folder: Path) -> str:
                 os.link(own, path)  # whole, or not at all
         finally:
             own.unlink()
+    if path.stat().st_mode & OF_OTHERS:
+        raise ValueError(
+            f"{path}: expected a key that its owner alone reads, got one that every user of this"
+            " machine may read or write: remove it, and a new one is made"
+        )
     try:
         key = path.read_text()
     except UnicodeDecodeError:

@@ -654,6 +654,9 @@ def test_the_key_is_made_once_and_a_shared_store_needs_one_that_is_shared(
     (tmp_path / "state.key").write_text("")  # as of a machine that lost its power
     with pytest.raises(ValueError, match=r"state.key: expected a key of 16 characters .*, got 0"):
         Streams(service.metrics, read_settings(store=where))
+    (tmp_path / "state.key").chmod(0o644)
+    with pytest.raises(ValueError, match=r"state.key: expected a key that its owner alone reads"):
+        Streams(service.metrics, read_settings(store=where))
     settings = read_settings(store=redis_address)
     with pytest.raises(ValueError, match="expected a state_key"):
         Streams(service.metrics, settings)
