@@ -15,7 +15,9 @@ from cortado.model.config_reader import flat
 from cortado.model.recognizer import Recognizer
 from cortado.model.search import source_model
 from cortado.model.search.language_file import FILE, language_path, read_language
+from cortado.training.learning.start import widened
 
+WIDTH = "encoder.width"
 OF_SCORES = ("scores", "mean", "validation")  # of a card, that other weights do not inherit
 
 
@@ -33,7 +35,8 @@ def export(
     them (checkpoint averaging; Izmailov et al. 2018).
 
     Args:
-        folders: checkpoints of one shape, or folders of runs.
+        folders: checkpoints of one shape, or folders of runs; the encoders of those behind the
+            first may be narrower, and count as a part of its encoder (`widened`).
         output: the folder to write; none that is there already, unless it is empty.
         shares: of the checkpoints in the mean, one each; equal if none.
         lm: a language model's file, or a folder that has one; "none"; or None for that of the first
@@ -69,7 +72,7 @@ def export(
 def mean(folders: Sequence[Path], shares: Sequence[float]) -> Recognizer:
     """Return the recogniser whose numbers are the mean of those of checkpoints.
 
-    Raises: ValueError where they are not of one shape.
+    Raises: ValueError where they are not of one shape, but for narrower encoders.
     """
     first = checkpoint.load(folders[0])
     wanted = flat(asdict(first.config))
@@ -78,7 +81,9 @@ def mean(folders: Sequence[Path], shares: Sequence[float]) -> Recognizer:
     }
     for folder, share in zip(folders[1:], shares[1:], strict=True):
         other = checkpoint.load(folder)
-        given = flat(asdict(other.config))
+        given, tensors = flat(asdict(other.config)), other.state_dict()
+        if given[WIDTH] < wanted[WIDTH]:
+            given[WIDTH], tensors = wanted[WIDTH], widened(first.state_dict(), tensors)
         # Of what only searches read, the mean has the first one's.
         compared = (name for name in wanted if name not in SEARCHED_BY)
         name = next((name for name in compared if given[name] != wanted[name]), None)
@@ -87,7 +92,7 @@ def mean(folders: Sequence[Path], shares: Sequence[float]) -> Recognizer:
                 f"expected checkpoints of one configuration, got {name} {wanted[name]!r} in "
                 f"{folders[0]} and {given[name]!r} in {folder}"
             )
-        for key, value in other.state_dict().items():
+        for key, value in tensors.items():
             total[key] += value.double() * share
     kinds = {key: value.dtype for key, value in first.state_dict().items()}
     first.load_state_dict({key: value.to(kinds[key]) for key, value in total.items()})

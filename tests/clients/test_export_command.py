@@ -157,6 +157,21 @@ def test_what_does_not_fit_is_one_line_and_writes_nothing(
     assert not output.exists()
 
 
+def test_a_narrower_encoder_counts_as_a_part_of_the_first_one(one: Path, tmp_path: Path) -> None:
+    width = MODEL.encoder.width
+    wide = stored(tmp_path / "wide", 2, replace(MODEL, encoder=replace(MODEL.encoder, width=9)))
+    assert width < 9
+    assert run(wide, one, "--share", "0", "--share", "1", "-o", tmp_path / "mean") == 0
+    mean, narrow = (checkpoint.load(folder).eval() for folder in (tmp_path / "mean", one))
+    with torch.no_grad():
+        samples = 0.1 * torch.randn(1, 16_000)
+        found, wanted = mean.encode(samples), narrow.encode(samples)
+        assert found.shape[2] == 9
+        torch.testing.assert_close(found[..., :width], wanted, atol=0.01, rtol=0.01)  # 16 bits
+        torch.testing.assert_close(mean.ctc(found), narrow.ctc(wanted), atol=0.01, rtol=0.01)
+    assert run(one, wide, "-o", tmp_path / "none") == 2  # the first has the shape
+
+
 def test_checkpoints_of_other_sizes_have_no_mean(
     one: Path, tmp_path: Path, capsys: Capture
 ) -> None:
