@@ -57,7 +57,7 @@ Width = Annotated[
     int | None,
     typer.Option(
         "--beam",
-        help="Hypotheses of the search, 48 if not set, at most 128; 1 for the greedy scan, which is"
+        help="Hypotheses of the search, 64 if not set, at most 128; 1 for the greedy scan, which is"
         " cheapest and commits each character at once.",
     ),
 ]

@@ -15,10 +15,10 @@ MAX_WIDTH, MAX_WAIT_MS = 128, 2000  # hypotheses; milliseconds until a symbol is
 class Beam(NamedTuple):
     """The settings of a beam search."""
 
-    width: int = 48  # hypotheses; 1 for the greedy scan, without a search
+    width: int = 64  # hypotheses; 1 for the greedy scan, without a search
     max_wait: int = 14  # frames after which the best hypothesis' symbols are committed anyway
     rival_wait: int = 18  # frames after which those with a symbol more are dropped
-    pruning: float = 7.8  # nats below the best hypothesis at which others are dropped
+    pruning: float = 8.4  # nats below the best hypothesis at which others are dropped
     min_stop_probability: float = 0.2  # a stop less probable than this is not tried
     min_further_stop_probability: float = 0.45  # nor one less than this behind another at a frame
     agreement: float = 0.97  # share of the total probability that commits a symbol at once
@@ -76,7 +76,7 @@ def beam_from_options(width: int | None, hold_ms: int | None, lm: str | None = N
 
 
 def search_name(backend: str, beam: Beam) -> str:
-    """Return a backend's name with that of its search: "fast-fp32", "fast-fp32-beam48-lm"."""
+    """Return a backend's name with that of its search: "fast-fp32", "fast-fp32-beam64-lm"."""
     if beam.width == 1:
         return backend
     return f"{backend}-beam{beam.width}" + ("-lm" if beam.uses_language_model else "")

@@ -341,8 +341,8 @@ class Suspended(Answer):
 
     type: Literal["suspended"] = "suspended"
     state: str
-    """The snapshot of the stream, for `resume`: with the shipped model some 260,000 characters of
-    base64 (310,000 on CPUs without bf16), 4,000 more with a voice activity detector, however long
+    """The snapshot of the stream, for `resume`: with the shipped model some 340,000 characters of
+    base64 (400,000 on CPUs without bf16), 4,000 more with a voice activity detector, however long
     the stream has lasted."""
     received: int
     """Samples of the stream that were received."""

@@ -24,8 +24,8 @@ from cortado.tests.model.untrained import untrained
 def test_a_wish_becomes_a_search() -> None:
     assert beam_from_options(None, None) is None
     assert beam_from_options(1, None) == GREEDY
-    assert DEFAULT_BEAM.width == 48
-    assert beam_from_options(48, None) == DEFAULT_BEAM
+    assert DEFAULT_BEAM.width == 64
+    assert beam_from_options(64, None) == DEFAULT_BEAM
     for narrow in (4, 24):
         assert beam_from_options(narrow, None) == DEFAULT_BEAM._replace(width=narrow)
     assert beam_from_options(None, 400) == DEFAULT_BEAM._replace(max_wait=10, rival_wait=18)
@@ -47,7 +47,7 @@ def test_a_search_in_what_is_no_whole_number_is_refused(given: Any) -> None:
 
 def test_a_backend_is_named_by_its_search() -> None:
     model = untrained().recognizer
-    assert choose(model, "reference").name == "reference-beam48"
+    assert choose(model, "reference").name == "reference-beam64"
     assert choose(model, "reference", GREEDY).name == "reference"
     assert choose(model, "reference").digest != choose(model, "reference", GREEDY).digest
     assert choose(model, "reference").flush_steps == FLUSH_STEPS + DEFAULT_BEAM.rival_wait
@@ -60,7 +60,7 @@ def test_a_language_model_is_in_the_name_and_the_digest(
     model = untrained().recognizer
     every = [NONE, said(), said(3), said(2, 2.0)]
     found = [kind(model, beam=DEFAULT_BEAM._replace(words=words)) for words in every]
-    assert [one.name.endswith("-beam48-lm") for one in found] == [False, True, True, True]
+    assert [one.name.endswith("-beam64-lm") for one in found] == [False, True, True, True]
     assert [one.beam.uses_language_model for one in found] == [False, True, True, True]
     assert len({one.digest for one in found}) == 4
     again = kind(model, beam=DEFAULT_BEAM._replace(words=said.__wrapped__()))
