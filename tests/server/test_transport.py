@@ -40,7 +40,7 @@ HANDSHAKE = (
 )
 READ = 256 * 1024  # bytes that asyncio reads at most at once
 MESSAGE_BYTES = 340_244  # the shipped model's largest `max_message_bytes`
-CONNECTION_BYTES = 2_000_000  # docs/threats.md: the most memory of one connection
+CONNECTION_BYTES = 2_100_000  # docs/threats.md: the most memory of one connection
 MASK = bytes(4)
 
 
