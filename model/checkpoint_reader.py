@@ -136,16 +136,16 @@ def check_shape(name: str, got: tuple[int, ...] | None, expected: tuple[int, ...
 
 
 def _multiplied(tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return tensors whose 8-bit matrices are multiplied by their rows' steps.
+    """Return tensors whose 8-bit matrices are multiplied by their rows' steps, which go.
 
     Raises:
         KeyError: such a matrix lacks its steps.
         ValueError: it has those of another.
     """
-    found = {name: tensor for name, tensor in tensors.items() if not name.endswith(STEPS)}
-    for name, tensor in found.items():
+    found = dict(tensors)
+    for name, tensor in tensors.items():
         if tensor.dtype == np.int8:
-            steps = tensors[name + STEPS]
+            steps = found.pop(name + STEPS)
             check_shape(name + STEPS, steps.shape, tensor.shape[:1])
             found[name] = tensor * np.expand_dims(steps, 1)
     return found

@@ -185,6 +185,10 @@ BREAKS: dict[str, tuple[Callable[[Path], object], str]] = {
         weights(lambda t: t.update({"ctc.weight": torch.ones(6, 6, dtype=torch.int8)})),
         r"no 'ctc\.weight:steps'",
     ),
+    "steps of a matrix that is not in 8 bits": (
+        weights(lambda t: t.update({"ctc.weight:steps": torch.ones(6)})),
+        r"ctc\.weight:steps of shape \(6,\)",
+    ),
     "a tensor too many": (weights(lambda t: t.update(x=torch.zeros(1))), r"x of shape \(1,\)"),
 }
 
