@@ -1,4 +1,4 @@
-"""The web page's files, and their security headers."""
+"""The web page's files, and what every request and answer passes: addresses, lengths, headers."""
 
 import logging
 import mimetypes
