@@ -14,27 +14,18 @@ from cortado.model.backends.cpu.layout import (
 from cortado.model.compiled.functions import FAST, log
 from cortado.model.compiled.jit import uncounted
 from cortado.model.compiled.product import copied, put
+from cortado.model.compiled.running_mean import follow
 from cortado.model.compiled.vectors import FRAMES, butterfly, product_tile
 from cortado.model.features.filterbank import delta_taps, mel_bank, window
 from cortado.model.features.framing import (
-    BOUND,
-    DRAWN,
-    DROP,
     FFT,
     FRAMES_PER_STEP,
     HOP,
     MELS,
-    MEMORY_FRAMES,
     OVERLAP,
     PLANES,
     POWER_FLOOR,
-    PRIOR_FRAMES,
-    QUIET,
-    REST_FRAMES,
-    RESTING,
-    RISING,
     SAMPLES_PER_STEP,
-    STEADY,
     WINDOW,
 )
 
@@ -42,13 +33,8 @@ HALF = FFT // 2  # points of a complex transform that holds a real one
 
 _PLANES = PLANES + 1
 _filter = product_tile(1, 1, FRAMES)
-_PRIOR, _MEMORY = np.float32(PRIOR_FRAMES), np.float32(MEMORY_FRAMES)
-_DROP, _QUIET = np.float32(-DROP), np.float32(QUIET)
-_STEADY, _RISING = np.float32(STEADY), np.float32(RISING)
-_REST, _RESTING = np.float32(REST_FRAMES), np.float32(RESTING)
-_BOUND, _DRAWN = np.float32(BOUND), np.float32(DRAWN)
 _HALF = np.float32(0.5)
-_ZERO, _ONE = np.float32(0), np.float32(1)
+_ZERO = np.float32(0)
 
 
 def weights(mean: Array, deviation: Array) -> FeatureWeights:
@@ -178,37 +164,15 @@ def _logmel(samples: Array, rows: Array, state: State, w: FeatureWeights, t: Scr
 
 @uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
 def _normalise(r: int, row: int, state: State, w: FeatureWeights, t: Scratch) -> None:
-    """Set `t.recent` to a stream's last and next normalised frames, as running_mean.py does."""
-    mean = state.mean[row]
+    """Set `t.recent` to a stream's last and next normalised frames."""
+    mean, memory = state.mean[row], state.memory[row]
     copied(state.frames[row], 0, t.recent, 0, PAST * MELS)
     for frame in range(FRAMES_PER_STEP):
         out, lane = t.recent[(PAST + frame) * MELS :][:MELS], r * FRAMES_PER_STEP + frame
         for m in range(MELS):
             out[m] = t.logmel[m, lane]
-        memory, level, above = state.memory[row], _ZERO, _ZERO
+        follow(out, mean, memory, w.mean, w.deviation, w.inverse, t.limited)
         for m in range(MELS):
-            level += (out[m] - w.mean[m]) * w.inverse[m]
-            above += (out[m] - mean[m]) * w.inverse[m]
-        level, above = level / np.float32(MELS), above / np.float32(MELS)
-        count, pause = memory[0], memory[1]
-        noise = min(level, memory[2] + _RISING * (level - memory[2]))
-        pause = pause + _ONE if above < _QUIET and level < noise + _STEADY else _ZERO
-        if above < _DROP:
-            copied(w.mean, 0, mean, 0, MELS)
-            count = _PRIOR
-        rests, level = pause > _REST, _ZERO
-        if not rests:
-            count = min(count + _ONE, _MEMORY)
-        memory[0], memory[1], memory[2] = count, pause, noise
-        share, drawn = (_RESTING / count, _ZERO) if rests else (_ONE / count, _DRAWN)
-        for m in range(MELS):
-            mean[m] += (out[m] - mean[m]) * share
-            level += (mean[m] - w.mean[m]) * w.inverse[m]
-        level /= np.float32(MELS)
-        for m in range(MELS):
-            offset = (mean[m] - w.mean[m]) * w.inverse[m] - level
-            excess = offset - min(max(offset, -_BOUND), _BOUND)
-            mean[m] -= drawn * excess * w.deviation[m]
             out[m] = (out[m] - mean[m]) * w.inverse[m]
     copied(t.recent, FRAMES_PER_STEP * MELS, state.frames[row], 0, PAST * MELS)
 

@@ -166,6 +166,7 @@ class Scratch(NamedTuple):
     logmel: Annotated[Array, F32, MELS, FRAMES]
     planes: Annotated[Array, NARROW, 5 * STREAMS * FIRST + SPARE]  # features
     recent: Annotated[Array, F32, (PAST + FRAMES_PER_STEP) * MELS]
+    limited: Annotated[Array, np.bool_, MELS]  # of a frame's running mean
     delta: Annotated[Array, F32, 2, MELS]
     frames1: Annotated[Array, NARROW, 3 * STREAMS * SECOND + SPARE]
     frames2: Annotated[Array, NARROW, 2 * STREAMS * THIRD + SPARE]  # with the last hidden state

@@ -11,28 +11,15 @@ from torch.autograd.function import once_differentiable
 from cortado.model.arrays import Array
 from cortado.model.compiled.functions import FAST
 from cortado.model.compiled.jit import cached_njit
-from cortado.model.features.framing import (
-    BOUND,
-    DRAWN,
-    DROP,
-    MEMORY_FRAMES,
-    PRIOR_FRAMES,
-    QUIET,
-    REST_FRAMES,
-    RESTING,
-    RISING,
-    STEADY,
-)
+from cortado.model.compiled.running_mean import follow
+from cortado.model.features.framing import DRAWN
 from cortado.model.operation import definition, kernel
 
 Flags = NDArray[np.bool_]
 
 MIN_FRAMES = 8  # for fewer, tensor operations are as fast
 _ONE, _ZERO = np.float32(1), np.float32(0)
-_PRIOR, _MEMORY, _DROP = (np.float32(x) for x in (PRIOR_FRAMES, MEMORY_FRAMES, DROP))
-_QUIET, _STEADY, _RISING = (np.float32(x) for x in (QUIET, STEADY, RISING))
-_REST, _RESTING = np.float32(REST_FRAMES), np.float32(RESTING)
-_BOUND, _DRAWN = np.float32(BOUND), np.float32(DRAWN)
+_DRAWN = np.float32(DRAWN)
 
 
 @kernel("running_means", "CPU", "MPS")
@@ -82,36 +69,14 @@ def _means(
     """
     means, mean, inverse = np.empty_like(x), np.empty_like(prior), _ONE / deviation
     shares, restarted = np.empty(x.shape[:2], np.float32), np.zeros(x.shape[:2], np.bool_)
-    limited, bands = np.empty(x.shape, np.bool_), len(prior)
+    limited = np.empty(x.shape, np.bool_)
     for b in range(len(x)):
-        mean[:], own = previous[b], memory[b]
-        count, pause, noise = own[0], own[1], own[2]
+        mean[:] = previous[b]
         for t in range(x.shape[1]):
-            frame, level, above = x[b, t], _ZERO, _ZERO
-            for m in range(bands):
-                level += (frame[m] - prior[m]) * inverse[m]
-                above += (frame[m] - mean[m]) * inverse[m]
-            level, above = level / np.float32(bands), above / np.float32(bands)
-            noise = min(level, noise + _RISING * (level - noise))
-            pause = pause + _ONE if above < _QUIET and level < noise + _STEADY else _ZERO
-            if above < -_DROP:
-                mean[:], count, restarted[b, t] = prior, _PRIOR, True
-            rests, level = pause > _REST, _ZERO
-            if not rests:
-                count = min(count + _ONE, _MEMORY)
-            share = shares[b, t] = (_RESTING if rests else _ONE) / count
-            for m in range(bands):
-                mean[m] += (frame[m] - mean[m]) * share
-                level += (mean[m] - prior[m]) * inverse[m]
-            level /= np.float32(bands)
-            drawn = _ZERO if rests else _DRAWN
-            for m in range(bands):
-                offset = (mean[m] - prior[m]) * inverse[m] - level
-                excess = offset - min(max(offset, -_BOUND), _BOUND)
-                mean[m] -= drawn * excess * deviation[m]
-                limited[b, t, m] = excess * drawn != _ZERO
+            shares[b, t], restarted[b, t] = follow(
+                x[b, t], mean, memory[b], prior, deviation, inverse, limited[b, t]
+            )
             means[b, t] = mean
-        own[0], own[1], own[2] = count, pause, noise
     return means, shares, restarted, limited
 
 
