@@ -75,21 +75,36 @@ def open_container(
     path: Path, file: Readable, formats: str = FORMATS, probing: dict[str, str] | None = None
 ) -> InputContainer:
     """Open a file whose format is among those named; with `probing` it is the one named."""
-    if isinstance(file, IOBase) and file.seekable():
-        file = _Seekable(cast(BinaryIO, file))
+    is_seekable = isinstance(file, IOBase) and file.seekable()
+    source = _Seekable(cast(BinaryIO, file)) if is_seekable else _Passing(file)
     try:
         options = {"format_whitelist": formats, "err_detect": "crccheck", **(probing or {})}
         kind, size = (formats, LITTLE) if probing else (None, 32_768)
         container = av.open(
-            file, "r", format=kind, options=options, metadata_errors="replace", buffer_size=size
+            source, "r", format=kind, options=options, metadata_errors="replace", buffer_size=size
         )
     except av.FFmpegError as error:
         got = "an unknown or broken format; ffmpeg may convert it to wav"
+        if isinstance(source, _Passing) and source.is_empty:
+            got = "nothing"
         raise AudioError(path, EXPECTED, got) from error
     if not container.streams.audio:
         container.close()
         raise AudioError(path, EXPECTED, "a recording or film without sound")
     return container
+
+
+class _Passing:
+    """What is read once, from a pipe or a network, with whether anything came."""
+
+    def __init__(self, file: Readable) -> None:
+        self._file, self.is_empty = file, True
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, none at the end."""
+        found = self._file.read(size)
+        self.is_empty = self.is_empty and not found
+        return found
 
 
 class _Seekable:

@@ -37,7 +37,7 @@ def follow(
     deviation: Array,
     inverse: Array,
     limited: Array,
-) -> tuple[np.float32, bool]:
+) -> tuple[np.float32, np.bool_]:
     """Let a running mean follow a frame; return the frame's weight in it, and whether it restarted.
 
     Args:

@@ -179,6 +179,7 @@ def test_two_outputs_in_one_file_are_refused(capsys: Capture) -> None:
             for command in ("info", "--help")
         ),
         ("transcribe -", "no audio", "standard input: expected wav, flac, .* broken format"),
+        ("transcribe -", "", "standard input: expected wav, flac, .*, got nothing"),
         ("transcribe - <&-", "", "standard input: expected a readable file, got 'Bad file desc"),
         ("replay /dev/stdin", "", "/dev/stdin: expected a whole recording of version 1, got a f"),
         ("replay {this}", "", r".*, got a file that begins with '\"\"\"The console command"),
