@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import Depends, FastAPI, Request, Response, WebSocket
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from cortado.server import metrics, web
@@ -77,6 +78,10 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
     async def refused(request: Request, error: Refused) -> JSONResponse:
         return error.answer()
 
+    @app.exception_handler(HTTPException)
+    async def failed(request: Request, error: HTTPException) -> JSONResponse:
+        return web.failed(request, error)
+
     @app.websocket("/v1/stream")
     async def stream(socket: WebSocket) -> None:
         await service.connect(socket, Own())
@@ -139,7 +144,7 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
 
     @app.websocket("/{path:path}")
     async def nothing(socket: WebSocket) -> None:
-        await socket.send_denial_response(JSONResponse({"error": "not_found"}, 404))
+        await socket.send_denial_response(web.failed(socket, HTTPException(404)))
 
     app.mount("/", web.page())
     return app

@@ -3,11 +3,13 @@
 import logging
 import mimetypes
 from collections.abc import Collection
+from http import HTTPStatus
 from pathlib import Path
 
 from prometheus_client import Counter
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Mount
 from starlette.staticfiles import StaticFiles
@@ -15,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cortado.server.callers import unmapped
 from cortado.server.origin import known_host
+from cortado.server.protocol.parsing import quoted
 
 FOLDER = Path(__file__).resolve().parent.parent / "clients" / "web"
 
@@ -79,6 +82,18 @@ def _methods(scope: Scope) -> str:
         if any(one.matches({**scope, "method": method})[0] is Match.FULL for one in others)
     ]
     return ", ".join(known)
+
+
+def failed(connection: HTTPConnection, error: HTTPException) -> JSONResponse:
+    """Return the answer to what no address answers, in our own form."""
+    status, scope = error.status_code, connection.scope
+    headers = error.headers or {}
+    messages = {
+        404: f"expected an address that /docs lists, got {quoted(scope['path'])}",
+        405: f"expected {headers.get('Allow')}, got {scope.get('method')}",
+    }
+    told = {"error": HTTPStatus(status).name.lower(), "message": messages.get(status, error.detail)}
+    return JSONResponse(told, status, headers)
 
 
 class NormalRequests:

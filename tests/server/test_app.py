@@ -194,7 +194,9 @@ def test_nothing_but_the_page_is_served(path: str, server: Running) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
 def test_what_is_not_there_is_not_found(method: str, server: Running) -> None:
-    assert httpx.request(method, f"{server.page}/v1/nothing").status_code == 404
+    answer = httpx.request(method, f"{server.page}/v1/nothing")
+    message = "expected an address that /docs lists, got '/v1/nothing'"
+    assert (answer.status_code, answer.json()) == (404, {"error": "not_found", "message": message})
 
 
 def test_another_method_than_an_address_has_is_told_with_those_that_it_has(server: Running) -> None:
@@ -206,6 +208,7 @@ def test_another_method_than_an_address_has_is_told_with_those_that_it_has(serve
     ):
         answer = httpx.request(method, server.page + path)
         assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+        assert answer.json()["message"] == f"expected {allowed}, got {method}"
 
 
 @pytest.mark.parametrize("path", ["/", "/app.js", "/health", "/ready", "/metrics", "/v1/info"])
