@@ -57,6 +57,15 @@ def lm(
             help="Nats that each written symbol gains, against short texts; 0.6 if not set.",
         ),
     ] = None,
+    outside: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=10,
+            help="Nats that each letter of a word outside the lexicon costs, times the weight; 2 if"
+            " not set.",
+        ),
+    ] = None,
     neural: Annotated[
         int,
         typer.Option(
@@ -81,7 +90,8 @@ def lm(
     from cortado.training.language.pruning import fitted
 
     check_places(output, given=texts)
-    given = {"weight": weight, "bonus": bonus}
+    letter = None if outside is None else -outside
+    given = {"weight": weight, "bonus": bonus, "letter": letter}
     weights = SearchWeights(**{name: one for name, one in given.items() if one is not None})
     everywhere = common_words(common, alphabet) if common else {}
     if neural:  # needs packages that may be missing: at once, not after the trigram

@@ -54,9 +54,9 @@ def test_it_says_what_it_has_made(text: Path, tmp_path: Path, capsys: Capture) -
     streams = capsys.readouterr()
     assert streams.out == f"{output}: 6 words, 9 bigrams, 8 trigrams, 0.0 MB\n"
     assert streams.err == ""
-    other = made(output, text, "--weight", "0.5", "--bonus", "0", "--seen", "2")
+    other = made(output, text, "--weight", "0.5", "--bonus", "0", "--outside", "4", "--seen", "2")
     assert ": 3 words, " in capsys.readouterr().out
-    assert (other.weight, other.bonus) == (0.5, 0.0)
+    assert (other.weight, other.bonus, other.letter) == (0.5, 0.0, -4.0)
     assert usual.weight != other.weight
     made(output, text, "--alphabet", "aitws")
     assert ": 2 words, " in capsys.readouterr().out
@@ -118,8 +118,9 @@ def test_a_file_has_no_more_megabytes_than_asked_for(tmp_path: Path, capsys: Cap
 def test_the_help_names_the_weights_that_a_file_gets(capsys: Capture) -> None:
     assert cli.main(["lm", "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    for weight in (SearchWeights().weight, SearchWeights().bonus):
-        assert f"{weight} if not set" in said
+    usual = SearchWeights()
+    for weight in (usual.weight, usual.bonus, -usual.letter):
+        assert f"{weight:g} if not set" in said
 
 
 def test_mistakes_are_one_line(text: Path, tmp_path: Path, capsys: Capture) -> None:
