@@ -29,13 +29,14 @@ def response(asked: Parameters, heard: Sequence[Heard], sha256: str, created: da
         model_info={first.model: ModelInfo(name=first.model)},
         warnings=asked.warnings,
     )
-    channels = [Channel.of(one.words, asked.alternatives) for one in heard]
-    utterances = _utterances(heard) if asked.utterances else None
+    most, punctuated = asked.alternatives, asked.punctuated
+    channels = [Channel.of(one.words, most, punctuated=punctuated) for one in heard]
+    utterances = _utterances(heard, punctuated=punctuated) if asked.utterances else None
     results = FileResults(channels=channels, utterances=utterances)
     return FileResponse(metadata=metadata, results=results).model_dump_json(exclude_none=True)
 
 
-def _utterances(heard: Sequence[Heard]) -> list[Utterance]:
+def _utterances(heard: Sequence[Heard], *, punctuated: bool) -> list[Utterance]:
     """Return the utterances of all channels in the order in which they begin."""
     found = [
         Utterance(
@@ -43,7 +44,7 @@ def _utterances(heard: Sequence[Heard]) -> list[Utterance]:
             start=words[0].start,
             end=words[-1].end,
             channel=channel,
-            **dict(Alternative.of(words)),
+            **dict(Alternative.of(words, punctuated=punctuated)),
         )
         for channel, one in enumerate(heard)
         for number, words in enumerate(one.utterances)

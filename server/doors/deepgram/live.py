@@ -220,7 +220,7 @@ class Live(Dialect):
             duration=round(max(until - start, 0.0), 3),
             is_final=is_final,
             speech_final=False,
-            channel=Channel.of(words, self._asked.alternatives),
+            channel=Channel.of(words, self._asked.alternatives, punctuated=self._asked.punctuated),
             metadata=ResultsMetadata(
                 request_id=self._shared.request,
                 model_info=ModelInfo(name=self._model),

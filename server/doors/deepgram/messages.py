@@ -22,6 +22,7 @@ class Word(SentWord):
     """A word with its confidence."""
 
     confidence: float
+    punctuated_word: str | None = None  # the same, for clients that ask for punctuation
 
 
 class Alternative(BaseModel):
@@ -32,9 +33,12 @@ class Alternative(BaseModel):
     words: list[Word]
 
     @classmethod
-    def of(cls, words: Sequence[OwnWord]) -> "Alternative":
+    def of(cls, words: Sequence[OwnWord], *, punctuated: bool) -> "Alternative":
         """Return words of ours."""
         found = [Word.of(word, confidence=word.confidence) for word in words]
+        if punctuated:
+            for word in found:
+                word.punctuated_word = word.word
         return cls(transcript=text_of(words), confidence=confidence_of(words), words=found)
 
 
@@ -44,9 +48,10 @@ class Channel(BaseModel):
     alternatives: list[Alternative]
 
     @classmethod
-    def of(cls, words: Sequence[OwnWord], most: int) -> "Channel":
+    def of(cls, words: Sequence[OwnWord], most: int, *, punctuated: bool) -> "Channel":
         """Return words of ours, as at most so many texts."""
-        return cls(alternatives=[Alternative.of(one.words) for one in texts(words, most)])
+        found = [Alternative.of(one.words, punctuated=punctuated) for one in texts(words, most)]
+        return cls(alternatives=found)
 
 
 class Warning(BaseModel):

@@ -38,8 +38,11 @@ EFFECTIVE = {  # parameters, and what they do; docs/doors.md says more
     "keywords": "the same; the number behind a colon has no effect",
     "alternatives": "how many texts a result has at most, up to 10: what was written, then others",
     "utterances": "of a file: whether its utterances are listed",
+    "punctuate": "whether a word comes as punctuated_word, too: the same, without punctuation",
+    "smart_format": "the same as punctuate",
 }
 PHRASES = ("keyterm", "keywords")
+PUNCTUATION = ("punctuate", "smart_format")
 OF_LIVE_AUDIO = ("interim_results", "vad_events", "utterance_end_ms", "endpointing")
 OF_A_FILE = ("utterances",)
 MAX_CHANNELS = 8
@@ -64,6 +67,7 @@ class Parameters:
     utterance_end: float | None = None  # seconds behind a word at which the end of speech is told
     vad_events: bool = False
     utterances: bool = False  # of a file
+    punctuated: bool = False  # words come twice, as clients that ask for punctuation read them
     alternatives: int = 1  # texts of a result
     phrases: tuple[str, ...] = ()  # that are expected
     warnings: list[Warning] = field(default_factory=list)
@@ -145,6 +149,7 @@ def read(
     if found.multichannel and encoding == "opus" and found.channels > 2:
         raise ValueError(f"channels: expected 1 or 2 of encoding opus, got {found.channels}")
     _utterances(found, given, live=live)
+    found.punctuated = any(given.get(name, "").lower() not in OFF for name in PUNCTUATION)
     for name, value in given.items():
         if value.lower() not in OFF and (name, value[:2].lower()) != ("language", "en"):
             found.warn(name[:QUOTED], _why(name, value))
@@ -194,6 +199,8 @@ def _why(name: str, value: str) -> str:
         return f"{value[:QUOTED]} is not here; the model of this server writes the text"
     if name == "language":
         return "the model of this server knows English only"
+    if name in PUNCTUATION:
+        return "the text has no punctuation: punctuated_word is the word"
     return "it has no effect here"
 
 

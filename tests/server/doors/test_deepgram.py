@@ -298,6 +298,21 @@ def test_a_parameter_without_effect_is_answered_with_a_warning() -> None:
     assert "warnings" not in talk.end_utterance(1, 2, 2, 2)[0]["metadata"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "there"),
+    [("punctuate=true", True), ("smart_format=true", True), ("punctuate=false", False)],
+)
+def test_who_asks_for_punctuation_finds_the_words_where_they_are_looked_for(
+    asked: str, there: bool
+) -> None:
+    talk = listening(f"{LINEAR16}&{asked}")
+    talk.say(bytes(32_000))
+    talk.write("hey", 0.48)
+    [result] = talk.end_utterance(0, 0.48, 0.6, 1.6)
+    [word] = result["channel"]["alternatives"][0]["words"]
+    assert word.get("punctuated_word") == (word["word"] if there else None)
+
+
 def test_alternatives_come_with_the_end_of_an_utterance_the_written_text_first() -> None:
     talk = listening(f"{LINEAR16}&alternatives=3")
     assert talk.say(bytes(32_000)) == []
