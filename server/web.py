@@ -2,7 +2,7 @@
 
 import logging
 import mimetypes
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from pathlib import Path
 
@@ -92,8 +92,8 @@ def failed(connection: HTTPConnection, error: HTTPException) -> JSONResponse:
         404: f"expected an address that /docs lists, got {quoted(scope['path'])}",
         405: f"expected {headers.get('Allow')}, got {scope.get('method')}",
     }
-    told = {"error": HTTPStatus(status).name.lower(), "message": messages.get(status, error.detail)}
-    return JSONResponse(told, status, headers)
+    reason = HTTPStatus(status).name.lower()
+    return _refusal(status, reason, messages.get(status, error.detail), headers)
 
 
 class NormalRequests:
@@ -135,8 +135,7 @@ class OneLength:
         answer = self._app
         if scope["type"] == "http" and set(Headers(scope=scope)) >= LENGTHS:
             message = "expected Content-Length or Transfer-Encoding, got both"
-            told = {"error": "invalid_request", "message": message}
-            answer = JSONResponse(told, 400, {"Connection": "close"})
+            answer = _refusal(400, "invalid_request", message, {"Connection": "close"})
         await answer(scope, receive, send)
 
 
@@ -170,4 +169,11 @@ class SecurityHeaders:
 def unknown(host: str | None) -> JSONResponse:
     """Return the refusal of a request for a name that this server does not have."""
     message = f"expected localhost, an address or a name in CORTADO_ALLOWED_HOSTS, got {host!r}"
-    return JSONResponse({"error": "unknown_host", "message": message}, 421)
+    return _refusal(421, "unknown_host", message)
+
+
+def _refusal(
+    status: int, reason: str, message: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """Return a refusal in our own form."""
+    return JSONResponse({"error": reason, "message": message}, status, headers)
