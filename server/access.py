@@ -7,7 +7,6 @@ from typing import Any
 from prometheus_client import Counter
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import JSONResponse
 
 from cortado.server.callers import Caller, Callers, caller, is_loopback, unmapped
 from cortado.server.credentials import credentials
@@ -30,11 +29,6 @@ class Refused(HTTPException):
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(status, message, HELP.get(status))
         self.reason = reason
-
-    def answer(self) -> JSONResponse:
-        """Return the answer over HTTP, in our own form."""
-        body = {"error": self.reason, "message": self.detail}
-        return JSONResponse(body, self.status_code, self.headers)
 
 
 class Access:

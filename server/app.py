@@ -74,10 +74,6 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
     if service.tracing:
         service.tracing.add_to(app)
 
-    @app.exception_handler(Refused)
-    async def refused(request: Request, error: Refused) -> JSONResponse:
-        return error.answer()
-
     @app.exception_handler(HTTPException)
     async def failed(request: Request, error: HTTPException) -> JSONResponse:
         return web.failed(request, error)

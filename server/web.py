@@ -15,6 +15,7 @@ from starlette.routing import Match, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cortado.server.access import Refused
 from cortado.server.callers import unmapped
 from cortado.server.origin import known_host
 from cortado.server.protocol.parsing import quoted
@@ -85,7 +86,9 @@ def _methods(scope: Scope) -> str:
 
 
 def failed(connection: HTTPConnection, error: HTTPException) -> JSONResponse:
-    """Return the answer to what no address answers, in our own form."""
+    """Return the answer to what is not let in or no address answers, in our own form."""
+    if isinstance(error, Refused):
+        return _refusal(error.status_code, error.reason, error.detail, error.headers)
     status, scope = error.status_code, connection.scope
     headers = error.headers or {}
     messages = {
