@@ -37,6 +37,7 @@ from cortado.server.settings import Settings
 from cortado.server.streams import STEP_MS, Streams, shutting_down
 from cortado.server.threads import in_thread
 from cortado.server.tracing import Tracing
+from cortado.server.web import refused
 
 WRITE_SECONDS = 2.0  # that a stop waits for what is recorded to be written
 RELOAD_SECONDS = 600.0  # that a model may take to be read again; a first start takes minutes
@@ -217,7 +218,7 @@ class Service:
         self,
         socket: WebSocket,
         *dialects: Dialect,
-        refusal: Callable[[Refused], Response] = Refused.answer,
+        refusal: Callable[[Refused], Response] = refused,
     ) -> None:
         """Let a websocket talk in a dialect, unless it is refused, which is answered by `refusal`.
 
@@ -226,8 +227,8 @@ class Service:
         with suppress(WebSocketDisconnect):  # gone before it was let in
             try:
                 counted = self.access.admit(socket, len(dialects))
-            except Refused as refused:
-                await socket.send_denial_response(refusal(refused))
+            except Refused as error:
+                await socket.send_denial_response(refusal(error))
                 return
             with counted:
                 await socket.accept(credentials(socket.headers).subprotocol)

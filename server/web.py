@@ -85,10 +85,15 @@ def _methods(scope: Scope) -> str:
     return ", ".join(known)
 
 
+def refused(error: Refused) -> JSONResponse:
+    """Return the answer to what is not let in, in our own form."""
+    return _refusal(error.status_code, error.reason, error.detail, error.headers)
+
+
 def failed(connection: HTTPConnection, error: HTTPException) -> JSONResponse:
     """Return the answer to what is not let in or no address answers, in our own form."""
     if isinstance(error, Refused):
-        return _refusal(error.status_code, error.reason, error.detail, error.headers)
+        return refused(error)
     status, scope = error.status_code, connection.scope
     headers = error.headers or {}
     messages = {

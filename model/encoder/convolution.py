@@ -32,7 +32,7 @@ class Convolution(Layer):
     def step(self, x: Tensor, state: tuple[Tensor]) -> tuple[Tensor, tuple[Tensor]]:
         """Return the (S, T / stride, F / stride, C') outputs of the next (S, T, F, C) frames."""
         self.check_multiple(x)
-        # Put together with the channels last, as they come, frames need not be put in another order.
+        # With the channels last, as they come, nothing has to be put into another order.
         padded = cat([state[0].to(x.dtype).permute(0, 2, 3, 1), x], 1).permute(0, 3, 1, 2)
         y = self.norm(self.conv(padded)).relu()
         return y.permute(0, 2, 3, 1), (padded[:, :, padded.shape[2] - state[0].shape[2] :],)

@@ -24,7 +24,7 @@ from cortado.training.data.augment import (
     with_lead,
     with_trail,
 )
-from cortado.training.data.log_mel_cache import CachedUtterance, LogMelCorpus
+from cortado.training.data.log_mel_cache import CachedCorpus, CachedUtterance
 from cortado.training.data.non_speech import FLOOR, pause_like, silence
 from cortado.training.data.speakers import augmented_statistics, utterance_statistics
 from cortado.training.data.tied_states import UNKNOWN, States, encoder_targets, retimed_states
@@ -71,7 +71,7 @@ class Drawn(NamedTuple):
 class Sampler:
     """Draws pools of utterances and cuts them into batches, the same on every process."""
 
-    corpora: Sequence[LogMelCorpus]
+    corpora: Sequence[CachedCorpus]
     weights: Sequence[float]
     vocabulary: Vocabulary
     batch_frames: int
@@ -85,10 +85,10 @@ class Sampler:
     phone_delay: int = 0  # of the recipe
 
     def __post_init__(self) -> None:
-        self._check_lengths(self.weights, self.max_seconds)
+        self._check_lengths(self.max_seconds)
 
-    def _check_lengths(self, weights: Sequence[float], seconds: float) -> None:
-        for corpus, weight in zip(self.corpora, weights, strict=True):
+    def _check_lengths(self, seconds: float) -> None:
+        for corpus, weight in zip(self.corpora, self.weights, strict=True):
             shortest = min((u.frames for u in corpus.utterances), default=0) / FRAMES_PER_SECOND
             if weight and shortest > seconds:
                 raise ValueError(
@@ -100,7 +100,6 @@ class Sampler:
         self,
         number: int,
         config: Augmentation,
-        weights: Sequence[float] = (),
         max_seconds: float | None = None,
         views: int = 1,
     ) -> list[list[Drawn]]:
@@ -109,7 +108,6 @@ class Sampler:
         Args:
             number: of the pool.
             config: its shares of silence, of leads and of trails.
-            weights: of the corpora, in place of their own.
             max_seconds: longer utterances are left out, in place of the sampler's own.
             views: of each utterance that a batch is to hold.
 
@@ -117,10 +115,9 @@ class Sampler:
             ValueError: a corpus has no utterance as short, or fewer batches than processes.
         """
         max_seconds = self.max_seconds if max_seconds is None else max_seconds
-        weights = weights or self.weights
-        self._check_lengths(weights, max_seconds)
+        self._check_lengths(max_seconds)
         rng = np.random.default_rng([self.seed, 1, number])
-        shares = np.array(weights) / sum(weights)
+        shares = np.array(self.weights) / sum(self.weights)
         short = [np.flatnonzero(x <= max_seconds * FRAMES_PER_SECOND) for x in self._frames]
         drawn: list[Drawn] = []
         while len(drawn) < POOL:

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import soxr
@@ -55,21 +54,6 @@ class CachedUtterance:
     def key(self) -> Key:
         """What no other utterance of the cache has."""
         return self.id, self.speed
-
-
-class LogMelCorpus(Protocol):
-    """Utterances and their log-mel frames, as they were recorded or put together anew."""
-
-    utterances: Sequence[CachedUtterance]
-    bands: int
-
-    def __len__(self) -> int:
-        """Return the number of utterances."""
-        ...
-
-    def logmel(self, index: int) -> NDArray[np.float32]:
-        """Return the (T, F) log-mel frames of an utterance."""
-        ...
 
 
 class CachedCorpus:

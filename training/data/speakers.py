@@ -13,14 +13,14 @@ from cortado.model.adaptation import adapted
 from cortado.model.arrays import Samples
 from cortado.model.features.speaker import Statistics, Sums, statistics_of
 from cortado.model.recognizer import Recognizer
-from cortado.training.data.log_mel_cache import LogMelCorpus
+from cortado.training.data.log_mel_cache import CachedCorpus
 from cortado.training.data.voices import HasSpeaker, by_speaker_indices
 
 Frames = NDArray[np.float32]  # (T, F) log-mel
 Text = TypeVar("Text")
 
 
-def speaker_statistics(corpus: LogMelCorpus) -> list[Statistics]:
+def speaker_statistics(corpus: CachedCorpus) -> list[Statistics]:
     """Return, for each utterance, the statistics of its speaker over the whole corpus."""
     found: dict[int, Statistics] = {}
     for group in by_speaker_indices(corpus.utterances):

@@ -16,16 +16,6 @@ from cortado.training.data.evaluation_sets import check_names, set_name
 from cortado.training.data.pronounce import PHONES
 from cortado.training.learning import snapshot
 from cortado.training.learning.stage import Stage
-from cortado.training.synthesis.corpus import MANIFEST
-
-
-@dataclass(frozen=True)
-class FromText:
-    """Utterances that are made of the sentences of a text."""
-
-    text: Path  # one sentence a line
-    count: PositiveInt  # utterances
-    seed: Count = 1
 
 
 @dataclass(frozen=True)
@@ -34,19 +24,6 @@ class Corpus:
 
     manifest: Path
     weight: Weight  # share of the utterances drawn, relative to the other corpora
-    synthesis: FromText | None = None  # synthetic speech, as far as it is not there yet
-    splice: FromText | None = None  # put together from the corpus' words, in place of its own
-
-    def __post_init__(self) -> None:
-        """Check what the types cannot say.
-
-        Raises: ValueError for a manifest that synthesis does not write.
-        """
-        if self.synthesis and self.manifest.name != MANIFEST:
-            raise ValueError(
-                f"expected a manifest named {MANIFEST}, which synthesis writes, "
-                f"got {self.manifest.name}"
-            )
 
 
 @dataclass(frozen=True)
@@ -125,7 +102,6 @@ class Recipe:
             raise ValueError("expected a corpus with a weight above 0, got none")
         for stage in self.stages:
             self._check_learns(stage)
-            self._check_weights(stage)
             self._check_augmentation(stage)
             if stage.text and self.text is None:
                 raise ValueError(f"expected text, which stage {stage.name!r} weighs, got none")
@@ -161,18 +137,6 @@ class Recipe:
         if not any(getattr(stage, loss) for loss in losses):
             expected = f"one of {', '.join(losses)} above 0 in stage {stage.name!r}"
             raise ValueError(f"expected {expected}, got none")
-
-    def _check_weights(self, stage: Stage) -> None:
-        own = tuple(corpus.weight for corpus in self.corpora)
-        if len(stage.weights) not in (0, len(own)):
-            raise ValueError(
-                f"expected {len(own)} weights in stage {stage.name!r}, one a corpus, "
-                f"got {len(stage.weights)}"
-            )
-        if stage.weights and not sum(stage.weights):
-            raise ValueError(
-                f"expected a weight above 0 in stage {stage.name!r}, got {stage.weights}"
-            )
 
     def _check_augmentation(self, stage: Stage) -> None:
         features = self.model.features

@@ -10,7 +10,6 @@ from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -20,7 +19,7 @@ from cortado.model.processes import Line, ProcessHere
 from cortado.model.progress import Progress, unwatched
 from cortado.training.data import manifest
 from cortado.training.data.evaluation_sets import set_name
-from cortado.training.data.log_mel_cache import CachedCorpus, LogMelCorpus, cached
+from cortado.training.data.log_mel_cache import CachedCorpus, cached
 from cortado.training.data.manifest import Utterance
 from cortado.training.data.pronounce import lexicon
 from cortado.training.data.recordings import samples_of
@@ -33,8 +32,6 @@ from cortado.training.learning.recipe import Corpus, Recipe
 from cortado.training.learning.resumption import last_state, standing
 from cortado.training.learning.snapshot import snapshots
 from cortado.training.learning.trainer import Trainer
-from cortado.training.synthesis.corpus import SynthConfig, lacks, sentences, synthesise
-from cortado.training.synthesis.splice import SplicedCorpus, word_edges
 
 log = logging.getLogger(__name__)
 TIMEOUT = timedelta(hours=12)  # for the first process, which prepares corpora and validates
@@ -123,12 +120,7 @@ def check_files(recipe: Recipe, output: Path) -> None:
         manifest.spoken(one, vocabulary)
         one.audio.stat()
     for corpus in recipe.corpora:
-        if not corpus.synthesis:
-            manifest.read_for(corpus.manifest, vocabulary)
-        elif lacks(corpus.manifest.parent, corpus.synthesis.count):
-            sentences(corpus.synthesis.text)
-        if corpus.splice:
-            sentences(corpus.splice.text)
+        manifest.read_for(corpus.manifest, vocabulary)
     if recipe.text:
         TextSampler(recipe.text, vocabulary, recipe.seed)
     if recipe.start and not snapshots(output):
@@ -141,10 +133,8 @@ def prepare(
     workers: int,
     recipe: Recipe,
     progress: Progress = unwatched,
-) -> LogMelCorpus:
-    """Return a corpus' log-mel frames, its synthetic speech made first as far as it is not there.
-
-    A corpus with `splice` becomes new utterances made of its words, at their own speed.
+) -> CachedCorpus:
+    """Return a corpus' log-mel frames.
 
     Args:
         corpus: its manifest, with texts of the model's vocabulary.
@@ -153,22 +143,10 @@ def prepare(
         recipe: gives the vocabulary, the features and the speeds.
         progress: called as the work advances.
     """
-    name = set_name(corpus.manifest)
-    folder, synthesis = corpus.manifest.parent, corpus.synthesis
-    if synthesis and lacks(folder, synthesis.count):
-        config = SynthConfig(synthesis.text, folder, synthesis.count, synthesis.seed, workers)
-        synthesise(config, partial(progress, f"synthesise {name}"))
-    report = partial(progress, f"features {name}")
-    cache = output / "cache"
-    model, speeds = recipe.model, (1.0,) if corpus.splice else recipe.speeds
-    recorded = cached(
-        corpus.manifest, cache, workers, report, model.vocabulary, model.features, speeds
-    )
-    if not corpus.splice:
-        return recorded
-    edges = word_edges(recorded, partial(progress, f"words {name}"))
-    splice = corpus.splice
-    return SplicedCorpus(recorded, edges, splice.text, splice.count, splice.seed)
+    report = partial(progress, f"features {set_name(corpus.manifest)}")
+    model, cache = recipe.model, output / "cache"
+    made = model.vocabulary, model.features, recipe.speeds
+    return cached(corpus.manifest, cache, workers, report, *made)
 
 
 def _begin(work: Callable[[], None], line: Line) -> None:
@@ -224,29 +202,23 @@ def _process(
 
 def tied_states(
     recipe: Recipe,
-    corpora: Sequence[LogMelCorpus],
+    corpora: Sequence[CachedCorpus],
     output: Path,
     progress: Progress = unwatched,
 ) -> tuple[Sequence[States], Sequence[int]]:
-    """Return the tied states of each corpus' frames, none of one that is spliced; their phones.
+    """Return the tied states of each corpus' frames, and their phones.
 
     The aligner learns from the corpora where the run has none yet.
     """
     cache = output / "cache"
-    recorded = [corpus for corpus in corpora if isinstance(corpus, CachedCorpus)]
-    texts = (one.text for corpus in recorded for one in corpus.utterances)
+    texts = (one.text for corpus in corpora for one in corpus.utterances)
     words = lexicon(texts, cache / "pronunciations.json", partial(progress, "pronounce words"))
     path = cache / "triphones.safetensors"
     if not path.exists():
         progress("learn an aligner of phones", 0, 1)
-    found = aligner(recorded, words, path, recipe.tied_states)
+    found = aligner(corpora, words, path, recipe.tied_states)
     report = partial(progress, "align phones")
-    states = [
-        states_of(corpus, found, words, report)
-        if isinstance(corpus, CachedCorpus)
-        else np.zeros(0, np.int16)
-        for corpus in corpora
-    ]
+    states = [states_of(corpus, found, words, report) for corpus in corpora]
     return states, found.phones.tolist()
 
 

@@ -44,7 +44,6 @@ class Stage:
     warmup: Count = 0  # updates
     cuts: tuple[Count, ...] = ()  # the stage's updates at which the rate is multiplied by `cut`
     cut: Weight = 0.1
-    weights: tuple[Weight, ...] = ()  # of the corpora in this stage; their own if not given
     augmentation: Augmentation = field(default_factory=Augmentation)
 
     def __post_init__(self) -> None:

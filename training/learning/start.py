@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cortado.model import checkpoint
 from cortado.model.features.speaker import Sums
 from cortado.model.recognizer import Recognizer
-from cortado.training.data.log_mel_cache import LogMelCorpus
+from cortado.training.data.log_mel_cache import CachedCorpus
 from cortado.training.learning.recipe import PARTS, Initialisation, Part
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def initialise(model: Recognizer, wanted: Initialisation) -> None:
 
 
 def set_statistics(
-    model: Recognizer, corpora: Sequence[LogMelCorpus], weights: Sequence[float]
+    model: Recognizer, corpora: Sequence[CachedCorpus], weights: Sequence[float]
 ) -> None:
     """Set the features' mean and deviations from utterances drawn as in training."""
     rng = np.random.default_rng(0)

@@ -20,7 +20,7 @@ from cortado.model.recognizer import Recognizer
 from cortado.model.search.source_model import FILE as SOURCE
 from cortado.training.data.batches import FRAMES_PER_SECOND, Batch, Sampler
 from cortado.training.data.loader import Job, loaded, loaders_beside
-from cortado.training.data.log_mel_cache import LogMelCorpus
+from cortado.training.data.log_mel_cache import CachedCorpus
 from cortado.training.data.speakers import speaker_statistics
 from cortado.training.data.text_sampler import TextSampler
 from cortado.training.data.tied_states import States
@@ -48,7 +48,7 @@ class Trainer:
     def __init__(
         self,
         recipe: Recipe,
-        corpora: Sequence[LogMelCorpus],
+        corpora: Sequence[CachedCorpus],
         output: Path,
         states: Sequence[States] = (),
         device: str | None = None,
@@ -265,9 +265,7 @@ class Trainer:
         views = 2 if stage.consistency else 1
         first = self.place
         for pool in numbers_from(self.pool):
-            drawn = self.sampler.pool(
-                pool, stage.augmentation, stage.weights, stage.max_seconds, views
-            )
+            drawn = self.sampler.pool(pool, stage.augmentation, stage.max_seconds, views)
             usable = len(drawn) // self.processes * self.processes
             for place in range(first, usable, self.processes):
                 own = place + self.rank

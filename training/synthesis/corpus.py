@@ -123,17 +123,6 @@ def synthesise(config: SynthConfig, progress: Count = unwatched) -> Path:
     return manifest
 
 
-def lacks(folder: Path, count: int) -> bool:
-    """Return whether `count` utterances are still to be made in a folder.
-
-    A manifest that was not synthesised lacks nothing.
-    """
-    manifest = folder / MANIFEST
-    if not manifest.exists():
-        return True
-    return (folder / FACTS).exists() and manifest.read_bytes().count(b"\n") < count
-
-
 def sentences(path: Path) -> list[str]:
     """Return the sentences of a text file, one a line, blank lines left out.
 

@@ -60,9 +60,9 @@ def test_a_pool_draws_corpora_by_their_weights_and_leaves_out_what_is_long(
 
 def test_a_corpus_of_mostly_long_utterances_keeps_its_share(sampler: Sampler) -> None:
     frames = [one.frames for one in sampler.corpora[1].utterances]
-    weights, seconds = [1.0, 1.0], min(frames) / 100  # one of its two, and one of ten
-    assert min(frames) < max(frames)
-    batches = sampler.pool(0, PLAIN, weights, seconds)
+    even, seconds = replace(sampler, weights=[1.0, 1.0]), min(frames) / 100
+    assert min(frames) < max(frames)  # so one of its two, and one of the other corpus' ten
+    batches = even.pool(0, PLAIN, seconds)
     drawn = [one for batch in batches for one in batch]
     assert max(one.frames for one in drawn) <= min(frames)
     assert np.mean([one.corpus for one in drawn]) == pytest.approx(0.5, abs=0.08)
@@ -219,7 +219,7 @@ def test_a_stage_may_leave_out_what_is_longer(sampler: Sampler) -> None:
     assert max(one.frames for one in drawn) <= 50
     with pytest.raises(ValueError, match=r"at most 0\.05 s in each corpus"):
         sampler.pool(0, PLAIN, max_seconds=0.05)
-    assert sampler.pool(0, PLAIN, weights=[0.0, 1.0], max_seconds=0.2)
+    assert replace(sampler, weights=[0.0, 1.0]).pool(0, PLAIN, max_seconds=0.2)
 
 
 def test_utterances_follow_another_of_their_speaker_behind_a_pause(sampler: Sampler) -> None:

@@ -17,13 +17,11 @@ from torch.utils.data import DataLoader
 
 from cortado.model.lock import LOCK
 from cortado.model.whole_file import write_whole
-from cortado.tests import needs
 from cortado.tests.model.locking import another_process_holding
 from cortado.tests.training.tiny import corpus, recipe
 from cortado.training.learning import run
-from cortado.training.learning.recipe import Corpus, FromText, read
+from cortado.training.learning.recipe import Corpus, read
 from cortado.training.learning.trainer import Trainer
-from cortado.training.synthesis.corpus import SynthConfig, synthesise
 
 
 def load_beside(rank: int, processes: int, rendezvous: str, *given: Any) -> None:
@@ -53,7 +51,6 @@ def test_every_process_may_have_loaders(tmp_path: Path, monkeypatch: pytest.Monk
         ("text", Path("nothing")),
         ("text", Path("capitals")),
         ("corpora", (Corpus(Path("nothing"), 1.0),)),
-        ("corpora", (Corpus(Path("train.jsonl"), 1.0, splice=FromText(Path("nothing"), 3)),)),
     ],
 )
 def test_what_is_needed_late_is_missed_before_anything_is_prepared(
@@ -64,12 +61,6 @@ def test_what_is_needed_late_is_missed_before_anything_is_prepared(
     Path("capitals").write_text("a nothing\nLoud\n")
     with pytest.raises((ValueError, OSError), match=r"nothing|capitals:2: expected characters"):
         run.train(replace(recipe(corpus(tmp_path)), **{key: value}), tmp_path / "run")
-
-
-def test_the_text_of_speech_that_is_there_already_is_not_needed(tmp_path: Path) -> None:
-    manifest = corpus(tmp_path).rename(tmp_path / "manifest.jsonl")
-    made = Corpus(manifest, 1.0, synthesis=FromText(tmp_path / "nothing", 2))
-    run.check_files(replace(recipe(manifest), corpora=(made,)), tmp_path / "run")
 
 
 def test_a_recording_to_validate_with_is_missed_before_anything_is_prepared(
@@ -112,19 +103,6 @@ def test_validation_hears_the_whole_manifest(
     wanted = replace(recipe(corpus(tmp_path)), validation_utterances=most)
     [found] = run.validation_sets(wanted).values()
     assert [one.id for one in found] == [f"train-{k}" for k in chosen]
-
-
-@needs.espeak
-def test_a_stopped_synthesis_goes_on_before_training(tmp_path: Path) -> None:
-    text, folder = tmp_path / "text.txt", tmp_path / "spoken"
-    text.write_text("she sells sea shells\n")
-    synthesise(SynthConfig(text, folder, 2, seed=1))  # of 3
-    spoken = Corpus(folder / "manifest.jsonl", 1.0, synthesis=FromText(text, 3))
-    plan = recipe(spoken.manifest)
-    assert len(run.prepare(spoken, tmp_path / "run", 1, plan)) == 3
-    own = corpus(tmp_path / "own").rename(tmp_path / "own" / "manifest.jsonl")
-    heard = replace(spoken, manifest=own, synthesis=FromText(text, 100))
-    assert len(run.prepare(heard, tmp_path / "run", 1, plan)) == 6  # they were recorded
 
 
 RECIPE = """
