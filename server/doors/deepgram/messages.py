@@ -25,12 +25,37 @@ class Word(SentWord):
     punctuated_word: str | None = None  # the same, for clients that ask for punctuation
 
 
+class Sentence(BaseModel):
+    """An utterance, since there is no punctuation."""
+
+    text: str
+    start: float
+    end: float
+
+
+class Paragraph(BaseModel):
+    """Utterances with hardly a pause between them."""
+
+    sentences: list[Sentence]
+    num_words: int
+    start: float
+    end: float
+
+
+class Paragraphs(BaseModel):
+    """The text of a file in paragraphs, which empty lines separate in `transcript`."""
+
+    transcript: str
+    paragraphs: list[Paragraph]
+
+
 class Alternative(BaseModel):
     """A text of a result; its confidence is the mean of its words'."""
 
     transcript: str
     confidence: float
     words: list[Word]
+    paragraphs: Paragraphs | None = None  # of a file
 
     @classmethod
     def of(cls, words: Sequence[OwnWord], *, punctuated: bool) -> "Alternative":

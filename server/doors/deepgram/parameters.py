@@ -39,12 +39,13 @@ EFFECTIVE = {  # parameters, and what they do; docs/doors.md says more
     "alternatives": "how many texts a result has at most, up to 10: what was written, then others",
     "utterances": "of a file: whether its utterances are listed",
     "punctuate": "whether a word comes as punctuated_word, too: the same, without punctuation",
-    "smart_format": "the same as punctuate",
+    "paragraphs": "of a file: whether its text comes in paragraphs, too",
+    "smart_format": "the same as punctuate and paragraphs",
 }
 PHRASES = ("keyterm", "keywords")
 PUNCTUATION = ("punctuate", "smart_format")
 OF_LIVE_AUDIO = ("interim_results", "vad_events", "utterance_end_ms", "endpointing")
-OF_A_FILE = ("utterances",)
+OF_A_FILE = ("utterances", "paragraphs")
 MAX_CHANNELS = 8
 UTTERANCE_END_MS = 1000, 5000  # the least and the most that Deepgram takes
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -67,6 +68,7 @@ class Parameters:
     utterance_end: float | None = None  # seconds behind a word at which the end of speech is told
     vad_events: bool = False
     utterances: bool = False  # of a file
+    paragraphs: bool = False  # of a file
     punctuated: bool = False  # words come twice, as clients that ask for punctuation read them
     alternatives: int = 1  # texts of a result
     phrases: tuple[str, ...] = ()  # that are expected
@@ -138,6 +140,8 @@ def read(
     found.interim_results = _boolean("interim_results", given)
     found.vad_events = _boolean("vad_events", given)
     found.utterances = _boolean("utterances", given)
+    smart = given.get("smart_format", "").lower() not in OFF
+    found.paragraphs = _boolean("paragraphs", given) or smart
     found.alternatives = _number(
         "alternatives", given.pop("alternatives", "1"), 1, MAX_ALTERNATIVES
     )

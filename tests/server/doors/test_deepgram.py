@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 from websockets.sync.client import connect
 
+from cortado.model.captions import Word
+from cortado.server.doors.deepgram.file import paragraphs
 from cortado.server.doors.deepgram.live import Live, Shared
+from cortado.server.doors.deepgram.messages import Paragraphs
 from cortado.server.doors.deepgram.parameters import EFFECTIVE, Parameters, read
 from cortado.server.protocol.events import Close
 from cortado.server.protocol.messages import ErrorCode, Start
@@ -311,6 +314,24 @@ def test_who_asks_for_punctuation_finds_the_words_where_they_are_looked_for(
     [result] = talk.end_utterance(0, 0.48, 0.6, 1.6)
     [word] = result["channel"]["alternatives"][0]["words"]
     assert word.get("punctuated_word") == (word["word"] if there else None)
+
+
+def test_a_pause_ends_a_paragraph_whose_sentences_are_utterances() -> None:
+    said = [("hey you", 0.0), ("so", 2.4), ("bye", 5.0)]  # each word takes half a second
+    utterances = [
+        [Word(word, start + 0.5 * k, start + 0.5 * k + 0.5) for k, word in enumerate(text.split())]
+        for text, start in said
+    ]
+    found = paragraphs(utterances)
+    assert found.transcript == "hey you so\n\nbye"
+    first, second = found.paragraphs
+    assert (first.num_words, first.start, first.end) == (3, 0.0, 2.9)
+    assert [(one.text, one.start, one.end) for one in first.sentences] == [
+        ("hey you", 0.0, 1.0),
+        ("so", 2.4, 2.9),
+    ]
+    assert [one.text for one in second.sentences] == ["bye"]
+    assert paragraphs([]) == Paragraphs(transcript="", paragraphs=[])
 
 
 def test_alternatives_come_with_the_end_of_an_utterance_the_written_text_first() -> None:

@@ -149,13 +149,14 @@ def test_no_word_contradicts_an_end_of_speech_however_long_words_are_weighed() -
 def test_a_file_is_written(at_rest: Running, text: str) -> None:
     with client(at_rest) as sdk:
         answer = sdk.listen.v1.media.transcribe_file(
-            request=wav(SPEECH), model="nova-3", utterances=True
+            request=wav(SPEECH), model="nova-3", utterances=True, paragraphs=True
         )
     [channel] = answer.results.channels
     assert channel.alternatives[0].transcript == text
     assert answer.metadata.duration == 2.5
     assert [one["parameter"] for one in answer.metadata.warnings] == ["model"]
     assert " ".join(one.transcript for one in answer.results.utterances) == text
+    assert channel.alternatives[0].paragraphs.transcript == text
 
 
 def test_a_file_that_is_none_is_a_clear_error(at_rest: Running) -> None:
