@@ -189,7 +189,7 @@ class Event(BaseModel):
 class SessionEvent(Event):
     """How the session stands."""
 
-    type: Literal["session.created", "session.updated"]
+    type: Literal["session.created", "session.updated", "transcription_session.updated"]
     session: dict[str, Any]
     warnings: list[str] | None = None  # what was asked for in vain
 

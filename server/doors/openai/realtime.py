@@ -111,7 +111,7 @@ class Realtime(Dialect):
         has_audio = self._decoder is not None
         with understanding():
             warnings = self._configuration.update(message.session, has_audio=has_audio)
-        return Reply(self._state("session.updated", warnings))
+        return Reply(self._state(f"{message.type}d", warnings))
 
     def _append(self, message: Append) -> Iterator[Read]:
         try:

@@ -270,7 +270,9 @@ def test_a_session_expects_the_phrases_of_its_prompt(form: str) -> None:
     if form == "earlier":
         frame = {"type": "transcription_session.update", "session": {}}
         frame["session"] = {"input_audio_transcription": said}
-    state = talk.say(frame, append())[-1]["session"]["audio"]["input"]["transcription"]
+    answer = talk.say(frame, append())[-1]
+    assert answer["type"] == frame["type"] + "d"  # a client of the earlier form waits for its own
+    state = answer["session"]["audio"]["input"]["transcription"]
     assert state["prompt"] == "gyre, Ada Lovelace, ZyntriQix"
     phrases = ("gyre", "Ada Lovelace", "ZyntriQix")
     assert talk.events[0] == Start(sample_rate=24_000, phrases=phrases)
