@@ -15,6 +15,7 @@ Array = NDArray[Any]
 Samples = NDArray[np.float32]  # (N,) or (R, N) in [-1, 1], at 16 kHz if no rate is beside
 Rows = NDArray[np.int64]  # (R,) which streams
 
+LONGEST = 127  # steps in a number of a byte
 LOUDEST = 8.0  # times full scale; lossy codecs overshoot a little, corrupt floats by far
 Arrays = TypeVar("Arrays", bound=tuple[Any, ...])
 
@@ -33,6 +34,19 @@ def as_samples(given: Any) -> Samples:
     if not loudest <= LOUDEST:  # so written, NaN is caught too
         raise ValueError(f"{expected}, got {loudest:g}")
     return given.astype(np.float32, copy=False)
+
+
+def row_codes(matrix: Array, kind: type[np.floating[Any]] = np.float32) -> tuple[Array, Array]:
+    """Return a matrix in bytes, each row as multiples of a step of its own; and those steps.
+
+    Args:
+        matrix: (N, K) float32.
+        kind: of the steps.
+    """
+    steps = (np.abs(matrix).max(1) / LONGEST).astype(kind)
+    size = steps.astype(np.float32)
+    codes = np.rint(matrix / np.where(size > 0, size, 1)[:, None])
+    return np.clip(codes, -LONGEST, LONGEST).astype(np.int8), steps
 
 
 def buffers(parts: Iterable[Any]) -> Iterator[bytes]:

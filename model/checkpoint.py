@@ -10,6 +10,7 @@ from safetensors.torch import save as serialized
 from torch import Tensor
 
 import cortado.model.compiled.operations  # noqa: F401  # kernels for whole utterances
+from cortado.model.arrays import row_codes
 from cortado.model.checkpoint_reader import (
     CARD,
     DEFAULT,
@@ -27,7 +28,6 @@ from cortado.model.whole_file import write_tree, write_whole
 
 Bits = Literal[8, 16, 32]  # of a stored matrix' numbers
 LARGE = 1 << 14  # numbers in a matrix that 8 bits hold; smaller ones keep 16
-MAX_CODE = 127
 
 
 def save(
@@ -65,9 +65,8 @@ def stored(recognizer: Recognizer, bits: Bits) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for name, tensor in recognizer.state_dict().items():
         if bits == 8 and tensor.dim() == 2 and tensor.numel() >= LARGE:
-            steps = tensor.abs().amax(1) / MAX_CODE
-            codes = (tensor / steps.where(steps > 0, 1)[:, None]).round()
-            found |= {name: codes.to(torch.int8), name + STEPS: steps}
+            codes, steps = map(torch.from_numpy, row_codes(tensor.numpy()))
+            found |= {name: codes, name + STEPS: steps}
         else:
             found[name] = (tensor.half() if bits < 32 and tensor.dim() > 1 else tensor).contiguous()
     return found

@@ -7,14 +7,14 @@ Bengio & Senecal 2003), and is drawn to one, so that the search needs no sum (De
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import ceil, exp, log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cortado.model.arrays import Array
+from cortado.model.arrays import Array, row_codes
 from cortado.model.progress import Progress
 from cortado.model.search.language_file import NEURAL
 from cortado.model.search.language_model import BEGIN, END, UNKNOWN
@@ -25,7 +25,6 @@ DRAWN = 1024  # words that the sum is estimated from
 FLATTENED = 0.9  # power of their frequencies by which they are drawn
 PULL = 0.1  # weight of the squared logarithm of the sum
 RATE, WARM_UP = 2e-3, 300  # of Adam, falling to 0; updates
-LONGEST_STEP = 127  # of a vector's numbers in bytes
 
 
 class Sizes(NamedTuple):
@@ -166,12 +165,10 @@ def _batches(targets: Tensor, epochs: int) -> Iterator[Tensor]:
 
 def _arrays(model: FeedForward, rows: Array) -> dict[str, Array]:
     """Return the arrays of a file: vectors in bytes, with the step of each."""
-    vectors = model.vectors.detach().numpy()
-    steps = (np.abs(vectors).max(1) / LONGEST_STEP).astype(np.float16)
-    codes = np.rint(vectors / np.maximum(steps.astype(np.float32), 1e-7)[:, None])
-    found = {
+    vectors, steps = row_codes(model.vectors.detach().numpy(), np.float16)
+    found: dict[str, Any] = {
         "rows": rows,
-        "vectors": np.clip(codes, -LONGEST_STEP, LONGEST_STEP).astype(np.int8),
+        "vectors": vectors,
         "steps": steps,
         "biases": model.biases,
         "hidden": model.hidden.weight.T,
