@@ -19,6 +19,7 @@ DEFAULT = Path(__file__).parent / "pretrained" / "small-en"
 WEIGHTS, CARD = "model.safetensors", "model.json"
 FORMAT = 1
 FACTS = {"config", "lookahead_ms", "parameters", "card"}
+GONE = ("ahead", False)  # of the encoder in older cards: what all do
 KINDS = {"F16": "<f2", "BF16": "<u2", "F32": "<f4", "F64": "<f8", "I64": "<i8", "I8": "i1"}
 STEPS = ":steps"  # ends the name of what the rows of an 8-bit matrix are multiplied by
 # what files that `save` did not write, or sizes that no model has, make of building and loading
@@ -101,7 +102,9 @@ def read_config(folder: str | os.PathLike[str] = DEFAULT) -> RecognizerConfig:
 
 def _built(folder: Path, content: dict[str, Any]) -> RecognizerConfig:
     with checkpoint_errors(folder):
-        return build(RecognizerConfig, content["config"], str(folder / CARD), folder)
+        config = content["config"]
+        kept = {key: one for key, one in config["encoder"].items() if (key, one) != GONE}
+        return build(RecognizerConfig, {**config, "encoder": kept}, str(folder / CARD), folder)
 
 
 def read(folder: str | os.PathLike[str] = DEFAULT) -> CheckpointData:

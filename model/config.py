@@ -62,7 +62,6 @@ class EncoderConfig:
     layers: int = 3  # recurrent layers
     third: bool = True  # a third convolution, after the convolutional LSTM; not in Raffel's
     kind: Literal["conv-lstm", "lstm"] = "conv-lstm"  # "lstm" has width and layers alone
-    ahead: bool = False  # dense layers see their LSTM's next frame too: 40 ms more look-ahead each
 
     def __post_init__(self) -> None:
         """Check what the types cannot say.

@@ -32,7 +32,7 @@ class Encoder(Serial):
         if config.third:
             self.conv3 = Convolution(channels, channels, 1, bands // 4)
         inputs = [channels * bands // 4] + [width] * (config.layers - 1)
-        self.layers = nn.ModuleList(RecurrentLayer(n, width, config.ahead) for n in inputs)
+        self.layers = nn.ModuleList(RecurrentLayer(n, width) for n in inputs)
         self.dropout = Dropout(0.0)  # of the outputs
 
     @property

@@ -45,6 +45,20 @@ def test_a_fast_recogniser_is_the_same_from_disk_and_from_a_module(folder: Path)
     assert facts[0][:2] == (recognizer.lookahead_ms, recognizer.delay_steps)
 
 
+@pytest.mark.parametrize(("ahead", "is_read"), [(False, True), (True, False)])
+def test_a_look_ahead_that_is_gone_is_read_where_there_was_none(
+    folder: Path, tmp_path: Path, ahead: bool, is_read: bool
+) -> None:
+    content = json.loads((folder / CARD).read_text())
+    content["config"]["encoder"]["ahead"] = ahead
+    (tmp_path / CARD).write_text(json.dumps(content))
+    if is_read:
+        assert read_config(tmp_path) == read_config(folder)
+        return
+    with pytest.raises(CheckpointError, match=r"encoder: expected keys among .*, got 'ahead'"):
+        read_config(tmp_path)
+
+
 def test_a_checkpoint_may_have_the_first_two_numbers_of_confidence(
     folder: Path, tmp_path: Path
 ) -> None:

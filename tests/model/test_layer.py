@@ -83,7 +83,6 @@ LAYERS: dict[str, tuple[Callable[[], Layer], tuple[int, ...]]] = {  # and the sh
     "conv-LSTM": (lambda: ConvLSTM(2, 3, 5), (3, 14, 5, 2)),
     "LSTM": (lambda: LSTM(4, 5), (3, 9, 4)),
     "recurrent": (lambda: RecurrentLayer(4, 5), (3, 9, 4)),
-    "recurrent, a frame ahead": (lambda: RecurrentLayer(4, 5, ahead=True), (3, 9, 4)),
     "dropout": (lambda: Dropout(0.5), (2, 5, 3)),
     "halving": (Halving, (2, 8, 3)),
     "log-mel": (LogMel, (3, 10 * HOP)),
@@ -93,10 +92,6 @@ LAYERS: dict[str, tuple[Callable[[], Layer], tuple[int, ...]]] = {  # and the sh
     "encoder": (lambda: Encoder(SMALL), (3, 8 * FRAMES_PER_STEP, MELS, 3)),
     "encoder without a third convolution": (
         lambda: Encoder(replace(SMALL, third=False)),
-        (3, 8 * FRAMES_PER_STEP, MELS, 3),
-    ),
-    "encoder that looks further ahead": (
-        lambda: Encoder(replace(SMALL, ahead=True)),
         (3, 8 * FRAMES_PER_STEP, MELS, 3),
     ),
     "LSTM encoder": (
@@ -180,8 +175,6 @@ def test_a_chain_derives_its_geometry() -> None:
     assert (model.ratio, model.lookahead_ms, model.delay_steps) == (SAMPLES_PER_STEP, 110, 2)
     raffel = Recognizer(RecognizerConfig(encoder=replace(SMALL, third=False)))
     assert model.lookahead_ms - raffel.lookahead_ms == 40
-    ahead = Recognizer(RecognizerConfig(encoder=replace(SMALL, layers=3, ahead=True)))
-    assert (ahead.lookahead_ms, ahead.delay_steps) == (230, 5)
     timit = EncoderConfig(width=6, layers=3, kind="lstm")
     bands = FeatureConfig(mels=40, energy=True, normalisation="fixed")
     whole = Recognizer(RecognizerConfig(encoder=timit, features=bands))

@@ -124,8 +124,7 @@ def lstm_cell(
 def recur(number: int, rows: Array, state: State, layer: Layer, t: Scratch) -> None:
     """Take a tile through a recurrent layer; `t.joined` begins with its inputs, then outputs."""
     width, count = state.lstm_cell.shape[2], len(rows)
-    stride, seen = len(t.joined) // TILE, len(t.hidden) // TILE
-    own = seen - width  # of the frame before, where the dense layer looks ahead, else none
+    stride = len(t.joined) // TILE
     inputs = _INPUTS if number == 0 else width
     for r in range(count):
         at = r * stride
@@ -134,8 +133,7 @@ def recur(number: int, rows: Array, state: State, layer: Layer, t: Scratch) -> N
     affine(layer.lstm, t.joined, stride, k, t.gates, count, t.codes, t.scales)
     for r in range(count):
         cell, hidden = state.lstm_cell[rows[r], number], state.lstm_hidden[rows[r], number]
-        copied(hidden, 0, t.hidden, r * seen, own)
-        lstm_cell(t.gates, 4 * r * width, cell, t.hidden, r * seen + own, hidden)
-    affine(layer.dense, t.hidden, seen, seen, t.dense, count, t.codes, t.scales)
+        lstm_cell(t.gates, 4 * r * width, cell, t.hidden, r * width, hidden)
+    affine(layer.dense, t.hidden, width, width, t.dense, count, t.codes, t.scales)
     for r in range(count):
         relu(t.dense, r * width, t.joined, r * stride, width)

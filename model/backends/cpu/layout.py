@@ -64,7 +64,7 @@ class Layer(NamedTuple):
     """One recurrent layer."""
 
     lstm: Matrix | QuantizedMatrix  # (inputs + H, 4 H)
-    dense: Matrix | QuantizedMatrix  # (A H, H), the batch norm folded in
+    dense: Matrix | QuantizedMatrix  # (H, H), the batch norm folded in
 
 
 class Convolutions(NamedTuple):
@@ -124,7 +124,6 @@ class Sizes(NamedTuple):
 
     width: int  # H
     layers: int  # L
-    seen: int  # A: states of its LSTM that a dense layer sees
     decoder: int  # D
     attention: int  # d
     chunk: int  # w
@@ -140,14 +139,14 @@ def empty_state(streams: int, sizes: Sizes, narrow: type, hypotheses: int) -> St
 
 def _named(sizes: Sizes) -> dict[str, int]:
     """Return the sizes by the letters that the fields of arrays have for them."""
-    h, layers, seen, d, k, w, v, heads = sizes
-    letters = {"H": h, "L": layers, "A": seen, "D": d, "d": k, "w": w, "V": v}
+    h, layers, d, k, w, v, heads = sizes
+    letters = {"H": h, "L": layers, "D": d, "d": k, "w": w, "V": v}
     inputs, state = FREQUENCIES * CHANNELS, 2 * k + v
     return letters | {
         "tile": TILE,
         "joined": max(inputs, h) + h,
         "gates": 4 * max(h, d),
-        "codes": max(inputs, seen * h) + max(h, d) + STEP,
+        "codes": max(inputs, h) + max(h, d) + STEP,
         "frame": state + heads,
         "state": state,
     }
@@ -182,7 +181,7 @@ class Scratch(NamedTuple):
     gates: Annotated[Array, F32, "tile gates"]
     codes: Annotated[Array, U8, "tile codes"]  # rows of products of integers
     scales: Annotated[Array, F32, "tile"]  # of the rows
-    hidden: Annotated[Array, NARROW, "tile A H"]
+    hidden: Annotated[Array, NARROW, "tile H"]
     dense: Annotated[Array, F32, "tile H"]
     of_frames: Annotated[Array, F32, "tile frame"]  # the product with `DecoderWeights.frames`
     rows: Annotated[Array, np.int64, "tile"]  # the streams of the tile that write

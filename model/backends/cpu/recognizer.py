@@ -54,7 +54,6 @@ CONFIGURABLE = SEARCHED_BY | {  # settings of a model that this backend supports
     "vocabulary.phones",
     "encoder.width",
     "encoder.layers",
-    "encoder.ahead",
     "decoder.width",
     "decoder.embedding",
     "decoder.attention.width",

@@ -105,7 +105,7 @@ def sizes(recognizer: Parameters) -> Sizes:
         -(-outputs // COLUMNS) * COLUMNS
         for outputs in (symbols, symbols + recognizer.config.phones)
     )
-    widths = encoder.width, encoder.layers, 1 + encoder.ahead, decoder.width
+    widths = encoder.width, encoder.layers, decoder.width
     return Sizes(*widths, attention.width, attention.chunk, logits, heads)
 
 
@@ -153,7 +153,7 @@ def _layer(tensors: _StateDict, width_in: int, shape: Sizes, dtype: Any, integer
     inputs, recurrent = lstm("weight_ih_l0", gates, width_in), lstm("weight_hh_l0", gates, width)
     bias = lstm("bias_ih_l0", gates) + lstm("bias_hh_l0", gates)
     scale, shift = _norm(tensors.scope("norm."), width)
-    dense = tensors("dense.weight", width, shape.seen * width).T * scale
+    dense = tensors("dense.weight", width, width).T * scale
     joined = np.concatenate([inputs, recurrent], 1)
     return Layer(
         _affine_map(joined.T, bias, width_in, dtype, 1, integers),

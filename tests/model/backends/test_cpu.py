@@ -55,13 +55,13 @@ lasting = settings(max_examples=8)
 
 
 @cache
-def reference(ahead: bool = False) -> ReferenceRecognizer:
-    return untrained(RecognizerConfig(encoder=EncoderConfig(ahead=ahead)))
+def reference() -> ReferenceRecognizer:
+    return untrained(RecognizerConfig())
 
 
 @cache
-def fast(products: str, ahead: bool = False) -> FastRecognizer:
-    return FastRecognizer(reference(ahead).recognizer, products=products)
+def fast(products: str) -> FastRecognizer:
+    return FastRecognizer(reference().recognizer, products=products)
 
 
 @cache
@@ -172,13 +172,12 @@ def test_what_another_process_compiles_is_what_the_step_calls() -> None:
             assert [one for one in kept if models(one) == models(signature)] == [signature]
 
 
-@pytest.mark.parametrize("ahead", [False, True])
-def test_in_fp32_the_state_follows_the_references(ahead: bool) -> None:
+def test_in_fp32_the_state_follows_the_references() -> None:
     samples = np.stack([noise(seed, 1.0).reshape(-1, STEP) for seed in range(3)])
-    stepper, state = fast("fp32", ahead).stepper(3), reference(ahead).initial_state(3)
+    stepper, state = fast("fp32").stepper(3), reference().initial_state(3)
     for step in range(samples.shape[1]):
         here = np.ascontiguousarray(samples[:, step])
-        expected, state = reference(ahead).step(torch.from_numpy(here), state)
+        expected, state = reference().step(torch.from_numpy(here), state)
         assert np.array_equal(stepper.step(here, np.arange(3)).symbols, expected[..., 0].numpy())
     newest = (stepper.state.frame_count[:, 0] - 1) % stepper.state.keys.shape[1]
     keys = stepper.state.keys[np.arange(3), newest]
@@ -208,11 +207,10 @@ def test_the_ctc_head_hears_the_blanks_that_the_reference_hears() -> None:
     assert np.array_equal(np.array(heard)[sure], logits[sure] > 0)
 
 
-@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("products", [name for name in HERE if name != "fp32"])
-def test_in_fewer_bits_the_encoder_follows_the_references(products: str, ahead: bool) -> None:
+def test_in_fewer_bits_the_encoder_follows_the_references(products: str) -> None:
     bound = 0.05 if products == "int8" else 0.02
-    assert distance(fast(products, ahead), reference(ahead)) < bound
+    assert distance(fast(products), reference()) < bound
 
 
 @pytest.mark.skipif("int8" not in HERE, reason="this CPU has no products of integers")

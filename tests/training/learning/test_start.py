@@ -210,20 +210,3 @@ def test_a_wider_encoder_begins_by_computing_the_same(
     heard = wide.ctc.weight.grad  # of the new units, too: they will be of use
     assert heard is not None
     assert heard[:, 8:].any()
-
-
-def test_an_encoder_that_looks_further_ahead_begins_by_computing_the_same_later(
-    tmp_path: Path,
-) -> None:
-    old = replace(MODEL, encoder=replace(MODEL.encoder, layers=3))
-    near = fresh(old, seed=5).eval()
-    checkpoint.save(near, tmp_path)
-    far = fresh(replace(old, encoder=replace(old.encoder, ahead=True))).eval()
-    begin_from(far, tmp_path, PARTS, widen=True)
-    logmel = torch.randn(2, 800, 80) - 5
-    with torch.inference_mode():  # in float32
-        expected, got = near.encode_logmel(logmel), far.encode_logmel(logmel)
-    later = far.delay_steps - near.delay_steps
-    assert later == 3
-    # The layers above begin with frames from before the first, which they soon forget.
-    torch.testing.assert_close(got[:, 160:], expected[:, 160 - later : -later])
