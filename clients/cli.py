@@ -38,7 +38,6 @@ COMMANDS = {  # each with the first line of its help
     "lm": "Make a language model of words from text, for the search.",
     "export": "Put a model together for serving.",
     "train": "Train a model by a recipe; run it again to go on after a stop.",
-    "synth": "Speak a text file with synthetic voices and write a manifest.",
     "mic": "Speak into the microphone and read in the terminal.",
     "info": "Describe a model: size, look-ahead, memory, scores.",
     "plan": "Simulate a day of a load: how many servers it takes, and their price.",

@@ -128,7 +128,7 @@ def load(
     Args:
         checkpoint: its folder; the shipped model if not given.
         backend: "auto", or one that `cortado transcribe --help` names.
-        beam: hypotheses of the search, 48 if not given; 1 for the greedy scan.
+        beam: hypotheses of the search, 64 if not given; 1 for the greedy scan.
         hold: milliseconds for which the search may leave a character open.
         lm: a language model's file or "none"; the checkpoint's own if not given.
 

@@ -169,7 +169,6 @@ class Recorded(NamedTuple):
     facts: dict[str, str]  # model, backend, the digest of both, and a detector if there was one
     start: Start
     frames: list[bytes]
-    times: list[float]  # (N,) seconds since the start at which the frames came
     digest: str
     characters: int
 
@@ -189,8 +188,7 @@ def read(path: Path) -> Recorded:
         facts = {name: str(first[name]) for name in ("model", "backend", "digest")}
         facts |= {"vad": str(first["vad"])} if "vad" in first else {}
         audio = [base64.b64decode(frame["audio"]) for frame in frames]
-        times = [float(frame["at"]) for frame in frames]
-        return Recorded(facts, start, audio, times, last["digest"], last["characters"])
+        return Recorded(facts, start, audio, last["digest"], last["characters"])
     except (ValueError, KeyError, TypeError, AttributeError):
         with path.open("rb") as file:
             begins = file.readline(QUOTED).decode("utf-8", "replace")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 EXAMPLES = examples(
     "cortado bench streams --audio talk.mp3",
     "cortado bench streams --part engine --chunk 100 --count 1000 --seconds 20 --audio speech/",
-    "cortado bench streams --part websockets --count 300 --json streams.json --svg streams.svg",
+    "cortado bench streams --part websockets --count 300 --json streams.json",
 )
 CHUNKS = (40, 100, 250)  # ms
 LADDER = (50, 100, 150, 200, 250, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 4000, 5000)
@@ -74,9 +74,6 @@ def bench_streams(
         int, typer.Option(min=0, help="Threads of the model; 0 for one a core.")
     ] = 0,
     json_file: Json = None,
-    svg: Annotated[
-        Path | None, typer.Option("--svg", help="Plot delay against streams here.")
-    ] = None,
     checkpoint: Checkpoint = None,
 ) -> None:
     """Measure how many live streams this machine carries, at the pace of speech."""
@@ -85,9 +82,7 @@ def bench_streams(
     from cortado.clients.progress import progress_bar
     from cortado.model.cores import usable_cores
 
-    check_places(json_file, svg)
-    if svg is not None:
-        import matplotlib  # noqa: F401  # its absence would cost all that was measured
+    check_places(json_file)
     parts = part or list(Part)
     if Part.WEBSOCKETS in parts and sys.platform != "linux":
         raise ValueError(
@@ -114,8 +109,6 @@ def bench_streams(
             facts["work"] = dataclasses.asdict(work(recognizer, speech))
     if json_file is not None:
         report.write_json(json_file, points, facts)
-    if svg is not None:
-        report.plot(points, svg)
     out = console()
     if points:
         out.print(report.table(points))

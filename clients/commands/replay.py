@@ -1,6 +1,5 @@
 """`cortado replay`: transcribes a recorded stream again and compares the results."""
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,9 +32,6 @@ EXAMPLES = examples(
 
 def replay(
     files: Annotated[list[Path], typer.Argument(help="Recordings made by cortado serve --record.")],
-    paced: Annotated[
-        bool, typer.Option("--paced", help="Push the audio at its recorded times, not at once.")
-    ] = False,
     checkpoint: Checkpoint = None,
     backend: Backend = "auto",
     beam: Width = None,
@@ -50,7 +46,7 @@ def replay(
     same = True
     for path in files:
         recorded = read(path)
-        result = replayed(recognizer, recorded, paced)
+        result = replayed(recognizer, recorded)
         if result.value == recorded.digest:
             typer.echo(f"{path}: the same {result.count} characters, {result.value}")
             continue
@@ -65,9 +61,7 @@ def replay(
         raise typer.Exit(EXIT_FAILURE)
 
 
-def replayed(
-    recognizer: "StreamingRecognizer", recorded: "Recorded", paced: bool = False
-) -> "Digest":
+def replayed(recognizer: "StreamingRecognizer", recorded: "Recorded") -> "Digest":
     """Return the digest of the text of a recorded stream, recognised again.
 
     Raises: ValueError if its voice activity detector is not installed, or the search cannot weigh
@@ -83,7 +77,6 @@ def replayed(
     decoder, resampler = PcmDecoder(start.encoding), Resampler(start.sample_rate)
     vad = load_vad() if "vad" in recorded.facts else None
     stream = LiveStream(recognizer, vad=vad, options=start.options)
-    began = time.monotonic()
 
     def take(updates: "Iterator[Update]") -> None:
         for update in updates:
@@ -92,9 +85,7 @@ def replayed(
             if update.endpoint:
                 digest.endpoint(update.endpoint.start, update.endpoint.end)
 
-    for at, frame in zip(recorded.times, recorded.frames, strict=True):
-        if paced:
-            time.sleep(max(0.0, began + at - time.monotonic()))
+    for frame in recorded.frames:
         take(stream.push(resampler.push(decoder.decode(frame))))
     take(stream.push(resampler.finish()))
     take(stream.end())

@@ -266,25 +266,10 @@ def test_info_says_why_nothing_streams_a_model(tmp_path: Path, capsys: Capture) 
     assert (found["backend"], found["state_bytes"]) == (None, None)
 
 
-@pytest.mark.parametrize("command", [["train", "absent"], ["synth", "absent", "folder"]], ids=str)
 def test_a_file_that_is_not_there_is_named(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert cli.main(command) == 2
+    assert cli.main(["train", "absent"]) == 2
     assert one_line(capsys) == "cortado: absent: No such file or directory"
     assert list(tmp_path.iterdir()) == []
-
-
-@needs.espeak
-def test_synth_prints_the_path_of_the_manifest_that_it_wrote(
-    tmp_path: Path, capsys: Capture
-) -> None:
-    text = tmp_path / "sentences.txt"
-    text.write_text("speak and read\n")
-    folder = tmp_path / "corpus"
-    words = ["synth", str(text), str(folder), "--count", "2", "--engine", "espeak-ng"]
-    assert cli.main(words) == 0
-    manifest = Path(capsys.readouterr().out.strip())
-    assert manifest.parent == folder
-    assert len(manifest.read_text().splitlines()) == 2

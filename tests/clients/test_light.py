@@ -36,11 +36,9 @@ TRAINING = [
     "train RECIPE",
     "study STUDY",
     "export CHECKPOINT -o OUT/exported",
-    "synth TEXT OUT/synthetic",
     "bench attention",
     "evaluate MANIFEST --mode beam",
     "transcribe --backend reference RECORDING",
-    "bench streams --part memory --svg OUT/streams.svg",
 ]
 NEEDS = dict.fromkeys(TRAINING, "train") | {
     "mic --list-devices": "mic",

@@ -56,11 +56,9 @@ def test_the_most_streams_that_were_carried_are_reported() -> None:
     assert report.table(points).row_count == 4
 
 
-def test_a_report_can_be_written_and_drawn(tmp_path: Path) -> None:
+def test_a_report_can_be_written(tmp_path: Path) -> None:
     points = [point(64, 0.02), point(1000, 0.09)]
     report.write_json(tmp_path / "out.json", points, {"backend": "reference"})
     content = json.loads((tmp_path / "out.json").read_text())
     assert content["points"][1]["streams"] == 1000
     assert content["backend"] == "reference"
-    report.plot(points, tmp_path / "out.svg")
-    assert "<svg" in (tmp_path / "out.svg").read_text()

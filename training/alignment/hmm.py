@@ -1,4 +1,4 @@
-"""What hidden Markov models of letters and of phones share: cepstra, Gaussian mixtures, Viterbi.
+"""What the hidden Markov models of phones are made of: cepstra, Gaussian mixtures, Viterbi.
 
 Source: Rabiner 1989.
 """
@@ -15,6 +15,8 @@ from cortado.model.compiled.jit import cached_njit
 Frames = NDArray[np.float32]
 SILENCE = 0  # the state of silence
 CEPSTRA = 13
+MIN_FRAMES = 12  # of a Gaussian that is estimated anew
+MIN_VARIANCE = 0.02  # of features whose variance is 1
 
 
 @dataclass(frozen=True)
@@ -58,21 +60,17 @@ class Mixtures:
             np.repeat(self.variances, 2, axis=1),
         )
 
-    def reestimate(
-        self, frames: Frames, states: NDArray[np.int64], min_frames: int, variance_floor: float
-    ) -> None:
+    def reestimate(self, frames: Frames, states: NDArray[np.int64]) -> None:
         """Change the mixtures by one step of expectation maximisation within each state.
 
         Args:
             frames: (T, D) of all utterances.
-            states: (T,) of the frames.
-            min_frames: for each Gaussian; a state that has fewer stays as it is.
-            variance_floor: the least variance.
+            states: (T,) of the frames; one that has fewer than MIN_FRAMES stays as it is.
         """
         order = np.argsort(states, kind="stable")
         bounds = np.searchsorted(states[order], np.arange(len(self.weights) + 1))
         for state, (start, stop) in enumerate(pairwise(bounds)):
-            if stop - start < min_frames * self.weights.shape[1]:
+            if stop - start < MIN_FRAMES * self.weights.shape[1]:
                 continue
             own = frames[order[start:stop]]
             share = self.responsibilities(own, state)
@@ -80,7 +78,7 @@ class Mixtures:
             mean = share.T @ own / count
             variance = share.T @ own**2 / count - mean**2
             self.means[state] = mean
-            self.variances[state] = np.maximum(variance, variance_floor)
+            self.variances[state] = np.maximum(variance, MIN_VARIANCE)
             self.weights[state] = np.maximum(count[:, 0] / count.sum(), 1e-4)
 
     def _components(self, frames: Frames) -> Frames:
@@ -174,8 +172,6 @@ def train_mixtures(
     states: Sequence[NDArray[np.int64]],
     paths: Sequence[NDArray[np.int64] | None],
     iterations: Sequence[int],
-    min_frames: int,
-    variance_floor: float,
 ) -> tuple[Mixtures, Sequence[NDArray[np.int64] | None]]:
     """Return trained mixtures and their paths, by Viterbi training.
 
@@ -185,8 +181,6 @@ def train_mixtures(
         states: (L,) of each one's text, in order.
         paths: as `best_path`, to begin with; utterances without one teach nothing.
         iterations: with more and more Gaussians: each entry but the first doubles them.
-        min_frames: for each Gaussian that is estimated anew.
-        variance_floor: the least variance.
 
     Raises: ValueError where no utterance has as many frames as its text has states.
     """
@@ -199,6 +193,6 @@ def train_mixtures(
             if not aligned:
                 raise ValueError("expected recordings with time for their texts, got none")
             frames, of_frames = (np.concatenate(parts) for parts in zip(*aligned, strict=True))
-            mixtures.reestimate(frames, of_frames, min_frames, variance_floor)
+            mixtures.reestimate(frames, of_frames)
             paths = [best_path(mixtures, x, s) for x, s in zip(features, states, strict=True)]
     return mixtures, paths

@@ -28,7 +28,6 @@ from cortado.training.alignment.hmm import (
 from cortado.training.alignment.tying import EDGE, STATES, tie_states
 from cortado.training.data.pronounce import PHONES, Lexicon
 
-LEAST = 12, 0.02  # frames of a Gaussian, and its variance, of features whose variance is 1
 MONOPHONE_ITERATIONS = (6, 3, 3)  # without context, with 1, 2, 4 Gaussians for each state
 OWN_PHONES = " ".join(PHONES)  # as a file names those that it was trained on
 PARTS = "table", "weights", "means", "variances"
@@ -161,7 +160,7 @@ def train(
     states = [monophones.expand(phones)[0] for phones in sequences]
     flat = [uniform_path(len(x), s) for x, s in zip(features, states, strict=True)]
     monophones.mixtures, paths = train_mixtures(
-        monophones.mixtures, features, states, flat, MONOPHONE_ITERATIONS, *LEAST
+        monophones.mixtures, features, states, flat, MONOPHONE_ITERATIONS
     )
 
     contexts = [_contexts(monophones, s, path) for s, path in zip(sequences, paths, strict=True)]
@@ -173,7 +172,7 @@ def train(
     triphones = TriphoneAligner(table, Mixtures.standard(1 + table.max(), depth))
     states = [triphones.expand(phones)[0] for phones in sequences]
     triphones.mixtures, _ = train_mixtures(
-        triphones.mixtures, features, states, paths, TRIPHONE_ITERATIONS, *LEAST
+        triphones.mixtures, features, states, paths, TRIPHONE_ITERATIONS
     )
     return triphones
 

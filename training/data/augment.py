@@ -16,7 +16,7 @@ from cortado.training.bounds import BelowOne, Count, Share, Weight
 from cortado.training.data.non_speech import CLIPPED, FLOOR, Frames, coloured_noise, non_speech
 
 WARPS = 21  # warp factors are rounded to a grid, so that their matrices are built once
-OF_BANDS = ("speed", "warp", "noise", "telephone", "band_masks", "silence", "lead", "trail")
+OF_BANDS = ("warp", "noise", "telephone", "band_masks", "silence", "lead", "trail")
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,6 @@ class Augmentation:
 
     untouched: Share = 0.0  # share of utterances whose times and mel bands stay as recorded
     tempo: BelowOne = 0.15  # relative time stretch
-    speed: BelowOne = 0.0  # relative change of tempo, pitch and formants at once, as of tapes
     warp: BelowOne = 0.1  # relative vocal-tract length
     gain: Weight = 3.0  # nats of power, around a little below the recording's own
     noise: Share = 0.4  # share of utterances with added noise
@@ -54,18 +53,13 @@ def for_one_utterance(config: Augmentation, rng: np.random.Generator) -> Augment
     Interpolation smooths. A network that hears nothing else does not know a recording's own frames.
     """
     if config.untouched and rng.random() < config.untouched:
-        return replace(config, tempo=0.0, speed=0.0, warp=0.0)
+        return replace(config, tempo=0.0, warp=0.0)
     return config
 
 
 def retimed(logmel: Frames, config: Augmentation, rng: np.random.Generator) -> Frames:
-    """Return (T', F) log-mel frames at another tempo and speed."""
-    frames = stretched(logmel, 1 + rng.uniform(-config.tempo, config.tempo))
-    if config.speed:
-        step = int(rng.integers(WARPS))
-        frames = stretched(frames, warp_factor(step, config.speed))
-        frames = frames @ warp_matrix(WARPS - 1 - step, config.speed, logmel.shape[1])
-    return frames
+    """Return (T', F) log-mel frames at another tempo."""
+    return stretched(logmel, 1 + rng.uniform(-config.tempo, config.tempo))
 
 
 def augmented(
@@ -116,19 +110,16 @@ def stretched(logmel: Frames, factor: float) -> Frames:
     return logmel[low] * (1 - weight) + logmel[high] * weight
 
 
-def warp_factor(step: int, largest: float) -> float:
-    """Return factor `step` of the WARPS from 1 - largest to 1 + largest."""
-    return 1 + largest * (2 * step / (WARPS - 1) - 1)
-
-
 @lru_cache(maxsize=2 * WARPS)
 def warp_matrix(step: int, largest: float, bands: int = MELS) -> Frames:
     """Return the (F, F) interpolation that scales frequencies by 1 - largest .. 1 + largest.
 
-    The mel axis is linear below 1 kHz and logarithmic above, so scaling is done in hertz.
+    The mel axis is linear below 1 kHz and logarithmic above, so scaling is done in hertz. `step` is
+    the number of the factor, of WARPS.
     """
     hertz, columns = mel_centres(bands), np.arange(bands)
-    source = np.interp(hertz * warp_factor(step, largest), hertz, columns)
+    factor = 1 + largest * (2 * step / (WARPS - 1) - 1)
+    source = np.interp(hertz * factor, hertz, columns)
     low = np.minimum(source.astype(np.int64), bands - 2)
     matrix = np.zeros((bands, bands), np.float32)
     matrix[low, columns] = 1 - (source - low)

@@ -60,7 +60,6 @@ def train(
         OSError: a file that cannot be read or written, a GPU with too little memory, or the end of
             one of the processes.
         PronunciationError: espeak-ng is missing, which a recipe that learns states of phones needs.
-        SynthError: some synthetic utterances could not be spoken; a further run tries them again.
     """
     make_matmuls_reproducible()
     recipe.check_start()

@@ -1,4 +1,4 @@
-"""The schedules of a stage's learning rate and pre-sigmoid noise."""
+"""The schedule of a stage's learning rate."""
 
 import math
 
@@ -19,10 +19,3 @@ def learning_rate(stage: Stage, step: int) -> float:
 def cosine(first: float, last: float, part: float) -> float:
     """Return a rate that falls from the first to the last along a cosine, after a part of it."""
     return last + (first - last) * (1 + math.cos(math.pi * part)) / 2
-
-
-def noise(stage: Stage, step: int) -> float:
-    """Return the pre-sigmoid noise of a stage's step, which grows or falls linearly."""
-    part = step / max(1, stage.steps)
-    final = stage.noise if stage.final_noise is None else stage.final_noise
-    return stage.noise + (final - stage.noise) * part

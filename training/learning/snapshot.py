@@ -98,12 +98,7 @@ def _restore_moments(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Ten
         moments.setdefault(int(index), {})[moment] = tensor
     groups = optimizer.state_dict()["param_groups"]
     known = {index for group in groups for index in group["params"]}
-    # Adam counted steps for parameters without gradients: their state begins anew
-    state = {
-        index: values
-        for index, values in moments.items()
-        if index in known and ("exp_avg_sq" not in values or values["exp_avg_sq"].any())
-    }
+    state = {index: values for index, values in moments.items() if index in known}
     optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 

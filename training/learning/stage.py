@@ -24,7 +24,6 @@ class Stage:
     quantity: Weight = 0.0  # weight of the quantity loss |sum alpha - U| / U
     guide: Weight = 0.0  # weight of an offline attention's distance from the CTC alignment
     noise: Weight = 0.0  # standard deviation of the pre-sigmoid noise
-    final_noise: Weight | None = None  # reached linearly at the stage's end; `noise` if not given
     consistency: Weight = 0.0  # weight of the divergence between outputs for two augmented views
     corruption: Share = 0.0  # share of the decoder's input symbols replaced by random ones
     smoothing: Share = 0.0  # label smoothing of the decoder's cross-entropy

@@ -5,7 +5,6 @@ import math
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import count as numbers_from
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from cortado.training.learning.optimizers import optimizers
 from cortado.training.learning.processes import average_buffers, average_gradients
 from cortado.training.learning.recipe import Recipe
 from cortado.training.learning.resumption import as_json, last_state
-from cortado.training.learning.schedule import learning_rate, noise
+from cortado.training.learning.schedule import learning_rate
 from cortado.training.learning.stage import Stage
 from cortado.training.learning.start import begin_from, freeze, initialise, set_statistics
 from cortado.training.learning.state_loss import PhoneLosses
@@ -241,8 +240,7 @@ class Trainer:
         for batch in self._batches(stage):
             started = time.monotonic()
             rate = learning_rate(stage, self.step - first)
-            now = replace(stage, noise=noise(stage, self.step - first))
-            parts = self._update(batch, now, rate)
+            parts = self._update(batch, stage, rate)
             self.step += 1
             self.seconds += time.monotonic() - started
             if monitor:

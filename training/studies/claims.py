@@ -5,7 +5,6 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from cortado.training.learning import recipe as recipes
-from cortado.training.learning.schedule import noise
 from cortado.training.scoring.student import student
 from cortado.training.studies.plan import Study
 from cortado.training.studies.record import Run
@@ -46,8 +45,8 @@ def claims(study: Study, by_row: Mapping[str, Sequence[Run]], sets: Sequence[str
     yield f"**Does hard decoding lose at most one point against expected decoding?** {rate}:"
     yield ""
     trained = [stage for stage in recipe.stages if stage.attention]
-    if any(noise(stage, stage.steps) < 1 for stage in trained):
-        some = any(stage.noise or stage.final_noise for stage in trained)
+    if any(stage.noise < 1 for stage in trained):
+        some = any(stage.noise for stage in trained)
         yield f"These runs had {'less than the papers have of the' if some else 'no'} {NOISE}"
         yield ""
     for name in sets:

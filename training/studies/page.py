@@ -7,7 +7,6 @@ from statistics import fmean
 from cortado.model.whole_file import write_whole
 from cortado.training.learning import recipe as recipes
 from cortado.training.learning.recipe import Recipe
-from cortado.training.learning.schedule import noise
 from cortado.training.scoring.markdown import line, mean, outside
 from cortado.training.studies.claims import claims
 from cortado.training.studies.plan import Row, Study, plans, shared
@@ -128,10 +127,7 @@ def _losses(study: Study, recipe: Recipe) -> str:
 
 def _noise(recipe: Recipe) -> str:
     """Return which pre-sigmoid noise the monotonic rows are trained with."""
-    each = []
-    for stage in recipe.stages:
-        ends = dict.fromkeys(f"{noise(stage, step):g}" for step in (0, stage.steps))
-        each.append(f"{' to '.join(ends)} in the stage `{stage.name}`")
+    each = [f"{stage.noise:g} in the stage `{stage.name}`" for stage in recipe.stages]
     return f"Standard deviation of the pre-sigmoid noise, 1 in the papers: {', '.join(each)}."
 
 

@@ -1,4 +1,4 @@
-"""The results of `cortado bench streams`: a table, JSON, a plot."""
+"""The results of `cortado bench streams`: a table and JSON."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from cortado.clients.bench.streams.delays import TARGET, Point
-from cortado.model.whole_file import named, write_tree
+from cortado.model.whole_file import write_tree
 
 USED = 2 / 3  # of a server's cores at most; the rest is for moments in which much comes at once
 COMMAND = "cortado bench streams --part websockets --json FILE"
@@ -119,26 +119,3 @@ def capacity_and_cores(path: Path) -> Server:
     most = max(carried, key=lambda one: one.streams)
     capacity = max(1, floor(USED * cores * most.streams / most.busy))
     return Server(capacity, cores, most.streams)
-
-
-def plot(points: Sequence[Point], path: Path) -> None:
-    """Draw p50 and p99 against streams, a colour a part and chunk."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    axes = figure.subplots()
-    keys = list(dict.fromkeys((point.part, point.chunk_ms) for point in points))
-    for number, key in enumerate(keys):
-        own = sorted(
-            (p for p in points if (p.part, p.chunk_ms) == key), key=lambda point: point.streams
-        )
-        x = [point.streams for point in own]
-        label, colour = f"{key[0]}, {key[1]} ms", f"C{number}"
-        axes.plot(x, [1000 * p.p99 for p in own], "o-", color=colour, label=f"{label}: p99")
-        axes.plot(x, [1000 * p.p50 for p in own], ".:", color=colour, label=f"{label}: p50")
-    axes.axhline(1000 * TARGET, color="grey", linewidth=0.8)
-    axes.set(xlabel="live streams", ylabel="delay in ms", yscale="log", xlim=(0, None))
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
-    with named(path):
-        figure.savefig(path)

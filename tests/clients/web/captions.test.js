@@ -36,29 +36,6 @@ test("a word is as sure as its least sure character", () => {
   assert.deepEqual(words(some).map(({ confidence }) => confidence), [0.4, 0.7]);
 });
 
-test("a caption has two lines of 42 characters, and ends at a pause", () => {
-  const long = words(spoken("abcdefghi ".repeat(20).trim(), 1).map((each, i) => ({ ...each, time: 1 + i / 100 })));
-  const found = cues([long]);
-  assert.ok(found.every(({ lines }) => lines.length <= 2 && lines.every((line) => line.length <= 42)));
-  assert.equal(found.flatMap(({ lines }) => lines).join(" ").split(" ").length, 20);
-  const parted = cues([[...words(spoken("a b")), ...words(spoken("c", 9))]]);
-  assert.deepEqual(parted.map(({ lines }) => lines), [["a b"], ["c"]]);
-});
-
-test("captions do not overlap, and stand long enough to be read", () => {
-  const found = cues([words(spoken("ab cd ef gh ij kl mn op qr st uv wx yz ".repeat(4)))]);
-  found.forEach(({ start, end }, i) => {
-    assert.ok(end > start);
-    assert.ok(i === 0 || start >= found[i - 1].end);
-  });
-  assert.equal(cues([words(spoken("a"))])[0].end, 1.96);
-});
-
-test("a word that is longer than a line is cut", () => {
-  const lines = ["a".repeat(42), "a".repeat(18)];
-  assert.deepEqual(cues([[{ text: "a".repeat(60), start: 0, end: 1 }]])[0].lines, lines);
-});
-
 test("captions are those of cortado transcribe", () => {
   const { utterances, srt: subrip, vtt: webvtt } = JSON.parse(readFileSync(new URL("captions.json", import.meta.url)));
   const found = cues(utterances.map((each) => words(each.map(([text, time]) => ({ text, time })))));

@@ -31,4 +31,4 @@ def test_recordings_without_time_for_their_texts_are_refused() -> None:
     features = np.zeros((5, 3 * CEPSTRA), np.float32)
     begin = Mixtures.standard(9, 3 * CEPSTRA)
     with pytest.raises(ValueError, match="expected recordings with time for their texts, got none"):
-        train_mixtures(begin, [features], [np.arange(9)], [None], [1], 12, 0.02)
+        train_mixtures(begin, [features], [np.arange(9)], [None], [1])

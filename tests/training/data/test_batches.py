@@ -140,7 +140,7 @@ def test_a_batch_holds_no_more_utterances_than_it_may(sampler: Sampler) -> None:
 
 
 def test_two_views_share_their_tempo_and_half_the_room(sampler: Sampler) -> None:
-    config = Augmentation(tempo=0.3, speed=0.2, silence=0.2)
+    config = Augmentation(tempo=0.3, silence=0.2)
     pools = [sampler.pool(0, config, views=views) for views in (1, 2)]
     assert all(2 * sum(one.frames for one in batch) <= 400 for batch in pools[1] if len(batch) > 1)
     assert sum(map(len, pools[1])) == POOL > len(pools[1]) > len(pools[0])

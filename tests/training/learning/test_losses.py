@@ -4,7 +4,6 @@ from dataclasses import replace
 from itertools import pairwise
 from math import exp, log
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -42,25 +41,6 @@ def aligned(heard: Batch, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     return log_probs, *ctc_alignment(log_probs, heard)
 
 
-def best_score(log_probs: Tensor, target: list[int]) -> float:
-    """The score of the best CTC path of one utterance's (T, V + 1), by dynamic programming."""
-    path = [BLANK] + [symbol for one in target for symbol in (one, BLANK)]
-    scores = [0.0] + [-np.inf] * (len(path) - 1)
-    for t, frame in enumerate(log_probs.tolist()):
-        before = scores
-        scores = []
-        for k, symbol in enumerate(path):
-            ways = [before[k]]
-            if k > 0 and t > 0:
-                ways.append(before[k - 1])
-            if k == 1 and t == 0:
-                ways.append(0.0)
-            if k > 1 and symbol not in (BLANK, path[k - 2]) and t > 0:
-                ways.append(before[k - 2])
-            scores.append(max(ways) + frame[symbol])
-    return max(scores[-2:]) if target else scores[-1]
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_an_alignment_is_a_path_of_rising_frames_within_the_utterance(seed: int) -> None:
     heard = noise_batch([[1, 2, 3, 4], [5, 5, 5], [7], []], [20, 12, 3, 5])
@@ -74,17 +54,6 @@ def test_an_alignment_is_a_path_of_rising_frames_within_the_utterance(seed: int)
         assert all(0 <= time < length for time in found)
         for (one, other), (before, after) in zip(pairwise(found), pairwise(target), strict=True):
             assert other - one >= 1 + (before == after)  # a blank lies between repeats
-
-
-def test_an_alignment_is_the_best_path() -> None:
-    """A reward on the frames that it gives raises the best path's score by all of it."""
-    heard = noise_batch([[1, 2, 2, 4]], [6])
-    log_probs, times, _ = aligned(heard)
-    best = best_score(log_probs[0], [1, 2, 2, 4])
-    spread = log_probs.clone()
-    for frame, symbol in zip(times[0].tolist(), [1, 2, 2, 4], strict=True):
-        spread[0, frame, symbol] += 50  # a path through these frames gains the most
-    assert best_score(spread[0], [1, 2, 2, 4]) == pytest.approx(best + 4 * 50, abs=1e-3)
 
 
 def test_an_alignment_gives_the_last_frame_of_a_symbol() -> None:

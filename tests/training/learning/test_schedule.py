@@ -2,7 +2,7 @@
 
 import pytest
 
-from cortado.training.learning.schedule import learning_rate, noise
+from cortado.training.learning.schedule import learning_rate
 from cortado.training.learning.stage import Stage
 
 
@@ -25,9 +25,3 @@ def test_the_rate_is_cut_at_the_papers_steps() -> None:
     stage = Stage("wsj", 100, learning_rate=1e-3, cuts=(60, 80), cut=0.1)
     found = [learning_rate(stage, step) for step in (0, 59, 60, 79, 80, 99)]
     assert found == pytest.approx([1e-3, 1e-3, 1e-4, 1e-4, 1e-5, 1e-5])
-
-
-def test_the_noise_stays_unless_it_is_to_end_elsewhere() -> None:
-    assert [noise(Stage("a", 10, noise=1.0), step) for step in (0, 9)] == [1.0, 1.0]
-    rising = Stage("a", 10, noise=0.0, final_noise=1.0)
-    assert [noise(rising, step) for step in (0, 5)] == [0.0, 0.5]

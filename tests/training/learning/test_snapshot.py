@@ -112,16 +112,5 @@ def test_a_kill_while_saving_leaves_the_snapshot_before(
     assert not (tmp_path / "snapshot.partial").exists()
 
 
-def test_a_parameter_that_nothing_has_moved_begins_as_adam_begins(tmp_path: Path) -> None:
-    module, optimizer = trained(0, 0)
-    for _ in range(4):
-        for parameter in module.parameters():
-            parameter.grad = torch.zeros_like(parameter)
-        optimizer.step()
-    save(tmp_path, 4, *named(module, optimizer), {})
-    restore(snapshots(tmp_path)[-1], *named(module, optimizer))
-    assert optimizer.state_dict()["state"] == {}
-
-
 def test_a_folder_without_a_run_has_no_snapshots(tmp_path: Path) -> None:
     assert snapshots(tmp_path / "nowhere") == []
