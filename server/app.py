@@ -58,6 +58,7 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
         lifespan=lifespan,
         docs_url=None,  # FastAPI's pages load scripts of another site
         redoc_url=None,
+        redirect_slashes=False,  # what no route answers is the page's
     )
     names = {name.lower() for name in (service.settings.host, *service.settings.allowed_hosts)}
     if origins := service.settings.allowed_origins:
@@ -142,5 +143,5 @@ def create_app(service: Service, page: Callable[[], Awaitable[bytes]] | None = N
     async def nothing(socket: WebSocket) -> None:
         await socket.send_denial_response(web.failed(socket, HTTPException(404)))
 
-    app.mount("/", web.page())
+    app.router.default = web.page()
     return app

@@ -11,7 +11,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Match, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -33,7 +32,6 @@ TYPES = {
 }
 
 LENGTHS = {"content-length", "transfer-encoding"}
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 HEADERS = {
     # Blobs are recordings that somebody has opened, whose length is asked for.
@@ -63,26 +61,10 @@ class Page(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Return the answer to a request for a file, which no address of the API has answered."""
-        try:
-            found = await super().get_response(path, {**scope, "method": "GET"})
-        except HTTPException as error:
-            if error.status_code == 404 and (allowed := _methods(scope)):
-                raise HTTPException(405, headers={"Allow": allowed}) from None
-            raise
+        found = await super().get_response(path, {**scope, "method": "GET"})
         if scope["method"] != "GET":
             raise HTTPException(405, headers={"Allow": "GET, HEAD"})
         return found
-
-
-def _methods(scope: Scope) -> str:
-    """Return the methods of an address of the API; none where there is no such address."""
-    others = [route for route in scope["app"].routes if not isinstance(route, Mount)]
-    known = [
-        method
-        for method in METHODS
-        if any(one.matches({**scope, "method": method})[0] is Match.FULL for one in others)
-    ]
-    return ", ".join(known)
 
 
 def refused(error: Refused) -> JSONResponse:
