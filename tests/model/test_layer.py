@@ -73,6 +73,8 @@ def decoder(kind: str) -> Layer:
 def decoder_config(kind: str) -> DecoderConfig:
     if kind == "ctc":
         return DecoderConfig(kind="ctc")
+    if kind == "stacked":
+        return replace(decoder_config("mocha"), layers=3, readout="maxout")
     attention = AttentionConfig(8, bias=0.0, kind=kind, span=4)  # type: ignore[arg-type]
     return DecoderConfig(8, 4, attention, "luong" if kind == "matcha" else "bahdanau")
 
@@ -104,7 +106,7 @@ LAYERS: dict[str, tuple[Callable[[], Layer], tuple[int, ...]]] = {  # and the sh
     ),
     **{
         f"{kind} decoder": (lambda kind=kind: decoder(kind), (3, 12, 6))  # type: ignore[misc]
-        for kind in ("mocha", "monotonic", "matcha", "ctc")
+        for kind in ("mocha", "monotonic", "matcha", "stacked", "ctc")
     },
     **{
         f"{kind} recogniser": (
@@ -160,7 +162,7 @@ def test_the_normaliser_streams_beyond_its_memory(cuts: list[int]) -> None:
     verify_chunks(normalizer(), x, cuts)
 
 
-@pytest.mark.parametrize("kind", ["mocha", "monotonic", "matcha", "ctc"])
+@pytest.mark.parametrize("kind", ["mocha", "monotonic", "matcha", "stacked", "ctc"])
 def test_what_a_decoder_writes_depends_on_what_it_hears(kind: str) -> None:
     torch.manual_seed(0)
     written = decoder(kind)(torch.randn(3, 12, 6))

@@ -12,8 +12,6 @@ from cortado.model.attention import AttentionConfig
 from cortado.model.attention.energy import AdditiveEnergy
 from cortado.model.config import DecoderConfig
 from cortado.model.decoder.bahdanau import BahdanauDecoder
-from cortado.model.decoder.decoder import push
-from cortado.model.layer import put, select
 
 Doubles = NDArray[np.float64]
 
@@ -166,44 +164,8 @@ def test_a_text_of_nothing_is_the_scan_for_one_symbol() -> None:
     assert decoded.alpha.shape == decoded.energies.shape == (2, 1, FRAMES)
 
 
-@pytest.mark.parametrize("cap", [1, 2, 3])
-def test_no_frame_gets_more_symbols_than_the_cap(cap: int) -> None:
-    module = decoder(0)
-    module.attention.monotonic.bias.fill_(1e6)  # stops everywhere, for ever
-    assert (online(module, frames(0), cap) >= 0).all()
-
-
-def test_nothing_is_written_where_nothing_stops() -> None:
-    module = decoder(0)
-    module.attention.monotonic.bias.fill_(-1e6)
-    assert (online(module, frames(0), 2) == -1).all()
-
-
 def test_what_is_not_written_is_padded_behind_what_is() -> None:
     for seed in range(4):
         written = online(decoder(seed), frames(seed, 5), 4)
         assert ((written >= -1) & (written < SYMBOLS)).all()
         assert ((written[..., :-1] >= 0) | (written[..., 1:] == -1)).all()
-
-
-def test_streams_that_step_at_times_of_their_own_write_what_they_write_alone() -> None:
-    module, values = decoder(2), frames(2, 4)
-    module.cap = 2
-    state, heard = module.initial_state(4), [0] * 4
-    found: list[list[list[int]]] = [[] for _ in range(4)]
-    random = np.random.default_rng(0)
-    while min(heard) < FRAMES:
-        rows = [row for row in range(4) if heard[row] < FRAMES and random.random() < 0.5]
-        if not rows:
-            continue
-        newest = torch.stack([values[row, heard[row]] for row in rows]).unsqueeze(1)
-        written, part = module.step(newest, select(state, rows))
-        state = put(state, rows, part)
-        for row, symbols in zip(rows, written[:, 0].tolist(), strict=True):
-            found[row].append(symbols)
-            heard[row] += 1
-    assert found == online(module, values, 2).tolist()
-
-
-def test_pushing_drops_the_oldest() -> None:
-    assert push(torch.tensor([[1, 2, 3]]), torch.tensor([4])).tolist() == [[2, 3, 4]]

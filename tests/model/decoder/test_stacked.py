@@ -64,19 +64,6 @@ def test_a_teacher_forced_pass_is_symbol_after_symbol(
 
 
 @pytest.mark.parametrize(("order", "readout", "layers"), EVERY)
-def test_it_streams_over_any_pieces(order: Order, readout: Readout, layers: int) -> None:
-    module, (values, _, _) = decoder(order, readout, layers), inputs()
-    state, parts = module.initial_state(2), []
-    for piece in values.split([2, 1, 5, 1], 1):
-        symbols, state = module.step(piece, state)
-        parts.append(symbols)
-    whole, _ = module.step(values, module.initial_state(2))
-    assert torch.equal(torch.cat(parts, 1), whole)
-    assert (whole >= 0).any()
-    assert state.lstm.hidden.shape == (2, layers * STATE)
-
-
-@pytest.mark.parametrize(("order", "readout", "layers"), EVERY)
 def test_text_alone_is_a_pass_over_silence(order: Order, readout: Readout, layers: int) -> None:
     module, (values, mask, targets) = decoder(order, readout, layers, "none", True), inputs()
     decoded = module.teacher_forced(torch.zeros_like(values), mask, targets)
