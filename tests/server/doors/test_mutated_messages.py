@@ -13,7 +13,9 @@ from cortado.server.doors.openai.realtime import Realtime
 from cortado.server.doors.own import Own
 from cortado.server.doors.vosk import Vosk
 from cortado.server.protocol.dialect import Dialect
+from cortado.server.protocol.errors import REASONS
 from cortado.server.protocol.events import State
+from cortado.server.protocol.messages import ErrorCode
 from cortado.tests.model.untrained import noise
 from cortado.tests.server.doors.conversation import Conversation
 from cortado.tests.server.mutations import PER_CONVERSATION, QUERIES, SAID, beside, mutated
@@ -61,4 +63,4 @@ def test_mutated_messages_of_real_clients(name: str) -> None:
 def test_mutated_messages_do_not_reach_other_streams(name: str, at_rest: Running) -> None:
     answers = asyncio.run(beside(at_rest.page, name, 100, SPEECH))
     assert answers["honest streams"] > 0
-    assert answers["internal_error"] == 0
+    assert answers[f"close {REASONS[ErrorCode.INTERNAL_ERROR].close}"] == 0
