@@ -3,9 +3,11 @@
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from cortado.model import checkpoint, checkpoint_reader
@@ -28,6 +30,7 @@ def export(
     lm: str | None = None,
     name: str | None = None,
     bits: checkpoint.Bits = 16,
+    stops: tuple[float, float] = (1.0, 0.0),
 ) -> int:
     """Write a checkpoint that holds all that serving needs; return its bytes.
 
@@ -43,9 +46,12 @@ def export(
             checkpoint that has one.
         name: what the card calls the recipe; that of the first checkpoint if None.
         bits: of the matrices' numbers.
+        stops: factor of the energies by which a monotonic attention stops, and what is added to
+            them: it learns beside noise, which a search does not have.
 
     Raises:
-        ValueError: shares that do not fit, or checkpoints that differ in more than their weights.
+        ValueError: shares that do not fit, checkpoints that differ in more than their weights, or
+            energies to change of an attention that has none.
         CheckpointError: one is missing or broken.
         LanguageError: the language model is missing or broken, or of words that it has not.
         FileExistsError: there is something in the folder.
@@ -55,6 +61,8 @@ def export(
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise FileExistsError(f"expected a folder that is new or empty, got {output}")
     recognizer = mean(folders, parts)
+    if stops != (1, 0):
+        change_stops(recognizer, *stops)
     words = _words(folders, recognizer, lm)
     card = checkpoint_reader.read_card(folders[0])["card"]
     if len(folders) > 1:
@@ -97,6 +105,23 @@ def mean(folders: Sequence[Path], shares: Sequence[float]) -> Recognizer:
     kinds = {key: value.dtype for key, value in first.state_dict().items()}
     first.load_state_dict({key: value.to(kinds[key]) for key, value in total.items()})
     return first
+
+
+def change_stops(recognizer: Recognizer, factor: float, offset: float) -> None:
+    """Scale and shift the energies by which a monotonic attention stops.
+
+    Raises: ValueError where there is no such attention, or a number is not finite.
+    """
+    attention = getattr(recognizer.decoder, "attention", None)
+    energy = getattr(attention, "monotonic", None)
+    if energy is None:
+        kind = type(attention or recognizer.decoder).__name__
+        raise ValueError(f"expected a monotonic attention, whose stops can be changed, got {kind}")
+    if not (isfinite(factor) and isfinite(offset)):
+        raise ValueError(f"expected finite numbers to change stops by, got {factor} and {offset}")
+    with torch.no_grad():
+        energy.scale.mul_(factor)
+        energy.bias.mul_(factor).add_(offset)
 
 
 def _checkpoint(folder: Path) -> Path:

@@ -10,6 +10,7 @@ from cortado.clients.commands.terminal import examples
 EXAMPLES = examples(
     "cortado export runs/mine --lm mine.safetensors -o models/mine",
     "cortado export runs/one runs/two --share 3 --share 1 -o models/mean",
+    "cortado export runs/mine --stops 1 0.8 -o models/sooner",
 )
 
 
@@ -36,6 +37,13 @@ def export(
     name: Annotated[
         str | None, typer.Option(help="What its card calls the recipe; as before if not set.")
     ] = None,
+    stops: Annotated[
+        tuple[float, float],
+        typer.Option(
+            metavar="FACTOR OFFSET",
+            help="Change of the energies by which a monotonic attention stops; above 0: sooner.",
+        ),
+    ] = (1.0, 0.0),
     bits: Annotated[
         Literal["8", "16"], typer.Option(help="Bits of the large matrices' numbers.")
     ] = "16",
@@ -48,7 +56,7 @@ def export(
     from cortado.model.description import describe
     from cortado.training.export import export as run
 
-    written = run(checkpoints, output, share or (), lm, name, 8 if bits == "8" else 16)
+    written = run(checkpoints, output, share or (), lm, name, 8 if bits == "8" else 16, stops)
     found = describe(output)
     words = f"{found.words:,} words" if found.words else "no language model"
     way = found.not_streamed or f"streams by {found.backend}"

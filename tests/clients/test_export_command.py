@@ -77,6 +77,29 @@ def test_a_mean_has_its_share_of_each(one: Path, two: Path, tmp_path: Path) -> N
     }
 
 
+def test_stops_are_scaled_and_shifted(one: Path, tmp_path: Path) -> None:
+    assert run(one, "--stops", "0.5", "2", "-o", tmp_path / "sooner") == 0
+    before, after = (checkpoint.load(each) for each in (one, tmp_path / "sooner"))
+    values = torch.randn(1, 9, before.config.encoder.width)
+    energies = []
+    for model in (before, after):
+        decoded = model.decoder.teacher_forced(
+            values, torch.ones(1, 9, dtype=torch.bool), torch.zeros(1, 0, dtype=torch.long)
+        )
+        assert decoded.energies is not None
+        energies.append(decoded.energies)
+    torch.testing.assert_close(energies[1], 0.5 * energies[0] + 2, atol=1e-3, rtol=1e-3)
+
+
+def test_stops_of_an_attention_without_them_are_refused(tmp_path: Path, capsys: Capture) -> None:
+    decoder = replace(MODEL.decoder, attention=replace(MODEL.decoder.attention, kind="soft"))
+    soft = stored(tmp_path / "soft", 1, replace(MODEL, decoder=decoder))
+    assert run(soft, "--stops", "1", "0.5", "-o", tmp_path / "new") == 2
+    assert "expected a monotonic attention, whose stops can be" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+    assert run(soft, "--stops", "nan", "0", "-o", tmp_path / "new") == 2
+
+
 def test_shares_are_equal_if_not_given(one: Path, two: Path, tmp_path: Path) -> None:
     assert run(one, two, "-o", tmp_path / "plain") == 0
     assert run(one, two, "--share", "2", "--share", "2", "-o", tmp_path / "said") == 0
