@@ -103,8 +103,10 @@ def read_config(folder: str | os.PathLike[str] = DEFAULT) -> RecognizerConfig:
 def _built(folder: Path, content: dict[str, Any]) -> RecognizerConfig:
     with checkpoint_errors(folder):
         config = content["config"]
-        kept = {key: one for key, one in config["encoder"].items() if (key, one) != GONE}
-        return build(RecognizerConfig, {**config, "encoder": kept}, str(folder / CARD), folder)
+        if isinstance(config, dict) and isinstance(encoder := config.get("encoder"), dict):
+            kept = {key: one for key, one in encoder.items() if (key, one) != GONE}
+            config = {**config, "encoder": kept}
+        return build(RecognizerConfig, config, str(folder / CARD), folder)
 
 
 def read(folder: str | os.PathLike[str] = DEFAULT) -> CheckpointData:
