@@ -15,7 +15,7 @@ Array = NDArray[Any]
 Samples = NDArray[np.float32]  # (N,) or (R, N) in [-1, 1], at 16 kHz if no rate is beside
 Rows = NDArray[np.int64]  # (R,) which streams
 
-LONGEST = 127  # steps in a number of a byte
+MAX_CODE = 127  # steps of a row in one of its numbers
 LOUDEST = 8.0  # times full scale; lossy codecs overshoot a little, corrupt floats by far
 Arrays = TypeVar("Arrays", bound=tuple[Any, ...])
 
@@ -43,10 +43,10 @@ def row_codes(matrix: Array, kind: type[np.floating[Any]] = np.float32) -> tuple
         matrix: (N, K) float32.
         kind: of the steps.
     """
-    steps = (np.abs(matrix).max(1) / LONGEST).astype(kind)
+    steps = (np.abs(matrix).max(1) / MAX_CODE).astype(kind)
     size = steps.astype(np.float32)
     codes = np.rint(matrix / np.where(size > 0, size, 1)[:, None])
-    return np.clip(codes, -LONGEST, LONGEST).astype(np.int8), steps
+    return np.clip(codes, -MAX_CODE, MAX_CODE).astype(np.int8), steps
 
 
 def buffers(parts: Iterable[Any]) -> Iterator[bytes]:

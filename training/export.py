@@ -61,13 +61,16 @@ def export(
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise FileExistsError(f"expected a folder that is new or empty, got {output}")
     recognizer = mean(folders, parts)
-    if stops != (1, 0):
+    if is_changed := stops != (1, 0):
         change_stops(recognizer, *stops)
     words = _words(folders, recognizer, lm)
     card = checkpoint_reader.read_card(folders[0])["card"]
-    if len(folders) > 1:
+    if len(folders) > 1 or is_changed:
         card = {key: value for key, value in card.items() if key not in OF_SCORES}
+    if len(folders) > 1:
         card["mean"] = _described(folders, parts)
+    if is_changed:
+        card["stops"] = list(stops)
     checkpoint.save(recognizer, output, card | ({"recipe": name} if name else {}), bits)
     if words:
         shutil.copyfile(words, output / FILE)

@@ -41,7 +41,8 @@ def export(
         tuple[float, float],
         typer.Option(
             metavar="FACTOR OFFSET",
-            help="Change of the energies by which a monotonic attention stops; above 0: sooner.",
+            help="Factor of the energies by which a monotonic attention stops, and what is added"
+            " to them; with more it stops sooner.",
         ),
     ] = (1.0, 0.0),
     bits: Annotated[

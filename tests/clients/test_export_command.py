@@ -89,15 +89,20 @@ def test_stops_are_scaled_and_shifted(one: Path, tmp_path: Path) -> None:
         assert decoded.energies is not None
         energies.append(decoded.energies)
     torch.testing.assert_close(energies[1], 0.5 * energies[0] + 2, atol=1e-3, rtol=1e-3)
+    said = {"recipe": "recipe 1", "steps": 100, "language": "Tones", "stops": [0.5, 2.0]}
+    assert card(tmp_path / "sooner") == said  # others than those that were scored
 
 
-def test_stops_of_an_attention_without_them_are_refused(tmp_path: Path, capsys: Capture) -> None:
+def test_stops_that_cannot_be_changed_are_refused(
+    one: Path, tmp_path: Path, capsys: Capture
+) -> None:
     decoder = replace(MODEL.decoder, attention=replace(MODEL.decoder.attention, kind="soft"))
     soft = stored(tmp_path / "soft", 1, replace(MODEL, decoder=decoder))
     assert run(soft, "--stops", "1", "0.5", "-o", tmp_path / "new") == 2
     assert "expected a monotonic attention, whose stops can be" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
-    assert run(soft, "--stops", "nan", "0", "-o", tmp_path / "new") == 2
+    assert run(one, "--stops", "nan", "0", "-o", tmp_path / "new") == 2
+    assert "expected finite numbers to change stops by, got nan and 0.0" in capsys.readouterr().err
 
 
 def test_shares_are_equal_if_not_given(one: Path, two: Path, tmp_path: Path) -> None:

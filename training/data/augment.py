@@ -110,7 +110,7 @@ def stretched(logmel: Frames, factor: float) -> Frames:
     return logmel[low] * (1 - weight) + logmel[high] * weight
 
 
-@lru_cache(maxsize=2 * WARPS)
+@lru_cache(maxsize=WARPS)
 def warp_matrix(step: int, largest: float, bands: int = MELS) -> Frames:
     """Return the (F, F) interpolation that scales frequencies by 1 - largest .. 1 + largest.
 
