@@ -80,6 +80,11 @@ def zeros(
     return kind(*found)
 
 
+def has_dimension(kind: type[tuple[Any, ...]], name: str) -> list[bool]:
+    """Return which fields of a named tuple of arrays have a dimension of that name."""
+    return [name in dimensions for _, *dimensions in _fields(kind).values()]
+
+
 @cache
 def _fields(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
     hints = get_type_hints(kind, include_extras=True)

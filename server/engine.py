@@ -39,7 +39,7 @@ SPARE = 100  # steps beyond a full buffer: the resampler's last samples, and one
 STALLED_SECONDS = 1.5  # after so long in one step the model counts as stuck: no stream is let in
 HANGING_SECONDS = 20.0  # after so long it is given up
 STOP_SECONDS = 1.0  # that the last step may take once the engine is to stop
-TURN_SECONDS = 0.001  # that the event loop may hold Python's lock while the engine wants it
+TURN_SECONDS = 0.0002  # that the event loop may hold Python's lock while the engine wants it
 
 
 class EngineFull(Exception):

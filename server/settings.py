@@ -75,8 +75,8 @@ class Settings(Limits, BaseSettings):
     backend: Backend = "auto"
     """Backend that runs the model: auto (the fast CPU backend if it supports the model), or one of
     fast, fast-amx, fast-int8, fast-bf16, fast-fp32, reference, cuda (a GPU)."""
-    beam: Annotated[int | None, Field(ge=1, le=128)] = None
-    """Hypotheses of the search, 64 if not set, at most 128; 1 for the greedy scan, which is
+    beam: Annotated[int | None, Field(ge=1, le=256)] = None
+    """Hypotheses of the search, 128 if not set, at most 256; 1 for the greedy scan, which is
     cheapest and commits each character at once."""
     hold: Annotated[int | None, Field(ge=0, le=2000)] = None
     """Milliseconds after which the search commits a character at the latest, 560 if not set,

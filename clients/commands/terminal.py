@@ -57,8 +57,8 @@ Width = Annotated[
     int | None,
     typer.Option(
         "--beam",
-        help="Hypotheses of the search, 64 if not set, at most 128; 1 for the greedy scan, which is"
-        " cheapest and commits each character at once.",
+        help="Hypotheses of the search, 128 if not set, at most 256; 1 for the greedy scan, which"
+        " is cheapest and commits each character at once.",
     ),
 ]
 

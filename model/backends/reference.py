@@ -208,6 +208,9 @@ class ReferenceStepper:
         parts = tensors(select(self._state, self._index(np.array([row]))))
         return b"".join(x.cpu().numpy().tobytes() for x in parts)
 
+    def fits(self, state: bytes) -> bool:
+        return len(state) == self.bytes_per_stream
+
     def restore(self, row: int, state: bytes) -> None:
         data, start = bytearray(state), 0
 

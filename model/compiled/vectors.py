@@ -228,11 +228,14 @@ def _emit_butterfly(e: Emitter) -> None:
 
 
 def _fetch_and_increment(typing, counter):  # type: ignore[no-untyped-def]
-    """Return the number in an int64 array and add one to it, atomically."""
+    """Return the number in an int64 array and add one to it, atomically.
+
+    A thread that finds what another one has added finds all that this one had written before.
+    """
 
     def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
         place = context.make_array(given.args[0])(context, builder, arguments[0]).data
-        return builder.atomic_rmw("add", place, int64(1), "monotonic")
+        return builder.atomic_rmw("add", place, int64(1), "acq_rel")
 
     return types.int64(counter), generate
 

@@ -9,13 +9,14 @@ from cortado.model.emission import FLUSH_STEPS
 from cortado.model.features.framing import STEP_SECONDS
 from cortado.model.search.language_model import NONE, Language
 
-MAX_WIDTH, MAX_WAIT_MS = 128, 2000  # hypotheses; milliseconds until a symbol is committed
+MAX_WIDTH, MAX_WAIT_MS = 256, 2000  # hypotheses; milliseconds until a symbol is committed
+WIDE_PRUNING = 10.4  # nats, for more hypotheses than the default: for who has the time
 
 
 class Beam(NamedTuple):
     """The settings of a beam search."""
 
-    width: int = 64  # hypotheses; 1 for the greedy scan, without a search
+    width: int = 128  # hypotheses; 1 for the greedy scan, without a search
     max_wait: int = 14  # frames after which the best hypothesis' symbols are committed anyway
     rival_wait: int = 18  # frames after which those with a symbol more are dropped
     pruning: float = 8.4  # nats below the best hypothesis at which others are dropped
@@ -67,16 +68,18 @@ def beam_from_options(width: int | None, hold_ms: int | None, lm: str | None = N
         raise ValueError(f"expected --hold in whole ms from 0 to {MAX_WAIT_MS}, got {hold_ms!r}")
     if width == 1:
         return GREEDY
+    width = width or DEFAULT_BEAM.width
     wait = DEFAULT_BEAM.max_wait if hold_ms is None else round(hold_ms / 1000 / STEP_SECONDS)
     return DEFAULT_BEAM._replace(
-        width=width or DEFAULT_BEAM.width,
+        width=width,
+        pruning=DEFAULT_BEAM.pruning if width <= DEFAULT_BEAM.width else WIDE_PRUNING,
         max_wait=wait,
         rival_wait=max(wait, DEFAULT_BEAM.rival_wait),
     )
 
 
 def search_name(backend: str, beam: Beam) -> str:
-    """Return a backend's name with that of its search: "fast-fp32", "fast-fp32-beam64-lm"."""
+    """Return a backend's name with that of its search: "fast-fp32", "fast-fp32-beam128-lm"."""
     if beam.width == 1:
         return backend
     return f"{backend}-beam{beam.width}" + ("-lm" if beam.uses_language_model else "")

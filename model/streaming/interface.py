@@ -69,7 +69,10 @@ class Stepper(Protocol):
         """
 
     def snapshot(self, row: int) -> bytes:
-        """Return a stream's state, bytes_per_stream long."""
+        """Return a stream's state, as long as bytes_per_stream or shorter."""
+
+    def fits(self, state: bytes) -> bool:
+        """Return whether bytes are as long as such a state is."""
 
     def restore(self, row: int, state: bytes) -> None:
         """Set a row to the state that `snapshot` returned, in any process with the same model."""

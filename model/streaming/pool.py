@@ -348,9 +348,10 @@ class Pool:
         for name, expected, found in pairs:
             if expected != found:
                 raise SnapshotError(f"expected a stream of the {name} {expected}, got {found}")
-        if (size := len(snapshot.state)) != self.stepper.bytes_per_stream:
+        if not self.stepper.fits(snapshot.state):
+            most = self.stepper.bytes_per_stream
             raise SnapshotError(
-                f"expected a state of {self.stepper.bytes_per_stream} bytes, got {size}"
+                f"expected a whole state, of at most {most} bytes, got {len(snapshot.state)} bytes"
             )
         if not snapshot.detector:
             return

@@ -243,7 +243,7 @@ def test_info_as_json_agrees_with_the_checkpoint(checkpoint: Path, capsys: Captu
     assert found["card"] == written["card"]
     for name in ("parameters", "lookahead_ms", "sample_rate"):
         assert found[name] == written[name]
-    assert 0 < found["state_bytes"] < 270_000  # 264,944 in 32 bits, where the CPU has no AVX-512
+    assert 0 < found["state_bytes"] < 500_000
 
 
 def test_info_states_the_memory_of_the_backend_that_serves(

@@ -123,7 +123,7 @@ def test_one_checkpoint_keeps_its_scores_and_takes_words(
     said = capsys.readouterr().out.splitlines()[-1]
     assert said.startswith(f"{output}: ")
     assert "3 words" in said
-    assert said.endswith("streams by reference-beam64-lm")
+    assert said.endswith("streams by reference-beam128-lm")
 
 
 def test_large_matrices_in_8_bits_take_half_the_room(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ Outcome = tuple[int, str, str]  # exit code, stdout, stderr
 
 WORKS = {
     "info": "parameters",
-    "warm": "-beam64-lm is ready after ",
+    "warm": "-beam128-lm is ready after ",
     "transcribe RECORDING": "",
     "transcribe --json RECORDING": '"characters"',
     "evaluate MANIFEST --json OUT/scores.json --html OUT/scores.html --trn OUT/sclite": "WER",

@@ -126,7 +126,7 @@ def test_whatever_streams_refuses_speakers_statistics_and_says_why(tmp_path: Pat
 def test_the_fast_backend_does_not_know_an_adapted_recogniser() -> None:
     whole = Recognizer(RecognizerConfig(features=FeatureConfig("speaker"))).eval()
     found = adapted(whole, statistics_of(Features(), []))
-    assert choose(found).name == "reference-beam64"
+    assert choose(found).name == "reference-beam128"
     with pytest.raises(ValueError, match=r"features\.normalisation is 'fixed'"):
         choose(found, "fast")
 

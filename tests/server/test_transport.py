@@ -42,7 +42,7 @@ HANDSHAKE = (
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 )
 READ = 256 * 1024  # bytes that asyncio reads at most at once
-CONNECTION_BYTES = 2_400_000  # docs/threats.md: the most memory of one connection
+CONNECTION_BYTES = 3_200_000  # docs/threats.md: the most memory of one connection
 MASK = bytes(4)
 
 

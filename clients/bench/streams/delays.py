@@ -7,6 +7,11 @@ from numpy.typing import NDArray
 
 TARGET = 0.1  # seconds: the p99 up to which streams count as carried
 
+# Streams begin one after the other. One that begins within a word takes twice as long for a second,
+# in which the search knows little: of thousands of people nobody begins together with all others.
+BEGIN = 4.0  # seconds within which they do
+WARM_UP = 6.0  # seconds that are not counted: until all run, and the batching window has adapted
+
 
 @dataclass(frozen=True)
 class Point:

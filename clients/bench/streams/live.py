@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.clients.bench.streams.delays import Point, percentiles
+from cortado.clients.bench.streams.delays import BEGIN, WARM_UP, Point, percentiles
 from cortado.model.arrays import Samples
 from cortado.model.features.framing import SAMPLE_RATE
 from cortado.model.streaming.interface import StreamingRecognizer
@@ -17,7 +17,6 @@ from cortado.server.engine_stream import EngineStream
 from cortado.server.metrics import Metrics
 from cortado.server.protocol.messages import Start
 
-WARM_UP = 2.0  # seconds until all streams run and the batching window has adapted
 BUFFER = 30.0  # seconds of audio that an overloaded engine may fall behind
 
 
@@ -126,6 +125,8 @@ async def _stream(
             due = began + (turn + 1 + k / count) * period
             while (wait := due - time.perf_counter()) > 0:
                 await asyncio.sleep(wait)
+            if turn * period < BEGIN * k / count:
+                continue  # it has not begun
             engine.push(stream, pieces[(starts[k] + turn) % len(pieces)], due)
             if not k % 64:
                 await asyncio.sleep(0)  # the engine hands results to this loop

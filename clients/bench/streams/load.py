@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 
 from cortado.clients.bench.served import Served
-from cortado.clients.bench.streams.delays import Point, percentiles
+from cortado.clients.bench.streams.delays import BEGIN, WARM_UP, Point, percentiles
 from cortado.clients.connection import Connection, open_connection
 from cortado.model.arrays import Samples
 from cortado.model.features.framing import SAMPLE_RATE
@@ -17,7 +17,6 @@ from cortado.server.protocol.messages import Chars, End, Final, Start
 from cortado.server.protocol.pcm import encode
 
 AT_ONCE = 50  # connections that are opened at a time
-WARM_UP = 2.0  # seconds of speech that are not counted
 
 
 def measure(
@@ -42,7 +41,7 @@ def measure(
         progress: called with the number of streams that are connected.
     """
     delays, used = asyncio.run(_speak(server, speech, streams, chunk_ms, seconds, progress))
-    busy = used / (seconds + WARM_UP)
+    busy = used / seconds
     figures = percentiles(np.array(delays))
     return Point("websockets", backend, chunk_ms, streams, seconds, *figures, len(delays), busy)
 
@@ -55,7 +54,7 @@ async def _speak(
     seconds: float,
     progress: Progress,
 ) -> tuple[list[float], float]:
-    """Return the delay of each message of characters, and the processor seconds of the server."""
+    """Return the delays of messages of characters, and the server's processor seconds meanwhile."""
     joined = np.concatenate(list(speech))
     needed = round((WARM_UP + seconds) * SAMPLE_RATE)
     joined = np.tile(joined, 1 + needed // len(joined) + 1)
@@ -72,9 +71,11 @@ async def _speak(
         progress("connected", connected, streams)
         try:
             await ready.wait()
-            samples = joined[starts[k] : starts[k] + needed]
             period = chunk_ms / 1000
-            return await _talk(connection, samples, began + k / streams * period, chunk_ms)
+            later = round(BEGIN * k / streams / period) * period
+            samples = joined[starts[k] : starts[k] + needed - round(later * SAMPLE_RATE)]
+            begins = began + later + k / streams * period
+            return await _talk(connection, samples, begins, WARM_UP - later, chunk_ms)
         finally:
             await connection.close()
 
@@ -85,9 +86,10 @@ async def _speak(
             for task in tasks:
                 if task.done():
                     task.result()  # what went wrong
-        used = server.processor_seconds()
         began = perf_counter() + 0.1
         ready.set()
+        await asyncio.sleep(began + WARM_UP - perf_counter())
+        used = server.processor_seconds()
         delays = [delay for delays in await asyncio.gather(*tasks) for delay in delays]
         return delays, server.processor_seconds() - used
     finally:
@@ -97,8 +99,9 @@ async def _speak(
 
 
 async def _talk(
-    connection: Connection, samples: Samples, began: float, chunk_ms: int
+    connection: Connection, samples: Samples, began: float, counted: float, chunk_ms: int
 ) -> list[float]:
+    """Speak; return the delays from `counted` seconds on."""
     piece = SAMPLE_RATE * chunk_ms // 1000
     sent: list[float] = []
     delays: list[float] = []
@@ -117,7 +120,7 @@ async def _talk(
             if not isinstance(message, Chars):
                 continue
             # not what the end brings out
-            if WARM_UP <= message.position < len(samples) / SAMPLE_RATE:
+            if counted <= message.position < len(samples) / SAMPLE_RATE:
                 delays.append(now - sent[math.ceil(message.position * SAMPLE_RATE / piece) - 1])
         await speaking
     finally:

@@ -40,21 +40,26 @@ def _blank(logits_of_frames: Array, start: int, vocabulary: int) -> bool:
 
 
 @uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
-def store_frames(rows: Array, state: State, w: DecoderWeights, t: Scratch) -> None:
-    """Add the tile's encoder frames, `t.joined`, to the windows of the chunks."""
+def store_frames(
+    rows: Array, state: State, w: DecoderWeights, t: Scratch, of_frames: Array
+) -> None:
+    """Add the tile's encoder frames, `t.joined`, to the windows of the chunks.
+
+    `of_frames` is set to their products with `w.frames`, flat.
+    """
     chunk, stride = state.keys.shape[1], len(t.joined) // TILE
     d, gates, v = state.keys.shape[2], state.gates.shape[2], state.logits.shape[2]
     count, width, n = len(rows), len(t.dense) // TILE, len(w.frames.bias)
-    affine(w.frames, t.joined, stride, width, t.of_frames, count, t.codes, t.scales)
+    affine(w.frames, t.joined, stride, width, of_frames, count, t.codes, t.scales)
     affine(w.frame_gates, t.joined, stride, width, t.gates, count, t.codes, t.scales)
     for r in range(count):
         row, at = rows[r], r * n
         k = state.frame_count[row, 0] % chunk
-        copied(t.of_frames, at + d, state.keys[row, k], 0, d)
+        copied(of_frames, at + d, state.keys[row, k], 0, d)
         stored(t.gates, r * gates, state.gates[row, k])
-        copied(t.of_frames, at + 2 * d, state.logits[row, k], 0, v)
+        copied(of_frames, at + 2 * d, state.logits[row, k], 0, v)
         state.frame_count[row, 0] += 1
-        state.blank[row, 0] = _blank(t.of_frames, at + 2 * d + v, w.vocabulary)
+        state.blank[row, 0] = _blank(of_frames, at + 2 * d + v, w.vocabulary)
 
 
 @uncounted(fastmath=FAST, error_model="numpy", forceinline=True)
@@ -122,6 +127,7 @@ def step(
     state: State,
     w: DecoderWeights,
     t: Scratch,
+    of_frames: Array,
     new: NewStates,
     symbols: Array,
     cap: int,
@@ -133,11 +139,12 @@ def step(
         state: of all streams.
         w: the weights.
         t: `t.joined`, encoder frames.
+        of_frames: set to their products with `w.frames`, flat.
         new: memory for logits.
         symbols: (R, cap) int32, set to the symbols that are written, -1 for none.
         cap: most symbols at one frame.
     """
-    store_frames(rows, state, w, t)
+    store_frames(rows, state, w, t, of_frames)
     for r in range(len(rows)):
         for k in range(cap):
             symbols[r, k] = -1
@@ -149,7 +156,7 @@ def step(
         for n in range(count):
             r = t.rows[n]
             query = state.query[rows[r], 0, :d]
-            key = t.of_frames[r * frame : r * frame + d]
+            key = of_frames[r * frame : r * frame + d]
             if energy(query, key, w.directions[0]) + w.biases[0] >= 0:
                 t.rows[stopped] = r
                 stopped += 1

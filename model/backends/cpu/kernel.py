@@ -14,12 +14,14 @@ from cortado.model.arrays import Array
 from cortado.model.backends.cpu import decoder, encoder, features, search
 from cortado.model.backends.cpu.layout import (
     STREAMS,
+    TILE,
     Convolutions,
     DecoderWeights,
     FeatureWeights,
     Layer,
     NewStates,
     Scratch,
+    Shares,
     State,
 )
 from cortado.model.compiled.ahead import Part, Signature
@@ -81,46 +83,59 @@ def kernel(searched: bool) -> Callable[..., None]:
         cap: int,
         beam: Beam,
         size: int,
-        counter: Array,
+        shares: Shares,
     ) -> None:
-        """Step the streams in `rows`, a tile of `size` after the other.
+        """Step the streams in `rows`, in tiles of `size`, with other threads that call this.
 
         Set (R, n) symbols, -1 for none, how many frames late each is, and its confidence.
-
-        Threads that call this with one `counter`, (1,) int64 from 0 on, share out the tiles.
         """
         begin(convolutions.conv1.weight)
-        while True:
-            start = size * fetch_and_increment(counter)
-            if start >= len(rows):
-                break
-            tile = rows[start : start + size]
-            for group in range(0, len(tile), STREAMS):
-                few = tile[group : group + STREAMS]
-                heard = samples[start + group : start + group + len(few)]
-                features.step(heard, few, state, feature_weights, t)
-                encoder.convolve(few, group, state, convolutions, t)
-            for number in range(len(layers)):
-                encoder.recur(number, tile, state, layers[number], t)
-            last = start + len(tile)
-            written = symbols[start:last]
-            if searched:
+        width, count = len(decoder_weights.frames.bias), len(rows)
+        together, tiles = TILE // beam.width, -(-count // size)
+        helped = 0
+        while helped < tiles:
+            own = fetch_and_increment(shares.tiles)
+            if own < tiles:
+                start = own * size
+                tile = rows[start : start + size]
+                of_frames = shares.frames[start * width :]
+                for group in range(0, len(tile), STREAMS):
+                    few = tile[group : group + STREAMS]
+                    heard = samples[start + group : start + group + len(few)]
+                    features.step(heard, few, state, feature_weights, t)
+                    encoder.convolve(few, group, state, convolutions, t)
+                for number in range(len(layers)):
+                    encoder.recur(number, tile, state, layers[number], t)
+                if not searched:
+                    written = symbols[start : start + size]
+                    decoder.step(
+                        tile, state, decoder_weights, t, of_frames, new_states, written, cap
+                    )
+                    continue
+                decoder.store_frames(tile, state, decoder_weights, t, of_frames)
+                fetch_and_increment(shares.encoded[own : own + 1])
+            else:
+                own, helped = helped, helped + 1  # another's, if that is not at its encoder still
+            while searched and shares.encoded[own]:
+                first = own * size + together * fetch_and_increment(shares.groups[own : own + 1])
+                last = min(first + together, own * size + size, count)
+                if first >= last:
+                    break
                 search.step(
-                    tile,
+                    rows[first:last],
+                    shares.frames[first * width : last * width].reshape(last - first, width),
                     state,
                     hypotheses,
                     decoder_weights,
                     t,
                     candidates,
                     new_states,
-                    written,
-                    late[start:last],
-                    confidence[start:last],
+                    symbols[first:last],
+                    late[first:last],
+                    confidence[first:last],
                     cap,
                     beam,
                 )
-            else:
-                decoder.step(tile, state, decoder_weights, t, new_states, written, cap)
         end(convolutions.conv1.weight)
 
     return run

@@ -11,6 +11,7 @@ import numpy as np
 from cortado.model.arrays import Array, zeros
 from cortado.model.compiled.integers import STEP, ZERO_POINT, QuantizedMatrix
 from cortado.model.compiled.product import aligned
+from cortado.model.compiled.tiles import ROWS
 from cortado.model.compiled.vectors import FRAMES
 from cortado.model.features.framing import (
     DELTA_LOOKAHEAD,
@@ -183,7 +184,6 @@ class Scratch(NamedTuple):
     scales: Annotated[Array, F32, "tile"]  # of the rows
     hidden: Annotated[Array, NARROW, "tile H"]
     dense: Annotated[Array, F32, "tile H"]
-    of_frames: Annotated[Array, F32, "tile frame"]  # the product with `DecoderWeights.frames`
     rows: Annotated[Array, np.int64, "tile"]  # the streams of the tile that write
     chunk_weights: Annotated[Array, F32, "tile", "w"]  # of their attention
     states: Annotated[Array, NARROW, "tile D"]  # of the decoder's LSTM
@@ -193,7 +193,7 @@ class Scratch(NamedTuple):
     of_states: Annotated[Array, F32, "tile state"]  # the product with `DecoderWeights.states`
 
 
-TILE = 128  # streams whose matrix products are computed together
+TILE = 256  # streams whose matrix products are computed together
 
 
 def scratch(sizes: Sizes, narrow: type) -> Scratch:
@@ -201,6 +201,25 @@ def scratch(sizes: Sizes, narrow: type) -> Scratch:
     found = zeros(Scratch, _named(sizes), aligned, narrow=narrow)
     found.codes2[STREAMS * THIRD :] = found.codes3[:] = ZERO_POINT  # at the edges of states
     return found
+
+
+class Shares(NamedTuple):
+    """How the threads of a step share out its streams, and what they hand each other.
+
+    The encoder takes a tile after the other, the search of a tile a group of streams after the
+    other: a tile's products are computed together, and streams whose search takes long leave the
+    others to other threads.
+    """
+
+    tiles: Array  # (1 or more,) int64: the first is the number of tiles that are begun
+    encoded: Array  # (T,) int64: 1 for a tile whose frames are complete
+    groups: Array  # (T,) int64: groups of its streams whose search is begun
+    frames: Array  # flat float32: the streams' frames times `DecoderWeights.frames`
+
+
+def frames_of(streams: int, sizes: Sizes) -> Array:
+    """Return memory for `Shares.frames` of so many streams, up to whole tiles of products."""
+    return aligned(np.float32, -(-streams // ROWS) * ROWS * _named(sizes)["frame"])
 
 
 class NewStates(NamedTuple):

@@ -4,21 +4,24 @@ docs/engine.md says how it works and where its results are the same to the bit.
 """
 
 import dataclasses
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cortado.model.arrays import Array, Rows, Samples, buffers
+from cortado.model.arrays import Array, Rows, Samples, buffers, has_dimension
 from cortado.model.backends.cpu import weights
 from cortado.model.backends.cpu.kernel import kernel
 from cortado.model.backends.cpu.layout import (
     TILE,
     NewStates,
     Scratch,
+    Shares,
     State,
     empty_state,
+    frames_of,
     new_states,
     scratch,
 )
@@ -34,7 +37,14 @@ from cortado.model.emission import Emissions
 from cortado.model.features.framing import PAUSE_FRAMES, PRIOR_FRAMES, SAMPLES_PER_STEP, delay_steps
 from cortado.model.search.commit import pending, uncommitted
 from cortado.model.search.grapheme_to_phoneme import GraphemeToPhoneme
-from cortado.model.search.hypotheses import Candidates, candidates, hypotheses, restart
+from cortado.model.search.hypotheses import (
+    NOTHING,
+    Candidates,
+    Hypotheses,
+    candidates,
+    hypotheses,
+    restart,
+)
 from cortado.model.search.phrases import Expected
 from cortado.model.search.settings import (
     GREEDY,
@@ -47,7 +57,7 @@ from cortado.model.search.settings import (
 from cortado.model.streaming.interface import BATCH
 from cortado.model.streaming.snapshot import digest
 
-STREAMS_PER_THREAD = 32  # fewer are not worth waking another thread
+FEW = 16  # streams a thread that are worth waking another one
 
 CONFIGURABLE = SEARCHED_BY | {  # settings of a model that this backend supports with any value
     "vocabulary.characters",
@@ -143,6 +153,22 @@ class FastRecognizer:
         return FastStepper(self, streams, 1 if threads is None else threads or usable_cores())
 
 
+# which arrays of a state, and of a search after them, have a place for each hypothesis
+BY_HYPOTHESIS = has_dimension(State, "K") + has_dimension(Hypotheses, "K")
+
+
+def _packed(there: Array) -> bytes:
+    """Return the bytes that begin a state: which of K hypotheses are there."""
+    return np.packbits(there).tobytes()
+
+
+def _unpacked(state: bytes, width: int) -> tuple[Array, int]:
+    """Return (K,) which hypotheses are there by a state's first bytes, and their number."""
+    size = -(-width // 8)
+    bits = np.frombuffer(state[:size].ljust(size, b"\0"), np.uint8)
+    return np.unpackbits(bits, count=width).astype(np.bool_), size
+
+
 class _ThreadMemory(NamedTuple):
     """One thread's working memory for a tile."""
 
@@ -161,6 +187,7 @@ class FastStepper:
         outputs = len(recognizer.vocabulary), recognizer.phones
         self._hypotheses = hypotheses(streams, beam, cap, *outputs)
         sizes = (recognizer.sizes, recognizer.narrow)
+        self._frames = frames_of(streams, recognizer.sizes)
         self._memories = [
             _ThreadMemory(
                 scratch(*sizes),
@@ -176,7 +203,8 @@ class FastStepper:
 
     @property
     def bytes_per_stream(self) -> int:
-        return sum(array[:1].nbytes for array in self._arrays)
+        every = np.ones(self._recognizer.beam.width, np.bool_)
+        return len(_packed(every)) + sum(part.nbytes for part in self._parts(0, every))
 
     @property
     def _arrays(self) -> tuple[Array, ...]:
@@ -228,27 +256,42 @@ class FastStepper:
         return self._state
 
     def snapshot(self, row: int) -> bytes:
-        return b"".join(array[row].tobytes() for array in self._arrays)
+        there = self._hypotheses.scores[row] != NOTHING
+        parts = (part.tobytes() for part in self._parts(row, there))
+        return b"".join([_packed(there), *parts])
+
+    def _parts(self, row: int, there: Array) -> Iterator[Array]:
+        """Yield what a state consists of, without the hypotheses that are not there."""
+        for array, is_theirs in zip(self._arrays, BY_HYPOTHESIS, strict=False):
+            yield array[row][there] if is_theirs else array[row]
+
+    def fits(self, state: bytes) -> bool:
+        there, start = _unpacked(state, self._recognizer.beam.width)
+        return len(state) == start + sum(part.nbytes for part in self._parts(0, there))
 
     def restore(self, row: int, state: bytes) -> None:
-        start = 0
-        for array in self._arrays:
-            end = start + array[row].nbytes
-            array[row] = np.frombuffer(state[start:end], array.dtype).reshape(array[row].shape)
+        there, start = _unpacked(state, self._recognizer.beam.width)
+        self.reset(np.array([row]))
+        self._hypotheses.scores[row, ~there] = self._hypotheses.chosen[row, ~there] = NOTHING
+        for array, is_theirs in zip(self._arrays, BY_HYPOTHESIS, strict=False):
+            place = (row, there) if is_theirs else row
+            end = start + array[place].nbytes
+            array[place] = np.frombuffer(state[start:end], array.dtype).reshape(array[place].shape)
             start = end
 
     def step(self, samples: Samples, rows: Rows) -> Emissions:
         samples, rows = self._checked(samples, rows)
         beam, cap = self._recognizer.beam, MAX_SYMBOLS_PER_STEP
         emissions = Emissions.nothing(len(rows), max_committed(beam, cap))
-        counter, run = np.zeros(1, np.int64), kernel(beam.width > 1)
+        run, threads = kernel(beam.width > 1), max(1, min(self.threads, len(rows) // FEW))
+        size = min(TILE, max(1, -(-len(rows) // (threads * ROWS))) * ROWS)
+        begun, encoded, groups = np.zeros((3, -(-len(rows) // size)), np.int64)
+        shares = Shares(begun, encoded, groups, self._frames)
 
         def run_tiles(memory: _ThreadMemory) -> None:
-            arguments = (*self._recognizer.weights, *memory, *emissions, cap, beam, size, counter)
+            arguments = (*self._recognizer.weights, *memory, *emissions, cap, beam, size, shares)
             run(samples, rows, self._state, self._hypotheses, *arguments)
 
-        threads = max(1, min(self.threads, len(rows) // STREAMS_PER_THREAD))
-        size = min(TILE, -(-len(rows) // (threads * ROWS)) * ROWS)
         others = [self._others.submit(run_tiles, memory) for memory in self._memories[1:threads]]
         run_tiles(self._memories[0])
         for one in others:

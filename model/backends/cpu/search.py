@@ -1,7 +1,7 @@
-"""Beam search of a tile of streams, compiled: the decoder's side of `model.search.beam`.
+"""Beam search of a few streams, compiled: the decoder's side of `model.search.beam`.
 
 Every hypothesis keeps its query, so a frame at which it does not stop costs one energy. Hypotheses
-that stop are computed together, a whole tile at once. The extensions of one hypothesis share its
+that stop are computed together. The extensions of one hypothesis share its
 LSTM state, which has read the symbol before and not yet the new one. Where several of them stop at
 a frame, their attention and the product of their hidden state with the gates' weights are one.
 """
@@ -9,9 +9,9 @@ a frame, their attention and the product of their hidden state with the gates' w
 import numpy as np
 
 from cortado.model.arrays import Array
-from cortado.model.backends.cpu.decoder import add_mean, attention_weights, energy, store_frames
+from cortado.model.backends.cpu.decoder import add_mean, attention_weights, energy
 from cortado.model.backends.cpu.encoder import lstm_cell
-from cortado.model.backends.cpu.layout import TILE, DecoderWeights, NewStates, Scratch, State
+from cortado.model.backends.cpu.layout import DecoderWeights, NewStates, Scratch, State
 from cortado.model.compiled.cell import add_to
 from cortado.model.compiled.integers import affine
 from cortado.model.compiled.jit import inlined, uncounted
@@ -27,22 +27,20 @@ from cortado.model.search.survivors import prune
 @inlined
 def _ask(
     count: int,
-    first: int,
     few: Array,
+    frames: Array,
     state: State,
     w: DecoderWeights,
-    t: Scratch,
     e: Candidates,
     new: NewStates,
 ) -> None:
-    """Set the energies of scanning candidates; `few` are streams from row `first` of the tile."""
-    d, frame = state.keys.shape[2], len(w.frames.bias)
+    """Set the energies of scanning candidates at the `frames` of the streams in `few`."""
+    d = state.keys.shape[2]
     for n in range(count):
         r, k = e.scanning[n]
         slot = e.slots[r, k]
         query = state.query[few[r], e.origins[r, k]] if slot < 0 else new.query[slot]
-        key = t.of_frames[(first + r) * frame : (first + r) * frame + d]
-        new.energies[n] = energy(query[:d], key, w.directions[0]) + w.biases[0]
+        new.energies[n] = energy(query[:d], frames[r, :d], w.directions[0]) + w.biases[0]
 
 
 @uncounted(forceinline=True)
@@ -123,7 +121,8 @@ def _write(
 
 @inlined
 def step(
-    rows: Array,
+    few: Array,
+    frames: Array,
     state: State,
     h: Hypotheses,
     w: DecoderWeights,
@@ -136,14 +135,15 @@ def step(
     cap: int,
     beam: Beam,
 ) -> None:
-    """Advance the hypotheses of a tile's streams over its encoder frames.
+    """Advance the hypotheses of some streams over their encoder frames.
 
     Args:
-        rows: (R,) the tile's rows of the state.
+        few: (R,) the streams' rows of the state, at most TILE / K.
+        frames: (R, 2 d + V + U) the products of their frames with `w.frames`.
         state: of all streams.
         h: hypotheses of all streams.
         w: the weights.
-        t: `t.joined`, encoder frames.
+        t: memory for products.
         e: memory for a frame's candidates.
         new: memory for decoder states.
         symbols: (R, n) int32, set to the committed symbols, -1 for none.
@@ -152,30 +152,24 @@ def step(
         cap: most symbols at one frame.
         beam: settings of the search.
     """
-    store_frames(rows, state, w, t)
-    together, width = TILE // beam.width, state.decoder_cell.shape[2]
-    for first in range(0, len(rows), together):
-        few = rows[first : first + together]
-        frame, head = len(w.frames.bias), 2 * state.keys.shape[2] + state.logits.shape[2]
-        of_frames = t.of_frames[first * frame : (first + len(few)) * frame]
-        heard = of_frames.reshape(len(few), frame)[:, head:]
-        scanning = begin_frame(few, heard, beam, h, e)
-        used = np.int64(0)  # a plain 0 is a type of its own, for which all is compiled once more
-        for k in range(cap + 1):
-            _ask(scanning, first, few, state, w, t, e, new)
-            stopping = search.stop(scanning, new.energies, k, cap, beam, e)
-            if stopping == 0:
-                break
-            _write(stopping, used, few, state, w, t, e, new)
-            scanning = search.extend(stopping, new.logits, w.vocabulary, used, beam, e)
-            used += stopping
-        for n in range(prune(few, beam, h, e)):
-            r, k, slot = e.moves[n]
-            row = few[r]
-            copied(new.query[slot], 0, state.query[row, k], 0, state.query.shape[2])
-            copied(new.hidden[slot], 0, state.decoder_hidden[row, k], 0, width)
-            copied(new.cell[slot], 0, state.decoder_cell[row, k], 0, width)
-            last = (h.first[row, 0] + h.lengths[row, k] - 1) % h.symbols.shape[2]
-            state.symbol[row, k] = h.symbols[row, k, last]
-        last = first + len(few)
-        commit(few, beam, h, e, symbols[first:last], late[first:last], confidence[first:last])
+    width = state.decoder_cell.shape[2]
+    heard = frames[:, 2 * state.keys.shape[2] + state.logits.shape[2] :]
+    scanning = begin_frame(few, heard, beam, h, e)
+    used = np.int64(0)  # a plain 0 is a type of its own, for which all is compiled once more
+    for k in range(cap + 1):
+        _ask(scanning, few, frames, state, w, e, new)
+        stopping = search.stop(scanning, new.energies, k, cap, beam, e)
+        if stopping == 0:
+            break
+        _write(stopping, used, few, state, w, t, e, new)
+        scanning = search.extend(stopping, new.logits, w.vocabulary, used, beam, e)
+        used += stopping
+    for n in range(prune(few, beam, h, e)):
+        r, k, slot = e.moves[n]
+        row = few[r]
+        copied(new.query[slot], 0, state.query[row, k], 0, state.query.shape[2])
+        copied(new.hidden[slot], 0, state.decoder_hidden[row, k], 0, width)
+        copied(new.cell[slot], 0, state.decoder_cell[row, k], 0, width)
+        last = (h.first[row, 0] + h.lengths[row, k] - 1) % h.symbols.shape[2]
+        state.symbol[row, k] = h.symbols[row, k, last]
+    commit(few, beam, h, e, symbols, late, confidence)

@@ -198,7 +198,9 @@ def masked_rows_keep_their_state(recognizer: StreamingRecognizer, samples: Sampl
     for step in steps(samples)[0, :3]:
         stepper.step(np.tile(step, (5, 1)), np.arange(5))
     before = [stepper.snapshot(row) for row in range(5)]
-    assert {len(state) for state in before} == {stepper.bytes_per_stream}
+    assert all(map(stepper.fits, before))
+    assert not any(stepper.fits(state[:-1]) for state in before)
+    assert max(map(len, before)) <= stepper.bytes_per_stream
     stepper.step(np.tile(steps(samples)[0, 3], (2, 1)), few)
     after = [stepper.snapshot(row) for row in range(5)]
     assert [row for row in range(5) if before[row] != after[row]] == [1, 4]

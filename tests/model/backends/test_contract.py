@@ -31,7 +31,9 @@ from cortado.tests.model.search.words import PHONES, said
 from cortado.tests.model.untrained import TINY, TINY_SEED, noise, untrained
 
 SURE = Confidence(slope=0.5, offset=1.0, wait=-1.0, strangeness=-1.0)
-WORDS = DEFAULT_BEAM._replace(words=said(), ctc=0.5, confidence=SURE)
+# of more hypotheses those of an untrained model lie so near each other that rounding decides
+BEAM = DEFAULT_BEAM._replace(width=64)
+WORDS = BEAM._replace(words=said(), ctc=0.5, confidence=SURE)
 SPOKEN = WORDS._replace(words=said(pronounced=True), phones=0.5)
 FEW = 8  # hypotheses, which are enough for the contract: PyTorch takes its time for each
 
@@ -101,7 +103,7 @@ def test_the_shipped_model_keeps_the_contract_on_real_speech(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "beam", [GREEDY, DEFAULT_BEAM, WORDS, SPOKEN], ids=["greedy", "beam", "words", "spoken"]
+    "beam", [GREEDY, BEAM, WORDS, SPOKEN], ids=["greedy", "beam", "words", "spoken"]
 )
 def test_in_fp32_the_fast_backend_writes_what_the_reference_writes(beam: object) -> None:
     reference, fast = (

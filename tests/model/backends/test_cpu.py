@@ -271,7 +271,7 @@ def test_what_this_cpu_has_is_taken_and_nothing_else(monkeypatch: pytest.MonkeyP
 def test_a_model_that_it_does_not_know_is_left_to_the_reference(config: RecognizerConfig) -> None:
     recognizer = Recognizer(config).eval()
     assert unsupported(recognizer)
-    assert choose(recognizer).name == "reference-beam64"
+    assert choose(recognizer).name == "reference-beam128"
     with pytest.raises(ValueError, match="fast backend"):
         choose(recognizer, "fast")
 

@@ -24,13 +24,14 @@ from cortado.tests.model.untrained import untrained
 def test_a_wish_becomes_a_search() -> None:
     assert beam_from_options(None, None) is None
     assert beam_from_options(1, None) == GREEDY
-    assert DEFAULT_BEAM.width == 64
-    assert beam_from_options(64, None) == DEFAULT_BEAM
+    assert DEFAULT_BEAM.width == 128
+    assert beam_from_options(128, None) == DEFAULT_BEAM
     for narrow in (4, 24):
         assert beam_from_options(narrow, None) == DEFAULT_BEAM._replace(width=narrow)
     assert beam_from_options(None, 400) == DEFAULT_BEAM._replace(max_wait=10, rival_wait=18)
-    patient = DEFAULT_BEAM._replace(width=128, max_wait=30, rival_wait=30)
-    assert beam_from_options(128, 1200) == patient
+    assert beam_from_options(256, None) == DEFAULT_BEAM._replace(width=256, pruning=10.4)
+    patient = DEFAULT_BEAM._replace(width=256, max_wait=30, rival_wait=30, pruning=10.4)
+    assert beam_from_options(256, 1200) == patient
     beyond = (MAX_WIDTH + 1, None), (None, MAX_WAIT_MS + 1)
     for width, wait in ((0, None), (None, -1), (1, 400), *beyond):
         with pytest.raises(ValueError, match="expected"):
@@ -39,7 +40,7 @@ def test_a_wish_becomes_a_search() -> None:
 
 @pytest.mark.parametrize("given", [1.5, 2.0, math.nan, "4", [4]])
 def test_a_search_in_what_is_no_whole_number_is_refused(given: Any) -> None:
-    with pytest.raises(ValueError, match=r"expected a beam of 1 to 128 hypotheses, got"):
+    with pytest.raises(ValueError, match=r"expected a beam of 1 to 256 hypotheses, got"):
         beam_from_options(given, None)
     with pytest.raises(ValueError, match=r"expected --hold in whole ms from 0 to 2000, got"):
         beam_from_options(None, given)
@@ -47,7 +48,7 @@ def test_a_search_in_what_is_no_whole_number_is_refused(given: Any) -> None:
 
 def test_a_backend_is_named_by_its_search() -> None:
     model = untrained().recognizer
-    assert choose(model, "reference").name == "reference-beam64"
+    assert choose(model, "reference").name == "reference-beam128"
     assert choose(model, "reference", GREEDY).name == "reference"
     assert choose(model, "reference").digest != choose(model, "reference", GREEDY).digest
     assert choose(model, "reference").flush_steps == FLUSH_STEPS + DEFAULT_BEAM.rival_wait
@@ -60,7 +61,7 @@ def test_a_language_model_is_in_the_name_and_the_digest(
     model = untrained().recognizer
     every = [NONE, said(), said(3), said(2, 2.0)]
     found = [kind(model, beam=DEFAULT_BEAM._replace(words=words)) for words in every]
-    assert [one.name.endswith("-beam64-lm") for one in found] == [False, True, True, True]
+    assert [one.name.endswith("-beam128-lm") for one in found] == [False, True, True, True]
     assert [one.beam.uses_language_model for one in found] == [False, True, True, True]
     assert len({one.digest for one in found}) == 4
     again = kind(model, beam=DEFAULT_BEAM._replace(words=said.__wrapped__()))

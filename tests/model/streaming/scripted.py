@@ -82,6 +82,9 @@ class ScriptedStepper:
     def snapshot(self, row: int) -> bytes:
         return self.steps[row].tobytes()
 
+    def fits(self, state: bytes) -> bool:
+        return len(state) == self.bytes_per_stream
+
     def restore(self, row: int, state: bytes) -> None:
         self.steps[row] = np.frombuffer(state, np.int64)[0]
 

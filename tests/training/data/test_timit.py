@@ -151,7 +151,7 @@ def test_it_is_described(trained: Trained, capsys: Capture) -> None:
 def test_the_fast_backend_leaves_it_to_the_reference(trained: Trained) -> None:
     model = load(trained.eager)
     assert unsupported(model) == "encoder.kind is 'lstm'"
-    assert choose(model).name == "reference-beam64"
+    assert choose(model).name == "reference-beam128"
     with pytest.raises(ValueError, match=r"fast backend supports, but encoder\.kind is 'lstm'"):
         choose(model, "fast")
 
