@@ -16,7 +16,7 @@ from cortado.model.features.framing import SAMPLE_RATE, SAMPLES_PER_STEP
 from cortado.model.streaming.endpoint import Rule, Rules
 from cortado.model.streaming.utterances import CHARACTERS, COUNT
 
-MAGIC, VERSION = b"CORTADO STREAM\n\0", 4
+MAGIC, VERSION = b"CORTADO STREAM\n\0", 5
 CHECKSUM = hashlib.sha256().digest_size
 _HEADER = struct.Struct(f"<{len(MAGIC)}sHI")  # magic, version, bytes of the facts
 
