@@ -20,7 +20,7 @@ from cortado.model.streaming.vad import Vad
 from cortado.server.sample import speech
 
 REPEATS = 5
-WARM_STEPS = 12  # half a second of speech, in which the search finds as many hypotheses as it keeps
+WARM_STEPS = 50  # two seconds: a search that begins within a word takes twice the time at first
 SMOOTHING = 0.02  # weight of the newest batch in the running means
 FREQUENT = 50  # batches between two changes of the capacity
 CALIBRATE_SECONDS = 10.0  # between two batches of speech
